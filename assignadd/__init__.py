@@ -1,0 +1,41 @@
+"""assignadd: how a small transformer learns to look variables up and add them.
+
+`import assignadd` is cheap; torch is imported when a name that needs it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from assignadd.api import evaluate, load, load_stack, metrics, open_run, train
+    from assignadd.config import PRESETS, Config, ConfigError
+    from assignadd.task.text import parse, render
+
+_HOMES = {
+    "assignadd.api": ("evaluate", "load", "load_stack", "metrics", "open_run", "train"),
+    "assignadd.config": ("PRESETS", "Config", "ConfigError"),
+    "assignadd.task.text": ("parse", "render"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "PRESETS",
+    "Config",
+    "ConfigError",
+    "evaluate",
+    "load",
+    "load_stack",
+    "metrics",
+    "open_run",
+    "parse",
+    "render",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'assignadd' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,5 @@
+import sys
+
+from assignadd.cli import main
+
+sys.exit(main())
