@@ -1,0 +1,45 @@
+"""Which variables may stand where: every ordered choice of operands, counted by how many stand in a banned slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from itertools import product
+
+from assignadd.config import Task
+
+LITERAL = -1
+
+
+class Kind(IntEnum):
+    """What the two operand slots hold."""
+
+    ZERO = 0
+    FIRST = 1
+    SECOND = 2
+    TWO = 3
+
+    @property
+    def n_vars(self) -> int:
+        return (0, 1, 1, 2)[self]
+
+
+def operand_choices(task: Task, kind: Kind, n_banned: int) -> list[tuple[int, int]]:
+    """All (first, second) of this kind, as variable numbers or LITERAL, with exactly n_banned in a banned slot."""
+    return [choice for choice in _choices(task, kind) if count_banned(task, *choice) == n_banned]
+
+
+def count_banned(task: Task, first: int, second: int) -> int:
+    """Operands that stand in a slot banned for them (LITERAL never does)."""
+    return (first in _numbers(task, task.banned_first)) + (second in _numbers(task, task.banned_second))
+
+
+def _choices(task: Task, kind: Kind) -> Iterator[tuple[int, int]]:
+    variables, literal = range(task.n_vars), [LITERAL]
+    first = variables if kind in (Kind.FIRST, Kind.TWO) else literal
+    second = variables if kind in (Kind.SECOND, Kind.TWO) else literal
+    return ((a, b) for a, b in product(first, second) if a != b or a == LITERAL)
+
+
+def _numbers(task: Task, letters: str) -> set[int]:
+    return {task.variables.index(letter) for letter in letters}

@@ -1,0 +1,96 @@
+"""Randomness as a pure function: Philox4x32-10 (Salmon et al., 2011) in int64 tensor arithmetic.
+
+A word depends on (seed, stream, step, row, block) and nothing else, so the same integers come out on a CPU and on a
+GPU, for one model or a stack, in any order. There is no generator whose state could be lost or shared.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+MASK = 0xFFFFFFFF
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+WEYL = (0x9E3779B9, 0xBB67AE85)
+ROUNDS = 10
+# A word yields digits while the product of their bounds stays within 2^16. Each joint outcome is then off its exact
+# probability by less than one part in 2^16 (2^32 words shared among at most 2^16 outcomes), each single digit by far less.
+DIGIT_SPACE = 1 << 16
+
+
+class Stream(IntEnum):
+    """What a random word is for; streams of one seed never share a word."""
+
+    DATA = 0
+    EVAL = 1
+    INIT = 2
+    SPLIT = 3
+    PADDING = 4
+    CONTROL = 5
+
+
+def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Four 32-bit words (as int64) for each 128-bit counter under a 64-bit key."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(ROUNDS):
+        # Products of two 32-bit words fill 64 bits; int64 wraps, so the low 32 bits are right and so are the high
+        # ones once the sign that the shift drags in is masked off.
+        p0, p1 = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
+        c0 = ((p1 >> 32) & MASK) ^ c1 ^ k0
+        c2 = ((p0 >> 32) & MASK) ^ c3 ^ k1
+        c1, c3 = p1 & MASK, p0 & MASK
+        k0, k1 = (k0 + WEYL[0]) & MASK, (k1 + WEYL[1]) & MASK
+    return c0, c1, c2, c3
+
+
+def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int) -> Tensor:
+    """n random 32-bit words for every (seed, step, row), which broadcast together: (n, ...)."""
+    blocks = (n + 3) // 4
+    shape = torch.broadcast_shapes(seed.shape, step.shape, row.shape)
+    block = torch.arange(blocks, device=row.device).view(-1, *[1] * len(shape))
+    counter = (row, step, block, torch.full_like(block, int(stream)))
+    out = torch.stack(torch.broadcast_tensors(*philox(counter, (seed & MASK, (seed >> 32) & MASK))), 1)
+    return out.reshape(4 * blocks, *shape)[:n]
+
+
+def digit(word: Tensor, bound: Tensor | int) -> tuple[Tensor, Tensor]:
+    """A uniform whole number below `bound` from a 32-bit word read as a fraction, and the fraction that is left."""
+    product = word * bound
+    return product >> 32, product & MASK
+
+
+class Digits:
+    """Uniform whole numbers drawn one after another from random words, several from each word (mixed radix)."""
+
+    def __init__(self, random_words: Tensor):
+        self._words = iter(random_words.unbind(0))
+        self._room = 0
+
+    def below(self, bound: Tensor | int, at_most: int) -> Tensor:
+        """Uniform on 0..bound-1; `at_most` bounds `bound` and says when a fresh word is due."""
+        if self._room < at_most:
+            self._word, self._room = next(self._words), DIGIT_SPACE
+        self._room //= at_most
+        drawn, self._word = digit(self._word, bound)
+        return drawn
+
+    @staticmethod
+    def words_needed(bounds: list[int]) -> int:
+        """How many words a sequence of draws with these `at_most` takes."""
+        count = room = 0
+        for bound in bounds:
+            if room < bound:
+                count, room = count + 1, DIGIT_SPACE
+            room //= bound
+        return count
+
+
+def normals(seed: int, stream: Stream, row: Tensor) -> Tensor:
+    """Standard normals, one per row, by Box-Muller in float64; the same on every machine up to libm's last bit."""
+    zero = torch.zeros((), dtype=torch.int64)
+    w = words(torch.tensor(seed), stream, zero, row, 2).double()
+    radius = torch.sqrt(-2 * torch.log((w[0] + 1) / 2**32))
+    return radius * torch.cos(2 * torch.pi * w[1] / 2**32)

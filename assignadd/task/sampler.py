@@ -1,0 +1,178 @@
+"""Sequences of the task, any number at once, on any device (SPEC section 1).
+
+A sequence is a function of (seed, stream, step, row): see `randomness`. All shapes below are (..., B) with B rows last,
+and tokens come out as (..., T, B), the layout in which the table forward reads them. `tests/task/plain_sampler.py` is
+the same law for one row in plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Task, UserError
+from assignadd.task.evalsets import EvalSet, PairKind
+from assignadd.task.operands import LITERAL, Kind, operand_choices
+from assignadd.task.randomness import Digits, Stream, words
+from assignadd.task.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences and their answers: tokens (..., T, B), labels (..., B)."""
+
+    tokens: Int[Tensor, "*M T B"]
+    labels: Int[Tensor, "*M B"]
+
+
+def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
+    """The pairs of one kind as codes N n + m, in increasing order."""
+    mirror_seen = seen.T
+    mask = {
+        "seen": seen,
+        "held_out": ~seen,
+        "mirror_seen": ~seen & mirror_seen,
+        "mirror_held_out": ~seen & ~mirror_seen,
+    }[kind]
+    return mask.flatten().nonzero().flatten()
+
+
+class EmptySetError(UserError, ValueError):
+    """An evaluation set that no sequence belongs to under this task."""
+
+
+class Sampler:
+    """The law of one kind of sequences for a stack of models, each with its own split, mix and seed.
+
+    `tasks` hold one task per model, alike but for the fractions and the mix; `seen` is (M, N, N).
+    Without `evalset` it is the training law.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], seen: Tensor, seeds: Sequence[int], evalset: EvalSet | None = None, device: str | torch.device = "cpu"
+    ):
+        task = self.task = tasks[0]
+        self.vocabulary = Vocabulary(task)
+        self.stream = Stream.DATA if evalset is None else Stream.EVAL
+        self.seeds = torch.tensor(list(seeds), device=device)[:, None]  # (M, 1)
+        self._load_pairs(tasks, seen, evalset.pair if evalset else "seen", device)
+        self._load_operands(tasks, evalset, device)
+        self.positions = torch.arange(task.max_assignments, device=device)[:, None]
+        N, V, n, pads = task.modulus, task.n_vars, task.max_assignments, task.prefix - 2
+        self._bounds = [n, n, n, len(self.operands), N * N, *[n + 1] * pads, *range(V, V - n, -1), *[N] * n]
+        self._n_words = 1 + Digits.words_needed(self._bounds)
+
+    def _load_pairs(self, tasks: Sequence[Task], seen: Tensor, kind: PairKind, device: str | torch.device) -> None:
+        codes = [pair_codes(s, kind) for s in seen.cpu()]
+        for task, c in zip(tasks, codes, strict=True):
+            if not len(c):
+                raise EmptySetError(f"no pair of numbers is {kind.replace('_', ' ')} at task.seen_fraction = {task.seen_fraction}")
+        self.n_pairs = torch.tensor([[len(c)] for c in codes], device=device)  # (M, 1)
+        self.pairs = torch.nn.utils.rnn.pad_sequence(codes, batch_first=True).to(device)  # (M, most)
+        self._pair_base = torch.arange(len(codes), device=device)[:, None] * self.pairs.shape[1]
+
+    def _load_operands(self, tasks: Sequence[Task], evalset: EvalSet | None, device: str | torch.device) -> None:
+        """Operand choices in one table, kind by kind, and for each model the cumulative shares of the kinds."""
+        most = self.task.max_assignments
+        kinds = [k for k in Kind if k.n_vars <= most and (evalset is None or k.n_vars == evalset.n_vars)]
+        choices = {k: operand_choices(self.task, k, evalset.n_banned if evalset else 0) if k in kinds else [] for k in Kind}
+        shares = torch.tensor([t.mix if evalset is None else [1.0] * len(Kind) for t in tasks], dtype=torch.float64)
+        shares[:, [k for k in Kind if not choices[k]]] = 0
+        if not (shares.sum(1) > 0).all():
+            name = evalset.name if evalset else "training"
+            bans = f"banned_first={self.task.banned_first!r}, banned_second={self.task.banned_second!r}"
+            raise EmptySetError(f"no {name} sequence exists with n_vars={self.task.n_vars}, max_assignments={most}, {bans}")
+        shares /= shares.sum(1, keepdim=True)
+        self.thresholds = (shares.cumsum(1)[:, :-1] * 2**32).round().long().to(device)  # (M, 3)
+        counts = [len(choices[k]) for k in Kind]
+        self.counts = torch.tensor(counts, device=device)
+        self.starts = torch.tensor([sum(counts[:k]) for k in Kind], device=device)
+        self.operands = torch.tensor([c for k in Kind for c in choices[k]], device=device)  # (choices, 2)
+
+    def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
+        """`rows` sequences for each model and each step; a step of shape (S, 1, 1) gives (S, M, T, B)."""
+        device = self.seeds.device
+        step = torch.as_tensor(step, device=device)
+        row = torch.arange(first_row, first_row + rows, device=device)
+        random_words = words(self.seeds, self.stream, step, row, self._n_words)  # (words, ..., M, B)
+        kind = (random_words[0].unsqueeze(-1) >= self.thresholds[:, None]).sum(-1)
+        return self._assemble(kind, Digits(random_words[1:]))
+
+    def _assemble(self, kind: Tensor, draw: Digits) -> Batch:
+        task, vocabulary = self.task, self.vocabulary
+        N, most = task.modulus, task.max_assignments
+
+        # How many assignments, and which of them are the operands' (`most`, past the end, where an operand is a literal).
+        n = 1 + draw.below(most, most)
+        n = torch.where(kind == Kind.TWO, n.clamp(min=2), n)
+        has_first, has_second = (kind == Kind.FIRST) | (kind == Kind.TWO), kind >= Kind.SECOND
+        slot_first = torch.where(has_first, draw.below(n, most), most)
+        slot_second = draw.below((n - has_first.long()).clamp(min=1), most)
+        slot_second = torch.where(has_second, slot_second + (slot_second >= slot_first), most)
+
+        # The operands: which variables, and the pair of values they add up to.
+        choice = self.starts[kind] + draw.below(self.counts[kind], len(self.operands))
+        first, second = self.operands[:, 0][choice], self.operands[:, 1][choice]
+        code = self.pairs.view(-1)[self._pair_base + draw.below(self.n_pairs, N * N)]
+        first_value, second_value = code // N, code % N
+
+        tokens = torch.full((*n.shape[:-1], task.length + 2, n.shape[-1]), vocabulary.pad, device=n.device)
+        starts = self._assignment_starts(n, draw)  # (..., most + 1, B)
+        distractors = self._distractors(first, second, slot_first, slot_second, draw)
+        tokens.scatter_(-2, starts[..., :most, :], distractors + vocabulary.first_variable)
+        tokens.scatter_(-2, starts[..., :most, :] + 1, torch.stack([draw.below(N, N) for _ in range(most)], -2))
+        operands = ((1, first, slot_first, first_value), (2, second, slot_second, second_value))
+        for offset, variable, slot, value in operands:
+            start, value = starts.gather(-2, slot.unsqueeze(-2)), value.unsqueeze(-2)
+            token = (variable + vocabulary.first_variable).unsqueeze(-2)
+            tokens.scatter_(-2, start, token).scatter_(-2, start + 1, value)
+            tokens[..., task.prefix + offset, :] = torch.where(variable.unsqueeze(-2) == LITERAL, value, token).squeeze(-2)
+        tokens[..., task.prefix, :] = vocabulary.plus
+        tokens[..., task.prefix + 3, :] = vocabulary.equals
+        return Batch(tokens[..., : task.length, :], (first_value + second_value) % N)
+
+    def _assignment_starts(self, n: Tensor, draw: Digits) -> Tensor:
+        """Where each assignment begins when every PAD falls into one of the n + 1 gaps, uniformly and independently.
+
+        Assignment i stands behind 2 i tokens of earlier assignments and the PADs of gaps 0..i. Assignments from the
+        n-th on, and the extra last one, begin at T: two spare rows below the sequence, cut off in the end.
+        """
+        most, n_pads = self.task.max_assignments, self.task.prefix - 2 * n
+        pad = torch.arange(self.task.prefix - 2, device=n.device)[:, None]
+        gaps = torch.empty((*n.shape[:-1], len(pad), n.shape[-1]), dtype=torch.int16, device=n.device)
+        for i in range(len(pad)):
+            gaps[..., i, :] = draw.below(n + 1, most + 1)
+        gaps.masked_fill_(pad >= n_pads.unsqueeze(-2), most)
+        starts = torch.full((*n.shape[:-1], most + 1, n.shape[-1]), self.task.length, device=n.device)
+        for i in range(most):
+            start = (gaps <= i).sum(-2) + 2 * i
+            starts[..., i, :] = torch.where(i < n, start, self.task.length)
+        return starts
+
+    def _distractors(self, first: Tensor, second: Tensor, slot_first: Tensor, slot_second: Tensor, draw: Digits) -> Tensor:
+        """Distinct variables other than the operands for every assignment (those at the operands' slots are not used)."""
+        V, most = self.task.n_vars, self.task.max_assignments
+        n_operands = (first != LITERAL).long() + (second != LITERAL)
+        deck = torch.arange(V, device=first.device, dtype=torch.int16)[:, None]
+        deck = deck.expand(*first.shape[:-1], V, first.shape[-1]).clone()
+        dealt = []
+        for i in range(most):  # a partial Fisher-Yates shuffle of the numbers 0..V-n_operands-1
+            j = (i + draw.below((V - n_operands - i).clamp(min=1), V - i)).unsqueeze(-2)
+            dealt.append(deck.gather(-2, j))
+            deck.scatter_(-2, j, deck[..., i : i + 1, :].clone())
+        # Those numbers name the variables that are left when the operands are taken out of the alphabet.
+        low = torch.minimum(torch.where(first == LITERAL, V, first), torch.where(second == LITERAL, V, second))
+        high = torch.where(n_operands == 2, torch.maximum(first, second), V)
+        variables = torch.cat(dealt, -2)
+        variables += variables >= low.to(torch.int16).unsqueeze(-2)
+        variables += variables >= high.to(torch.int16).unsqueeze(-2)
+        # Assignment i takes the distractor whose rank is i less the operands' slots before it.
+        rank = self.positions - (slot_first.unsqueeze(-2) < self.positions).long() - (slot_second.unsqueeze(-2) < self.positions).long()
+        return variables.gather(-2, rank).long()

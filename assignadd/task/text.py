@@ -1,0 +1,191 @@
+"""Sequences as people type them, in two forms that both parse and render back (SPEC section 1).
+
+The text form is `c=1, b=17, b+19=?`; the token form writes the tokens themselves, `c 1 . b 17 + b 19 =`, `.` for PAD.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from itertools import pairwise
+
+from assignadd.config import Task, UserError
+from assignadd.task.vocabulary import Vocabulary
+
+PADS = (".", "PAD")
+TEXT_WORD = re.compile(r"[A-Za-z]+|[0-9]+|\S")
+TOKEN_WORD = re.compile(r"\S+")
+# The token form has no comma, no `v=n`, and a space on either side of `+`.
+TEXT_FORM = re.compile(r",|[^\W\d]\s*=\s*[^\s?]|\w\+\w")
+
+
+class ParseError(UserError, ValueError):
+    """One line: the column (from 1) where the text goes wrong, what is expected there, and what stands there."""
+
+    def __init__(self, column: int, expected: str, got: str):
+        self.column, self.expected = column, expected
+        shown = repr(got if len(got) <= 20 else got[:20] + "...") if got else "the end"
+        super().__init__(f"column {column}: expected {expected}, got {shown}")
+
+
+def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[int]:  # noqa: B008 (Task is frozen)
+    """The T tokens of a sequence in either form.
+
+    A token form with fewer than T tokens gets its PADs in front. So does the text form, unless `padding` is a seed:
+    then each PAD falls into one of the gaps between assignments, uniformly and independently, as in training.
+    """
+    if not text.strip():
+        raise ParseError(1, "a sequence such as a=1, a+0=?", "")
+    if TEXT_FORM.search(text):
+        return _read_text(_Reader(text, TEXT_WORD, task), padding)
+    return _read_tokens(_Reader(text, TOKEN_WORD, task))
+
+
+def render(tokens: Sequence[int], task: Task) -> str:
+    """The text form of T tokens; where the PADs stood is lost."""
+    name = Vocabulary(task).name
+    first, second = tokens[task.prefix + 1], tokens[task.prefix + 2]
+    assigned = [f"{name(variable)}={name(value)}" for variable, value in assignments(tokens, task).items()]
+    return ", ".join([*assigned, f"{name(first)}+{name(second)}=?"])
+
+
+def render_tokens(tokens: Sequence[int], task: Task) -> str:
+    """The token form of T tokens."""
+    return " ".join(map(Vocabulary(task).name, tokens))
+
+
+def answer(tokens: Sequence[int], task: Task) -> int:
+    """The sum mod N that the sequence asks for."""
+    return sum(operand_values(tokens, task)) % task.modulus
+
+
+def operand_values(tokens: Sequence[int], task: Task) -> tuple[int, int]:
+    """The two numbers that the sequence adds, directly or through its variables."""
+    value_of = {number: number for number in Vocabulary(task).numbers} | assignments(tokens, task)
+    return value_of[tokens[task.prefix + 1]], value_of[tokens[task.prefix + 2]]
+
+
+def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
+    """Each variable of the prefix that a number follows directly, with that number, in their order."""
+    vocabulary = Vocabulary(task)
+    pairs = pairwise(tokens[: task.prefix])
+    return {variable: value for variable, value in pairs if vocabulary.is_variable(variable) and value in vocabulary.numbers}
+
+
+class _Reader:
+    """The words of a text, one after another, each checked against what may stand there."""
+
+    def __init__(self, text: str, word: re.Pattern[str], task: Task):
+        vocabulary = self.vocabulary = Vocabulary(task)
+        self.task = task
+        self.numbers = {vocabulary.name(token): token for token in vocabulary.numbers}
+        self.variables = {vocabulary.name(token): token for token in vocabulary.variables}
+        self.assigned: dict[str, int] = {}
+        end = (len(text.rstrip()) + 1, "")
+        self._words = [*((match.start() + 1, match.group()) for match in word.finditer(text)), end, end]  # two: one word is looked ahead
+        self._at = 0
+
+    @property
+    def word(self) -> str:
+        return self._words[self._at][1]
+
+    @property
+    def at_addition(self) -> bool:
+        """Whether `x+y` begins here, and not `v=n`; the operator decides, and where there is none, what x could be."""
+        following = self._words[self._at + 1][1]
+        return following == "+" or (following != "=" and (self.word in self.numbers or self.word in self.assigned))
+
+    def error(self, expected: str) -> ParseError:
+        column, word = self._words[self._at]
+        return ParseError(column, expected, word)
+
+    def take(self, accepted: Container[str], expected: str) -> str:
+        word = self.word
+        if word not in accepted:
+            raise self.error(expected)
+        self._at += 1
+        return word
+
+    def new_variable(self) -> int:
+        """A variable to assign: known, not assigned before, and with room left for its assignment."""
+        if self.word in self.assigned:
+            raise self.error("a variable that is not assigned yet")
+        most = min(self.task.max_assignments, self.task.prefix // 2)
+        if len(self.assigned) == most and self.word in self.variables:
+            raise self.error(f"the addition after at most {most} assignments")
+        name = self.take(self.variables, f"a variable among {self.task.variables}")
+        self.assigned[name] = self.variables[name]
+        return self.variables[name]
+
+    def number(self) -> int:
+        return self.numbers[self.take(self.numbers, f"a number from 0 to {self.task.modulus - 1}")]
+
+    def operand(self, first: int | None = None) -> int:
+        """A number, or a variable of the prefix; the second operand is not the first one's variable."""
+        accepted = self.numbers | {name: token for name, token in self.assigned.items() if token != first}
+        other = f" other than {self.vocabulary.name(first)}" if first is not None and self.vocabulary.is_variable(first) else ""
+        return accepted[self.take(accepted, f"a number from 0 to {self.task.modulus - 1} or an assigned variable{other}")]
+
+
+def _read_text(reader: _Reader, padding: int | None) -> list[int]:
+    """`v=n, v=n, ..., x+y=?`."""
+    assigned: list[list[int]] = []
+    while not reader.at_addition:
+        variable = reader.new_variable()
+        reader.take(["="], "'='")
+        assigned.append([variable, reader.number()])
+        reader.take([","], "',' and then the addition")
+    if not assigned:
+        raise reader.error("an assignment such as a=1 before the addition")
+    first = reader.operand()
+    reader.take(["+"], "'+'")
+    second = reader.operand(first)
+    reader.take(["="], "'='")
+    reader.take(["?", ""], "'?' or the end")
+    reader.take([""], "nothing after the addition")
+    return _padded(assigned, reader.task, padding) + _suffix(reader.vocabulary, first, second)
+
+
+def _read_tokens(reader: _Reader) -> list[int]:
+    """`v n . v n ... + x y =`."""
+    prefix: list[int] = []
+    while reader.word != "+":
+        too_long = reader.error(f"'+' after at most {reader.task.prefix} tokens")
+        if reader.word in PADS:
+            reader.take(PADS, "'.'")
+            prefix.append(reader.vocabulary.pad)
+        else:
+            prefix += [reader.new_variable(), reader.number()]
+        if len(prefix) > reader.task.prefix:
+            raise too_long
+    if not reader.assigned:
+        raise reader.error("an assignment such as a 1 before the addition")
+    reader.take(["+"], "'+'")
+    first = reader.operand()
+    second = reader.operand(first)
+    reader.take(["="], "'='")
+    reader.take([""], "nothing after the addition")
+    return [reader.vocabulary.pad] * (reader.task.prefix - len(prefix)) + prefix + _suffix(reader.vocabulary, first, second)
+
+
+def _suffix(vocabulary: Vocabulary, first: int, second: int) -> list[int]:
+    return [vocabulary.plus, first, second, vocabulary.equals]
+
+
+def _padded(assigned: list[list[int]], task: Task, padding: int | None) -> list[int]:
+    """The prefix: the PADs of gap i, then assignment i, and so on; the last gap is behind all assignments."""
+    n, pad = len(assigned), [Vocabulary(task).pad]
+    gaps = _gaps(task.prefix - 2 * n, n + 1, padding)
+    return [token for gap, pair in zip(gaps, [*assigned, []], strict=True) for token in pad * gap + pair]
+
+
+def _gaps(n_pads: int, n_gaps: int, padding: int | None) -> list[int]:
+    """How many PADs each gap holds: all in the first one, or each where the seed `padding` lets it fall."""
+    if padding is None:
+        return [n_pads] + [0] * (n_gaps - 1)
+    import torch  # here, so that text without a padding seed is read without it
+
+    from assignadd.task.randomness import Stream, digit, words
+
+    word = words(torch.tensor(padding), Stream.PADDING, torch.tensor(0), torch.arange(n_pads), 1)[0]
+    return torch.bincount(digit(word, n_gaps)[0], minlength=n_gaps).tolist()

@@ -1,0 +1,52 @@
+"""Token ids: numbers 0..N-1, then `+`, `=`, PAD, then the variables (SPEC section 1; 74 ids in the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assignadd.config import Task
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    task: Task
+
+    @property
+    def plus(self) -> int:
+        return self.task.modulus
+
+    @property
+    def equals(self) -> int:
+        return self.task.modulus + 1
+
+    @property
+    def pad(self) -> int:
+        return self.task.modulus + 2
+
+    @property
+    def first_variable(self) -> int:
+        return self.task.modulus + 3
+
+    @property
+    def size(self) -> int:
+        return self.first_variable + self.task.n_vars
+
+    @property
+    def numbers(self) -> range:
+        return range(self.task.modulus)
+
+    @property
+    def variables(self) -> range:
+        return range(self.first_variable, self.size)
+
+    def variable(self, letter: str) -> int:
+        return self.first_variable + self.task.variables.index(letter)
+
+    def is_variable(self, token: int) -> bool:
+        return token >= self.first_variable
+
+    def name(self, token: int) -> str:
+        """How a token is written in the token form: `17`, `b`, `+`, `=`, and `.` for PAD."""
+        if self.is_variable(token):
+            return self.task.variables[token - self.first_variable]
+        return {self.plus: "+", self.equals: "=", self.pad: "."}.get(token, str(token))

@@ -1,0 +1,123 @@
+"""The counter-based randomness: published known answers, uniformity, and independence from order and stacking."""
+
+import math
+
+import pytest
+import torch
+from scipy import stats
+
+from assignadd.task.randomness import Digits, Stream, digit, normals, philox, words
+from tests.task.plain_sampler import philox as plain_philox
+
+ZERO = torch.tensor(0)
+# From kat_vectors of the Random123 distribution, philox4x32 with 10 rounds: counter, key, output.
+KNOWN_ANSWERS = [
+    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+]
+
+
+def hexadecimal(text):
+    return tuple(int(word, 16) for word in text.split())
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), KNOWN_ANSWERS)
+def test_philox_gives_the_published_answers(counter, key, expected):
+    as_tensors = [tuple(torch.tensor(word) for word in hexadecimal(text)) for text in (counter, key)]
+    assert tuple(int(word) for word in philox(*as_tensors)) == hexadecimal(expected)
+    assert plain_philox(hexadecimal(counter), hexadecimal(key)) == hexadecimal(expected)
+
+
+def test_a_tensor_of_counters_is_each_counter_alone():
+    generator = torch.Generator().manual_seed(1)
+    *counter, k0, k1 = torch.randint(2**32, (6, 200), generator=generator)
+    together = torch.stack(philox(tuple(counter), (k0, k1))).T.tolist()
+    alone = [list(plain_philox(c[:4], c[4:])) for c in torch.stack([*counter, k0, k1]).T.tolist()]
+    assert together == alone
+
+
+def test_words_count_row_step_block_and_stream_under_the_whole_seed():
+    seed, step, row = 2**63 - 12345, 29_999, 511
+    drawn = words(torch.tensor(seed), Stream.EVAL, torch.tensor(step), torch.tensor(row), 10).tolist()
+    blocks = [plain_philox((row, step, block, 1), (seed % 2**32, seed >> 32)) for block in range(3)]
+    assert drawn == [word for block in blocks for word in block][:10]
+
+
+def test_streams_seeds_steps_and_rows_share_no_word():
+    seeds = torch.tensor([0, 1, 2**32, 2**62])[:, None, None]
+    steps, rows = torch.tensor([0, 1, 2])[:, None], torch.arange(50)
+    drawn = torch.cat([words(seeds, stream, steps, rows, 8).flatten() for stream in Stream])
+    # About n^2 / 2^33 = 0.4 chance repetitions among so many words; every repeated use of a counter would add 8 at least.
+    assert len(drawn) - len(drawn.unique()) < 8
+
+
+def test_words_do_not_depend_on_order_number_or_stack():
+    seeds, steps, rows = torch.tensor([3, 2**40 + 1, 77])[:, None], torch.tensor([5, 0])[:, None, None], torch.tensor([9, 0, 4])
+    stacked = words(seeds, Stream.DATA, steps, rows, 9)
+    assert stacked.shape == (9, 2, 3, 3)
+    for s, step in enumerate([5, 0]):
+        for m, seed in enumerate([3, 2**40 + 1, 77]):
+            for b, row in enumerate([9, 0, 4]):
+                alone = words(torch.tensor(seed), Stream.DATA, torch.tensor(step), torch.tensor(row), 3)
+                assert stacked[:3, s, m, b].tolist() == alone.tolist()
+
+
+def test_a_digit_is_the_fraction_times_the_bound():
+    for word in (0, 1, 2**31, 2**32 - 1):
+        for bound in (1, 2, 59, 3481, 997**2):
+            drawn, rest = digit(torch.tensor(word), bound)
+            assert (int(drawn), int(rest)) == divmod(word * bound, 2**32)
+            assert 0 <= drawn < bound
+
+
+@pytest.mark.parametrize("bounds", [[6, 6, 6, 103], [59, 59], [2] * 12, [3481], [5, 1, 7]])
+def test_digits_from_shared_words_are_jointly_uniform(bounds):
+    n = 400_000
+    draw = Digits(words(torch.tensor(20), Stream.CONTROL, ZERO, torch.arange(n), 4))
+    joint = torch.zeros(n, dtype=torch.int64)
+    for bound in bounds:
+        joint = joint * bound + draw.below(bound, bound)
+    outcomes = math.prod(bounds)
+    counts = torch.bincount(joint, minlength=outcomes)
+    assert len(counts) == outcomes
+    assert stats.chisquare(counts.numpy()).pvalue > 1e-3
+
+
+def test_a_bound_may_differ_from_row_to_row():
+    bound = torch.arange(1, 7).repeat_interleave(50_000)
+    drawn = Digits(words(torch.tensor(21), Stream.CONTROL, ZERO, torch.arange(len(bound)), 1)).below(bound, 6)
+    for b in range(2, 7):
+        counts = torch.bincount(drawn[bound == b])
+        assert len(counts) == b and stats.chisquare(counts.numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("bounds", [[1], [65536, 1, 2], [65537, 2], [6, 6, 6, 103, 3481, *[7] * 10, *[59] * 6], [997**2] * 3, [2] * 33])
+def test_words_needed_is_exactly_what_the_draws_take(bounds):
+    needed = Digits.words_needed(bounds)
+    drawn = words(torch.tensor(1), Stream.CONTROL, ZERO, torch.arange(2), needed)
+    enough, short = Digits(drawn), Digits(drawn[:-1])
+    for bound in bounds:
+        enough.below(bound, bound)
+    with pytest.raises(StopIteration):
+        for bound in bounds:
+            short.below(bound, bound)
+
+
+def test_normals_are_standard_normal_and_independent():
+    x = normals(4, Stream.INIT, torch.arange(200_000))
+    assert stats.kstest(x.numpy(), "norm").pvalue > 1e-3
+    assert abs(x.mean()) < 5 / math.sqrt(len(x))
+    assert abs((x**2).mean() - 1) < 5 * math.sqrt(2 / len(x))
+    assert abs((x**3).mean()) < 5 * math.sqrt(15 / len(x))
+    assert abs((x**4).mean() - 3) < 5 * math.sqrt(96 / len(x))
+    assert abs((x[1:] * x[:-1]).mean()) < 5 / math.sqrt(len(x))
+    assert abs((x * normals(5, Stream.INIT, torch.arange(200_000))).mean()) < 5 / math.sqrt(len(x))
+
+
+def test_normals_are_box_muller_of_a_row_whatever_the_others():
+    x = normals(9, Stream.INIT, torch.tensor([[7, 100_000], [0, 3]]))
+    for row, value in ((7, x[0, 0]), (100_000, x[0, 1]), (0, x[1, 0]), (3, x[1, 1])):
+        u, v, *_ = plain_philox((row, 0, 0, 2), (9, 0))
+        assert float(value) == pytest.approx(math.sqrt(-2 * math.log((u + 1) / 2**32)) * math.cos(2 * math.pi * v / 2**32), abs=1e-12)
+    assert x.dtype == torch.float64 and x.isfinite().all()
