@@ -1,0 +1,45 @@
+"""Accuracy on evaluation sets: the share of sequences whose largest logit is the right answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config, Task
+from assignadd.model.forward import answer_logits
+from assignadd.model.stack import Stack
+from assignadd.task.evalsets import EvalSet
+from assignadd.task.sampler import Batch, EmptySetError, Sampler
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
+
+class Exam:
+    """Fixed sequences of several evaluation sets for every model of a stack, drawn from its own split and seed.
+
+    A set that no sequence belongs to under this task (no held-out pair, no banned slot) is left out.
+    """
+
+    def __init__(self, configs: Sequence[Config], seen: Tensor, sets: Sequence[EvalSet], n: int, device: str | torch.device = "cpu"):
+        batches: list[Batch] = []
+        self.names: list[str] = []
+        tasks: list[Task] = [c.task for c in configs]
+        seeds = [c.seed.data or 0 for c in configs]
+        for index, evalset in enumerate(sets):
+            try:
+                sampler = Sampler(tasks, seen, seeds, evalset, device)
+            except EmptySetError:
+                continue
+            batches.append(sampler.sample(index, n))
+            self.names.append(evalset.name)
+        self.n = n
+        self.tokens = torch.cat([b.tokens for b in batches], -1)  # (M, T, sets * n)
+        self.labels = torch.cat([b.labels for b in batches], -1)
+
+    def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
+        right = answer_logits(stack, self.tokens).argmax(-1) == self.labels
+        return right.view(len(stack), len(self.names), self.n).sum(-1)

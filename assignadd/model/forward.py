@@ -1,0 +1,49 @@
+"""Answer logits of a stack by the fastest exact way there is for its architecture and device."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.model.stack import Stack, single_models
+from assignadd.model.table import TableForward, Trace, Weights, covers
+from assignadd.model.transformer import reference_logits
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory.
+CHUNK = 2048
+
+
+@lru_cache(maxsize=16)
+def table_forward(config: Config, device: torch.device) -> TableForward:
+    return TableForward(config, device)
+
+
+@torch.no_grad()
+def answer_logits(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Float[Tensor, "M B N"]:
+    """Logits at `=` for every model's own sequences (or for shared ones, M = 1 in `tokens`)."""
+    tokens = tokens.expand(len(stack), *tokens.shape[1:])
+    return torch.cat([_logits(stack, part) for part in tokens.split(CHUNK, -1)], 1)
+
+
+@torch.no_grad()
+def trace(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Trace:
+    """The table forward's full trace of a stack: patterns, residuals and neurons at `=`, with the leading axis M."""
+    return table_forward(stack.config, stack.flat.device).forward(Weights.of(stack.weights), tokens.expand(len(stack), *tokens.shape[1:]))
+
+
+def _logits(stack: Stack, tokens: Tensor) -> Tensor:
+    if not covers(stack.config):
+        return reference_logits(stack, tokens)
+    table = table_forward(stack.config, stack.flat.device)
+    if stack.flat.device.type != "cpu":
+        return table.forward(Weights.of(stack.weights), tokens).logits
+    # Batched products of small matrices are slow on a CPU: one model after the other, each without the axis M.
+    unstacked = (Weights.of({name: w[0] for name, w in one.weights.items()}) for one in single_models(stack))
+    return torch.stack([table.forward(w, t).logits for w, t in zip(unstacked, tokens, strict=True)])

@@ -1,0 +1,98 @@
+"""A stack: M models of one shape. One model is a stack with M = 1; a trajectory is a stack of checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.model.shapes import weight_shapes
+from assignadd.task.randomness import Stream, normals
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class Stack:
+    """Weights with a leading axis M, each a view of one flat (M, P) tensor, so that an update is one operation.
+
+    `config` is shared by all models (where they differ, in seed or fraction, is the run's business).
+    """
+
+    def __init__(self, config: Config, flat: Float[Tensor, "M P"]):
+        self.config = config
+        self.flat = flat
+        self.weights: dict[str, Tensor] = views(config, flat)
+
+    def __len__(self) -> int:
+        return len(self.flat)
+
+    def __getitem__(self, name: str) -> Tensor:
+        """A weight by its name in the field, with the leading axis M."""
+        return self.weights[name]
+
+    def models(self, index: int | slice | Sequence[int]) -> Stack:
+        """The stack of these models alone (a view where `index` is an int or a slice)."""
+        if isinstance(index, int):
+            index = range(len(self))[index]  # an IndexError, not an empty stack, beyond the end
+            index = slice(index, index + 1)
+        return Stack(self.config, self.flat[index])
+
+    def to(self, device: str | torch.device) -> Stack:
+        return Stack(self.config, self.flat.to(device))
+
+    def clone(self) -> Stack:
+        return Stack(self.config, self.flat.clone())
+
+    @property
+    def W_E(self) -> Float[Tensor, "M K d"]:
+        return self["embed.W_E"]
+
+    @property
+    def W_pos(self) -> Float[Tensor, "M T d"]:
+        return self["pos_embed.W_pos"]
+
+    @property
+    def W_U(self) -> Float[Tensor, "M d N"]:
+        return self["unembed.W_U"]
+
+
+def views(config: Config, flat: Tensor) -> dict[str, Tensor]:
+    """Named views of a flat (..., P) tensor of weights, gradients or moments."""
+    shapes = weight_shapes(config)
+    parts = flat.split([math.prod(s) for s in shapes.values()], -1)
+    return {name: part.view(*flat.shape[:-1], *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+
+
+def flatten(config: Config, weights: Mapping[str, Tensor]) -> Tensor:
+    """The flat (M, P) tensor of named weights with a leading axis M."""
+    return torch.cat([weights[name].flatten(1) for name in weight_shapes(config)], 1)
+
+
+def initial_stack(config: Config, init_seeds: Sequence[int]) -> Stack:
+    """Every matrix N(0, (init_scale / sqrt(d_model))^2); biases 0 and norm gains 1. A function of the seeds alone."""
+    std = config.model.init_scale / math.sqrt(config.model.d_model)
+    dtype = getattr(torch, config.numerics.dtype)
+    size = sum(math.prod(s) for s in weight_shapes(config).values())
+    flat = torch.stack([normals(seed, Stream.INIT, torch.arange(size)) for seed in init_seeds])
+    stack = Stack(config, (flat * std).to(dtype))
+    for name, weight in stack.weights.items():
+        if not _is_matrix(name):
+            weight.fill_(1.0 if name.endswith(".w") else 0.0)
+    return stack
+
+
+def concatenate(stacks: Sequence[Stack]) -> Stack:
+    return Stack(stacks[0].config, torch.cat([s.flat for s in stacks]))
+
+
+def single_models(stack: Stack) -> Iterator[Stack]:
+    return (stack.models(i) for i in range(len(stack)))
+
+
+def _is_matrix(name: str) -> bool:
+    return ".W_" in name

@@ -1,0 +1,309 @@
+"""The exact answer logits of the two-layer model without ever forming the residuals of the other positions.
+
+Layer 1 sees only W_E[token] + W_pos[position], so its scores and outputs are linear in the C = K + T embedding rows
+(K tokens, T positions; 74 + 16 = 90 in the paper), and so is everything that `=` reads from other positions later:
+
+    scores of layer 1    entries of a (C, C) table, gathered for every (query, key)
+    residual of `=`      w1 @ [C OV1; E_= + P_=]: w1 says how much attention each row of the table gets
+    scores of layer 2    entries of [C; C OV1] QK2 (that residual), gathered, mixed by the layer-1 patterns
+    output of layer 2    w2 @ [C; C OV1] OV2
+
+Only then come the MLP and the unembedding, at one position. The backward pass is written out by hand; the test holds
+logits and every gradient equal to the reference transformer. All functions take weights with or without a leading axis
+M, as a single model runs faster on a CPU through plain matrix products than through batched ones. Sequences come last:
+tokens (..., T, B), attention of layer 1 as (..., query, key, B).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.task.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+# Four table entries above this make a product that float32 still holds; the paper's runs stay above -17.
+SAFE_EXPONENT = -20.0
+
+
+def covers(config: Config) -> bool:
+    """Whether this architecture is one the tables describe: the paper's, at any size."""
+    m = config.model
+    plain = m.norm == "none" and not m.biases and m.activation == "relu"
+    return plain and m.n_layers == 2 and m.n_heads == 1 and m.d_mlp[0] is None and m.d_mlp[1] is not None
+
+
+class Weights(NamedTuple):
+    """The weights the tables read (or their gradients), each (..., rows, columns), without the axis of the one head."""
+
+    E: Tensor
+    pos: Tensor
+    Q1: Tensor
+    K1: Tensor
+    V1: Tensor
+    O1: Tensor
+    Q2: Tensor
+    K2: Tensor
+    V2: Tensor
+    O2: Tensor
+    W_in: Tensor
+    W_out: Tensor
+    U: Tensor
+
+    @classmethod
+    def of(cls, named: Mapping[str, Tensor]) -> Weights:
+        heads = [named[f"blocks.{layer}.attn.W_{letter}"].squeeze(-3) for layer in (0, 1) for letter in "QKVO"]
+        ends = [named[name] for name in ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out", "unembed.W_U")]
+        return cls(named["embed.W_E"], named["pos_embed.W_pos"], *heads, *ends)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a forward pass leaves behind, for the backward pass and for whoever wants to look."""
+
+    logits: Float[Tensor, "*M B N"]
+    attention_1: Float[Tensor, "*M T T B"]
+    attention_2: Float[Tensor, "*M T B"]
+    """Layer-2 attention of `=` over the keys."""
+    resid_mid: Float[Tensor, "*M B d"]
+    """Residual at `=` before MLP2."""
+    neurons: Float[Tensor, "*M B h"]
+    """MLP2 after the ReLU."""
+    resid_post: Float[Tensor, "*M B d"]
+    tokens: Int[Tensor, "*M T B"]
+    gathers: tuple[Tensor, Tensor, Tensor]
+    """Flat indices: each causal pair's two scores in layer 1's table, and each token in a table with B columns."""
+    usage: Float[Tensor, "*M rows B"]
+    """How much of each table row the residual of `=` holds: w1, one for the constant row, w2."""
+    key_scores: Float[Tensor, "*M T B"]
+    """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
+    tables: _Tables
+
+
+@dataclass(frozen=True)
+class _Tables:
+    embeddings: Tensor  # (C, d)     [W_E; W_pos]
+    queries_1: Tensor  # (C, dh)
+    keys_1: Tensor  # (C, dh)
+    values_1: Tensor  # (C, dh)
+    equal_rows: Tensor  # (C + 1, d)  [C OV1; E_= + P_=]: what the residual of `=` after layer 1 is made of
+    both: Tensor  # (2C, d)    [C; C OV1]: what the residual of any key is made of
+    QK2: Tensor
+    queries_2: Tensor  # (C + 1, d)  equal_rows QK2
+    scores_2: Tensor  # (2C, C + 1)
+    OV2: Tensor
+    outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]
+
+
+class TableForward:
+    """The constants of one task and device: index lists of the T (T + 1) / 2 causal pairs."""
+
+    def __init__(self, config: Config, device: str | torch.device = "cpu"):
+        vocabulary = Vocabulary(config.task)
+        self.K, self.T = vocabulary.size, config.task.length
+        self.C = self.K + self.T
+        self.equals = vocabulary.equals
+        self.scale = 1 / math.sqrt(config.model.d_head)
+        self.lengths = list(range(1, self.T + 1))
+        query, key = torch.tril_indices(self.T, self.T, device=device)
+        self.query, self.key, self.pair_row = query, key, query * self.T + key
+        self.query_base = torch.arange(self.T, dtype=torch.int32, device=device)[:, None] * self.K
+        self.key_column = (self.K + key).int()[:, None]
+
+    def forward(self, w: Weights, tokens: Int[Tensor, "*M T B"]) -> Trace:
+        C, tables = self.C, self._tables(w)
+        gathers = self._gathers(tokens)
+        flat = gathers[2]
+        attention_1 = self._attention_1(tables, gathers, tokens.shape)
+
+        usage = tables.outputs.new_zeros(*tokens.shape[:-2], 3 * C + 1, tokens.shape[-1])
+        through_1, constant, own_2, through_2 = usage.split([C, 1, C, C], -2)
+        self._spread(through_1, tokens, flat, attention_1.select(-3, -1))
+        constant.fill_(1)
+        own, through = (tables.scores_2 @ usage.narrow(-2, 0, C + 1)).split(C, -2)  # (..., C, B) each
+        key_scores = self._collect(through, tokens, flat)
+        scores_2 = self._collect(own, tokens, flat)
+        scores_2 += (attention_1 * key_scores.unsqueeze(-3)).sum(-2)
+        attention_2 = scores_2.softmax(-2)  # (..., T, B)
+        self._spread(own_2, tokens, flat, attention_2)
+        self._spread(through_2, tokens, flat, (attention_1 * attention_2.unsqueeze(-2)).sum(-3))
+
+        resid_mid = usage.mT @ tables.outputs  # (..., B, d)
+        neurons = (resid_mid @ w.W_in).relu_()
+        resid_post = _plus_product(resid_mid.clone(), neurons, w.W_out)
+        logits = resid_post @ w.U
+        return Trace(
+            logits, attention_1, attention_2, resid_mid, neurons, resid_post, tokens, gathers, usage, key_scores, tables
+        )  # fmt: skip
+
+    def backward(self, w: Weights, trace: Trace, grad: Tensor, grads: Weights) -> None:
+        """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
+        torch.matmul(trace.resid_post.mT, grad, out=grads.U)
+        g = grad @ w.U.mT  # (..., B, d)
+        torch.matmul(trace.neurons.mT, g, out=grads.W_out)
+        g_neurons = torch.ops.aten.threshold_backward(g @ w.W_out.mT, trace.neurons, 0)
+        torch.matmul(trace.resid_mid.mT, g_neurons, out=grads.W_in)
+        g = _plus_product(g, g_neurons, w.W_in.mT)
+        g_usage, g_outputs = trace.tables.outputs @ g.mT, trace.usage @ g  # (..., 3C + 1, B), (..., 3C + 1, d)
+        g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
+        self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
+
+    def _tables(self, w: Weights) -> _Tables:
+        embeddings = torch.cat([w.E, w.pos], -2)
+        values_1 = embeddings @ w.V1
+        outputs_1 = values_1 @ w.O1
+        constant = embeddings[..., self.equals, :] + embeddings[..., -1, :]
+        equal_rows = torch.cat([outputs_1, constant.unsqueeze(-2)], -2)
+        both = torch.cat([embeddings, outputs_1], -2)
+        QK2, OV2 = w.Q2 @ w.K2.mT * self.scale, w.V2 @ w.O2
+        queries_2 = equal_rows @ QK2
+        return _Tables(
+            embeddings, embeddings @ w.Q1, embeddings @ w.K1, values_1, equal_rows, both, QK2, queries_2,
+            both @ queries_2.mT, OV2, torch.cat([equal_rows, both @ OV2], -2),
+        )  # fmt: skip
+
+    def _gathers(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Where the two parts of each causal pair's score stand in the flat (..., T, K, C) table of layer 1.
+
+        A query is a token at a position: row (position, token) of that table is the sum of both rows of scores. What is
+        left to gather are its entries for the key's token and for the key's position.
+        """
+        small = tokens.int()
+        row = (small + self.query_base).mul_(self.C)
+        if tokens.dim() > 2:
+            row += torch.arange(len(tokens), dtype=torch.int32, device=tokens.device).view(-1, 1, 1) * (self.T * self.K * self.C)
+        row = row.index_select(-2, self.query)  # (..., pairs, B)
+        to_token = row + small.index_select(-2, self.key)
+        column = torch.arange(tokens.shape[-1], dtype=torch.int32, device=tokens.device)
+        return to_token.view(-1), row.add_(self.key_column).view(-1), (small * len(column)).add_(column).view(-1)
+
+    def _attention_1(self, tables: _Tables, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
+        """Patterns of layer 1, (..., T, T, B), zero above the diagonal."""
+        scores = tables.queries_1 @ tables.keys_1.mT * self.scale  # (..., C, C)
+        if scores.device.type == "cpu":
+            to_tokens, to_positions = scores.split([self.K, self.T], -1)
+            below = torch.cat([to_tokens - to_tokens.amax(-1, keepdim=True), to_positions - to_positions.amax(-1, keepdim=True)], -1)
+            if float(below.amin()) > SAFE_EXPONENT:
+                return self._by_products(below.exp_(), gathers, shape)
+        return self._by_softmax(scores, gathers, shape)
+
+    def _by_products(self, exponentials: Tensor, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
+        """exp(score) is a product of four table entries, which spares the exponentials of all pairs (8,100 for 70,000)."""
+        *lead, T, B = shape
+        of_tokens, of_positions = exponentials.split([self.K, T], -2)
+        table = (of_tokens.unsqueeze(-3) * of_positions.unsqueeze(-2)).view(-1)
+        pairs = table.index_select(0, gathers[0]).mul_(table.index_select(0, gathers[1]))
+        pattern = exponentials.new_zeros(*lead, T * T, B).index_copy_(-2, self.pair_row, pairs.view(*lead, -1, B))
+        pattern = pattern.view(*lead, T, T, B)
+        return pattern.div_(pattern.sum(-2, keepdim=True))
+
+    def _by_softmax(self, scores: Tensor, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
+        """Score by score, safe for any weights."""
+        *lead, T, B = shape
+        of_tokens, of_positions = scores.split([self.K, T], -2)
+        table = (of_tokens.unsqueeze(-3) + of_positions.unsqueeze(-2)).view(-1)
+        pairs = table.index_select(0, gathers[0]).add_(table.index_select(0, gathers[1]))
+        pattern = scores.new_zeros(*lead, T * T, B)
+        used = pattern.split([n for i in self.lengths for n in (i, T - i)], -2)[::2]
+        for row, target in zip(pairs.view(*lead, -1, B).split(self.lengths, -2), used, strict=True):
+            torch.softmax(row, -2, out=target)
+        return pattern.view(*lead, T, T, B)
+
+    def _attention_backward(self, trace: Trace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of the two score tables from the gradient of the usage of the output table."""
+        C, K, T, tokens, flat, a1 = self.C, self.K, self.T, trace.tokens, trace.gathers[2], trace.attention_1
+        g_used, g_own, g_through = g_usage.split([C + 1, C, C], -2)
+        g_attention_2 = self._collect(g_own, tokens, flat)
+        g_carried = self._collect(g_through, tokens, flat).unsqueeze(-3)
+        g_attention_2 += (a1 * g_carried).sum(-2)
+        g_keys = torch._softmax_backward_data(g_attention_2, trace.attention_2, -2, a1.dtype)
+        g_a1 = trace.attention_2.unsqueeze(-2) * g_carried
+        g_a1.addcmul_(g_keys.unsqueeze(-2), trace.key_scores.unsqueeze(-3))
+        g_scores = torch.zeros_like(g_usage.narrow(-2, 0, 2 * C))
+        g_own, g_through = g_scores.split(C, -2)
+        self._spread(g_own, tokens, flat, g_keys)
+        self._spread(g_through, tokens, flat, (a1 * g_keys.unsqueeze(-2)).sum(-3))
+
+        g_scores_2 = g_scores @ trace.usage.narrow(-2, 0, C + 1).mT
+        g_used = _plus_product(g_used, trace.tables.scores_2.mT, g_scores)
+        g_a1.select(-3, -1).add_(self._collect(g_used.narrow(-2, 0, C), tokens, flat))
+
+        g_pairs = torch._softmax_backward_data(g_a1, a1, -2, a1.dtype).flatten(-3, -2)
+        g_pairs = g_pairs.index_select(-2, self.pair_row).view(-1)
+        lead = tokens.shape[:-2]
+        g_table = g_pairs.new_zeros(math.prod(lead) * T * K * C)
+        for index in trace.gathers[:2]:
+            g_table.index_add_(0, index, g_pairs)
+        g_table = g_table.view(*lead, T, K, C)
+        return torch.cat([g_table.sum(-3), g_table.sum(-2)], -2).mul_(self.scale), g_scores_2
+
+    def _tables_backward(self, w: Weights, t: _Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights) -> None:
+        C = self.C
+        g_equal, g_out2 = g_outputs.split([C + 1, 2 * C], -2)
+        g_OV2 = t.both.mT @ g_out2
+        torch.matmul(g_OV2, w.O2.mT, out=grads.V2)
+        torch.matmul(w.V2.mT, g_OV2, out=grads.O2)
+        g_both = _plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
+        g_queries_2 = g_scores_2.mT @ t.both
+        g_QK2 = (t.equal_rows.mT @ g_queries_2).mul_(self.scale)
+        torch.matmul(g_QK2, w.K2, out=grads.Q2)
+        torch.matmul(g_QK2.mT, w.Q2, out=grads.K2)
+        g_equal = _plus_product(g_equal, g_queries_2, t.QK2.mT)
+
+        g_embeddings, g_outputs_1 = g_both.split(C, -2)
+        g_through, g_constant = g_equal.split([C, 1], -2)
+        g_outputs_1 += g_through
+        g_embeddings.narrow(-2, self.equals, 1).add_(g_constant)
+        g_embeddings.narrow(-2, C - 1, 1).add_(g_constant)
+        torch.matmul(t.values_1.mT, g_outputs_1, out=grads.O1)
+        for g_rows, weight, grad in (
+            (g_outputs_1 @ w.O1.mT, w.V1, grads.V1),
+            (g_scores_1 @ t.keys_1, w.Q1, grads.Q1),
+            (g_scores_1.mT @ t.queries_1, w.K1, grads.K1),
+        ):
+            torch.matmul(t.embeddings.mT, g_rows, out=grad)
+            g_embeddings = _plus_product(g_embeddings, g_rows, weight.mT)
+        g_tokens, g_positions = g_embeddings.split([self.K, self.T], -2)
+        grads.E.copy_(g_tokens)
+        grads.pos.copy_(g_positions)
+
+    # One model's rows lie side by side in memory, where a flat index is several times faster than an index along an axis.
+
+    def _spread(self, rows: Tensor, tokens: Tensor, flat: Tensor, amount: Tensor) -> None:
+        """Adds an amount (..., T, B) at every position to the (zero) table rows of its token and of the position."""
+        of_tokens, of_positions = rows.split([self.K, self.T], -2)
+        if tokens.dim() == 2:
+            of_tokens.view(-1).index_add_(0, flat, amount.reshape(-1))
+        else:
+            of_tokens.scatter_add_(-2, tokens, amount)
+        of_positions.copy_(amount)
+
+    def _collect(self, rows: Tensor, tokens: Tensor, flat: Tensor) -> Tensor:
+        """For every position the sum of the rows of its token and of the position: the transpose of `_spread`."""
+        of_tokens, of_positions = rows.split([self.K, self.T], -2)
+        found = of_tokens.view(-1).index_select(0, flat).view_as(tokens) if tokens.dim() == 2 else of_tokens.gather(-2, tokens)
+        return found.add_(of_positions)
+
+
+def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """total + a @ b, in place."""
+    return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)
+
+
+def flops(config: Config) -> int:
+    """Floating-point operations of the matrix products in one training step of one model (forward and backward)."""
+    d, h = config.model.d_model, config.model.d_mlp[-1] or 0
+    dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
+    C = Vocabulary(config.task).size + config.task.length
+    tables = 3 * C * d * dh + C * dh * C + C * dh * d + 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
+    batch = 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
+    return 2 * 3 * (tables + batch)

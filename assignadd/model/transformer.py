@@ -1,0 +1,202 @@
+"""The reference transformer: every step as the textbook has it, to be read, hooked into, and tested against.
+
+Names and shapes of weights and hook points are the field's (TransformerLens), layers counted from 0 there. It covers
+every architecture of the configuration; `reference_logits` runs it for a whole stack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from assignadd.config import Config, Model
+from assignadd.model.hooks import Hooked, HookPoint
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.task.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+NORM_EPS = 1e-5
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+def _place(*shape: int) -> nn.Parameter:
+    """Room for a weight: a shape without values, so that none can be used before `Transformer` loads them."""
+    return nn.Parameter(torch.empty(shape, device="meta"))
+
+
+def _shifted(x: Tensor, bias: Tensor | None) -> Tensor:
+    return x if bias is None else x + bias
+
+
+class Embed(nn.Module):
+    def __init__(self, n_tokens: int, d: int):
+        super().__init__()
+        self.W_E = _place(n_tokens, d)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.W_E[tokens]  # (B, T, d)
+
+
+class PosEmbed(nn.Module):
+    def __init__(self, length: int, d: int):
+        super().__init__()
+        self.W_pos = _place(length, d)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.W_pos[: tokens.shape[1]].expand(len(tokens), -1, -1)  # (B, T, d)
+
+
+class Norm(nn.Module):
+    """Layer norm, or RMS norm (neither centred nor shifted). `hook_normalized` is its output."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.centred = model.norm == "layer"
+        self.w = _place(model.d_model)
+        self.b = _place(model.d_model) if self.centred else None
+        self.hook_scale, self.hook_normalized = HookPoint(), HookPoint()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.centred:
+            x = x - x.mean(-1, keepdim=True)
+        scale = self.hook_scale((x.square().mean(-1, keepdim=True) + NORM_EPS).sqrt())  # (B, T, 1)
+        return self.hook_normalized(_shifted(x / scale * self.w, self.b))
+
+
+def _norm(model: Model) -> nn.Module:
+    return nn.Identity() if model.norm == "none" else Norm(model)
+
+
+class Attention(nn.Module):
+    """Causal attention with learned Q, K, V, O for each head; scores are divided by sqrt(d_head)."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        H, d, dh = model.n_heads, model.d_model, model.d_head
+        self.W_Q, self.W_K, self.W_V = _place(H, d, dh), _place(H, d, dh), _place(H, d, dh)
+        self.W_O = _place(H, dh, d)
+        self.b_Q, self.b_K, self.b_V = (_place(H, dh) if model.biases else None for _ in range(3))
+        self.b_O = _place(d) if model.biases else None
+        self.hook_q, self.hook_k, self.hook_v, self.hook_z = HookPoint(), HookPoint(), HookPoint(), HookPoint()
+        self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = self.hook_q(_shifted(torch.einsum("btd,hde->bthe", x, self.W_Q), self.b_Q))  # (B, T, H, dh)
+        k = self.hook_k(_shifted(torch.einsum("btd,hde->bthe", x, self.W_K), self.b_K))
+        v = self.hook_v(_shifted(torch.einsum("btd,hde->bthe", x, self.W_V), self.b_V))
+        # The copy costs next to nothing, where a transposed view makes batched float32 products on ARM 70 times slower.
+        keys = k.permute(0, 2, 3, 1).contiguous()  # (B, H, dh, T)
+        scores = q.transpose(1, 2) @ keys / math.sqrt(q.shape[-1])  # (B, H, T, T)
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        pattern = self.hook_pattern(self.hook_attn_scores(scores.masked_fill(future, -math.inf)).softmax(-1))
+        z = self.hook_z(torch.einsum("bhqk,bkhe->bqhe", pattern, v))  # (B, T, H, dh)
+        return _shifted(torch.einsum("bthe,hed->btd", z, self.W_O), self.b_O)
+
+
+class MLP(nn.Module):
+    def __init__(self, model: Model, width: int):
+        super().__init__()
+        self.W_in, self.W_out = _place(model.d_model, width), _place(width, model.d_model)
+        self.b_in = _place(width) if model.biases else None
+        self.b_out = _place(model.d_model) if model.biases else None
+        self.activation = ACTIVATIONS[model.activation]
+        self.hook_pre, self.hook_post = HookPoint(), HookPoint()
+
+    def forward(self, x: Tensor) -> Tensor:
+        pre = self.hook_pre(_shifted(x @ self.W_in, self.b_in))  # (B, T, h)
+        return _shifted(self.hook_post(self.activation(pre)) @ self.W_out, self.b_out)
+
+
+class Block(nn.Module):
+    """Attention, then an MLP where the layer has one, each added to the residual stream it reads (through its norm)."""
+
+    def __init__(self, model: Model, width: int | None):
+        super().__init__()
+        self.ln1, self.attn = _norm(model), Attention(model)
+        self.hook_resid_pre, self.hook_attn_out, self.hook_resid_post = HookPoint(), HookPoint(), HookPoint()
+        self.mlp = None
+        if width is not None:
+            self.ln2, self.mlp = _norm(model), MLP(model, width)
+            self.hook_resid_mid, self.hook_mlp_out = HookPoint(), HookPoint()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.hook_resid_pre(x)  # (B, T, d)
+        x = x + self.hook_attn_out(self.attn(self.ln1(x)))
+        if self.mlp is not None:
+            x = self.hook_resid_mid(x)
+            x = x + self.hook_mlp_out(self.mlp(self.ln2(x)))
+        return self.hook_resid_post(x)
+
+
+class Unembed(nn.Module):
+    def __init__(self, model: Model, n_numbers: int):
+        super().__init__()
+        self.W_U = _place(model.d_model, n_numbers)
+        self.b_U = _place(n_numbers) if model.biases else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _shifted(x @ self.W_U, self.b_U)  # (B, T, N)
+
+
+class Transformer(Hooked):
+    """One model (paper, section 3; SPEC section 2). `weights` go by the names of `weight_shapes`.
+
+    Without `weights` it is the untrained model of seed 0. Weights are copied, with their dtype and device.
+    """
+
+    def __init__(self, config: Config, weights: Mapping[str, Tensor] | None = None):
+        super().__init__()
+        self.config = config
+        task, model = config.task, config.model
+        self.embed, self.pos_embed = Embed(Vocabulary(task).size, model.d_model), PosEmbed(task.length, model.d_model)
+        self.hook_embed, self.hook_pos_embed = HookPoint(), HookPoint()
+        self.blocks = nn.ModuleList(Block(model, width) for width in model.d_mlp)
+        self.ln_final = _norm(model)
+        self.unembed = Unembed(model, task.modulus)
+        self.name_hook_points()
+        if weights is None:
+            weights = {name: weight[0] for name, weight in initial_stack(config, [0]).weights.items()}
+        self.load_state_dict({name: weight.detach().clone() for name, weight in weights.items()}, assign=True)
+
+    @classmethod
+    def from_stack(cls, stack: Stack, index: int) -> Transformer:
+        """Model `index` of the stack as a module of its own."""
+        if not -len(stack) <= index < len(stack):
+            raise ValueError(f"model {index} of a stack of {len(stack)}: expected an index from 0 to {len(stack) - 1}")
+        return cls(stack.config, {name: weight[index] for name, weight in stack.weights.items()})
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T N"]:
+        """Logits at every position; the task's answer stands at the last (see `answer_logits`)."""
+        if tokens.ndim != 2 or tokens.shape[1] > self.config.task.length:
+            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected (B, T) with T at most {self.config.task.length}")
+        x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens))  # (B, T, d)
+        for block in self.blocks:
+            x = block(x)
+        return self.unembed(self.ln_final(x))
+
+    def answer_logits(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B N"]:
+        """Logits of the sum, read at `=`, the last position: the only one the loss sees."""
+        return self(tokens)[:, -1]
+
+
+def reference_logits(stack: Stack, tokens: Int[Tensor, "M T B"], weights: Mapping[str, Tensor] | None = None) -> Float[Tensor, "M B N"]:
+    """Answer logits of every model on its own sequences, by the reference transformer.
+
+    `tokens` have the sequences last, as the sampler gives them. Differentiable in the stack's flat tensor, or in
+    `weights` (named, with a leading axis M) where these are given in place of the stack's own.
+    """
+    weights = dict(stack.weights if weights is None else weights)
+    shape_only = Transformer.from_stack(stack, 0)  # its own weights are not read: functional_call puts those of each model in place
+
+    def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
+        return functional_call(shape_only, model_weights, (model_tokens.T,))[:, -1]  # (B, N)
+
+    return vmap(answer)(weights, tokens)

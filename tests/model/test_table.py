@@ -1,0 +1,150 @@
+"""The table forward and its hand-written backward against the reference transformer and autograd."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from assignadd.config import PRESETS, Config, Model, Numerics
+from assignadd.model.forward import answer_logits
+from assignadd.model.forward import trace as table_trace
+from assignadd.model.stack import Stack, initial_stack, views
+from assignadd.model.table import TableForward, Weights, covers, flops
+from assignadd.model.transformer import Transformer, reference_logits
+from assignadd.task.sampler import Sampler
+from assignadd.task.splits import pair_split
+
+torch.set_num_threads(1)
+SEEDS = [3, 8]
+
+
+def make(config: Config, scale: float, batch: int = 48) -> tuple[Stack, torch.Tensor]:
+    """Random weights, larger than at the start so that attention is far from uniform, and sequences of the task."""
+    stack = initial_stack(config, SEEDS)
+    stack.flat.mul_(scale)
+    seen = torch.stack([pair_split(config.task, s) for s in SEEDS])
+    return stack, Sampler([config.task] * 2, seen, SEEDS).sample(0, batch).tokens
+
+
+def gradients(stack: Stack, tokens: torch.Tensor, grad: torch.Tensor, stacked: bool) -> dict[str, torch.Tensor]:
+    table = TableForward(stack.config)
+    out = torch.full_like(stack.flat, torch.nan)  # what is not written stays NaN and fails
+    if stacked:
+        weights = Weights.of(stack.weights)
+        table.backward(weights, table.forward(weights, tokens), grad, Weights.of(views(stack.config, out)))
+    else:
+        for i in range(len(stack)):
+            weights = Weights.of({name: w[i] for name, w in stack.weights.items()})
+            part = Weights.of({name: g[i] for name, g in views(stack.config, out).items()})
+            table.backward(weights, table.forward(weights, tokens[i]), grad[i], part)
+    return views(stack.config, out)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize(
+    ("preset", "scale", "dtype", "logit_error", "gradient_error"),
+    [
+        ("paper", 1.0, "float32", 1e-5, 1e-4),
+        ("paper", 2.0, "float32", 1e-5, 1e-4),
+        ("tiny", 2.0, "float32", 1e-5, 1e-4),
+        ("paper", 1.0, "float64", 1e-10, 1e-10),
+        ("tiny", 2.0, "float64", 1e-10, 1e-10),
+        ("tiny", 5.0, "float64", 1e-10, 1e-10),  # scores so far apart that products of exponentials are not safe
+    ],
+)
+def test_equals_reference_in_logits_and_every_gradient(preset, scale, dtype, logit_error, gradient_error, stacked):
+    config = replace(PRESETS[preset], numerics=Numerics(dtype=dtype))
+    stack, tokens = make(config, scale)
+    weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
+    expected = reference_logits(stack, tokens, weights)
+    grad = torch.randn(expected.shape, generator=torch.Generator().manual_seed(0)).to(expected.dtype)
+    expected.backward(grad)
+    size = expected.detach().abs().max()
+    assert (answer_logits(stack, tokens) - expected).abs().max() <= logit_error * size
+    for name, found in gradients(stack, tokens, grad, stacked).items():
+        wanted = weights[name].grad
+        assert (found - wanted).norm() <= gradient_error * wanted.norm(), name
+
+
+def test_both_ways_to_the_patterns_are_taken(monkeypatch):
+    """Products of exponentials where they are safe, the softmax where they are not, and both give the same."""
+    taken = []
+    for way in ("_by_products", "_by_softmax"):
+        method = getattr(TableForward, way)
+        monkeypatch.setattr(TableForward, way, lambda self, *args, m=method, w=way: taken.append(w) or m(self, *args))
+    config = replace(PRESETS["tiny"], numerics=Numerics(dtype="float64"))
+    for scale in (1.0, 5.0):
+        stack, tokens = make(config, scale)
+        table_trace(stack, tokens)
+    assert taken == ["_by_products", "_by_softmax"]
+    stack, tokens = make(config, 1.0)
+    products = table_trace(stack, tokens).attention_1
+    monkeypatch.setattr("assignadd.model.table.SAFE_EXPONENT", 0.0)
+    torch.testing.assert_close(table_trace(stack, tokens).attention_1, products)
+
+
+def test_trace_holds_the_patterns_and_residuals_of_the_reference():
+    config = replace(PRESETS["tiny"], numerics=Numerics(dtype="float64"))
+    stack, tokens = make(config, 3.0)
+    trace = table_trace(stack, tokens)
+    for i in range(len(stack)):
+        logits, cache = Transformer.from_stack(stack, i).run_with_cache(tokens[i].T)
+        pattern_1, pattern_2 = cache["blocks.0.attn.hook_pattern"][:, 0], cache["blocks.1.attn.hook_pattern"][:, 0]
+        torch.testing.assert_close(trace.attention_1[i].permute(2, 0, 1), pattern_1)
+        torch.testing.assert_close(trace.attention_2[i].T, pattern_2[:, -1])
+        torch.testing.assert_close(trace.resid_mid[i], cache["blocks.1.hook_resid_mid"][:, -1])
+        torch.testing.assert_close(trace.neurons[i], cache["blocks.1.mlp.hook_post"][:, -1])
+        torch.testing.assert_close(trace.resid_post[i], cache["blocks.1.hook_resid_post"][:, -1])
+        torch.testing.assert_close(trace.logits[i], logits[:, -1])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Model(n_layers=3, d_mlp=(None, None, 32), d_model=16, d_head=16),
+        Model(n_heads=2, d_mlp=(None, 32), d_model=16, d_head=8),
+        Model(d_mlp=(32, 32), d_model=16, d_head=16),
+        Model(norm="layer", d_mlp=(None, 32), d_model=16, d_head=16),
+        Model(biases=True, d_mlp=(None, 32), d_model=16, d_head=16),
+        Model(activation="gelu", d_mlp=(None, 32), d_model=16, d_head=16),
+    ],
+)
+def test_other_architectures_go_through_the_reference(model):
+    config = replace(PRESETS["smoke"], model=model)
+    assert not covers(config)
+    stack, tokens = make(config, 2.0)
+    torch.testing.assert_close(answer_logits(stack, tokens), reference_logits(stack, tokens))
+
+
+def test_narrow_heads_are_covered():
+    config = replace(PRESETS["smoke"], model=Model(d_model=24, d_head=10, d_mlp=(None, 20)), numerics=Numerics(dtype="float64"))
+    assert covers(config)
+    stack, tokens = make(config, 3.0)
+    torch.testing.assert_close(answer_logits(stack, tokens), reference_logits(stack, tokens))
+
+
+class ProductCounter(TorchDispatchMode):
+    """Counts 2 m k n for every matrix product that reaches the kernels, in place or not."""
+
+    flops = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        operation = func.name().removeprefix("aten::").split(".")[0]
+        if operation in ("mm", "addmm", "addmm_"):
+            a, b = [x for x in args if isinstance(x, torch.Tensor)][-2:]
+            self.flops += 2 * a.shape[0] * a.shape[1] * b.shape[1]
+        assert operation != "bmm"
+        return func(*args, **(kwargs or {}))
+
+
+def test_flops_are_those_of_the_products_that_run():
+    config = PRESETS["paper"]
+    stack, tokens = make(config, 1.0, batch=512)
+    weights = Weights.of({name: w[0] for name, w in stack.weights.items()})
+    grads = Weights(*(torch.empty_like(w) for w in weights))
+    table = TableForward(config)
+    with ProductCounter() as counter:
+        trace = table.forward(weights, tokens[0])
+        table.backward(weights, trace, torch.ones_like(trace.logits), grads)
+    assert counter.flops == flops(config)
