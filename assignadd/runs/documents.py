@@ -1,0 +1,147 @@
+"""Settings as JSON: strict on the way in, canonical on the way out.
+
+An unknown key, a key given twice, a missing field or a wrong type is a ConfigError that names the dotted field; ranges
+and combinations are `config.validate`'s, the same for JSON as for flags and Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from assignadd.config import Config, ConfigError, Member
+
+
+def read_config(path: Path, base: Config) -> Config:
+    """The settings of a user's file; what it leaves out is as in `base`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError("config", str(path), f"a file that can be read ({error.strerror})") from error
+    return config_from(parse(data, path.name), base)
+
+
+def run_document(config: Config, members: Sequence[Member]) -> bytes:
+    """The `config.json` of a run: every field, the same bytes for the same settings."""
+    for member in members:
+        member.config(config)  # refuses what JSON cannot say, such as a NaN
+    # Through the reader and back, so that a whole number given for a float (lr=1) is written as the float it means.
+    exact = read_run_document(msgspec.json.encode({"config": config, "models": list(members)}))
+    document = msgspec.json.encode(dict(zip(("config", "models"), exact, strict=True)))
+    return msgspec.json.format(document, indent=2) + b"\n"
+
+
+def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
+    return _config_and_members(parse(data, "config.json"))
+
+
+def first_difference(one: bytes, other: bytes) -> tuple[str, Any, Any] | None:
+    """The first dotted field in which two `config.json` differ, with both values."""
+    ours, theirs = (dict(_leaves(parse(document, "config.json"), "")) for document in (one, other))
+    for name in [*ours, *theirs]:
+        if name not in ours or name not in theirs or ours[name] != theirs[name]:
+            return name.removeprefix("config."), ours.get(name), theirs.get(name)
+    return None
+
+
+def parse(data: bytes, name: str) -> Any:
+    """JSON without repeated keys, NaN or infinities."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise ConfigError(key, value, f"each key once in {name}")
+            found[key] = value
+        return found
+
+    def refuse(constant: str) -> None:
+        raise ConfigError(name, constant, "finite numbers")
+
+    try:
+        return json.loads(data.decode(), object_pairs_hook=unique, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        where, found = f"{name} line {error.lineno} column {error.colno}", error.doc[error.pos : error.pos + 12]
+        raise ConfigError(where, found, f"JSON ({error.msg[:1].lower()}{error.msg[1:]})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(name, data[error.start : error.start + 4], "JSON in UTF-8") from error
+    except ConfigError:
+        raise
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets thousands deep
+        raise ConfigError(name, data[:12], f"JSON of a reasonable size ({error})") from error
+
+
+def config_from(values: Any, base: Config | None = None) -> Config:
+    """A configuration from parsed JSON; without a `base` to complete it, every field must be there."""
+    known = get_type_hints(Config)
+    given = _fields("config", values, list(known), complete=base is None)
+    sections = {name: _section(known[name], name, value, base and getattr(base, name)) for name, value in given.items()}
+    return Config(**sections) if base is None else dataclasses.replace(base, **sections)
+
+
+def _section(kind: type, name: str, values: Any, base: Any) -> Any:
+    hints = get_type_hints(kind)
+    given = _fields(name, values, list(hints), complete=base is None)
+    exact = {field: _exact(f"{name}.{field}", hints[field], value) for field, value in given.items()}
+    return kind(**exact) if base is None else dataclasses.replace(base, **exact)
+
+
+def _config_and_members(values: Any) -> tuple[Config, tuple[Member, ...]]:
+    given = _fields("run", values, ["config", "models"], complete=True)
+    config = config_from(given["config"])
+    if not isinstance(given["models"], list) or not given["models"]:
+        raise ConfigError("models", given["models"], "a list of at least one model")
+    members = tuple(_member(f"models[{i}]", m, config) for i, m in enumerate(given["models"]))
+    return config, members
+
+
+def _member(name: str, values: Any, config: Config) -> Member:
+    hints = get_type_hints(Member)
+    given = _fields(name, values, list(hints), complete=True)
+    try:
+        member = Member(**{field: msgspec.convert(value, hints[field], strict=True) for field, value in given.items()})
+    except msgspec.ValidationError as error:
+        raise ConfigError(name, values, f"a whole seed and numbers or null ({error})") from error
+    member.config(config)  # the model's own settings are checked as a whole configuration
+    return member
+
+
+def _fields(name: str, values: Any, known: list[str], complete: bool) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise ConfigError(name, values, "an object with fields among " + ", ".join(known))
+    prefix = "" if name in ("config", "run") else f"{name}."
+    for key, value in values.items():
+        if key not in known:
+            raise ConfigError(prefix + key, value, f"a field of {name}: " + ", ".join(known))
+    for key in known:
+        if complete and key not in values:
+            raise ConfigError(prefix + key, None, "every field of a run's settings to be there")
+    return values
+
+
+def _exact(name: str, hint: Any, value: Any) -> Any:
+    """A JSON value as the type the field has in Python; anything else is left for `config.validate` to refuse."""
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise ConfigError(name, value, "a list")
+        return tuple(value)
+    if hint is float or float in get_args(hint):
+        return float(value) if type(value) is int and abs(value) < 1 << 53 else value
+    return value
+
+
+def _leaves(values: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from _leaves(value, f"{name}.{key}" if name else key)
+    elif name == "models":
+        yield "number of models", len(values)
+        for i, value in enumerate(values):
+            yield from _leaves(value, f"{name}[{i}]")
+    else:
+        yield name, values

@@ -1,0 +1,82 @@
+"""What a run was made with: versions, device, threads and the commit of this package; nothing that names the machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import msgspec
+import numpy
+import torch
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    python: str
+    torch: str
+    numpy: str
+    assignadd: str | None
+    device: str
+    threads: int
+    commit: str | None
+    """The commit of the source tree this package runs from; None where it is installed or git is not at hand."""
+    dirty: bool
+    """Whether the package differed from that commit."""
+
+    @classmethod
+    def here(cls, device: str | torch.device, threads: int) -> Environment:
+        commit, dirty = source_commit(PACKAGE)
+        return cls(
+            python=platform.python_version(),
+            torch=str(torch.__version__),
+            numpy=numpy.__version__,
+            assignadd=_installed_version(),
+            device=_device_name(torch.device(device)),
+            threads=threads,
+            commit=commit,
+            dirty=dirty,
+        )
+
+    def changes(self, since: Environment) -> list[str]:
+        """What may change the last bits of a number, against an earlier environment."""
+        pairs = [(name, getattr(since, name), getattr(self, name)) for name in ("torch", "device", "threads", "commit")]
+        return [f"{name} {before} -> {after}" for name, before, after in pairs if before != after]
+
+
+def source_commit(folder: Path) -> tuple[str | None, bool]:
+    """The commit checked out where `folder` is tracked, and whether its files differ from it."""
+    if not _git(folder, "ls-files", "--", "."):
+        return None, False  # for example a virtual environment inside somebody else's repository
+    status = _git(folder, "status", "--porcelain=v2", "--branch", "--", ".").splitlines()
+    commits = [line.split()[-1] for line in status if line.startswith("# branch.oid ")]
+    if not commits or commits[0] == "(initial)":
+        return None, False
+    return commits[0], any(not line.startswith("#") for line in status)
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    # Git's own variables, set inside its hooks, would point it at another repository.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
+
+
+def _installed_version() -> str | None:
+    try:
+        return importlib.metadata.version("assignadd")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    # The instruction set decides how sums are ordered, hence the last bits.
+    return f"{device.type} ({platform.machine()}, {torch.backends.cpu.get_cpu_capability()})"

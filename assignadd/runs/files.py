@@ -1,0 +1,28 @@
+"""Reading the files of a run folder: regular files inside it, never a link out of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from assignadd.runs.atomic import reason
+from assignadd.runs.errors import RunError
+
+
+def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
+    """The bytes of a file of the folder, at most the first `most`."""
+    path = folder / name
+    if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
+        raise RunError(f"{path} is refused: a run's files are not reached through symbolic links")
+    try:
+        # Without blocking, so that a pipe in a file's place is refused rather than waited for.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise RunError(f"{path} is not a regular file")
+            return file.read(-1 if most is None else most)
+    except FileNotFoundError as error:
+        raise RunError(f"{path} is missing") from error
+    except OSError as error:
+        raise RunError(f"{path} could not be read: {reason(error)}") from error

@@ -1,0 +1,264 @@
+"""A run: a stack of models in one folder, as it was last committed.
+
+    config.json            the settings, and for each model its seed and own settings
+    splits.safetensors     `seen` (M, N, N): which pairs of numbers each model trains on
+    metrics.jsonl          a row per model and evaluation; append-only, no clock in it
+    checkpoints/00000100.safetensors   weights by the field's names, with a leading axis M
+    states/00001000.safetensors        what training needs to go on from here, bitwise
+    manifest.json          what is committed (`manifest`)
+
+Reading is all this class does; `writer` has the rest. Every file is checked against the manifest when it is read.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+from torch import Tensor
+
+from assignadd.config import Config, ConfigError, Member
+from assignadd.model.shapes import weight_shapes
+from assignadd.model.stack import Stack, concatenate, flatten
+from assignadd.runs import tensors
+from assignadd.runs.documents import parse, read_run_document, run_document
+from assignadd.runs.errors import RunError
+from assignadd.runs.files import read_regular
+from assignadd.runs.manifest import CHECKPOINTS, CONFIG, MANIFEST, METRICS, SPLITS, STATES, Manifest, read_manifest
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
+
+
+class Run:
+    def __init__(self, path: Path, manifest: Manifest, config: Config, members: Sequence[Member]):
+        self.path = path
+        self.manifest = manifest
+        self.config = config
+        self.members = tuple(members)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Run:
+        """A run to read from."""
+        path = Path(path)
+        if not (path / MANIFEST).exists():
+            raise RunError(f"no run at {path}; `assignadd runs list` shows what there is")
+        manifest = read_manifest(path)
+        return cls(path, manifest, *read_settings(path, manifest))
+
+    @property
+    def name(self) -> str:
+        return Path(os.path.abspath(self.path)).name
+
+    @property
+    def configs(self) -> list[Config]:
+        """Each model's own configuration, its seeds filled in."""
+        return [member.config(self.config) for member in self.members]
+
+    @property
+    def step(self) -> int:
+        return self.manifest.step
+
+    @property
+    def finished(self) -> bool:
+        return self.manifest.finished
+
+    @property
+    def wall_seconds(self) -> float:
+        return sum(session.seconds for session in self.manifest.sessions)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The settings as they stand in `config.json`."""
+        return parse(run_document(self.config, self.members), CONFIG)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What the run was made with (last), and from which files if it was imported."""
+        last = [msgspec.to_builtins(session.environment) for session in self.manifest.sessions[-1:]]
+        made = {"sessions": len(self.manifest.sessions), "dtype": self.manifest.dtype, "sources": self.manifest.sources}
+        return (last[0] if last else {}) | made
+
+    def index_of(self, seed: int | None) -> int:
+        """Which model of the stack has this seed; the first for None."""
+        seeds = self.manifest.seeds
+        if seed is not None and seed not in seeds:
+            raise RunError(f"run {self.name} has no seed {seed}; it has {', '.join(map(str, seeds))}")
+        return 0 if seed is None else seeds.index(seed)
+
+    @property
+    def diverged_at(self) -> list[int | None]:
+        """For each model, the step before which its loss was no longer finite, as of the last evaluation."""
+        last = self.metrics()[-len(self.members) :]
+        return [row.get("diverged_at") for row in last] or [None] * len(self.members)
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps that have a checkpoint."""
+        return list(self.manifest.numbered(CHECKPOINTS))
+
+    @cached_property
+    def seen(self) -> Bool[Tensor, "M N N"]:
+        return self._seen()
+
+    def _seen(self) -> Tensor:
+        loaded = self._tensors(SPLITS)
+        shape = (len(self.members), self.config.task.modulus, self.config.task.modulus)
+        if list(loaded) != ["seen"] or loaded["seen"].dtype != torch.bool or loaded["seen"].shape != shape:
+            raise RunError(f"{self.path / SPLITS} does not hold a bool tensor `seen` of shape {shape}")
+        return loaded["seen"]
+
+    def checkpoint(self, step: int) -> Stack:
+        """The weights after `step` updates."""
+        name = self.manifest.numbered(CHECKPOINTS).get(step)
+        if name is None:
+            raise RunError(self._absent(step))
+        weights, M = self._tensors(name), len(self.members)
+        expected = {weight: (M, *shape) for weight, shape in weight_shapes(self.config).items()}
+        if weights.keys() != expected.keys():
+            odd = sorted(weights.keys() ^ expected.keys())[0]
+            raise RunError(f"{self.path / name} does not fit the run's model: {odd} is {'extra' if odd in weights else 'missing'}")
+        for weight, shape in expected.items():
+            found = weights[weight]
+            if found.shape != shape or str(found.dtype) != f"torch.{self.config.numerics.dtype}":
+                have, want = f"{found.dtype} {tuple(found.shape)}", f"{self.config.numerics.dtype} {shape}"
+                raise RunError(f"{self.path / name} does not fit the run's model: {weight} is {have}, not {want}")
+        return Stack(self.config, flatten(self.config, weights))
+
+    def newest_checkpoint(self) -> tuple[int, Stack, list[str]]:
+        """The last checkpoint that is intact: its step, its weights, and a note for every later one that is not."""
+        notes: list[str] = []
+        for step in reversed(self.steps):
+            try:
+                return step, self.checkpoint(step), notes
+            except RunError as error:
+                notes.append(str(error))
+        raise RunError(notes[-1] if notes else f"run {self.name} has no checkpoints yet; train it on")
+
+    def trajectory(self, steps: Sequence[int] | None = None, model: int = 0) -> Stack:
+        """One model over training: the stack of its checkpoints at these steps (default: all)."""
+        if not 0 <= model < len(self.members):
+            raise RunError(f"run {self.name} has no model {model}; it has {len(self.members)}, counted from 0")
+        steps = self.steps if steps is None else steps
+        if not steps:
+            raise RunError(f"run {self.name} has no checkpoints yet; train it on")
+        return concatenate([self.checkpoint(step).models(model).clone() for step in steps])
+
+    def latest_state(self, at_most: int | None = None) -> dict[str, Tensor] | None:
+        """The newest intact training state (no later than step `at_most`), or None where there is none."""
+        for step, name in reversed(self.manifest.numbered(STATES).items()):
+            if at_most is None or step <= at_most:
+                try:
+                    return self._tensors(name)
+                except RunError:
+                    continue
+        return None
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """A row per model and evaluation, in the order they were committed."""
+        blob = self.manifest.metrics
+        data = read_regular(self.path, METRICS, most=blob.size)
+        if problem := blob.problem(data):
+            raise RunError(f"{self.path / METRICS} {problem}")
+        try:
+            return msgspec.json.Decoder(dict[str, Any]).decode_lines(data)
+        except msgspec.DecodeError as error:
+            raise RunError(f"{self.path / METRICS} is not JSON lines: {error}") from error
+
+    def verify(self) -> list[str]:
+        """What is wrong with the run, a line per file; empty when all of it is as it was committed."""
+        found: dict[str, str] = {}
+        for name in [METRICS, *self.manifest.files]:
+            try:
+                self._check(name)
+            except RunError as error:
+                found[name] = str(error)
+        # A writer may have gone on meanwhile and removed a state; only what still should be there is a problem.
+        now = read_manifest(self.path) if found else self.manifest
+        return [line for name, line in found.items() if name == METRICS or now.files.get(name) == self.manifest.files[name]]
+
+    def _check(self, name: str) -> None:
+        if name == METRICS:
+            self.metrics()
+        elif name == CONFIG:
+            read_settings(self.path, self.manifest)
+        elif name.startswith(CHECKPOINTS):
+            self.checkpoint(self.manifest.files[name].step or 0)
+        elif name == SPLITS:
+            self._seen()
+        else:
+            self._tensors(name)
+
+    def _tensors(self, name: str) -> dict[str, Tensor]:
+        return tensors.decode(read_committed(self.path, self.manifest, name), str(self.path / name))
+
+    def _absent(self, step: int) -> str:
+        at = bisect.bisect(self.steps, step)
+        near = self.steps[max(at - 1, 0) : at + 1]
+        if not near:
+            return f"run {self.name} has no checkpoints yet; train it on"
+        closest = min(near, key=lambda s: (abs(s - step), -s))
+        listed = f"nearest are {near[0]} and {near[1]}" if len(near) == 2 else f"nearest is {near[0]}"
+        says = f"run {self.name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
+        if self.manifest.sources or not 0 <= step <= self.step:
+            return f"{says}."
+        return f"{says}, or train with --record.checkpoint-every {math.gcd(step, self.config.record.checkpoint_every)}."
+
+
+def read_committed(folder: Path, manifest: Manifest, name: str) -> bytes:
+    """The bytes of a committed file, or an error that names it."""
+    file = manifest.files[name]
+    data = read_regular(folder, name, most=file.size + 1)
+    if problem := file.problem(data):
+        raise RunError(f"{folder / name} {problem}")
+    return data
+
+
+def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:
+    try:
+        return read_run_document(read_committed(folder, manifest, CONFIG))
+    except ConfigError as error:
+        raise RunError(f"{folder / CONFIG}: {error}") from error
+
+
+def open_run(run: str | os.PathLike[str] | Run, root: str = "runs") -> Run:
+    """A run by its folder, or by its name under `root`."""
+    if isinstance(run, Run):
+        return run
+    named = Path(root) / run
+    return Run.open(named if not (Path(run) / MANIFEST).exists() and (named / MANIFEST).exists() else run)
+
+
+def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
+    """The runs under `root` by name, and a line for each that cannot be opened; runs are not looked for inside runs."""
+    runs, problems = [], []
+    for folder in _run_folders(root):
+        try:
+            runs.append(Run.open(folder))
+        except RunError as error:
+            problems.append(str(error))
+    return runs, problems
+
+
+def newest_run(root: str | os.PathLike[str]) -> Run:
+    """The run under `root` that was committed to last."""
+    folders = _run_folders(root)
+    if not folders:
+        raise RunError(f"no runs under {root}; `assignadd train` makes one")
+    return Run.open(max(folders, key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns))
+
+
+def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
+    found = []
+    for folder, inner, files in os.walk(root):
+        if MANIFEST in files:
+            found.append(Path(folder))
+            inner.clear()
+    return sorted(found)

@@ -1,0 +1,85 @@
+"""A folder about to be written: new, or the very run that these settings have there already; anything else is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from assignadd.runs import atomic, tensors
+from assignadd.runs.documents import first_difference, read_run_document
+from assignadd.runs.errors import RunError
+from assignadd.runs.folder import read_committed
+from assignadd.runs.lock import LOCK
+from assignadd.runs.manifest import CHECKPOINTS, CONFIG, EMPTY, MANIFEST, METRICS, SPLITS, STATES, Blob, File, Manifest
+
+# What a run that was killed while being created may have left.
+TEMPORARY = re.compile(r"\.(manifest\.json|config\.json|metrics\.jsonl|splits\.safetensors|[0-9]{8,}\.safetensors)\.[0-9a-f]{8}\.tmp")
+BEGUN = {LOCK, CONFIG, SPLITS, METRICS}
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a folder that holds anything but a run, before anything is put into it."""
+    try:
+        entries = set(os.listdir(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunError(f"{path} cannot be a run folder: {atomic.reason(error)}; choose another --out") from error
+    begun = {e for e in entries if e in BEGUN or TEMPORARY.fullmatch(e)} if LOCK in entries else set()
+    if MANIFEST not in entries and (others := sorted(entries - begun)):
+        raise RunError(f"{path} is not a run: it holds {others[0]!r} but no {MANIFEST}; choose another --out")
+
+
+def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str]) -> None:
+    """The first commit of a run: its settings and splits."""
+    config, members = read_run_document(documents[CONFIG])
+    for name, data in documents.items():
+        atomic.write(path / name, data)
+    atomic.write(path / METRICS, b"")
+    Manifest(
+        step=0,
+        steps=config.optim.steps,
+        finished=False,
+        seeds=tuple(member.seed for member in members),
+        dtype=config.numerics.dtype,
+        sources=dict(sources),
+        metrics=EMPTY,
+        files={name: File(len(data), Blob.of(data).sha256) for name, data in documents.items()},
+        sessions=(),
+    ).write(path)
+
+
+def resume(path: Path, manifest: Manifest, documents: Mapping[str, bytes], seen: Tensor, sources: Mapping[str, str]) -> list[str]:
+    """Check that a run is the one these settings make; its settings and splits are written again where they were damaged."""
+    if manifest.sources != sources:
+        kind = "imported from other files" if manifest.sources else "trained, not imported"
+        raise RunError(f"{path} holds a run that was {kind}; choose another --out")
+    for folder in (CHECKPOINTS, STATES):
+        if (path / folder).is_symlink():
+            raise RunError(f"{path / folder} is refused: a run's files are not reached through symbolic links")
+    notes = []
+    for name, data in documents.items():
+        if manifest.files[name].sha256 == Blob.of(data).sha256 and (problem := file_problem(path, manifest, name)):
+            atomic.write(path / name, data)
+            notes.append(f"{problem}; it was written again")
+    if difference := first_difference(read_committed(path, manifest, CONFIG), documents[CONFIG]):
+        field, old, new = difference
+        raise RunError(f"{path} holds a run with {field} = {old!r}, not {new!r}; give the same settings to go on with it, or another --out")
+    stored = tensors.decode(read_committed(path, manifest, SPLITS), str(path / SPLITS))
+    if not torch.equal(stored.get("seen", torch.empty(0)), seen.cpu()):
+        raise RunError(f"{path / SPLITS} holds another split of the pairs than the one given; choose another --out")
+    return notes
+
+
+def file_problem(path: Path, manifest: Manifest, name: str) -> str | None:
+    """What is wrong with a committed file."""
+    try:
+        read_committed(path, manifest, name)
+    except RunError as error:
+        return str(error)
+    return None

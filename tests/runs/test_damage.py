@@ -1,0 +1,230 @@
+"""Truncated, bit-flipped, swapped, foreign or missing files: refused by name, and training goes on from what is intact."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from assignadd.model.stack import Stack
+from assignadd.runs.errors import RunError
+from assignadd.runs.folder import Run
+from tests.runs.small import CONFIG, contents, hold, train, weights_at
+
+NEWEST = "states/00000025.safetensors"
+FILES = (
+    "config.json",
+    "splits.safetensors",
+    "metrics.jsonl",
+    "checkpoints/00000010.safetensors",
+    "states/00000020.safetensors",
+    NEWEST,
+)
+
+
+@pytest.fixture(scope="module")
+def at_25(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("damage") / "run"
+    train(path, 25)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> dict[str, bytes]:
+    path = tmp_path_factory.mktemp("damage") / "run"
+    train(path)
+    return contents(path)
+
+
+@pytest.fixture
+def run(tmp_path, at_25) -> Path:
+    return Path(shutil.copytree(at_25, tmp_path / "run"))
+
+
+def problems(path: Path) -> list[str]:
+    """What opening or verifying says."""
+    try:
+        return Run.open(path).verify()
+    except RunError as error:
+        return [str(error)]
+
+
+def refused(path: Path, name: str) -> None:
+    (line,) = problems(path)
+    assert str(path / name) in line
+    assert "\n" not in line
+
+
+def flip(path: Path, at: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1 << bit
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+def test_a_flipped_bit_anywhere(run, name):
+    file, whole = run / name, (run / name).read_bytes()
+    step = max(1, len(whole) // 40)  # the first bytes are the length of a safetensors header, then the header, then the data
+    for i, at in enumerate([*range(12), *range(12, len(whole), step), len(whole) - 1]):
+        flip(file, at, i % 8)
+        refused(run, name)
+        file.write_bytes(whole)
+    assert problems(run) == []
+
+
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+def test_truncated(run, name):
+    file, whole = run / name, (run / name).read_bytes()
+    for size in (0, 1, 7, 8, 9, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        refused(run, name)
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if n != "metrics.jsonl"])
+def test_longer_swapped_foreign_missing_or_not_a_file(run, tmp_path, name):
+    file, whole = run / name, (run / name).read_bytes()
+    file.write_bytes(whole + b"\0")
+    refused(run, name)
+    file.write_bytes(safetensors.torch.save({"x": torch.zeros(3)}))
+    refused(run, name)
+    file.unlink()
+    refused(run, name)
+    file.mkdir()
+    refused(run, name)
+    file.rmdir()
+    os.mkfifo(file)
+    refused(run, name)
+    file.unlink()
+    (tmp_path / "outside").write_bytes(whole)
+    file.symlink_to(tmp_path / "outside")  # the very bytes, but from elsewhere
+    refused(run, name)
+
+
+def test_two_checkpoints_swapped(run):
+    one, other = run / "checkpoints/00000010.safetensors", run / "checkpoints/00000020.safetensors"
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+    assert len(problems(run)) == 2
+    with pytest.raises(RunError, match="00000010"):
+        Run.open(run).checkpoint(10)
+
+
+def test_a_linked_folder_of_checkpoints(run, tmp_path):
+    shutil.move(run / "checkpoints", tmp_path / "elsewhere")
+    (run / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    assert len(problems(run)) == 3
+    assert all("symbolic link" in line for line in problems(run))
+    with pytest.raises(RunError, match="not reached through symbolic links"):
+        train(run)
+
+
+def test_rows_that_were_never_committed_do_not_count(run, finished):
+    with open(run / "metrics.jsonl", "ab") as file:
+        file.write(b'{"step": 30, "half a row')
+    assert problems(run) == []
+    assert Run.open(run).metrics()[-1]["step"] == 25
+    assert train(run) == []
+    assert contents(run) == finished
+
+
+def test_files_that_were_never_committed_go_and_others_stay(run, finished):
+    for name in ("states/00000027.safetensors", "checkpoints/.00000030.safetensors.0123abcd.tmp", ".manifest.json.0123abcd.tmp"):
+        (run / name).write_bytes(b"left by a kill")
+    for name in ("notes.txt", "checkpoints/mine.safetensors"):
+        (run / name).write_bytes(b"a person's")
+    assert problems(run) == []
+    assert train(run) == []
+    assert contents(run) == finished | {"notes.txt": b"a person's", "checkpoints/mine.safetensors": b"a person's"}
+
+
+@pytest.mark.parametrize("damage", [lambda f: flip(f, 40), lambda f: f.write_bytes(b""), Path.unlink])
+def test_newest_state_damaged_an_older_one_is_used(run, finished, damage: Callable[[Path], None]):
+    damage(run / NEWEST)
+    notes = train(run)
+    assert NEWEST in notes[0]
+    assert notes[1].endswith("goes on from step 20, its newest intact state")
+    assert contents(run) == finished
+
+
+def test_all_states_damaged_training_begins_again(run, finished):
+    for file in (run / "states").iterdir():
+        flip(file, 100)
+    assert train(run)[-1].endswith("goes on from step 0, its newest intact state")
+    assert contents(run) == finished
+
+
+@pytest.mark.parametrize("row", [0, 3, 6, 9, 11])
+def test_metrics_damaged_go_back_to_a_state_before_the_damage(run, finished, row):
+    lines = (run / "metrics.jsonl").read_bytes().splitlines(keepends=True)  # two rows every five steps
+    flip(run / "metrics.jsonl", len(b"".join(lines[:row])) + 5)
+    notes = train(run)
+    good = max([0, *(s for s in (0, 10, 20) if s // 5 * 2 + 2 <= row)])
+    assert "metrics.jsonl" in notes[0] and f"from step {good}," in notes[1]
+    assert contents(run) == finished
+
+
+@pytest.mark.parametrize("replacement", [None, "link", "directory"])
+def test_metrics_gone(run, finished, tmp_path, replacement):
+    shutil.move(run / "metrics.jsonl", tmp_path / "elsewhere")
+    if replacement == "link":
+        (run / "metrics.jsonl").symlink_to(tmp_path / "elsewhere")
+    refused(run, "metrics.jsonl")
+    if replacement == "directory":
+        (run / "metrics.jsonl").mkdir()
+        with pytest.raises(RunError, match=r"metrics.jsonl"):
+            train(run)
+    else:
+        assert "metrics.jsonl" in train(run)[0]
+        assert contents(run) == finished
+
+
+@pytest.mark.parametrize("name", ["config.json", "splits.safetensors"])
+def test_damaged_settings_are_written_again_when_the_same_are_given(run, finished, name):
+    flip(run / name, 60)
+    notes = train(run)
+    assert name in notes[0] and notes[0].endswith("it was written again")
+    assert contents(run) == finished
+
+
+def test_damaged_files_of_the_past_are_mended_with_the_same_bytes_only(run, at_25, finished):
+    flip(run / "checkpoints/00000010.safetensors", 100)
+    (run / "states/00000020.safetensors").unlink()
+    with hold(run) as writer:
+        assert writer.step == 25
+        assert writer.damaged_steps == [10, 20]
+        assert len(writer.notes) == 2
+        with pytest.raises(RunError, match=r"00000010.*does not come out bitwise the same"):
+            writer.mend(10, checkpoint=Stack(CONFIG, weights_at(11)))
+        with pytest.raises(RunError, match="00000010"):
+            writer.checkpoint(10)
+        state = writer.latest_state(at_most=20)
+        assert state is not None and int(state["step"]) == 10
+        writer.mend(10, checkpoint=Stack(CONFIG, weights_at(10)), state=state)
+        writer.mend(20, state={"weights": weights_at(20), "step": torch.tensor(20)})
+        assert writer.damaged_steps == []
+    assert contents(run) == contents(at_25)
+    assert train(run) == []
+    assert contents(run) == finished
+
+
+def test_a_finished_run_with_a_damaged_end_is_finished_again(tmp_path, finished):
+    train(tmp_path)
+    flip(tmp_path / "states/00000030.safetensors", 9)
+    flip(tmp_path / "checkpoints/00000030.safetensors", 9)
+    assert "from step 20" in train(tmp_path)[-1]
+    assert contents(tmp_path) == finished
+    assert train(tmp_path) == []
+
+
+def test_the_last_good_checkpoint_is_found(run):
+    flip(run / "checkpoints/00000020.safetensors", 100)
+    step, stack, notes = Run.open(run).newest_checkpoint()
+    assert step == 10
+    assert torch.equal(stack.flat, weights_at(10))
+    assert len(notes) == 1 and "00000020" in notes[0]

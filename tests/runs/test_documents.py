@@ -1,0 +1,134 @@
+"""Settings as JSON: the same bytes for the same settings, and one line that names the field when they are wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import msgspec
+import pytest
+
+from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim
+from assignadd.runs.documents import config_from, first_difference, parse, read_config, read_run_document, run_document
+from tests.runs.small import CONFIG, MEMBERS
+
+
+def builtins(config: Config = CONFIG) -> dict:
+    return json.loads(msgspec.json.encode(config))
+
+
+@pytest.mark.parametrize("config", [CONFIG, *PRESETS.values()])
+def test_round_trip(config):
+    document = run_document(config, MEMBERS)
+    assert read_run_document(document) == (config, MEMBERS)
+    assert run_document(*read_run_document(document)) == document
+
+
+def test_the_same_settings_are_the_same_bytes():
+    whole = dataclasses.replace(CONFIG, optim=Optim(lr=1, steps=60), model=Model(d_mlp=[None, 512]))
+    exact = dataclasses.replace(CONFIG, optim=Optim(lr=1.0, steps=60), model=Model(d_mlp=(None, 512)))
+    assert run_document(whole, [Member(1, lr=2)]) == run_document(exact, [Member(1, lr=2.0)])
+
+
+def test_a_file_fills_in_what_it_says(tmp_path):
+    (tmp_path / "mine.json").write_text('{"optim": {"lr": 1, "steps": 7}, "model": {"d_mlp": [null, 9]}, "seed": {"data": 3}}')
+    config = read_config(tmp_path / "mine.json", PRESETS["authors"])
+    assert config.optim == Optim(lr=1.0, steps=7)
+    assert isinstance(config.optim.lr, float)
+    assert (config.model.d_mlp, config.seed.data) == ((None, 9), 3)
+    assert config.task == PRESETS["authors"].task
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"task": {"modulos": 59}}', "task.modulos = 59: expected a field of task: modulus, n_vars"),
+        ('{"tusk": {}}', "tusk = {}: expected a field of config: task, model"),
+        ('{"task": 3}', "task = 3: expected an object with fields among modulus"),
+        ("[]", "config = []: expected an object with fields among task"),
+        ('{"optim": {"lr": "fast"}}', "optim.lr = 'fast': expected a number from 0"),
+        ('{"optim": {"lr": true}}', "optim.lr = True: expected a number"),
+        ('{"optim": {"lr": null}}', "optim.lr = None: expected a number"),
+        ('{"optim": {"steps": 10.0}}', "optim.steps = 10.0: expected a whole number"),
+        ('{"optim": {"lr": 1' + "0" * 400 + "}}", "optim.lr = 1000"),
+        ('{"optim": {"lr": 1e999}}', "optim.lr = inf: expected a number from 0"),
+        ('{"optim": {"lr": 1, "lr": 2}}', "lr = 2: expected each key once in mine.json"),
+        ('{"optim": {"lr": NaN}}', "mine.json = 'NaN': expected finite numbers"),
+        ('{"model": {"d_mlp": 512}}', "model.d_mlp = 512: expected a list"),
+        ('{"model": {"d_mlp": [null, "512"]}}', "model.d_mlp = (None, '512'): expected widths"),
+        ('{"model": {"activation": "swish"}}', "model.activation = 'swish': expected one of relu, gelu"),
+        ('{"model": {"biases": 0}}', "model.biases = 0: expected true or false"),
+        ('{"task": {"banned_first": ["a"]}}', "task.banned_first = ['a']: expected distinct letters"),
+        ('{"seed": {"init": -1}}', "seed.init = -1: expected a whole number from 0"),
+        ('{"task": {"n_vars": 1}}', "task.banned_first = 'ab': expected distinct letters among a"),
+        ('{"optim": {\n  "lr": }}', "mine.json line 2 column 9 = '}}': expected JSON (expecting value)"),
+        ("", "mine.json line 1 column 1 = '': expected JSON"),
+        ("[" * 100_000, "mine.json = b'[[[[[[[[[[[[': expected JSON of a reasonable size"),
+        ('{"optim": {"steps": ' + "9" * 5000 + "}}", "expected JSON of a reasonable size"),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_line(tmp_path, text, says):
+    (tmp_path / "mine.json").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_config(tmp_path / "mine.json", PRESETS["paper"])
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_not_text_and_files_that_are_not_there(tmp_path):
+    with pytest.raises(ConfigError, match="UTF-8"):
+        parse(b"\xff\xfe{}", "mine.json")
+    with pytest.raises(ConfigError, match=r"none.json.*No such file"):
+        read_config(tmp_path / "none.json", CONFIG)
+    with pytest.raises(ConfigError, match="directory"):
+        read_config(tmp_path, CONFIG)
+
+
+def test_a_run_has_every_field():
+    for section, fields in builtins().items():
+        for field in fields:
+            values = builtins()
+            del values[section][field]
+            with pytest.raises(ConfigError, match=f"^{section}.{field} = None: expected every field"):
+                config_from(values)
+    with pytest.raises(ConfigError, match=r"^optim"):
+        config_from({k: v for k, v in builtins().items() if k != "optim"})
+
+
+@pytest.mark.parametrize(
+    ("models", "says"),
+    [
+        ([], "models = []: expected a list of at least one model"),
+        ({}, "models = {}: expected a list"),
+        ([{"seed": 1}], "models[0].lr = None: expected every field"),
+        ([3], "models[0] = 3: expected an object"),
+        (
+            [dataclasses.asdict(Member(0)), dataclasses.asdict(Member(0)) | {"size": 1}],
+            "models[1].size = 1: expected a field of models[1]: seed",
+        ),
+        ([dataclasses.asdict(Member(0)) | {"seed": "0"}], "expected a whole seed"),
+        ([dataclasses.asdict(Member(0)) | {"lr": "x"}], "expected a whole seed and numbers or null"),
+        ([dataclasses.asdict(Member(-1))], "seeds = -1"),
+        ([dataclasses.asdict(Member(0, lr=99.0))], "optim.lr = 99.0"),
+    ],
+)
+def test_models_are_as_strict(models, says):
+    with pytest.raises(ConfigError) as caught:
+        read_run_document(json.dumps({"config": builtins(), "models": models}).encode())
+    assert says in str(caught.value)
+
+
+def test_nothing_is_lost_on_the_way_out():
+    with pytest.raises(ConfigError, match=r"optim.lr = nan"):
+        run_document(CONFIG, [Member(0, lr=math.nan)])
+
+
+def test_first_difference_is_named():
+    def document(**optim):
+        return run_document(dataclasses.replace(CONFIG, optim=dataclasses.replace(CONFIG.optim, **optim)), MEMBERS)
+
+    assert first_difference(document(), document()) is None
+    assert first_difference(document(), document(lr=0.5, batch=3)) == ("optim.lr", 0.001, 0.5)
+    assert first_difference(document(), run_document(CONFIG, [Member(3), Member(8, lr=0.01)])) == ("models[1].seed", 7, 8)
+    assert first_difference(document(), run_document(CONFIG, [Member(3)])) == ("number of models", 2, 1)

@@ -1,0 +1,190 @@
+"""A run from its creation to its end, as its reader sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+
+import pytest
+import torch
+
+from assignadd.config import Member
+from assignadd.runs.environment import Environment
+from assignadd.runs.errors import RunError
+from assignadd.runs.folder import Run, find_runs, newest_run, open_run
+from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("folder") / "r3f2"
+    train(path)
+    return path
+
+
+def test_a_finished_run(path):
+    run = Run.open(path)
+    assert (run.name, run.step, run.finished) == ("r3f2", 30, True)
+    assert (run.config, run.members) == (CONFIG, MEMBERS)
+    assert torch.equal(run.seen, SEEN)
+    assert run.steps == [0, 10, 20, 30]
+    assert run.verify() == []
+    assert run.diverged_at == [None, None]
+    assert run.document == json.loads((path / "config.json").read_bytes())
+
+
+def test_checkpoints_are_stacks(path):
+    run = Run.open(path)
+    for step in run.steps:
+        assert torch.equal(run.checkpoint(step).flat, weights_at(step))
+    trajectory = run.trajectory([10, 30], model=1)
+    assert torch.equal(trajectory.flat, torch.stack([weights_at(10)[1], weights_at(30)[1]]))
+    assert len(run.trajectory()) == 4
+    with pytest.raises(RunError, match="no model 2; it has 2"):
+        run.trajectory(model=2)
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (15, "nearest are 10 and 20. Pass --step 20, or train with --record.checkpoint-every 5."),
+        (12, "nearest are 10 and 20. Pass --step 10, or train with --record.checkpoint-every 2."),
+        (33, "nearest is 30. Pass --step 30."),
+        (-1, "nearest is 0. Pass --step 0."),
+    ],
+)
+def test_an_absent_step_says_what_to_type(path, step, says):
+    with pytest.raises(RunError) as caught:
+        Run.open(path).checkpoint(step)
+    assert str(caught.value) == f"run r3f2 has no checkpoint at step {step}; {says}"
+
+
+def test_states(path):
+    run = Run.open(path)
+    assert sorted(p.name for p in (path / "states").iterdir()) == [f"{s:08d}.safetensors" for s in (0, 10, 20, 30)]
+    state = run.latest_state()
+    assert state is not None and torch.equal(state["weights"], weights_at(30))
+    earlier = run.latest_state(at_most=19)
+    assert earlier is not None and int(earlier["step"]) == 10
+
+
+def test_metrics_are_rows_without_a_clock(path):
+    rows = Run.open(path).metrics()
+    assert [(row["step"], row["model"]) for row in rows] == [(s, m) for s in range(0, 31, 5) for m in (0, 1)]
+    assert set(rows[0]) == {"step", "model", "loss"}
+
+
+def test_seeds(path):
+    run = Run.open(path)
+    assert (run.index_of(None), run.index_of(3), run.index_of(7)) == (0, 0, 1)
+    with pytest.raises(RunError, match="run r3f2 has no seed 5; it has 3, 7"):
+        run.index_of(5)
+
+
+def test_sessions_add_up(tmp_path):
+    train(tmp_path, 10)
+    train(tmp_path, 20)
+    train(tmp_path)
+    sessions = Run.open(tmp_path).manifest.sessions
+    assert [(s.from_step, s.to_step) for s in sessions] == [(0, 10), (10, 20), (20, 30)]
+    assert Run.open(tmp_path).wall_seconds == sum(s.seconds for s in sessions) > 0
+    before = (tmp_path / "manifest.json").read_bytes()
+    train(tmp_path)  # nothing is left to do, and nothing is written
+    assert (tmp_path / "manifest.json").read_bytes() == before
+
+
+def test_nothing_names_the_machine(tmp_path):
+    with hold(tmp_path / "r", environment=Environment.here("cpu", 1)) as run:
+        save(run, 0, weights_at(0))
+    assert run.provenance["threads"] == 1
+    written = b"".join(contents(tmp_path / "r").values()) + (tmp_path / "r/manifest.json").read_bytes()
+    for word in (str(tmp_path), socket.gethostname(), os.path.expanduser("~")):
+        assert word.encode() not in written
+
+
+def test_another_environment_is_noted(tmp_path):
+    train(tmp_path, 10)
+    with hold(tmp_path, environment=Environment("3.11", "9.9", "2.4", "0.1", "cpu", 2, None, False)) as run:
+        assert run.notes == ["going on with torch 2.13 -> 9.9, threads 1 -> 2: the last bits may differ from an uninterrupted run"]
+    with hold(tmp_path, environment=HERE) as run:
+        assert run.notes == []
+
+
+def test_the_same_settings_go_on_and_others_are_refused(tmp_path):
+    train(tmp_path, 10)
+    before = contents(tmp_path)
+    other = dataclasses.replace(CONFIG, optim=dataclasses.replace(CONFIG.optim, lr=0.5))
+    with pytest.raises(RunError, match=r"holds a run with optim\.lr = 0\.001, not 0\.5; give the same"), hold(tmp_path, other):
+        pass
+    with pytest.raises(RunError, match=r"models\[0\]\.seed = 3, not 4"), hold(tmp_path, members=(Member(4), MEMBERS[1])):
+        pass
+    with pytest.raises(RunError, match="another split"), hold(tmp_path, seen=~SEEN):
+        pass
+    assert contents(tmp_path) == before
+    with hold(tmp_path) as run:
+        assert run.step == 10
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
+    for i, name in enumerate(("thesis.tex", "config.json", "checkpoints")):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        (folder / name).write_text("mine")
+        with pytest.raises(RunError, match=f"is not a run: it holds '{name}'"):
+            train(folder)
+        assert [p.name for p in folder.iterdir()] == [name]
+        assert (folder / name).read_text() == "mine"
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RunError, match="cannot be a run folder: Not a directory"):
+        train(tmp_path / "file")
+    with pytest.raises(RunError, match=r"could not be created: Not a directory|cannot be a run folder"):
+        train(tmp_path / "file" / "run")
+
+
+def test_a_folder_that_lost_its_manifest_is_refused(tmp_path):
+    train(tmp_path, 10)
+    (tmp_path / "manifest.json").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(RunError, match=r"holds 'checkpoints' but no manifest.json"):
+        train(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_finding_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match=r"^no run at x; `assignadd runs list` shows what there is$"):
+        open_run("x")
+    with pytest.raises(RunError, match="no runs under runs; `assignadd train` makes one"):
+        newest_run("runs")
+    assert find_runs("runs") == ([], [])
+    for name in ("b", "a", "sweep/one"):
+        train(tmp_path / "runs" / name, 0)
+        os.utime(tmp_path / "runs" / name / "manifest.json", ns=(0, ord(name[0])))
+    (tmp_path / "runs/broken").mkdir()
+    (tmp_path / "runs/broken/manifest.json").write_text("{}")
+    runs, problems = find_runs("runs")
+    assert [str(run.path) for run in runs] == ["runs/a", "runs/b", "runs/sweep/one"]
+    assert len(problems) == 1 and "runs/broken/manifest.json" in problems[0]
+    os.utime(tmp_path / "runs/broken/manifest.json", ns=(0, 0))
+    assert newest_run("runs").name == "one"
+    assert open_run("a").path == open_run("runs/a").path
+    assert open_run(runs[0]) is runs[0]
+
+
+def test_a_run_without_checkpoints_says_so(tmp_path):
+    with hold(tmp_path) as run:
+        for ask in (lambda: run.checkpoint(0), run.newest_checkpoint, run.trajectory):
+            with pytest.raises(RunError, match="has no checkpoints yet"):
+                ask()
+        assert run.latest_state() is None
+        assert run.metrics() == []
+        assert run.diverged_at == [None, None]
+
+
+def test_verifying_while_a_writer_goes_on(tmp_path):
+    train(tmp_path, 5)
+    reader = Run.open(tmp_path)
+    train(tmp_path, 15)  # removes the state of step 5
+    assert reader.verify() == []

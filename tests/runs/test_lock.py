@@ -1,0 +1,65 @@
+"""Two writers: the second is told about the first, whichever process it is in, until the first has ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import assignadd
+from assignadd.runs.errors import RunError
+from assignadd.runs.lock import locked
+from tests.runs.small import hold, train
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from assignadd.runs.lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_another_process(tmp_path):
+    train(tmp_path, 0)
+    environment = os.environ | {"PYTHONPATH": str(Path(assignadd.__file__).parents[1])}
+    first = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert first.stdout is not None and first.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match=rf"is being written by process {first.pid} since 20\d\d-.*; wait until it ends") as caught:
+            train(tmp_path, 5)
+        assert "\n" not in str(caught.value)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        train(tmp_path, 5)  # the kernel has released it
+    finally:
+        first.kill()
+        first.communicate()
+
+
+def test_the_same_process(tmp_path):
+    with hold(tmp_path), pytest.raises(RunError, match=f"process {os.getpid()}"), hold(tmp_path):
+        pass
+    with hold(tmp_path):
+        pass
+
+
+def test_a_lock_somebody_wrote_into(tmp_path):
+    with locked(tmp_path):
+        (tmp_path / "lock").write_bytes(b"\xff not ours")
+        with pytest.raises(RunError, match="is being written by another process"), locked(tmp_path):
+            pass
+
+
+def test_a_lock_that_is_a_link(tmp_path):
+    (tmp_path / "outside").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/lock").symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match="lock could not be opened"), locked(tmp_path / "run"):
+        pass
+    assert (tmp_path / "outside").read_text() == "mine"
