@@ -1,0 +1,143 @@
+"""Training a run: from wherever its folder stands to the last step, committing as it goes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from torch import Tensor
+
+from assignadd.config import Config, Member, UserError
+from assignadd.runs.environment import Environment
+from assignadd.runs.errors import RunError
+from assignadd.runs.folder import Run
+from assignadd.runs.writer import Writer
+from assignadd.training.trainer import Trainer
+
+LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
+# Steps between looks at the clock, the signals and the progress bar; models wait for each other this often.
+BEAT = 10
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a listener learns at the start and after every beat; `rows` are the latest evaluation's, one per model."""
+
+    step: int
+    losses: list[float]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What was found damaged in the folder, and what became of it."""
+
+
+Listener = Callable[[Progress], None]
+
+
+class Interrupted(UserError):
+    """Training was asked to stop by a signal, and has saved."""
+
+    def __init__(self, signum: int, step: int):
+        super().__init__(f"stopped at step {step}; run the same command to go on")
+        self.exit_code = 128 + signum
+
+
+def train_run(
+    path: Path,
+    config: Config,
+    members: Sequence[Member],
+    seen: Tensor,
+    device: str = "cpu",
+    threads: int = 1,
+    listener: Listener = lambda _: None,
+) -> Run:
+    """Trains what is missing of a run. Rerun after any interruption: the files come out bitwise the same."""
+    with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, _Signals() as signals:
+        if run.finished and not run.damaged:
+            return run
+        trainer = Trainer(config, members, seen, device, threads)
+        _mend(run, trainer)
+        _resume(run, trainer)
+        listener(Progress(trainer.step, trainer.losses, [], run.notes))
+        rows: list[dict[str, Any]] = []
+        while (step := trainer.step) < config.optim.steps:
+            trainer.advance(min(next_stop(config, step), step + BEAT) - step)
+            if is_stop(config, trainer.step):
+                rows = _commit(run, trainer) or rows
+            listener(Progress(trainer.step, trainer.losses, rows))
+            if signals.received and not run.finished:
+                if not is_stop(config, trainer.step):
+                    run.commit(trainer.step, state=trainer.state())
+                raise Interrupted(signals.received, trainer.step)
+    return run
+
+
+def _resume(run: Writer, trainer: Trainer) -> None:
+    state = run.latest_state()
+    if state is None:
+        _commit(run, trainer)
+    else:
+        trainer.load_state(state)
+
+
+def _mend(run: Writer, trainer: Trainer) -> None:
+    """Replays the way to damaged files of earlier steps, from the newest intact state before each, and puts them back."""
+    start = trainer.state()
+    for step in run.damaged_steps:
+        trainer.load_state(run.latest_state(at_most=step) or start)
+        trainer.advance(step - trainer.step)
+        try:
+            run.mend(step, state=trainer.state(), checkpoint=trainer.stack())
+        except RunError as error:  # another machine may round otherwise: the rest of the run is still good
+            run.notes.append(str(error))
+    trainer.load_state(start)
+
+
+def _commit(run: Writer, trainer: Trainer) -> list[dict[str, Any]]:
+    step, config = trainer.step, run.config
+    rows = trainer.evaluate() if is_evaluation(config, step) else []
+    checkpoint = trainer.stack() if is_checkpoint(config, step) else None
+    run.commit(step, state=trainer.state(), checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
+    return rows
+
+
+def is_checkpoint(config: Config, step: int) -> bool:
+    return step in LOG_SPACED or step % config.record.checkpoint_every == 0 or step == config.optim.steps
+
+
+def is_evaluation(config: Config, step: int) -> bool:
+    return step % config.record.eval_every == 0 or step == config.optim.steps
+
+
+def is_stop(config: Config, step: int) -> bool:
+    return is_checkpoint(config, step) or is_evaluation(config, step)
+
+
+def next_stop(config: Config, step: int) -> int:
+    """The first step after this one at which something is written."""
+    record = config.record
+    regular = (step // every * every + every for every in (record.checkpoint_every, record.eval_every))
+    return min([config.optim.steps, *regular, *(s for s in LOG_SPACED if s > step)])
+
+
+class _Signals:
+    """Remembers SIGTERM and SIGINT instead of dying of them, so that a save can finish first."""
+
+    received = 0
+
+    def __enter__(self) -> _Signals:
+        self._before = {}
+        if threading.current_thread() is threading.main_thread():
+            self._before = {s: signal.signal(s, self._note) for s in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+    def _note(self, signum: int, _: FrameType | None) -> None:
+        self.received = signum

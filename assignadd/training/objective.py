@@ -1,0 +1,71 @@
+"""The training loss of a stack and its gradient: by the tables where they cover the architecture, else by autograd."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from assignadd.model.stack import Stack, views
+from assignadd.model.table import TableForward, Weights, covers
+from assignadd.model.transformer import reference_logits
+from assignadd.task.sampler import Batch
+
+
+class Gradient(Protocol):
+    """Mean cross entropy of each model (M,) on a batch; its gradient lands in `flat` (M, P)."""
+
+    flat: Tensor
+
+    def __call__(self, batch: Batch) -> Tensor: ...
+
+
+def gradient_of(stack: Stack) -> Gradient:
+    return TableGradient(stack) if covers(stack.config) else ReferenceGradient(stack)
+
+
+class TableGradient:
+    def __init__(self, stack: Stack):
+        self.flat = torch.empty_like(stack.flat)
+        self._table = TableForward(stack.config, stack.flat.device)
+        self._alone = len(stack) == 1  # plain matrix products beat batched ones
+        weights, grads = stack.weights, views(stack.config, self.flat)
+        if self._alone:
+            weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
+        self._weights, self._grads = Weights.of(weights), Weights.of(grads)
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch) -> Tensor:
+        tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
+        trace = self._table.forward(self._weights, tokens)
+        loss, grad = cross_entropy(trace.logits, labels)
+        self._table.backward(self._weights, trace, grad, self._grads)
+        return loss.view(-1)
+
+
+class ReferenceGradient:
+    def __init__(self, stack: Stack):
+        self.flat = torch.empty_like(stack.flat)
+        self._stack = stack
+        self._grads = views(stack.config, self.flat)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        weights = {name: w.detach().requires_grad_() for name, w in self._stack.weights.items()}
+        logits = reference_logits(self._stack, batch.tokens, weights)
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), reduction="none")
+        loss = loss.view(len(self._stack), -1).mean(1)
+        for name, grad in zip(weights, torch.autograd.grad(loss.sum(), list(weights.values())), strict=True):
+            self._grads[name].copy_(grad)
+        return loss.detach()
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cross entropy over the sequences (..., B, N), and its gradient; destroys the logits."""
+    target = labels.unsqueeze(-1)
+    logits -= logits.amax(-1, keepdim=True)
+    right = logits.gather(-1, target)
+    total = logits.exp_().sum(-1, keepdim=True)
+    loss = (total.log() - right).mean((-2, -1))
+    grad = logits.mul_(1 / (total * logits.shape[-2]))
+    return loss, grad.scatter_add_(-1, target, grad.new_full(target.shape, -1 / logits.shape[-2]))

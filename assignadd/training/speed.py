@@ -1,0 +1,166 @@
+"""How fast things are, always beside what they could be: the floor set by the machine's own matrix products."""
+
+from __future__ import annotations
+
+import importlib.util
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config, Member
+from assignadd.model.accuracy import Exam
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.model.table import flops
+from assignadd.model.transformer import Transformer
+from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.sampler import Batch, Sampler
+from assignadd.task.splits import pair_split
+from assignadd.training.trainer import Trainer, prepare
+from assignadd.training.worker import STEPS_AHEAD, Worker
+
+LENS = "transformer_lens"
+
+
+def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
+    """Median wall time of a call, after warming up, over about so many seconds."""
+    for _ in range(3):
+        do()
+    times: list[float] = []
+    while len(times) < at_least or sum(times) < seconds:
+        start = time.perf_counter()
+        do()
+        times.append(time.perf_counter() - start)
+    return 1e3 * statistics.median(times)
+
+
+def sgemm_gflops(config: Config, seconds: float) -> float:
+    """The machine's rate on a product of the MLP's shape, the largest of a training step."""
+    B, d, h = config.optim.batch, config.model.d_model, config.model.d_mlp[-1] or config.model.d_model
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
+    return 2 * B * d * h / milliseconds(lambda: a @ b, seconds) / 1e6
+
+
+def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict[str, float | None]:
+    """One model's training step on so many threads: ours, its floor, and the usual ways."""
+    prepare("cpu", threads, config)
+    before = sgemm_gflops(config, seconds / 4)
+    worker = _worker(config)
+    step_ms = _step_ms(worker, seconds)
+    rate = max(before, sgemm_gflops(config, seconds / 4))
+    batch = worker.sampler.sample(0, config.optim.batch)
+    plain_ms = milliseconds(_plain_step(config, batch), seconds, 3)
+    lens_ms = milliseconds(_lens_step(config, batch), seconds, 3) if lens and lens_installed() else None
+    floor_ms = flops(config) / rate / 1e6
+    return {
+        "sgemm_gflops": rate,
+        "step_ms": step_ms,
+        "floor_ms": floor_ms,
+        "plain_ms": plain_ms,
+        "lens_ms": lens_ms,
+        "step_over_floor": step_ms / floor_ms,
+        "plain_over_step": plain_ms / step_ms,
+        "lens_over_step": lens_ms / step_ms if lens_ms else None,
+    }
+
+
+def lens_installed() -> bool:
+    return importlib.util.find_spec(LENS) is not None
+
+
+def stack_step_ms(config: Config, n_models: int, threads: int, seconds: float) -> float:
+    """Wall time of one step of a whole stack on so many threads."""
+    trainer = Trainer(config, [Member(i) for i in range(n_models)], _splits(config, n_models), threads=threads)
+    beat = 4
+    return milliseconds(lambda: trainer.advance(beat), seconds, 3) / beat
+
+
+def sampler_rate(config: Config, seconds: float) -> float:
+    """Sequences a second on one thread, drawn as training draws them."""
+    prepare("cpu", 1, config)
+    sampler = Sampler([config.task], _splits(config, 1), [0])
+    steps = torch.arange(STEPS_AHEAD).view(-1, 1, 1)
+    ms = milliseconds(lambda: sampler.sample(steps, config.optim.batch), seconds)
+    return STEPS_AHEAD * config.optim.batch / ms * 1e3
+
+
+def evaluation_rate(config: Config, seconds: float) -> float:
+    """Sequences a second that one thread answers and marks."""
+    prepare("cpu", 1, config)
+    exam = Exam([Member(0).config(config)], _splits(config, 1), EVAL_SETS, config.record.eval_sequences)
+    stack = initial_stack(config, [0])
+    ms = milliseconds(lambda: exam.count_correct(stack), seconds, 3)
+    return exam.labels.numel() / ms * 1e3
+
+
+def cuda_microseconds(config: Config, n_models: int, steps: int = 200) -> float:
+    """Microseconds per model and step on a GPU, sampling included, by replaying the captured step."""
+    prepare("cuda", 1, config)
+    configs = [Member(i).config(config) for i in range(n_models)]
+    stack = initial_stack(config, [0] * n_models).to("cuda")
+    worker = Worker(stack, configs, _splits(config, n_models))
+    worker.advance(20)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    worker.advance(steps)
+    torch.cuda.synchronize()
+    return 1e6 * (time.perf_counter() - start) / steps / n_models
+
+
+def peak_memory_mb() -> float:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def _splits(config: Config, n: int) -> Tensor:
+    return torch.stack([pair_split(config.task, i) for i in range(n)])
+
+
+def _worker(config: Config) -> Worker:
+    return Worker(initial_stack(config, [0]), [Member(0).config(config)], _splits(config, 1))
+
+
+def _step_ms(worker: Worker, seconds: float) -> float:
+    """Mean over whole rounds of the sampler's look-ahead, so that drawing the data counts in full."""
+    rounds = max(1, round(seconds / 2))
+    worker.advance(STEPS_AHEAD)
+    start = time.perf_counter()
+    worker.advance(rounds * STEPS_AHEAD)
+    return 1e3 * (time.perf_counter() - start) / (rounds * STEPS_AHEAD)
+
+
+def _plain_step(config: Config, batch: Batch) -> Callable[[], None]:
+    """The readable transformer, all positions, autograd and torch's AdamW."""
+    model = Transformer.from_stack(Stack(config, initial_stack(config, [0]).flat), 0)
+    return _autograd_step(config, batch, model)
+
+
+def _lens_step(config: Config, batch: Batch) -> Callable[[], None]:
+    """The same step through TransformerLens. Its native models have an MLP in every layer, as the paper's code had."""
+    lens: Any = importlib.import_module(LENS)
+    native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
+    m, task = config.model, config.task
+    shape = lens.TransformerBridgeConfig(
+        d_model=m.d_model, n_layers=m.n_layers, n_heads=m.n_heads, d_head=m.d_head, d_mlp=m.d_mlp[-1], act_fn=m.activation,
+        n_ctx=task.length, d_vocab=task.modulus + 3 + task.n_vars, d_vocab_out=task.modulus, normalization_type=None,
+    )  # fmt: skip
+    return _autograd_step(config, batch, native.boot(shape))
+
+
+def _autograd_step(config: Config, batch: Batch, model: Any) -> Callable[[], None]:
+    tokens, labels = batch.tokens[0].T.contiguous(), batch.labels[0]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.optim.lr, weight_decay=config.optim.weight_decay)
+
+    def step() -> None:
+        loss = torch.nn.functional.cross_entropy(model(tokens)[:, -1], labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step

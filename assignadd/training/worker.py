@@ -1,0 +1,93 @@
+"""A worker trains some of a stack's models together: one on each CPU thread, or all of them on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.model.stack import Stack
+from assignadd.task.sampler import Batch, Sampler
+from assignadd.training.adamw import AdamW
+from assignadd.training.objective import gradient_of
+
+# Batches are drawn for this many steps at once on a CPU, where small tensor operations cost more than their arithmetic.
+STEPS_AHEAD = 64
+
+
+class Worker:
+    """Some models of one shape on one device: their weights, moments and data, and the step they are at."""
+
+    def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor):
+        device = stack.flat.device
+        self.stack, self.batch_size = stack, configs[0].optim.batch
+        self.gradient = gradient_of(stack)
+        self.optimizer = AdamW(stack.flat, [c.optim for c in configs])
+        self.sampler = Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], device=device)
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        self.loss = torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device)
+        self.diverged_at = torch.full((len(stack),), -1, device=device)
+        self._ahead: tuple[int, Batch] | None = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def advance(self, steps: int) -> None:
+        if self.stack.flat.device.type == "cuda":
+            return self._replay(steps)
+        for _ in range(steps):
+            self._update(self._next_batch())
+
+    def _update(self, batch: Batch) -> None:
+        """One step: a model whose loss is not finite stops before its update and stays as it is."""
+        self.loss.copy_(self.gradient(batch))
+        broken = ~self.loss.isfinite() & (self.diverged_at < 0)
+        self.diverged_at.copy_(torch.where(broken, self.step, self.diverged_at))
+        self.optimizer.step(self.gradient.flat, self.diverged_at < 0)
+        self.step += 1
+
+    def _next_batch(self) -> Batch:
+        step = int(self.step)
+        start = step - step % STEPS_AHEAD
+        if self._ahead is None or self._ahead[0] != start:
+            steps = torch.arange(start, start + STEPS_AHEAD).view(-1, 1, 1)
+            self._ahead = start, self.sampler.sample(steps, self.batch_size)
+        tokens, labels = self._ahead[1].tokens, self._ahead[1].labels
+        return Batch(tokens[step - start], labels[step - start])
+
+    def _replay(self, steps: int) -> None:
+        """On a GPU a step, its data included, is captured once and replayed: the host only counts."""
+        if self._graph is None:
+            self._graph = self._capture()
+        for _ in range(steps):
+            self._graph.replay()
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        before = {name: t.clone() for name, t in self.state().items()}
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):  # libraries allocate on first use, which a capture does not allow
+                self._update(self.sampler.sample(self.step, self.batch_size))
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._update(self.sampler.sample(self.step, self.batch_size))
+        self.load_state(before)
+        return graph
+
+    def state(self) -> dict[str, Tensor]:
+        """All that training needs to go on, by name; models along the first axis but for `step`."""
+        return {
+            "weights": self.stack.flat,
+            "mean": self.optimizer.mean,
+            "square": self.optimizer.square,
+            "loss": self.loss,
+            "diverged_at": self.diverged_at,
+            "step": self.step,
+        }
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+        self.optimizer.steps.copy_(state["step"])

@@ -1,0 +1,152 @@
+"""Training into a folder: the schedule, and runs that survive kill -9, SIGTERM and damage."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from assignadd.api import train
+from assignadd.config import PRESETS, Optim, Record
+from assignadd.runs.errors import RunError
+from assignadd.runs.folder import Run
+from assignadd.training.loop import BEAT, Interrupted, is_checkpoint, is_evaluation, is_stop, next_stop
+from tests.runs.kill import in_child
+from tests.runs.small import contents
+
+torch.set_num_threads(1)
+CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=8, steps=47), record=Record(10, 16, 15, 30))
+SEEDS = (0, 1)
+
+
+def run_to(path: Path) -> None:
+    train(CONFIG, SEEDS, path)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> dict[str, bytes]:
+    path = tmp_path_factory.mktemp("whole") / "run"
+    run_to(path)
+    return contents(path)
+
+
+def test_schedule():
+    config = replace(CONFIG, optim=replace(CONFIG.optim, steps=230), record=Record(eval_every=100, checkpoint_every=40))
+    steps = range(231)
+    assert [s for s in steps if is_checkpoint(config, s)] == [0, 1, 2, 5, 10, 20, 40, 50, 80, 120, 160, 200, 230]
+    assert [s for s in steps if is_evaluation(config, s)] == [0, 100, 200, 230]
+    stops = [0]
+    while stops[-1] < 230:
+        stops.append(next_stop(config, stops[-1]))
+    assert stops == [s for s in steps if is_stop(config, s)]
+
+
+def test_a_run_holds_what_the_schedule_says(uninterrupted):
+    names = set(uninterrupted)
+    checkpoints = {f"checkpoints/{s:08d}.safetensors" for s in (0, 1, 2, 5, 10, 15, 20, 30, 45, 47)}
+    states = {f"states/{s:08d}.safetensors" for s in (0, 30, 47)}
+    assert names == {"config.json", "metrics.jsonl", "splits.safetensors"} | checkpoints | states
+    assert uninterrupted["metrics.jsonl"].count(b"\n") == 6 * len(SEEDS)  # 0, 10, 20, 30, 40, 47
+
+
+def test_killed_inside_a_save(tmp_path, uninterrupted):
+    total = in_child(lambda: run_to(tmp_path / "whole")).operations
+    for k in random.Random(0).sample(range(8, total), 20):
+        path = tmp_path / str(k)
+        assert in_child(lambda path=path: run_to(path), kill_at=k).killed, k
+        outcome = in_child(lambda path=path: run_to(path))
+        assert outcome.error is None, outcome.error
+        assert contents(path) == uninterrupted, k
+
+
+def test_killed_at_random_times(tmp_path, uninterrupted):
+    times, kills, finished = random.Random(1), 0, 0
+    while kills < 20 or not finished:
+        path = tmp_path / str(finished)
+        delay = times.uniform(0.02, 0.3) * (1 + kills / 10)  # longer and longer, so that it ends on any machine
+        if in_child(lambda path=path: run_to(path), kill_after=delay).killed:
+            kills += 1
+        else:
+            assert contents(path) == uninterrupted
+            finished += 1
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("at", [20, 20 + BEAT])
+def test_a_signal_saves_and_the_same_call_goes_on(tmp_path, signum, code, at):
+    """At a scheduled stop, and between two of them, where a state is saved that the finished run does not keep."""
+    config = replace(CONFIG, record=Record(eval_every=45, eval_sequences=16, checkpoint_every=45, state_every=40))
+
+    def interrupt(progress) -> None:
+        if progress.step == at:
+            os.kill(os.getpid(), signum)
+
+    train(config, SEEDS, tmp_path / "whole")
+    with pytest.raises(Interrupted) as stopped:
+        train(config, SEEDS, tmp_path / "run", listener=interrupt)
+    assert stopped.value.exit_code == code
+    assert Run.open(tmp_path / "run").step == at
+    train(config, SEEDS, tmp_path / "run")
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_sigterm_on_the_command(tmp_path, uninterrupted):
+    """The real process: documented exit code, one line, and the same command finishes the run."""
+    steps = 100_000
+    command = [sys.executable, "-m", "assignadd", "train", "--preset", "smoke", "--optim.steps", str(steps), "--out", str(tmp_path / "r")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "r" / "checkpoints" / "00000020.safetensors").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert errors.startswith("assignadd: stopped at step ") and errors.count("\n") == 1
+    run = Run.open(tmp_path / "r")
+    assert run.verify() == [] and 20 <= run.step < steps
+
+
+def test_a_second_process_is_refused_by_name(tmp_path):
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(progress) -> None:
+        entered.set()
+        leave.wait(30)
+
+    first = threading.Thread(target=lambda: train(CONFIG, SEEDS, tmp_path, listener=wait))
+    first.start()
+    assert entered.wait(30)
+    with pytest.raises(RunError, match=str(os.getpid())):
+        run_to(tmp_path)
+    leave.set()
+    first.join()
+    assert Run.open(tmp_path).finished
+
+
+@pytest.mark.parametrize(
+    "victim", ["states/00000047.safetensors", "states/00000030.safetensors", "checkpoints/00000015.safetensors", "metrics.jsonl"]
+)
+def test_damage_is_noticed_and_made_good(tmp_path, uninterrupted, victim):
+    run_to(tmp_path)
+    data = bytearray((tmp_path / victim).read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / victim).write_bytes(data)
+    assert any(victim in problem for problem in Run.open(tmp_path).verify())
+    notes: list[str] = []
+    train(CONFIG, SEEDS, tmp_path, listener=lambda progress: notes.extend(progress.notes))
+    assert any(victim in note for note in notes)
+    assert contents(tmp_path) == uninterrupted
+
+
+def test_other_settings_do_not_touch_a_run(tmp_path, uninterrupted):
+    run_to(tmp_path)
+    with pytest.raises(RunError, match=r"optim\.lr"):
+        train(replace(CONFIG, optim=replace(CONFIG.optim, lr=0.5)), SEEDS, tmp_path)
+    assert contents(tmp_path) == uninterrupted
