@@ -1,0 +1,70 @@
+"""The package from Python: train, load, evaluate. The commands are built on these."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from assignadd.config import Config, Member
+from assignadd.measures.accuracies import Accuracy, set_accuracies
+from assignadd.model.stack import Stack
+from assignadd.model.transformer import Transformer
+from assignadd.runs.documents import run_document
+from assignadd.runs.folder import Run, open_run
+from assignadd.task.splits import pair_split
+from assignadd.training.loop import Listener, train_run
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["evaluate", "load", "load_stack", "metrics", "open_run", "train"]
+
+
+def train(
+    config: Config,
+    seeds: Sequence[int] | Sequence[Member] = (0,),
+    out: str | Path | None = None,
+    device: str = "cpu",
+    threads: int = 1,
+    listener: Listener = lambda _: None,
+) -> Run:
+    """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
+
+    Without `out` the folder is runs/ and a name made from the settings, so that the same call finds the same run.
+    """
+    members = [m if isinstance(m, Member) else Member(m) for m in seeds]
+    configs = [m.config(config) for m in members]
+    seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
+    if out is None:
+        out = Path("runs") / f"run-{hashlib.sha256(run_document(config, members)).hexdigest()[:8]}"
+    return train_run(Path(out), config, members, seen, device, threads, listener)
+
+
+def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:
+    """All models of a run at a step (the last checkpoint unless given), for the measures."""
+    run = open_run(run)
+    return run.checkpoint(run.steps[-1] if step is None else step)
+
+
+def load(run: str | Path | Run, step: int | None = None, seed: int | None = None) -> Transformer:
+    """One model of a run as a hooked transformer; the first seed and the last checkpoint unless given."""
+    run = open_run(run)
+    return Transformer.from_stack(load_stack(run, step), run.index_of(seed))
+
+
+def evaluate(run: str | Path | Run, step: int | None = None, n: int = 4000) -> list[dict[str, Accuracy]]:
+    """Accuracy on every evaluation set, for each model of a run, on `n` sequences a set that training never drew."""
+    run = open_run(run)
+    return set_accuracies(load_stack(run, step), run.configs, run.seen, n)
+
+
+def metrics(run: str | Path | Run) -> polars.DataFrame:
+    """What a run recorded while training: a row per model and evaluation, a column per evaluation set."""
+    import polars
+
+    rows = open_run(run).metrics()
+    return polars.DataFrame([{k: v for k, v in row.items() if k != "accuracy"} | row["accuracy"] for row in rows], infer_schema_length=None)

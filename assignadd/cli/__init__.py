@@ -1,0 +1,55 @@
+"""The commands. This file answers `assignadd --help` at once; each command imports what it needs when it is called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from assignadd import __version__
+from assignadd.cli.errors import UsageError, guarded
+
+COMMANDS = {
+    "reproduce": "train what is missing, evaluate, and write the reproduction page",
+    "train": "train a stack of models into a run folder, or go on with one",
+    "eval": "accuracy on every evaluation set, with intervals",
+    "ask": "put one prompt to a trained model: answer, runner-up, attention",
+    "show": "sequences of the task as the model sees them",
+    "runs": "list, show and verify run folders",
+    "import": "read TransformerLens 2.x state dicts into a run",
+    "bench": "how fast: training step, sampler, evaluation, and the floors they stand on",
+}
+MODULES = {"eval": "evaluate", "import": "importer"}
+
+USAGE = """\
+usage: assignadd COMMAND [OPTIONS]
+
+Reproduce, question and extend "Assign and Add: A Mechanistic Study of Compositional Arithmetic".
+
+commands:
+{commands}
+
+Start with `assignadd reproduce` (or `assignadd reproduce --preset tiny`, two minutes).
+`assignadd COMMAND --help` lists a command's options."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code: 0 done, 1 it failed, 2 bad input, 128 + n stopped by signal n."""
+    return guarded(_dispatch, list(sys.argv[1:] if argv is None else argv))
+
+
+def _dispatch(arguments: list[str]) -> int | None:
+    name, *rest = arguments or ["--help"]
+    if name in ("-h", "--help", "help"):
+        print(USAGE.format(commands="\n".join(f"  {name:<10} {what}" for name, what in COMMANDS.items())))
+        return 0
+    if name == "--version":
+        print(__version__)
+        return 0
+    if name not in COMMANDS:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, COMMANDS, 1)
+        raise UsageError(f"no command {name!r}; " + (f"did you mean {close[0]!r}?" if close else "one of " + ", ".join(COMMANDS)))
+    command = import_module(f"assignadd.cli.{MODULES.get(name, name)}").main
+    return command(rest)

@@ -1,0 +1,120 @@
+"""assignadd ask"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from assignadd.cli import options
+
+if TYPE_CHECKING:
+    from assignadd.config import Task
+    from assignadd.runs.folder import Run
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Put one prompt to a trained model: its answer, the runner-up, and where `=` looks in both layers."""
+
+    prompt: Annotated[str, tyro.conf.Positional]
+    """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
+    run: str | None = None
+    """A run folder, or its name under runs/; the newest run unless given."""
+    step: int | None = None
+    """The checkpoint; the last one unless given."""
+    seed: int | None = None
+    """Which model of the run; its first unless given."""
+    padding: int | None = None
+    """Seed for where PADs fall between the assignments; in front unless given."""
+    json: bool = False
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Ask, arguments, "ask")
+    from assignadd.api import load, open_run
+    from assignadd.runs.folder import newest_run
+    from assignadd.task.text import parse
+
+    run = open_run(args.run) if args.run else newest_run("runs")
+    tokens = parse(args.prompt, run.config.task, args.padding)
+    model = load(run, args.step, args.seed)
+    step = run.steps[-1] if args.step is None else args.step
+    reply = _reply(run, model, tokens, run.index_of(args.seed)) | {"run": run.name, "step": step}
+    if args.json:
+        from assignadd.cli.screen import print_json
+
+        print_json(reply)
+    else:
+        _print(reply)
+    return 0
+
+
+def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any]:
+    import torch
+
+    from assignadd.task.text import answer, render
+    from assignadd.task.vocabulary import Vocabulary
+
+    task, vocabulary = run.config.task, Vocabulary(run.config.task)
+    with torch.no_grad():
+        logits, cache = model.run_with_cache(torch.tensor([tokens]), names_filter=lambda name: name.endswith("hook_pattern"))
+    probabilities = logits[0, -1].softmax(-1)
+    best = probabilities.topk(2)
+    label = answer(tokens, task)
+    attention = {f"layer {i + 1}": p[0, :, -1].mean(0).tolist() for i, p in enumerate(cache.values())}
+    return {
+        "text": render(tokens, task),
+        "tokens": [vocabulary.name(t) for t in tokens],
+        "answer": int(best.indices[0]),
+        "probability": float(best.values[0]),
+        "runner_up": int(best.indices[1]),
+        "runner_up_probability": float(best.values[1]),
+        "label": label,
+        "correct": int(best.indices[0]) == label,
+        "kind": _kind(task, run, tokens, index),
+        "attention": attention,
+        "seed": run.members[index].seed,
+    }
+
+
+def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
+    """How near to training the prompt is: variables, seen or held-out pair, banned slots."""
+    from assignadd.task.operands import LITERAL, count_banned
+    from assignadd.task.text import operand_values
+    from assignadd.task.vocabulary import Vocabulary
+
+    vocabulary = Vocabulary(task)
+    first, second = (t - vocabulary.first_variable if vocabulary.is_variable(t) else LITERAL for t in tokens[-3:-1])
+    n, m = operand_values(tokens, task)
+    pair = "seen" if run.seen[index, n, m] else "held-out"
+    banned = count_banned(task, first, second)
+    n_vars = (first != LITERAL) + (second != LITERAL)
+    return f"{n_vars}-var, {pair} pair ({n}, {m})" + (f", {banned} banned slot{'s' * (banned > 1)}" if banned else "")
+
+
+def _print(reply: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from assignadd.cli.screen import console
+
+    colour, verdict = ("green", "right") if reply["correct"] else ("red", f"wrong, the sum is {reply['label']}")
+    console.print(f"{reply['text']}  [bold {colour}]{reply['answer']}[/]  ({verdict}; p = {reply['probability']:.4f})")
+    console.print(f"[dim]runner-up {reply['runner_up']} (p = {reply['runner_up_probability']:.4f}); {reply['kind']}; ", end="")
+    console.print(f"[dim]{reply['run']}, seed {reply['seed']}, step {reply['step']:,}")
+    out = Table(title="attention from =", title_justify="left", header_style="bold", padding=(0, 0), pad_edge=False)
+    out.add_column("")
+    for token in reply["tokens"]:
+        out.add_column("PAD" if token == "." else token, justify="right", min_width=3)
+    for layer, weights in reply["attention"].items():
+        out.add_row(layer + " ", *[_heat(w) for w in weights])
+    console.print(out)
+
+
+def _heat(weight: float) -> str:
+    """A share of attention in percent, on blue that deepens with it."""
+    level = min(1.0, weight) ** 0.5
+    red, green, blue = (round(255 + (c - 255) * level) for c in (8, 81, 156))
+    ink = "white" if level > 0.55 else "black"
+    return f"[{ink} on rgb({red},{green},{blue})]{round(100 * weight):>3}[/]"

@@ -1,0 +1,112 @@
+"""assignadd bench"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from assignadd.cli import options
+from assignadd.config import Config, ConfigError
+
+CUDA_STACKS = (1, 8, 32, 128)
+CPU_STACKS = (1, 2, 8)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure this machine: every time beside its floor and its peers, as ratios within one run."""
+
+    preset: str = "paper"
+    device: str = "cpu"
+    """cpu or cuda."""
+    seconds: float = 4.0
+    """About how long each measurement takes."""
+    lens: bool = True
+    """Time TransformerLens too, where it is installed (pip install 'assignadd[lens]')."""
+    tf32: bool = False
+    """Round matrix-product inputs to TF32 on a GPU."""
+    json: bool = False
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Bench, arguments, "bench")
+    if not 0.01 <= args.seconds <= 600:
+        raise ConfigError("seconds", args.seconds, "a number from 0.01 to 600")
+    _, config = options.base_config(arguments)
+    on_cuda = options.resolve_device(args.device) == "cuda"
+    from assignadd.cli.screen import print_json
+
+    result = _cuda(config, args) if on_cuda else _cpu(config, args)
+    if args.json:
+        print_json(result)
+    else:
+        (_print_cuda if on_cuda else _print_cpu)(result, config)
+    return 0
+
+
+def _cpu(config: Config, args: Bench) -> dict[str, Any]:
+    from assignadd.cli.screen import console
+    from assignadd.training import speed
+
+    cores = options.resolve_threads(None)
+    with nullcontext() if args.json else console.status("measuring"):
+        threads = {str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in range(1, min(cores, 2) + 1)}
+        return {
+            "threads": threads,
+            "stacks": {str(n): speed.stack_step_ms(config, n, cores, args.seconds) / n for n in CPU_STACKS},
+            "sampler_per_second": speed.sampler_rate(config, args.seconds),
+            "evaluation_per_second": speed.evaluation_rate(config, args.seconds),
+            "peak_memory_mb": speed.peak_memory_mb(),
+            "gflop_per_step": speed.flops(config) / 1e9,
+        }
+
+
+def _cuda(config: Config, args: Bench) -> dict[str, Any]:
+    from dataclasses import replace
+
+    import torch
+
+    from assignadd.training import speed
+
+    config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
+    return {
+        "device": torch.cuda.get_device_name(),
+        "tf32": args.tf32,
+        "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in CUDA_STACKS},
+        "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
+    }
+
+
+def _print_cpu(result: dict[str, Any], config: Config) -> None:
+    from assignadd.cli.screen import console, print_table
+
+    def shown(value: float | None, unit: str = "") -> str:
+        return "not installed" if value is None else f"{value:.2f}{unit}"
+
+    names = {
+        "sgemm_gflops": "matrix products, GFLOP/s",
+        "step_ms": "training step, ms",
+        "floor_ms": "its matrix products alone, ms",
+        "step_over_floor": "step / floor",
+        "plain_ms": "plain all-position PyTorch step, ms",
+        "plain_over_step": "plain / step",
+        "lens_ms": "TransformerLens step, ms",
+        "lens_over_step": "TransformerLens / step",
+    }
+    columns = ("one model, batch " + str(config.optim.batch), *[f"{n} thread{'s' * (n != '1')}" for n in result["threads"]])
+    print_table("training step", columns, [[label, *[shown(t[key]) for t in result["threads"].values()]] for key, label in names.items()])
+    stacks = result["stacks"]
+    rows = [(n, f"{ms:.2f}", f"{stacks['1'] / ms:.2f}") for n, ms in stacks.items()]
+    print_table("stacks on all cores", ("models", "ms per model and step", "throughput against one"), rows)
+    console.print(f"sampler     {result['sampler_per_second']:>12,.0f} sequences/s on one thread")
+    console.print(f"evaluation  {result['evaluation_per_second']:>12,.0f} sequences/s on one thread")
+    console.print(f"memory      {result['peak_memory_mb']:>12,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step")
+
+
+def _print_cuda(result: dict[str, Any], config: Config) -> None:
+    from assignadd.cli.screen import print_table
+
+    rows = [(n, f"{us:.1f}") for n, us in result["us_per_model_step"].items()]
+    title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"
+    print_table(title, ("models", "us per model and step"), rows, f"{result['peak_memory_mb']:,.0f} MB at the peak")

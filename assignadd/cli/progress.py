@@ -1,0 +1,92 @@
+"""Training as one watches it: a bar with rate and time left, and the accuracies as they come."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from assignadd.cli.screen import console
+from assignadd.task.evalsets import EVAL_SETS
+from assignadd.training.loop import Progress as Beat
+
+LOG_SECONDS = 30.0
+
+
+class TrainingScreen:
+    """A listener for the training loop: a live screen on a terminal, a line now and then in a log."""
+
+    def __init__(self, title: str, steps: int, n_models: int):
+        self.title, self.steps, self.n_models = title, steps, n_models
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.completed:>6,.0f} / {task.total:,.0f}"),
+            TextColumn("{task.fields[rate]:5.1f} steps/s"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            console=console,
+        )
+        self.task = self.bar.add_task(title, total=steps, rate=0.0)
+        self.live = Live(self.bar, console=console, refresh_per_second=4, transient=True)
+        self._first: tuple[float, int] | None = None
+        self._logged = 0.0
+
+    def __enter__(self) -> TrainingScreen:
+        if console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if console.is_terminal:
+            self.live.stop()
+
+    def __call__(self, beat: Beat) -> None:
+        now = time.monotonic()
+        for note in beat.notes:
+            console.print(f"[yellow]note[/] {escape(note)}")
+        if self._first is None:
+            self._first = now, beat.step
+            self.bar.reset(self.task, completed=beat.step, total=self.steps, rate=0.0)
+        start, first_step = self._first
+        rate = (beat.step - first_step) / max(now - start, 1e-9)
+        self.bar.update(self.task, completed=beat.step, rate=rate)
+        if console.is_terminal:
+            self.live.update(Group(self.bar, self._accuracies(beat)))
+        elif now - self._logged > LOG_SECONDS or beat.step == self.steps:
+            self._logged = now
+            console.print(self._line(beat, rate))
+
+    def _line(self, beat: Beat, rate: float) -> str:
+        left = (self.steps - beat.step) / rate if rate > 0 else 0.0
+        loss = " ".join(f"{x:.3f}" for x in beat.losses[:8])
+        text = f"{self.title}: step {beat.step:,} / {self.steps:,}, {rate:.1f} steps/s, {left / 60:.1f} min left, loss {loss}"
+        for row in beat.rows[:8]:
+            scores = " ".join(f"{row['accuracy'][s.name]:.2f}" for s in EVAL_SETS if s.name in row["accuracy"])
+            text += f"\n  seed {row['seed']} at {row['step']:,}: {scores}"
+        return text
+
+    def _accuracies(self, beat: Beat) -> Table:
+        out = Table(box=None, padding=(0, 1), header_style="dim")
+        out.add_column("seed", justify="right")
+        out.add_column("loss", justify="right")
+        for evalset in EVAL_SETS:
+            out.add_column(evalset.name.replace("-restricted", "").replace("-var ", "v "), justify="right")
+        for row, loss in list(zip(beat.rows, beat.losses, strict=False))[:16]:
+            cells = [_shaded(row["accuracy"].get(s.name)) for s in EVAL_SETS]
+            out.add_row(str(row["seed"]), "diverged" if row["diverged_at"] is not None else f"{loss:.3f}", *cells)
+        return out
+
+
+def _shaded(accuracy: float | None) -> str:
+    if accuracy is None:
+        return "[dim]-"
+    colour = "green" if accuracy >= 0.98 else "yellow" if accuracy >= 0.5 else "dim"
+    return f"[{colour}]{accuracy:.3f}"

@@ -1,0 +1,101 @@
+"""assignadd runs"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.markup import escape
+
+from assignadd.cli import options
+from assignadd.cli.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Runs:
+    """List the runs, show one, or verify every committed byte of one."""
+
+    action: Annotated[Literal["list", "show", "verify"], tyro.conf.Positional] = "list"
+    run: Annotated[str | None, tyro.conf.Positional] = None
+    """A run folder, or its name under runs/ (for show and verify)."""
+    root: str = "runs"
+    """Where `list` looks."""
+    json: bool = False
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Runs, arguments, "runs")
+    if args.action == "list":
+        return _list(args.root, args.json)
+    if args.run is None:
+        raise UsageError(f"runs {args.action} needs a run: assignadd runs {args.action} NAME (assignadd runs list shows the names)")
+    return _show(args.run, args.json) if args.action == "show" else _verify(args.run, args.json)
+
+
+def _list(root: str, as_json: bool) -> int:
+    from assignadd.cli.screen import console, print_json, print_table
+    from assignadd.runs.folder import find_runs
+
+    runs, problems = find_runs(root)
+    found = [_summary(run) for run in runs]
+    if as_json:
+        print_json({"runs": found, "problems": problems})
+    elif not found:
+        console.print(f"no runs under {root}/; `assignadd train` makes one")
+    else:
+        columns = ("run", "models", "step", "of", "checkpoints", "diverged", "wall time")
+        cells = [[s[c] for c in ("run", "models", "step", "steps", "checkpoints", "diverged")] for s in found]
+        print_table(root, columns, [[*c, f"{s['wall_seconds'] / 60:.1f} min"] for c, s in zip(cells, found, strict=True)])
+    for problem in problems if not as_json else ():
+        console.print(f"[red]bad[/] {escape(problem)}")
+    return 0
+
+
+def _summary(run: Any) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "models": len(run.members),
+        "step": run.step,
+        "steps": run.config.optim.steps,
+        "finished": run.finished,
+        "checkpoints": len(run.steps),
+        "diverged": sum(step is not None for step in run.diverged_at),
+        "wall_seconds": run.wall_seconds,
+    }
+
+
+def _show(name: str, as_json: bool) -> int:
+    from assignadd.cli.screen import console, print_json, print_table
+    from assignadd.runs.folder import open_run
+
+    run = open_run(name)
+    facts = _summary(run) | {"provenance": run.provenance}
+    last = {row["seed"]: row for row in run.metrics()}
+    if as_json:
+        print_json(facts | {"config": run.document, "last": list(last.values())})
+        return 0
+    provenance = facts.pop("provenance")
+    print_table(run.name, ("what", "value"), [*facts.items(), *provenance.items()])
+    if last:
+        sets = list(next(iter(last.values()))["accuracy"])
+        rows = [[s, *[f"{row['accuracy'][s]:.3f}" for row in last.values()]] for s in sets]
+        print_table("accuracy at the last evaluation", ("set", *[f"seed {s}" for s in last]), rows)
+    else:
+        console.print("no evaluation yet")
+    return 0
+
+
+def _verify(name: str, as_json: bool) -> int:
+    from assignadd.cli.screen import console, print_json
+    from assignadd.runs.folder import open_run
+
+    run = open_run(name)
+    problems = run.verify()
+    if as_json:
+        print_json({"run": run.name, "problems": problems})
+    elif problems:
+        console.print("\n".join(f"[red]bad[/] {escape(p)}" for p in problems))
+    else:
+        console.print(f"{run.name}: every committed file is whole")
+    return 1 if problems else 0

@@ -1,0 +1,31 @@
+"""What the commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+console = Console(highlight=False)
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> Table:
+    """The first column is a name, the others are numbers, set right."""
+    out = Table(title=title, caption=caption, title_justify="left", caption_justify="left", header_style="bold")
+    for i, column in enumerate(columns):
+        out.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    for row in rows:
+        out.add_row(*map(str, row))
+    return out
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> None:
+    console.print(table(title, columns, rows, caption))

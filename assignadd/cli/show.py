@@ -1,0 +1,60 @@
+"""assignadd show"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from assignadd.cli import options
+from assignadd.config import ConfigError
+
+
+@dataclass(frozen=True)
+class Show:
+    """Sequences as the model sees them: a prompt you type, or ones drawn from the training law or an evaluation set."""
+
+    prompt: Annotated[str | None, tyro.conf.Positional] = None
+    """Such as "c=1, b=17, a=42, b+19=?"; without one, sequences are drawn."""
+    preset: str = "paper"
+    set: str | None = None
+    """An evaluation set, such as "2-var var-restricted (1)"; the training law unless given."""
+    n: int = 8
+    """How many sequences."""
+    seed: int = 0
+    padding: int | None = None
+    """Seed for where a typed prompt's PADs fall; in front unless given."""
+    json: bool = False
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Show, arguments, "show")
+    _, config = options.base_config(arguments)
+    if not 1 <= args.n <= 10_000:
+        raise ConfigError("n", args.n, "a whole number from 1 to 10000")
+    if not 0 <= args.seed < 2**63:
+        raise ConfigError("seed", args.seed, "a whole number from 0 to 2^63 - 1")
+    from assignadd.cli.screen import print_json, print_table
+    from assignadd.task.evalsets import ALL_SETS
+    from assignadd.task.sampler import Sampler
+    from assignadd.task.splits import pair_split
+    from assignadd.task.text import answer, parse, render
+    from assignadd.task.vocabulary import Vocabulary
+
+    vocabulary = Vocabulary(config.task)
+    if args.prompt is not None:
+        sequences = [parse(args.prompt, config.task, args.padding)]
+    else:
+        sets = {s.name: s for s in ALL_SETS}
+        if args.set is not None and args.set not in sets:
+            raise ConfigError("set", args.set, "one of " + ", ".join(sets))
+        sampler = Sampler([config.task], pair_split(config.task, args.seed)[None], [args.seed], sets.get(args.set or ""))
+        sequences = sampler.sample(0, args.n).tokens[0].T.tolist()
+    rows = [([vocabulary.name(t) for t in s], render(s, config.task), answer(s, config.task)) for s in sequences]
+    if args.json:
+        print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])
+        return 0
+    cells = [(text, " ".join(f"{t:>2}" for t in tokens), label) for tokens, text, label in rows]
+    print_table(args.set or "sequences", ("text", "tokens", "answer"), cells)
+    return 0

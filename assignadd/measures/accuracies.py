@@ -1,0 +1,30 @@
+"""Accuracy on every evaluation set, with its uncertainty (paper, figure "accuracies" and section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.model.accuracy import Exam
+from assignadd.model.stack import Stack
+from assignadd.stats import Interval, wilson
+from assignadd.task.evalsets import ALL_SETS, EvalSet
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    accuracy: float
+    n: int
+    interval: Interval
+
+
+def set_accuracies(
+    stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] = ALL_SETS
+) -> list[dict[str, Accuracy]]:
+    """For each model, the accuracy on `n` sequences of every set that has any; `configs` and `seen` are the models' own."""
+    exam = Exam(configs, seen, sets, n)
+    counts = exam.count_correct(stack).tolist()
+    return [{name: Accuracy(k / n, n, wilson(k, n)) for name, k in zip(exam.names, row, strict=True)} for row in counts]

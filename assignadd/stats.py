@@ -1,0 +1,24 @@
+"""Numbers and their uncertainty: intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+Z_95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Interval:
+    low: float
+    high: float
+
+
+def wilson(successes: int, n: int, z: float = Z_95) -> Interval:
+    """Wilson's score interval for a proportion; 95 % unless another z is given."""
+    if not 0 <= successes <= n or n == 0:
+        raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n and n > 0")
+    p, z2 = successes / n, z * z
+    centre, spread = p + z2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    scale = 1 + z2 / n
+    return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))

@@ -1,0 +1,215 @@
+"""Every command end to end on the smoke preset, as a user types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assignadd.cli import COMMANDS, main
+from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory) -> Path:
+    """A folder with a finished run of two seeds in runs/smoke-seeds-0-1."""
+    folder = tmp_path_factory.mktemp("workplace")
+    subprocess.run(
+        [sys.executable, "-m", "assignadd", "train", "--preset", "smoke", "--seeds", "0..1"], cwd=folder, check=True, timeout=300
+    )
+    return folder
+
+
+@pytest.fixture
+def here(workplace, monkeypatch) -> Path:
+    monkeypatch.chdir(workplace)
+    return workplace
+
+
+def said(capsys, *arguments: str) -> str:
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+def complaint(capsys, *arguments: str, code: int = 2) -> str:
+    assert main(arguments) == code
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("assignadd: ") and captured.err.count("\n") == 1, captured
+    return captured.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"assignadd {command}" in capsys.readouterr().out
+
+
+def test_help_names_every_command(capsys):
+    out = said(capsys, "--help")
+    assert all(name in out and what in out for name, what in COMMANDS.items())
+
+
+def test_eval_as_json(here, capsys):
+    models = json.loads(said(capsys, "eval", "smoke-seeds-0-1", "--n", "60", "--json"))["models"]
+    assert [(m["seed"], m["step"]) for m in models] == [(0, 60), (1, 60)]
+    for model in models:
+        assert {s.name for s in (*EVAL_SETS, *DOUBLY_HELD_OUT)} <= set(model["sets"])
+        for result in model["sets"].values():
+            assert result["n"] == 60 and 0 <= result["low"] <= result["accuracy"] <= result["high"] <= 1
+
+
+def test_eval_of_one_seed_and_step_is_a_part_of_the_whole(here, capsys):
+    whole = json.loads(said(capsys, "eval", "smoke-seeds-0-1", "--n", "60", "--step", "20", "--json"))["models"]
+    part = json.loads(said(capsys, "eval", "runs/smoke-seeds-0-1", "--n", "60", "--step", "20", "--seeds", "1", "--json"))["models"]
+    assert part == whole[1:]
+
+
+def test_eval_table(here, capsys):
+    out = said(capsys, "eval", "smoke-seeds-0-1", "--n", "60")
+    assert "2-var var-restricted (1)" in out and "95 % interval" in out
+
+
+def test_ask(here, capsys):
+    reply = json.loads(said(capsys, "ask", "a=3, b=5, b+1=?", "--run", "smoke-seeds-0-1", "--json"))
+    assert reply["label"] == 6 and reply["correct"] == (reply["answer"] == 6)
+    assert reply["tokens"] == ["a", "3", "b", "5", "+", "b", "1", "="]
+    assert reply["probability"] >= reply["runner_up_probability"] and reply["answer"] != reply["runner_up"]
+    for weights in reply["attention"].values():
+        assert len(weights) == 8 and sum(weights) == pytest.approx(1, abs=1e-5)
+    text = said(capsys, "ask", "a=3, b=5, b+1=?")  # the newest run
+    assert "attention from =" in text and "runner-up" in text
+
+
+def test_show(capsys):
+    rows = json.loads(said(capsys, "show", "--n", "5", "--set", "2-var var-restricted (2)", "--json"))
+    assert len(rows) == 5
+    assert all(row["tokens"][13] in "ab" and row["tokens"][14] in "gh" for row in rows)
+    assert json.loads(said(capsys, "show", "c=1, b=17, a=42, b+19=?", "--json"))[0]["answer"] == 36
+    assert "c=1, b=17, a=42, b+19=?" in said(capsys, "show", "c=1, b=17, a=42, b+19=?")
+
+
+def test_runs(here, capsys):
+    assert "smoke-seeds-0-1" in said(capsys, "runs")
+    listed = json.loads(said(capsys, "runs", "list", "--json"))["runs"]
+    assert [(r["run"], r["models"], r["step"]) for r in listed] == [("smoke-seeds-0-1", 2, 60)]
+    shown = json.loads(said(capsys, "runs", "show", "smoke-seeds-0-1", "--json"))
+    assert shown["config"]["config"]["optim"]["steps"] == 60 and len(shown["last"]) == 2
+    assert "every committed file is whole" in said(capsys, "runs", "verify", "smoke-seeds-0-1")
+
+
+def test_verify_names_the_bad_file(here, capsys, tmp_path):
+    import shutil
+
+    shutil.copytree("runs/smoke-seeds-0-1", tmp_path / "r")
+    victim = tmp_path / "r" / "checkpoints" / "00000020.safetensors"
+    victim.write_bytes(victim.read_bytes()[:-1])
+    assert main(["runs", "verify", str(tmp_path / "r")]) == 1
+    assert "00000020.safetensors" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_bench(capsys):
+    result = json.loads(said(capsys, "bench", "--preset", "smoke", "--seconds", "0.02", "--no-lens", "--json"))
+    for times in result["threads"].values():
+        assert {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"} <= set(times)
+        assert times["step_over_floor"] == pytest.approx(times["step_ms"] / times["floor_ms"])
+    assert set(result["stacks"]) == {"1", "2", "8"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--task.n-vars", "27"], ["task.n_vars = 27", "1 to 26"]),
+        (["--task.n-vars", "many"], ["task.n_vars = 'many'", "1 to 26"]),
+        (["--task.seen-fraction", "1.5"], ["task.seen_fraction = 1.5", "0 to 1"]),
+        (["--task.max-assignments", "1"], ["task.max_assignments = 1", "two_var_ratio = 0"]),
+        (["--task.n-vars", "1", "--task.max-assignments", "1", "--task.banned-first=", "--task.banned-second="], ["task.n_vars = 1"]),
+        (["--task.length", "6"], ["task.length = 6", "at least 8"]),
+        (["--task.banned-first", "abcd"], ["banned_first"]),
+        (["--task.banned-first", "xyz"], ["task.banned_first = 'xyz'", "abcd"]),
+        (["--model.activation", "tanh"], ["model.activation = 'tanh'", "relu, gelu"]),
+        (["--optim.lr", "-1"], ["optim.lr = -1.0"]),
+        (["--nonsense", "1"], ["--nonsense"]),
+        (["--task.n-varz", "3"], ["--task.n-varz", "did you mean --task.n-vars"]),
+        (["--preset", "huge"], ["preset = 'huge'", "paper, authors, tiny, smoke"]),
+        (["--seeds", "3..1"], ["seeds = '3..1'", "0..31"]),
+        (["--seeds", "0,0"], ["every seed once"]),
+        (["--seeds", "-1"], ["seed"]),
+        (["--threads", "0"], ["threads = 0"]),
+        (["--device", "tpu"], ["device = 'tpu'"]),
+    ],
+)  # fmt: skip
+def test_bad_settings_are_one_line_and_create_nothing(arguments, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = complaint(capsys, "train", *([] if "--preset" in arguments else ["--preset", "smoke"]), *arguments)
+    assert all(word in line for word in words), line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ('{"task": {"n_vars": 99}}', ["task.n_vars = 99"]),
+        ('{"task": {"n_varz": 3}}', ["task.n_varz"]),
+        ('{"task": {"n_vars": "3"}}', ["task.n_vars"]),
+        ('{"tusk": {}}', ["tusk"]),
+        ('{"optim": {"lr": NaN}}', []),
+        ("{", []),
+        ("[]", []),
+    ],
+)
+def test_bad_config_files_are_one_line_and_create_nothing(document, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "my.json"
+    file.write_text(document)
+    line = complaint(capsys, "train", "--preset", "smoke", "--config", "my.json")
+    assert all(word in line for word in words), line
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_config_file_under_flags(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text('{"optim": {"steps": 3, "lr": 0.01}}')
+    said(capsys, "train", "--preset", "smoke", "--config", "mine.json", "--optim.lr", "0.02")
+    shown = json.loads(said(capsys, "runs", "show", "mine-seed-0", "--json"))["config"]["config"]
+    assert shown["optim"]["steps"] == 3 and shown["optim"]["lr"] == 0.02 and shown["task"]["modulus"] == 7
+
+
+def test_missing_things_say_what_to_type(here, capsys):
+    assert "assignadd runs list" in complaint(capsys, "eval", "nowhere", code=1)
+    assert "nearest are 20 and 40" in complaint(capsys, "eval", "smoke-seeds-0-1", "--step", "33", code=1)
+    assert "it has 0, 1" in complaint(capsys, "ask", "a=3, a+1=?", "--run", "smoke-seeds-0-1", "--seed", "9", code=1)
+    assert "column 6" in complaint(capsys, "ask", "a=3, q+1=?", "--run", "smoke-seeds-0-1")
+    assert "runs show NAME" in complaint(capsys, "runs", "show")
+
+
+def test_the_wrong_settings_do_not_overwrite_a_run(here, capsys):
+    line = complaint(capsys, "train", "--preset", "smoke", "--seeds", "0..1", "--optim.lr", "0.5", code=1)
+    assert "optim.lr" in line and "--out" in line
+
+
+def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
+    """Nothing is learned, so all six seeds are trained and shown, and the page says so."""
+    monkeypatch.chdir(tmp_path)
+    said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
+    page = (tmp_path / "reproduction" / "index.html").read_text()
+    assert "No seed learned binding" in page and all(f"seed {s}" in page for s in range(6))
+    first = {p: p.read_bytes() for p in sorted((tmp_path / "reproduction").rglob("*")) if p.is_file()}
+    said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
+    assert first == {p: p.read_bytes() for p in first}  # nothing to train, and the same bytes again
+
+
+def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch):
+    """The whole pipeline at a size where the network really learns: add, bind, and generalise."""
+    monkeypatch.chdir(tmp_path)
+    said(capsys, "reproduce", "--preset", "tiny")
+    runs = sorted(p.name for p in (tmp_path / "runs").iterdir())
+    models = [m for run in runs for m in json.loads(said(capsys, "eval", run, "--n", "2000", "--json"))["models"]]
+    learned = [m["sets"] for m in models if m["sets"]["1-var train"]["accuracy"] >= 0.95]
+    assert len(learned) >= 2 or len(models) == 6
+    assert all(m["sets"]["0-var train"]["accuracy"] >= 0.95 for m in models)
+    assert any(sets["2-var train"]["accuracy"] >= 0.9 and sets["2-var add-restricted"]["accuracy"] >= 0.8 for sets in learned)
+    page = (tmp_path / "reproduction" / "index.html").read_text()
+    assert "<img" in page and "http" not in page.replace("http-equiv", "")
