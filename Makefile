@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The constraints reach pip's build environments too.
+PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help reproduce quick test check clean
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
-	@echo "make quick       the same pipeline on the tiny preset, in about two minutes"
+	@echo "make quick       the same pipeline on the tiny preset, in about two minutes (reproduction/tiny/index.html)"
 	@echo "make test        lint, types and tests"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
@@ -16,7 +17,7 @@ reproduce: $(VENV)/.core
 	$(BIN)/assignadd reproduce
 
 quick: $(VENV)/.core
-	$(BIN)/assignadd reproduce --preset tiny
+	$(BIN)/assignadd reproduce --preset tiny --out reproduction/tiny
 
 test: check
 	$(BIN)/python -m pytest
@@ -31,11 +32,11 @@ $(BIN)/python:
 
 # A stamp per set of dependencies, so that a second call installs nothing.
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -c constraints.txt -e .
+	$(PIP) -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -c constraints.txt -e '.[dev]'
+	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
 
 clean:

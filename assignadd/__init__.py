@@ -10,12 +10,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from assignadd.api import evaluate, load, load_stack, metrics, open_run, train
-    from assignadd.config import PRESETS, Config, ConfigError
+    from assignadd.config import PRESETS, Config, ConfigError, Member
     from assignadd.task.text import parse, render
 
 _HOMES = {
     "assignadd.api": ("evaluate", "load", "load_stack", "metrics", "open_run", "train"),
-    "assignadd.config": ("PRESETS", "Config", "ConfigError"),
+    "assignadd.config": ("PRESETS", "Config", "ConfigError", "Member"),
     "assignadd.task.text": ("parse", "render"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -24,6 +24,7 @@ __all__ = [
     "PRESETS",
     "Config",
     "ConfigError",
+    "Member",
     "evaluate",
     "load",
     "load_stack",

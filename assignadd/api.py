@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from assignadd.config import Config, Member
+from assignadd.config import Config, ConfigError, Member
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
@@ -17,6 +17,7 @@ from assignadd.runs.documents import run_document
 from assignadd.runs.folder import Run, open_run
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import Listener, train_run
+from assignadd.training.trainer import check_machine
 
 if TYPE_CHECKING:
     import polars
@@ -35,19 +36,23 @@ def train(
     """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
 
     Without `out` the folder is runs/ and a name made from the settings, so that the same call finds the same run.
+    Sets torch's thread count for the process and turns oneDNN off. On a CPU with several threads, models train side by
+    side in forked processes: call it before starting threads of your own.
     """
+    check_machine(device, threads)
     members = [m if isinstance(m, Member) else Member(m) for m in seeds]
     configs = [m.config(config) for m in members]
     seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
+    if not members:
+        raise ConfigError("seeds", list(seeds), "at least one seed")
     if out is None:
         out = Path("runs") / f"run-{hashlib.sha256(run_document(config, members)).hexdigest()[:8]}"
     return train_run(Path(out), config, members, seen, device, threads, listener)
 
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:
-    """All models of a run at a step (the last checkpoint unless given), for the measures."""
-    run = open_run(run)
-    return run.checkpoint(run.steps[-1] if step is None else step)
+    """All models of a run at a step (the newest intact checkpoint unless given), for the measures."""
+    return open_run(run).at(step)[1]
 
 
 def load(run: str | Path | Run, step: int | None = None, seed: int | None = None) -> Transformer:

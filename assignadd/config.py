@@ -82,14 +82,21 @@ class Model:
     """The transformer (paper, section 3)."""
 
     n_layers: int = _ranged(2, 1, 16)
+    """Layers, each with attention and, where d_mlp says so, an MLP."""
     n_heads: int = _ranged(1, 1, 64)
+    """Attention heads in each layer."""
     d_model: int = _ranged(128, 1, 4096)
+    """Width of the residual stream."""
     d_head: int = _ranged(128, 1, 4096)
+    """Width of a head."""
     d_mlp: tuple[int | None, ...] = (None, 512)
     """MLP width after each layer; None where a layer has no MLP."""
     activation: Literal["relu", "gelu"] = "relu"
+    """Of the MLPs."""
     norm: Literal["none", "layer", "rms"] = "none"
+    """Normalisation before attention, MLPs and unembedding."""
     biases: bool = False
+    """Biases in attention, MLPs and unembedding."""
     init_scale: float = _ranged(0.8, 1e-6, 100.0)
     """Every matrix starts as N(0, (init_scale / sqrt(d_model))^2)."""
 
@@ -99,12 +106,19 @@ class Optim:
     """AdamW without schedule, warm-up or clipping; fresh data every step."""
 
     lr: float = _ranged(1e-3, 0.0, 10.0)
+    """Learning rate."""
     weight_decay: float = _ranged(0.02, 0.0, 100.0)
+    """Decoupled weight decay, on every weight."""
     beta1: float = _ranged(0.9, 0.0, 0.999999)
+    """Decay of the first moment."""
     beta2: float = _ranged(0.999, 0.0, 0.99999999)
+    """Decay of the second moment."""
     eps: float = _ranged(1e-8, 1e-16, 1.0)
+    """Added to the root of the second moment."""
     batch: int = _ranged(512, 1, 1 << 20)
+    """Sequences in a step."""
     steps: int = _ranged(30_000, 0, 1 << 31)
+    """Updates in all."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,7 @@ class Record:
     """What a run writes down, and when."""
 
     eval_every: int = _ranged(100, 1, 1 << 31)
+    """Steps between evaluations."""
     eval_sequences: int = _ranged(512, 1, 1 << 20)
     """Sequences per evaluation set while training (`assignadd eval` takes more)."""
     checkpoint_every: int = _ranged(100, 1, 1 << 31)
@@ -125,20 +140,27 @@ class Seeds:
     """Where randomness comes from; what is left out follows each model's own seed."""
 
     init: int | None = _ranged(None, 0, 2**63 - 1)
+    """The seed of the initial weights."""
     data: int | None = _ranged(None, 0, 2**63 - 1)
+    """The seed of the training and evaluation sequences."""
     split: int | None = _ranged(None, 0, 2**63 - 1)
     """The seed of the permutation that chooses the held-out pairs."""
 
 
 @dataclass(frozen=True)
 class Numerics:
+    """How numbers are kept and rounded."""
+
     dtype: Literal["float32", "float64"] = "float32"
+    """Of weights, gradients and moments."""
     tf32: bool = False
     """Let an NVIDIA GPU round matrix-product inputs to TF32."""
 
 
 @dataclass(frozen=True)
 class Config:
+    """A study: every number a run depends on but its seeds."""
+
     task: Task = field(default_factory=Task)
     model: Model = field(default_factory=Model)
     optim: Optim = field(default_factory=Optim)
@@ -253,8 +275,8 @@ def _check_task(task: Task) -> None:
 
 def _check_model(model: Model) -> None:
     widths = model.d_mlp
-    if not isinstance(widths, tuple | list) or len(widths) != model.n_layers:
-        raise ConfigError("model.d_mlp", widths, f"one width or None for each of the {model.n_layers} layers")
+    if not isinstance(widths, tuple) or len(widths) != model.n_layers:
+        raise ConfigError("model.d_mlp", widths, f"a tuple with one width or None for each of the {model.n_layers} layers")
     for width in widths:
         if width is not None and (not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= 65536):
             raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")

@@ -21,4 +21,5 @@ def wilson(successes: int, n: int, z: float = Z_95) -> Interval:
     p, z2 = successes / n, z * z
     centre, spread = p + z2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     scale = 1 + z2 / n
-    return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
+    low, high = (centre - spread) / scale, (centre + spread) / scale
+    return Interval(low if successes else 0.0, high if successes < n else 1.0)  # exact at the ends, where rounding is not

@@ -186,7 +186,7 @@ def test_the_ways_out_that_the_messages_name_are_open(changes):
 def test_mlp_widths_are_one_per_layer(d_mlp):
     accepted = refusal("model.d_mlp", d_mlp)
     wrong_number = not isinstance(d_mlp, tuple) or len(d_mlp) != 2
-    assert accepted == ("one width or None for each of the 2 layers" if wrong_number else "widths from 1 to 65536, or None")
+    assert accepted == ("a tuple with one width or None for each of the 2 layers" if wrong_number else "widths from 1 to 65536, or None")
 
 
 @pytest.mark.parametrize("d_mlp", [(None, None), (1, 65536), (512, None)])

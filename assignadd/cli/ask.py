@@ -29,19 +29,22 @@ class Ask:
     padding: int | None = None
     """Seed for where PADs fall between the assignments; in front unless given."""
     json: bool = False
+    """Print {"answer", "probability", "correct", "tokens", ...}."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Ask, arguments, "ask")
-    from assignadd.api import load, open_run
-    from assignadd.runs.folder import newest_run
+    from assignadd.cli.screen import note
+    from assignadd.model.transformer import Transformer
+    from assignadd.runs.folder import newest_run, open_run
     from assignadd.task.text import parse
 
     run = open_run(args.run) if args.run else newest_run("runs")
-    tokens = parse(args.prompt, run.config.task, args.padding)
-    model = load(run, args.step, args.seed)
-    step = run.steps[-1] if args.step is None else args.step
-    reply = _reply(run, model, tokens, run.index_of(args.seed)) | {"run": run.name, "step": step}
+    tokens, index = parse(args.prompt, run.config.task, options.check_seed("padding", args.padding)), run.index_of(args.seed)
+    step, stack, notes = run.at(args.step)
+    for text in notes:
+        note(text)
+    reply = _reply(run, Transformer.from_stack(stack, index), tokens, index) | {"run": run.name, "step": step}
     if args.json:
         from assignadd.cli.screen import print_json
 
@@ -95,14 +98,15 @@ def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
 
 
 def _print(reply: dict[str, Any]) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from assignadd.cli.screen import console
 
-    colour, verdict = ("green", "right") if reply["correct"] else ("red", f"wrong, the sum is {reply['label']}")
+    colour, verdict = ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the sum is {reply['label']}")
     console.print(f"{reply['text']}  [bold {colour}]{reply['answer']}[/]  ({verdict}; p = {reply['probability']:.4f})")
     console.print(f"[dim]runner-up {reply['runner_up']} (p = {reply['runner_up_probability']:.4f}); {reply['kind']}; ", end="")
-    console.print(f"[dim]{reply['run']}, seed {reply['seed']}, step {reply['step']:,}")
+    console.print(f"[dim]{escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}")
     out = Table(title="attention from =", title_justify="left", header_style="bold", padding=(0, 0), pad_edge=False)
     out.add_column("")
     for token in reply["tokens"]:

@@ -18,15 +18,17 @@ class Bench:
     """Measure this machine: every time beside its floor and its peers, as ratios within one run."""
 
     preset: str = "paper"
+    """Whose task and model: paper, authors, tiny or smoke."""
     device: str = "cpu"
     """cpu or cuda."""
     seconds: float = 4.0
-    """About how long each measurement takes."""
+    """About how long each measurement on a CPU takes."""
     lens: bool = True
     """Time TransformerLens too, where it is installed (pip install 'assignadd[lens]')."""
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU."""
     json: bool = False
+    """Print {"threads": {"1": {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"}, ...}, ...}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -51,15 +53,14 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
 
     cores = options.resolve_threads(None)
     with nullcontext() if args.json else console.status("measuring"):
-        threads = {str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in range(1, min(cores, 2) + 1)}
-        return {
-            "threads": threads,
-            "stacks": {str(n): speed.stack_step_ms(config, n, cores, args.seconds) / n for n in CPU_STACKS},
+        ours = {
             "sampler_per_second": speed.sampler_rate(config, args.seconds),
             "evaluation_per_second": speed.evaluation_rate(config, args.seconds),
-            "peak_memory_mb": speed.peak_memory_mb(),
+            "stacks": {str(n): speed.stack_step_ms(config, n, cores, args.seconds) / n for n in CPU_STACKS},
+            "peak_memory_mb": speed.peak_memory_mb(),  # before the peers add theirs
             "gflop_per_step": speed.flops(config) / 1e9,
         }
+        return {"threads": {str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in range(1, min(cores, 2) + 1)}} | ours
 
 
 def _cuda(config: Config, args: Bench) -> dict[str, Any]:

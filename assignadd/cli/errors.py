@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -22,6 +23,11 @@ def guarded(command: Callable[[list[str]], int | None], arguments: list[str]) ->
     except UserError as error:
         print(f"assignadd: {' '.join(str(error).split())}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except BrokenPipeError:  # the reader of our output left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:  # a file or folder that cannot be read or written
+        print(f"assignadd: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
         return 1

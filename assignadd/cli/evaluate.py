@@ -8,7 +8,6 @@ from typing import Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.config import ConfigError
 
 
 @dataclass(frozen=True)
@@ -24,27 +23,30 @@ class Eval:
     n: int = 4000
     """Sequences per set, drawn afresh from the evaluation stream."""
     threads: int | None = None
+    """CPU threads; every core unless given."""
     json: bool = False
     """Print {"models": [{"seed", "step", "sets": {...}}]}."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Eval, arguments, "eval")
-    if not 1 <= args.n <= 1_000_000:
-        raise ConfigError("n", args.n, "a whole number from 1 to 1000000")
+    options.check_count("n", args.n)
     wanted = options.parse_seeds(args.seeds) if args.seeds else None
     threads = options.resolve_threads(args.threads)
-    from assignadd.api import evaluate, open_run
-    from assignadd.cli.screen import print_json, print_table
+    from assignadd.cli.screen import note, print_json, print_table
+    from assignadd.measures.accuracies import set_accuracies
+    from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
 
     run = open_run(args.run)
     prepare("cpu", threads, run.config)
-    step = run.steps[-1] if args.step is None else args.step
-    seeds = [m.seed for m in run.members]
-    for seed in wanted or ():
-        run.index_of(seed)
-    results = [(seed, r) for seed, r in zip(seeds, evaluate(run, step, args.n), strict=True) if wanted is None or seed in wanted]
+    step, stack, notes = run.at(args.step)
+    for text in notes:
+        note(text)
+    indices = range(len(run.members)) if wanted is None else [run.index_of(seed) for seed in wanted]
+    configs = [run.configs[i] for i in indices]
+    found = set_accuracies(stack.models(indices), configs, run.seen[list(indices)], args.n)
+    results = [(run.members[i].seed, sets) for i, sets in zip(indices, found, strict=True)]
     if args.json:
         models = [
             {

@@ -19,7 +19,7 @@ class Import:
     """
 
     files: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones."""
+    """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones, after 40,000."""
     preset: str = "authors"
     """The configuration the weights belong to."""
     out: Path | None = None
@@ -29,9 +29,9 @@ class Import:
 def main(arguments: list[str]) -> int:
     args = options.read(Import, arguments, "import")
     _, config = options.base_config(["--preset", args.preset])
-    from assignadd.cli.screen import console
+    from assignadd.cli.screen import say
     from assignadd.runs.tlens import import_state_dicts
 
     run = import_state_dicts(list(args.files), config, args.out or Path("runs") / f"imported-{args.preset}")
-    console.print(f"{run.path}: checkpoints at {', '.join(f'{s:,}' for s in run.steps)}")
+    say(f"{run.path}: checkpoints at {', '.join(f'{s:,}' for s in run.steps)}")
     return 0

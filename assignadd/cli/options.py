@@ -53,7 +53,7 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if last < first or last - first >= MOST_MODELS:
+        if last < first or len(seeds) + last - first >= MOST_MODELS:
             raise ConfigError("seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {MOST_MODELS})")
         seeds.extend(range(first, last + 1))
     if len(set(seeds)) < len(seeds):
@@ -62,14 +62,14 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def seeds_label(seeds: Sequence[int]) -> str:
-    """A name for a list of seeds in a folder's name: `seed-3`, `seeds-0-31`, `seeds-0-4-and-5-more`."""
+    """A name for a list of seeds in a folder's name: `seed-3`, `seeds-0-31` for a range, `seeds-0+4` for others."""
     if len(seeds) == 1:
         return f"seed-{seeds[0]}"
     if list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
         return f"seeds-{seeds[0]}-{seeds[-1]}"
-    if len(seeds) <= 6:
-        return "seeds-" + "-".join(map(str, seeds))
-    return f"seeds-{seeds[0]}-{seeds[1]}-and-{len(seeds) - 2}-more"
+    if len(seeds) > 6:
+        raise UsageError("so many seeds out of order have no name of their own; pass --out FOLDER")
+    return "seeds-" + "+".join(map(str, seeds))
 
 
 def resolve_device(device: str) -> str:
@@ -95,13 +95,26 @@ def resolve_threads(threads: int | None) -> int:
     return threads
 
 
+def check_seed(name: str, seed: int | None) -> int | None:
+    if seed is not None and not 0 <= seed < 2**63:
+        raise ConfigError(name, seed, "a whole number from 0 to 2^63 - 1")
+    return seed
+
+
+def check_count(name: str, n: int) -> int:
+    if not 1 <= n <= 1_000_000:
+        raise ConfigError(name, n, "a whole number from 1 to 1000000")
+    return n
+
+
 def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
-    for i, argument in enumerate(arguments):
-        if argument == flag and i + 1 < len(arguments):
-            return arguments[i + 1]
-        if argument.startswith(flag + "="):
-            return argument[len(flag) + 1 :]
-    return None
+    """A flag's last value, as tyro takes it; dashes and underscores are one."""
+    value = None
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+        name, equals, inline = argument.partition("=")
+        if name.replace("_", "-") == flag:
+            value = inline if equals else following
+    return value
 
 
 def _explained(box: str, arguments: Sequence[str]) -> Exception:
@@ -114,7 +127,7 @@ def _explained(box: str, arguments: Sequence[str]) -> Exception:
         fields = {f.name: f for f in dataclasses.fields(getattr(Config(), section))} if hasattr(Config(), section) else {}
         words = accepted(fields[name]) if name in fields else None
         if words:
-            return ConfigError(f"{section}.{name}", _value_of(f"--{section}.{flag[2]}", arguments), words)
+            return ConfigError(f"{section}.{name}", _value_of(f"--{section}.{flag[2].replace('_', '-')}", arguments), words)
     if unknown := re.match(r"Unrecognized options: (\S+?),? ", text + " "):
         close = re.search(r"Perhaps you meant: (--\S+)", text)
         return UsageError(f"unknown option {unknown[1]}; " + (f"did you mean {close[1]}?" if close else "--help lists the options"))

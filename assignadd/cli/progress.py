@@ -7,25 +7,24 @@ from types import TracebackType
 
 from rich.console import Group
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from assignadd.cli.screen import console
+from assignadd.cli.screen import console, say
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.training.loop import Progress as Beat
 
-LOG_SECONDS = 30.0
+SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
 
 
 class TrainingScreen:
     """A listener for the training loop: a live screen on a terminal, a line now and then in a log."""
 
-    def __init__(self, title: str, steps: int, n_models: int):
-        self.title, self.steps, self.n_models = title, steps, n_models
+    def __init__(self, title: str, steps: int):
+        self.title, self.steps = title, steps
         self.bar = Progress(
             SpinnerColumn(),
-            TextColumn("[bold]{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             TextColumn("{task.completed:>6,.0f} / {task.total:,.0f}"),
             TextColumn("{task.fields[rate]:5.1f} steps/s"),
@@ -37,37 +36,39 @@ class TrainingScreen:
         self.task = self.bar.add_task(title, total=steps, rate=0.0)
         self.live = Live(self.bar, console=console, refresh_per_second=4, transient=True)
         self._first: tuple[float, int] | None = None
-        self._logged = 0.0
+        self._shown = 0.0
 
     def __enter__(self) -> TrainingScreen:
-        if console.is_terminal:
-            self.live.start()
-        return self
+        return self  # the screen's thread starts with the first beat, when training has forked what it needs
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if console.is_terminal:
-            self.live.stop()
+        self.live.stop()
 
     def __call__(self, beat: Beat) -> None:
         now = time.monotonic()
         for note in beat.notes:
-            console.print(f"[yellow]note[/] {escape(note)}")
+            say(f"note: {note}", "yellow")
         if self._first is None:
             self._first = now, beat.step
             self.bar.reset(self.task, completed=beat.step, total=self.steps, rate=0.0)
         start, first_step = self._first
         rate = (beat.step - first_step) / max(now - start, 1e-9)
         self.bar.update(self.task, completed=beat.step, rate=rate)
+        if now - self._shown < (SCREEN_SECONDS if console.is_terminal else LOG_SECONDS) and beat.step < self.steps:
+            return
+        self._shown = now
         if console.is_terminal:
+            self.live.start()
             self.live.update(Group(self.bar, self._accuracies(beat)))
-        elif now - self._logged > LOG_SECONDS or beat.step == self.steps:
-            self._logged = now
-            console.print(self._line(beat, rate))
+        else:
+            say(self._line(beat, rate))
 
     def _line(self, beat: Beat, rate: float) -> str:
-        left = (self.steps - beat.step) / rate if rate > 0 else 0.0
+        to_go = (self.steps - beat.step) / rate if rate > 0 else 0.0
         loss = " ".join(f"{x:.3f}" for x in beat.losses[:8])
-        text = f"{self.title}: step {beat.step:,} / {self.steps:,}, {rate:.1f} steps/s, {left / 60:.1f} min left, loss {loss}"
+        text = f"{self.title}: step {beat.step:,} / {self.steps:,}"
+        if rate > 0:
+            text += f", {rate:.1f} steps/s, {to_go / 60:.1f} min left, loss {loss}"
         for row in beat.rows[:8]:
             scores = " ".join(f"{row['accuracy'][s.name]:.2f}" for s in EVAL_SETS if s.name in row["accuracy"])
             text += f"\n  seed {row['seed']} at {row['step']:,}: {scores}"

@@ -29,18 +29,23 @@ class Reproduce:
     n: int = 4000
     """Sequences per evaluation set at the end."""
     device: str = "auto"
+    """auto, cpu or cuda."""
     threads: int | None = None
+    """CPU threads; every core unless given."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Reproduce, arguments, "reproduce")
     _, config = options.base_config(arguments)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
-    from assignadd.api import open_run
-    from assignadd.cli.screen import console
+    options.check_count("n", args.n)
+    args.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after the training
+    from assignadd.cli.screen import console, say
     from assignadd.cli.train import train_on_screen
     from assignadd.dynamics import learned_binding
     from assignadd.report.reproduction import results, write_reproduction
+    from assignadd.runs.folder import open_run
+    from assignadd.training.trainer import prepare
 
     trained, learned = [], 0
     for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
@@ -51,8 +56,9 @@ def main(arguments: list[str]) -> int:
         learned += sum(learned_binding(row) for row in trained[-1].metrics() if row["step"] == config.optim.steps)
         if learned >= WANTED:
             break
-        console.print(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
+        say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
+    prepare("cpu", threads, config)
     with console.status("evaluating and drawing"):
         index = write_reproduction(results(trained, args.n), args.out, args.preset)
-    console.print(f"[bold]{index}[/]: {learned} of {len(trained) * SEEDS_PER_ROUND} seeds learned to bind variables")
+    say(f"{index}: {learned} of {len(trained) * SEEDS_PER_ROUND} seeds learned to bind variables")
     return 0

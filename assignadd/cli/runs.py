@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import tyro
-from rich.markup import escape
 
 from assignadd.cli import options
 from assignadd.cli.errors import UsageError
@@ -22,6 +21,7 @@ class Runs:
     root: str = "runs"
     """Where `list` looks."""
     json: bool = False
+    """Print JSON instead of tables."""
 
 
 def main(arguments: list[str]) -> int:
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _list(root: str, as_json: bool) -> int:
-    from assignadd.cli.screen import console, print_json, print_table
+    from assignadd.cli.screen import print_json, print_table, say
     from assignadd.runs.folder import find_runs
 
     runs, problems = find_runs(root)
@@ -42,13 +42,13 @@ def _list(root: str, as_json: bool) -> int:
     if as_json:
         print_json({"runs": found, "problems": problems})
     elif not found:
-        console.print(f"no runs under {root}/; `assignadd train` makes one")
+        say(f"no runs under {root}/; `assignadd train` makes one")
     else:
         columns = ("run", "models", "step", "of", "checkpoints", "diverged", "wall time")
         cells = [[s[c] for c in ("run", "models", "step", "steps", "checkpoints", "diverged")] for s in found]
         print_table(root, columns, [[*c, f"{s['wall_seconds'] / 60:.1f} min"] for c, s in zip(cells, found, strict=True)])
     for problem in problems if not as_json else ():
-        console.print(f"[red]bad[/] {escape(problem)}")
+        say(f"bad: {problem}", "red")
     return 0
 
 
@@ -66,28 +66,28 @@ def _summary(run: Any) -> dict[str, Any]:
 
 
 def _show(name: str, as_json: bool) -> int:
-    from assignadd.cli.screen import console, print_json, print_table
+    from assignadd.cli.screen import print_json, print_table, say
     from assignadd.runs.folder import open_run
 
     run = open_run(name)
     facts = _summary(run) | {"provenance": run.provenance}
-    last = {row["seed"]: row for row in run.metrics()}
+    last = {row["model"]: row for row in run.metrics()}
     if as_json:
         print_json(facts | {"config": run.document, "last": list(last.values())})
         return 0
     provenance = facts.pop("provenance")
     print_table(run.name, ("what", "value"), [*facts.items(), *provenance.items()])
     if last:
-        sets = list(next(iter(last.values()))["accuracy"])
-        rows = [[s, *[f"{row['accuracy'][s]:.3f}" for row in last.values()]] for s in sets]
-        print_table("accuracy at the last evaluation", ("set", *[f"seed {s}" for s in last]), rows)
+        sets = dict.fromkeys(s for row in last.values() for s in row["accuracy"])
+        rows = [[s, *[f"{row['accuracy'][s]:.3f}" if s in row["accuracy"] else "-" for row in last.values()]] for s in sets]
+        print_table("accuracy at the last evaluation", ("set", *[f"seed {row['seed']}" for row in last.values()]), rows)
     else:
-        console.print("no evaluation yet")
+        say("no evaluation yet")
     return 0
 
 
 def _verify(name: str, as_json: bool) -> int:
-    from assignadd.cli.screen import console, print_json
+    from assignadd.cli.screen import print_json, say
     from assignadd.runs.folder import open_run
 
     run = open_run(name)
@@ -95,7 +95,8 @@ def _verify(name: str, as_json: bool) -> int:
     if as_json:
         print_json({"run": run.name, "problems": problems})
     elif problems:
-        console.print("\n".join(f"[red]bad[/] {escape(p)}" for p in problems))
+        for problem in problems:
+            say(f"bad: {problem}", "red")
     else:
-        console.print(f"{run.name}: every committed file is whole")
+        say(f"{run.name}: every committed file is whole")
     return 1 if problems else 0

@@ -18,23 +18,25 @@ class Show:
     prompt: Annotated[str | None, tyro.conf.Positional] = None
     """Such as "c=1, b=17, a=42, b+19=?"; without one, sequences are drawn."""
     preset: str = "paper"
+    """Whose task: paper, authors, tiny or smoke."""
     set: str | None = None
     """An evaluation set, such as "2-var var-restricted (1)"; the training law unless given."""
     n: int = 8
     """How many sequences."""
     seed: int = 0
+    """The seed of the split and of the sequences."""
     padding: int | None = None
     """Seed for where a typed prompt's PADs fall; in front unless given."""
     json: bool = False
+    """Print [{"tokens", "text", "answer"}]."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Show, arguments, "show")
     _, config = options.base_config(arguments)
-    if not 1 <= args.n <= 10_000:
-        raise ConfigError("n", args.n, "a whole number from 1 to 10000")
-    if not 0 <= args.seed < 2**63:
-        raise ConfigError("seed", args.seed, "a whole number from 0 to 2^63 - 1")
+    options.check_count("n", args.n)
+    options.check_seed("seed", args.seed)
+    options.check_seed("padding", args.padding)
     from assignadd.cli.screen import print_json, print_table
     from assignadd.task.evalsets import ALL_SETS
     from assignadd.task.sampler import Sampler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -30,9 +31,10 @@ class Train:
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int | None = None
-    """CPU threads in all; models train side by side on them. All cores unless given."""
+    """CPU threads in all, every core unless given. Several models train side by side, one thread each; a single model
+    takes them all, which rounds differently."""
     out: Path | None = None
-    """The run folder; runs/PRESET-SEEDS unless given."""
+    """The run folder; runs/PRESET-SEEDS unless given, with a mark of the settings where flags changed them."""
 
 
 def main(arguments: list[str]) -> int:
@@ -40,18 +42,24 @@ def main(arguments: list[str]) -> int:
     args = options.read(Train, arguments, "train", default=Train(settings=base))
     seeds = options.parse_seeds(args.seeds)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
-    train_on_screen(args.settings, seeds, args.out or Path("runs") / f"{name}-{options.seeds_label(seeds)}", device, threads)
+    changed = "" if args.settings == base else f"-{fingerprint(args.settings)}"
+    train_on_screen(args.settings, seeds, args.out or Path("runs") / f"{name}-{options.seeds_label(seeds)}{changed}", device, threads)
     return 0
+
+
+def fingerprint(config: Config) -> str:
+    """Six letters that tell configurations apart in folder names."""
+    return hashlib.sha256(repr(config).encode()).hexdigest()[:6]
 
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
     from assignadd.api import train
     from assignadd.cli.progress import TrainingScreen
-    from assignadd.cli.screen import console
+    from assignadd.cli.screen import say
 
-    with TrainingScreen(out.name, config.optim.steps, len(seeds)) as screen:
+    with TrainingScreen(out.name, config.optim.steps) as screen:
         run = train(config, seeds, out, device, threads, screen)
     for seed, step in zip(seeds, run.diverged_at, strict=True):
         if step is not None:
-            console.print(f"seed {seed} diverged at step {step}: its loss was not finite; it stopped there")
-    console.print(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
+            say(f"seed {seed} diverged at step {step}: its loss was not finite; it stopped there")
+    say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")

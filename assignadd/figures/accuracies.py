@@ -21,7 +21,8 @@ class AccuraciesData:
     diverged_at: int | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"steps": self.steps, "sets": np.array(self.sets), "accuracy": self.accuracy}
+        diverged_at = np.array(-1 if self.diverged_at is None else self.diverged_at)
+        return {"steps": self.steps, "sets": np.array(self.sets), "accuracy": self.accuracy, "diverged_at": diverged_at}
 
 
 def accuracies_data(rows: Sequence[Mapping[str, Any]]) -> AccuraciesData:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 COLUMN_WIDTH = 5.5  # inches
 BY_VARS = {0: "#0072B2", 1: "#D55E00", 2: "#009E73"}
-INK, FAINT = "#222222", "#BBBBBB"
+INK = "#222222"
 STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.model.forward import answer_logits
+from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Exam:
     """Fixed sequences of several evaluation sets for every model of a stack, drawn from its own split and seed.
 
-    A set that no sequence belongs to under this task (no held-out pair, no banned slot) is left out.
+    A set that has no sequence for one of the models (no held-out pair, no banned slot) is left out for all.
     """
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, sets: Sequence[EvalSet], n: int, device: str | torch.device = "cpu"):
@@ -41,5 +41,6 @@ class Exam:
         self.labels = torch.cat([b.labels for b in batches], -1)
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
-        right = answer_logits(stack, self.tokens).argmax(-1) == self.labels
-        return right.view(len(stack), len(self.names), self.n).sum(-1)
+        parts = zip(self.tokens.split(CHUNK, -1), self.labels.split(CHUNK, -1), strict=True)
+        correct = torch.cat([answer_logits(stack, tokens).argmax(-1) == labels for tokens, labels in parts], -1)
+        return correct.view(len(stack), len(self.names), self.n).sum(-1)

@@ -177,13 +177,13 @@ class TableForward:
         A query is a token at a position: row (position, token) of that table is the sum of both rows of scores. What is
         left to gather are its entries for the key's token and for the key's position.
         """
-        small = tokens.int()
+        small = tokens.int() if math.prod(tokens.shape[:-2]) * self.T * self.K * self.C < 2**31 else tokens
         row = (small + self.query_base).mul_(self.C)
         if tokens.dim() > 2:
-            row += torch.arange(len(tokens), dtype=torch.int32, device=tokens.device).view(-1, 1, 1) * (self.T * self.K * self.C)
+            row += torch.arange(len(tokens), dtype=small.dtype, device=tokens.device).view(-1, 1, 1) * (self.T * self.K * self.C)
         row = row.index_select(-2, self.query)  # (..., pairs, B)
         to_token = row + small.index_select(-2, self.key)
-        column = torch.arange(tokens.shape[-1], dtype=torch.int32, device=tokens.device)
+        column = torch.arange(tokens.shape[-1], dtype=small.dtype, device=tokens.device)
         return to_token.view(-1), row.add_(self.key_column).view(-1), (small * len(column)).add_(column).view(-1)
 
     def _attention_1(self, tables: _Tables, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -187,6 +188,12 @@ class Transformer(Hooked):
         return self(tokens)[:, -1]
 
 
+@lru_cache(maxsize=16)
+def _shape_only(config: Config) -> Transformer:
+    """A model whose own weights are never read: functional_call puts those of each model of a stack in place."""
+    return Transformer(config)
+
+
 def reference_logits(stack: Stack, tokens: Int[Tensor, "M T B"], weights: Mapping[str, Tensor] | None = None) -> Float[Tensor, "M B N"]:
     """Answer logits of every model on its own sequences, by the reference transformer.
 
@@ -194,7 +201,7 @@ def reference_logits(stack: Stack, tokens: Int[Tensor, "M T B"], weights: Mappin
     `weights` (named, with a leading axis M) where these are given in place of the stack's own.
     """
     weights = dict(stack.weights if weights is None else weights)
-    shape_only = Transformer.from_stack(stack, 0)  # its own weights are not read: functional_call puts those of each model in place
+    shape_only = _shape_only(stack.config)
 
     def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
         return functional_call(shape_only, model_weights, (model_tokens.T,))[:, -1]  # (B, N)

@@ -37,9 +37,9 @@ def results(runs: Sequence[Run], n: int) -> list[SeedResult]:
     """Every model of every run, in the order of training."""
     out = []
     for run in runs:
-        final_accuracies = set_accuracies(run.checkpoint(run.steps[-1]), run.configs, run.seen, n)
-        for member, final in zip(run.members, final_accuracies, strict=True):
-            out.append(SeedResult(run, member.seed, [r for r in run.metrics() if r["seed"] == member.seed], final))
+        rows, stack = run.metrics(), run.at()[1]
+        for i, final in enumerate(set_accuracies(stack, run.configs, run.seen, n)):
+            out.append(SeedResult(run, run.members[i].seed, [row for row in rows if row["model"] == i], final))
     return out
 
 
@@ -65,19 +65,19 @@ def write_reproduction(found: Sequence[SeedResult], folder: Path, preset: str) -
 def _summary(page: Page, found: Sequence[SeedResult], preset: str) -> None:
     learned = [r.seed for r in found if r.learned]
     page.text(
-        "A two-layer, one-head transformer reads sequences such as `c=1, b=17, a=42, b+19=?` and learns to look variables up and to add "
+        "A two-layer, one-head transformer reads sequences such as `c=1, b=17, a=4, b+2=?` and learns to look variables up and to add "
         f"mod {found[0].run.config.task.modulus}. This page was made from {len(found)} models of the `{preset}` preset; "
         f"{len(learned)} of them learned to bind variables (at least {BINDING_THRESHOLD:.0%} on {BINDING_SET})."
     )
     if not learned:
         page.text("No seed learned binding, so the curves below stop at the first phase. That is a result, not an error.")
     elif len(learned) < len(found):
-        page.text("The others learned to add and stayed there. That is a result, not an error: it happens to about a quarter of all seeds.")
+        page.text("The others have not learned it within their training. That is a result, not an error, and their curves are below too.")
 
 
 def _accuracies(page: Page, result: SeedResult, stem: Path) -> None:
     data = accuracies_data(result.rows)
-    np.savez(stem.with_suffix(".npz"), allow_pickle=False, **data.arrays())
+    np.savez(stem.with_suffix(".npz"), **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag
     with figure() as made:
         axes = made.add_subplot()
         draw_accuracies(data, axes)

@@ -85,12 +85,12 @@ def reason(error: OSError) -> str:
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        written = os.write(fd, left)
+    rest = memoryview(data)
+    while rest:
+        written = os.write(fd, rest)
         if written == 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        left = left[written:]
+        rest = rest[written:]
 
 
 def _sync(fd: int, size: int) -> None:

@@ -18,12 +18,15 @@ from assignadd.config import Config, ConfigError, Member
 
 
 def read_config(path: Path, base: Config) -> Config:
-    """The settings of a user's file; what it leaves out is as in `base`."""
+    """The settings of a user's file, or of a run's `config.json`; what it leaves out is as in `base`."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError("config", str(path), f"a file that can be read ({error.strerror})") from error
-    return config_from(parse(data, path.name), base)
+    values = parse(data, path.name)
+    if isinstance(values, dict) and values.keys() == {"config", "models"}:
+        values = values["config"]
+    return config_from(values, base)
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:

@@ -28,7 +28,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the package differed from that commit."""
 
     @classmethod
-    def here(cls, device: str | torch.device, threads: int) -> Environment:
+    def here(cls, device: str, threads: int) -> Environment:
         commit, dirty = source_commit(PACKAGE)
         return cls(
             python=platform.python_version(),

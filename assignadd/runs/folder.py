@@ -132,6 +132,10 @@ class Run:
                 raise RunError(f"{self.path / name} does not fit the run's model: {weight} is {have}, not {want}")
         return Stack(self.config, flatten(self.config, weights))
 
+    def at(self, step: int | None = None) -> tuple[int, Stack, list[str]]:
+        """The checkpoint at a step, or the newest intact one, with a note for every damaged one passed over."""
+        return self.newest_checkpoint() if step is None else (step, self.checkpoint(step), [])
+
     def newest_checkpoint(self) -> tuple[int, Stack, list[str]]:
         """The last checkpoint that is intact: its step, its weights, and a note for every later one that is not."""
         notes: list[str] = []

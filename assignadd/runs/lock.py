@@ -15,6 +15,17 @@ from assignadd.runs.atomic import reason
 from assignadd.runs.errors import RunError
 
 LOCK = "lock"
+_held: set[int] = set()
+
+
+def _let_go() -> None:
+    """In a forked child: the lock is the parent's, and must end with it."""
+    for fd in _held:
+        os.close(fd)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 class Holder(msgspec.Struct):
@@ -29,10 +40,13 @@ def locked(folder: Path) -> Iterator[None]:
     The file stays when the lock is released: removing it would let two processes lock two files of one name.
     """
     fd = _acquire(folder)
+    _held.add(fd)
     try:
         yield
     finally:
-        os.close(fd)
+        if fd in _held:
+            _held.remove(fd)
+            os.close(fd)
 
 
 def _acquire(folder: Path) -> int:

@@ -84,7 +84,7 @@ class Writer(Run):
     ) -> Iterator[Writer]:
         """A new run, or the one these settings already have at `path`, locked against other writers.
 
-        `sources` (name -> sha256) are the files an imported run comes from. Processes forked meanwhile share the lock.
+        `sources` (name -> sha256) are the files an imported run comes from.
         """
         path, sources = Path(path), sources or {}
         documents = {CONFIG: run_document(config, members), SPLITS: tensors.encode({"seen": seen})}

@@ -28,7 +28,6 @@ class Stream(IntEnum):
     INIT = 2
     SPLIT = 3
     PADDING = 4
-    CONTROL = 5
 
 
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:

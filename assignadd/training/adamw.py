@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from assignadd.config import Optim
 
+# Where a tensor that lasts is to lie: as it is, or in memory shared between processes.
+Placed = Callable[[Tensor], Tensor]
+
 
 class AdamW:
     """Moments of the flat weights (M, P). A model that is not alive keeps its weights bit for bit."""
 
-    def __init__(self, flat: Tensor, optims: Sequence[Optim]):
+    def __init__(self, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor):
         self.flat = flat
-        self.mean, self.square = torch.zeros_like(flat), torch.zeros_like(flat)
+        self.mean, self.square = placed(torch.zeros_like(flat)), placed(torch.zeros_like(flat))
         self.optims = optims
-        self.steps = torch.zeros((), dtype=torch.float32, device=flat.device)
         self.lr = torch.tensor([[o.lr] for o in optims], dtype=flat.dtype, device=flat.device)
         self.decay = torch.tensor([[o.lr * o.weight_decay] for o in optims], dtype=flat.dtype, device=flat.device)
 
-    def step(self, grad: Tensor, alive: Tensor) -> None:
-        self.steps += 1
+    def update(self, grad: Tensor, alive: Tensor, count: Tensor) -> None:
+        """The update number `count`, counted from 1."""
         if self.flat.device.type == "cpu":
-            self._step_fused(grad, alive)
+            self._update_fused(grad, alive, count)
         else:
-            self._step_stack(grad, alive.unsqueeze(1))
+            self._update_stack(grad, alive, count)
 
-    def _step_fused(self, grad: Tensor, alive: Tensor) -> None:
+    def _update_fused(self, grad: Tensor, alive: Tensor, count: Tensor) -> None:
         """Model by model through the kernel behind torch.optim.AdamW(fused=True), which reads memory once."""
+        steps = count.float()
         for i, optim in enumerate(self.optims):
             if alive[i]:
                 torch._fused_adamw_(
-                    [self.flat[i]], [grad[i]], [self.mean[i]], [self.square[i]], [], [self.steps],
+                    [self.flat[i]], [grad[i]], [self.mean[i]], [self.square[i]], [], [steps],
                     lr=optim.lr, beta1=optim.beta1, beta2=optim.beta2, weight_decay=optim.weight_decay, eps=optim.eps,
                     amsgrad=False, maximize=False,
                 )  # fmt: skip
 
-    def _step_stack(self, grad: Tensor, alive: Tensor) -> None:
+    def _update_stack(self, grad: Tensor, alive: Tensor, count: Tensor) -> None:
         """All models at once, without a branch that would have to wait for the device."""
-        o, steps = self.optims[0], self.steps.double()  # 1 - 0.999 loses five digits in float32
+        o, steps, alive = self.optims[0], count.double(), alive.unsqueeze(1)  # 1 - 0.999 loses five digits in float32
         grad = torch.where(alive, grad, 0)
         self.mean.lerp_(grad, 1 - o.beta1)
         self.square.mul_(o.beta2).addcmul_(grad, grad, value=1 - o.beta2)

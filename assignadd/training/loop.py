@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -55,25 +56,32 @@ def train_run(
     threads: int = 1,
     listener: Listener = lambda _: None,
 ) -> Run:
-    """Trains what is missing of a run. Rerun after any interruption: the files come out bitwise the same."""
+    """Trains what is missing of a run. Rerun after any interruption: on a CPU the files come out bitwise the same.
+
+    On a GPU sums are taken in an order that varies, so a run that was interrupted there goes on with other last bits.
+    """
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, _Signals() as signals:
         if run.finished and not run.damaged:
-            return run
-        trainer = Trainer(config, members, seen, device, threads)
-        _mend(run, trainer)
-        _resume(run, trainer)
-        listener(Progress(trainer.step, trainer.losses, [], run.notes))
-        rows: list[dict[str, Any]] = []
-        while (step := trainer.step) < config.optim.steps:
-            trainer.advance(min(next_stop(config, step), step + BEAT) - step)
-            if is_stop(config, trainer.step):
-                rows = _commit(run, trainer) or rows
-            listener(Progress(trainer.step, trainer.losses, rows))
-            if signals.received and not run.finished:
-                if not is_stop(config, trainer.step):
-                    run.commit(trainer.step, state=trainer.state())
-                raise Interrupted(signals.received, trainer.step)
-    return run
+            return Run.open(path)
+        with closing(Trainer(config, members, seen, device, threads)) as trainer:
+            _mend(run, trainer)
+            _resume(run, trainer)
+            _train(run, trainer, signals, listener)
+    return Run.open(path)
+
+
+def _train(run: Writer, trainer: Trainer, signals: _Signals, listener: Listener) -> None:
+    config, rows = run.config, run.metrics()[-len(run.members) :]
+    listener(Progress(trainer.step, trainer.losses, rows, run.notes))
+    while (step := trainer.step) < config.optim.steps:
+        trainer.advance(min(next_stop(config, step), step + BEAT) - step)
+        if is_stop(config, trainer.step):
+            rows = _commit(run, trainer) or rows
+        listener(Progress(trainer.step, trainer.losses, rows))
+        if signals.received:
+            if not is_stop(config, trainer.step):
+                run.commit(trainer.step, state=trainer.state())
+            raise Interrupted(signals.received, trainer.step)
 
 
 def _resume(run: Writer, trainer: Trainer) -> None:

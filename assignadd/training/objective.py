@@ -64,8 +64,8 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Mean cross entropy over the sequences (..., B, N), and its gradient; destroys the logits."""
     target = labels.unsqueeze(-1)
     logits -= logits.amax(-1, keepdim=True)
-    right = logits.gather(-1, target)
+    of_target = logits.gather(-1, target)
     total = logits.exp_().sum(-1, keepdim=True)
-    loss = (total.log() - right).mean((-2, -1))
+    loss = (total.log() - of_target).mean((-2, -1))
     grad = logits.mul_(1 / (total * logits.shape[-2]))
     return loss, grad.scatter_add_(-1, target, grad.new_full(target.shape, -1 / logits.shape[-2]))

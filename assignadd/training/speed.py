@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import torch
@@ -19,12 +21,13 @@ from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import flops
 from assignadd.model.transformer import Transformer
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.sampler import Batch, Sampler
+from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
 from assignadd.training.trainer import Trainer, prepare
-from assignadd.training.worker import STEPS_AHEAD, Worker
+from assignadd.training.worker import Worker
 
 LENS = "transformer_lens"
+BEAT = 4
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
@@ -55,8 +58,8 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     step_ms = _step_ms(worker, seconds)
     rate = max(before, sgemm_gflops(config, seconds / 4))
     batch = worker.sampler.sample(0, config.optim.batch)
-    plain_ms = milliseconds(_plain_step(config, batch), seconds, 3)
-    lens_ms = milliseconds(_lens_step(config, batch), seconds, 3) if lens and lens_installed() else None
+    plain_ms = _peer_ms(_plain_step(config, batch), seconds)
+    lens_ms = _peer_ms(_lens_step(config, batch), seconds) if lens and lens_installed() else None
     floor_ms = flops(config) / rate / 1e6
     return {
         "sgemm_gflops": rate,
@@ -70,24 +73,32 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     }
 
 
+def _peer_ms(step: Callable[[], None], seconds: float) -> float:
+    """With oneDNN, as torch comes, and without, as we train: whichever is faster on this machine."""
+    times = []
+    for onednn in (True, False):
+        torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
+        times.append(milliseconds(step, seconds / 2, 2))
+    return min(times)
+
+
 def lens_installed() -> bool:
     return importlib.util.find_spec(LENS) is not None
 
 
 def stack_step_ms(config: Config, n_models: int, threads: int, seconds: float) -> float:
     """Wall time of one step of a whole stack on so many threads."""
-    trainer = Trainer(config, [Member(i) for i in range(n_models)], _splits(config, n_models), threads=threads)
-    beat = 4
-    return milliseconds(lambda: trainer.advance(beat), seconds, 3) / beat
+    with closing(Trainer(config, [Member(i) for i in range(n_models)], _splits(config, n_models), threads=threads)) as trainer:
+        return milliseconds(lambda: trainer.advance(BEAT), seconds, 3) / BEAT
 
 
 def sampler_rate(config: Config, seconds: float) -> float:
     """Sequences a second on one thread, drawn as training draws them."""
     prepare("cpu", 1, config)
-    sampler = Sampler([config.task], _splits(config, 1), [0])
-    steps = torch.arange(STEPS_AHEAD).view(-1, 1, 1)
-    ms = milliseconds(lambda: sampler.sample(steps, config.optim.batch), seconds)
-    return STEPS_AHEAD * config.optim.batch / ms * 1e3
+    worker = _worker(config)
+    steps = torch.arange(worker.steps_ahead).view(-1, 1, 1)
+    ms = milliseconds(lambda: worker.sampler.sample(steps, config.optim.batch), seconds)
+    return worker.steps_ahead * config.optim.batch / ms * 1e3
 
 
 def evaluation_rate(config: Config, seconds: float) -> float:
@@ -128,11 +139,11 @@ def _worker(config: Config) -> Worker:
 
 def _step_ms(worker: Worker, seconds: float) -> float:
     """Mean over whole rounds of the sampler's look-ahead, so that drawing the data counts in full."""
-    rounds = max(1, round(seconds / 2))
-    worker.advance(STEPS_AHEAD)
+    steps = worker.steps_ahead * max(1, round(seconds / 2))
+    worker.advance(worker.steps_ahead)
     start = time.perf_counter()
-    worker.advance(rounds * STEPS_AHEAD)
-    return 1e3 * (time.perf_counter() - start) / (rounds * STEPS_AHEAD)
+    worker.advance(steps)
+    return 1e3 * (time.perf_counter() - start) / steps
 
 
 def _plain_step(config: Config, batch: Batch) -> Callable[[], None]:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from assignadd.config import Config, Member
+from assignadd.config import Config, ConfigError, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
+from assignadd.training.crew import Alone, Crew, can_fork, shared
 from assignadd.training.worker import Worker
+
+
+def check_machine(device: str, threads: int) -> None:
+    """Refuses a device or thread count that this machine does not have, in the configuration's words."""
+    if device not in ("cpu", "cuda"):
+        raise ConfigError("device", device, "cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device", device, "cpu: there is no CUDA device here that torch can use")
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
+        raise ConfigError("threads", threads, "a whole number from 1 to 1024")
 
 
 def prepare(device: str, threads: int, config: Config) -> None:
@@ -27,21 +39,24 @@ def prepare(device: str, threads: int, config: Config) -> None:
 
 
 class Trainer:
-    """The models of a run. On a CPU each has a thread of its own, and trains bit for bit as it would alone."""
+    """The models of a run. On a CPU each trains alone, bit for bit as it would in a run of its own, several side by side."""
 
     def __init__(self, config: Config, members: Sequence[Member], seen: Tensor, device: str = "cpu", threads: int = 1):
         self.config, self.members = config, list(members)
         configs = [m.config(config) for m in members]
+        parts = [slice(i, i + 1) for i in range(len(configs))] if device == "cpu" else [slice(0, len(configs))]
+        processes = min(threads, len(parts)) if can_fork() else 1
+        prepare(device, threads if processes == 1 else 1, config)
         stack = initial_stack(config, [c.seed.init or 0 for c in configs]).to(device)
-        if device == "cpu":
-            parts = [slice(i, i + 1) for i in range(len(stack))]
-            self._threads = min(threads, len(parts))
-            prepare(device, threads if len(parts) == 1 else 1, config)
-        else:
-            parts, self._threads = [slice(0, len(stack))], 1
-            prepare(device, threads, config)
-        self.workers = [Worker(stack.models(part), configs[part], seen[part]) for part in parts]
+        placed = shared if processes > 1 else lambda tensor: tensor
+        self.workers = [Worker(stack.models(part), configs[part], seen[part], placed) for part in parts]
         self.exams = [Exam(configs[part], seen[part], EVAL_SETS + DOUBLY_HELD_OUT, config.record.eval_sequences, device) for part in parts]
+        tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark}
+        items = range(len(parts))
+        self._crew = Crew(items, processes, tasks) if processes > 1 else Alone(items, tasks)
+
+    def close(self) -> None:
+        self._crew.close()
 
     @property
     def step(self) -> int:
@@ -56,24 +71,32 @@ class Trainer:
         return [None if x < 0 else x for worker in self.workers for x in worker.diverged_at.tolist()]
 
     def advance(self, steps: int) -> None:
-        self._each(lambda worker: worker.advance(steps), self.workers)
+        self._crew.call("advance", steps)
+
+    def _advance(self, index: int, steps: int) -> None:
+        self.workers[index].advance(steps)
 
     def evaluate(self) -> list[dict[str, object]]:
         """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set."""
-        counts = self._each(lambda pair: pair[0].count_correct(pair[1].stack), zip(self.exams, self.workers, strict=True))
-        rows = [row for part in counts for row in part.tolist()]
-        exam, step = self.exams[0], self.step
+        marks = [mark for part in self._crew.call("mark") for mark in part]
+        models = zip(self.members, self.losses, self.diverged_at, marks, strict=True)
+        step = self.step
         return [
             {
                 "step": step,
                 "model": index,
                 "seed": member.seed,
-                "loss": loss if loss == loss else None,
+                "loss": loss if math.isfinite(loss) else None,
                 "diverged_at": diverged_at,
-                "accuracy": {name: right / exam.n for name, right in zip(exam.names, row, strict=True)},
+                "accuracy": accuracy,
             }
-            for index, (member, loss, diverged_at, row) in enumerate(zip(self.members, self.losses, self.diverged_at, rows, strict=True))
+            for index, (member, loss, diverged_at, accuracy) in enumerate(models)
         ]
+
+    def _mark(self, index: int) -> list[dict[str, float]]:
+        exam = self.exams[index]
+        counts = exam.count_correct(self.workers[index].stack).tolist()
+        return [{name: k / exam.n for name, k in zip(exam.names, row, strict=True)} for row in counts]
 
     def stack(self) -> Stack:
         return concatenate([worker.stack for worker in self.workers]).to("cpu")
@@ -89,9 +112,3 @@ class Trainer:
             part = slice(start, start + len(worker.stack))
             worker.load_state({name: t if name == "step" else t[part] for name, t in state.items()})
             start = part.stop
-
-    def _each(self, do, items):  # type: ignore[no-untyped-def]
-        if self._threads == 1:
-            return [do(item) for item in items]
-        with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(do, items))

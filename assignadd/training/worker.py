@@ -10,25 +10,26 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.model.stack import Stack
 from assignadd.task.sampler import Batch, Sampler
-from assignadd.training.adamw import AdamW
+from assignadd.training.adamw import AdamW, Placed
 from assignadd.training.objective import gradient_of
 
-# Batches are drawn for this many steps at once on a CPU, where small tensor operations cost more than their arithmetic.
-STEPS_AHEAD = 64
+# About so many sequences are drawn at once on a CPU, where small tensor operations cost more than their arithmetic.
+SEQUENCES_AHEAD = 32_768
 
 
 class Worker:
     """Some models of one shape on one device: their weights, moments and data, and the step they are at."""
 
-    def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor):
+    def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, placed: Placed = lambda tensor: tensor):
         device = stack.flat.device
-        self.stack, self.batch_size = stack, configs[0].optim.batch
-        self.gradient = gradient_of(stack)
-        self.optimizer = AdamW(stack.flat, [c.optim for c in configs])
+        self.stack, self.batch_size = Stack(stack.config, placed(stack.flat)), configs[0].optim.batch
+        self.gradient = gradient_of(self.stack)
+        self.optimizer = AdamW(self.stack.flat, [c.optim for c in configs], placed)
         self.sampler = Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], device=device)
-        self.step = torch.zeros((), dtype=torch.int64, device=device)
-        self.loss = torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device)
-        self.diverged_at = torch.full((len(stack),), -1, device=device)
+        self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
+        self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
+        self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
+        self.steps_ahead = max(1, SEQUENCES_AHEAD // self.batch_size)
         self._ahead: tuple[int, Batch] | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -36,21 +37,24 @@ class Worker:
         if self.stack.flat.device.type == "cuda":
             return self._replay(steps)
         for _ in range(steps):
-            self._update(self._next_batch())
+            if (self.diverged_at >= 0).all():
+                self.step += 1  # nothing is left to train
+            else:
+                self._update(self._next_batch())
 
     def _update(self, batch: Batch) -> None:
         """One step: a model whose loss is not finite stops before its update and stays as it is."""
         self.loss.copy_(self.gradient(batch))
         broken = ~self.loss.isfinite() & (self.diverged_at < 0)
         self.diverged_at.copy_(torch.where(broken, self.step, self.diverged_at))
-        self.optimizer.step(self.gradient.flat, self.diverged_at < 0)
         self.step += 1
+        self.optimizer.update(self.gradient.flat, self.diverged_at < 0, self.step)
 
     def _next_batch(self) -> Batch:
         step = int(self.step)
-        start = step - step % STEPS_AHEAD
+        start = step - step % self.steps_ahead
         if self._ahead is None or self._ahead[0] != start:
-            steps = torch.arange(start, start + STEPS_AHEAD).view(-1, 1, 1)
+            steps = torch.arange(start, start + self.steps_ahead).view(-1, 1, 1)
             self._ahead = start, self.sampler.sample(steps, self.batch_size)
         tokens, labels = self._ahead[1].tokens, self._ahead[1].labels
         return Batch(tokens[step - start], labels[step - start])
@@ -90,4 +94,3 @@ class Worker:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
-        self.optimizer.steps.copy_(state["step"])

@@ -1,6 +1,7 @@
 """Every command end to end on the smoke preset, as a user types it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from assignadd.cli import COMMANDS, main
 from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
+from tests.reference import REFERENCE
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +103,6 @@ def test_runs(here, capsys):
 
 
 def test_verify_names_the_bad_file(here, capsys, tmp_path):
-    import shutil
-
     shutil.copytree("runs/smoke-seeds-0-1", tmp_path / "r")
     victim = tmp_path / "r" / "checkpoints" / "00000020.safetensors"
     victim.write_bytes(victim.read_bytes()[:-1])
@@ -173,8 +173,57 @@ def test_config_file_under_flags(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.json").write_text('{"optim": {"steps": 3, "lr": 0.01}}')
     said(capsys, "train", "--preset", "smoke", "--config", "mine.json", "--optim.lr", "0.02")
-    shown = json.loads(said(capsys, "runs", "show", "mine-seed-0", "--json"))["config"]["config"]
+    (run,) = (tmp_path / "runs").iterdir()  # marked by its settings, as they are not those of the file alone
+    assert run.name.startswith("mine-seed-0-")
+    shown = json.loads(said(capsys, "runs", "show", run.name, "--json"))["config"]["config"]
     assert shown["optim"]["steps"] == 3 and shown["optim"]["lr"] == 0.02 and shown["task"]["modulus"] == 7
+
+
+def test_the_configuration_of_a_run_makes_the_same_run(here, capsys, tmp_path):
+    said(capsys, "train", "--config", "runs/smoke-seeds-0-1/config.json", "--seeds", "0..1", "--out", str(tmp_path / "again"))
+    for name in ("metrics.jsonl", "checkpoints/00000060.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (here / "runs/smoke-seeds-0-1" / name).read_bytes()
+
+
+def test_a_damaged_last_checkpoint_is_passed_over_with_a_note(here, capsys, tmp_path):
+    shutil.copytree("runs/smoke-seeds-0-1", tmp_path / "r")
+    victim = tmp_path / "r" / "checkpoints" / "00000060.safetensors"
+    victim.write_bytes(victim.read_bytes()[:-1])
+    assert main(["eval", str(tmp_path / "r"), "--n", "20", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert "00000060.safetensors" in captured.err
+    assert json.loads(captured.out)["models"][0]["step"] == 50
+
+
+@pytest.mark.parametrize("name", ["x" * 400, "[/b] [red]", "no\nline"])
+def test_odd_names_are_one_line(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    complaint(capsys, "eval", name, code=1)
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = said(capsys, "train", "--preset", "smoke", "--optim.steps", "1", "--out", "runs/[lr] [b]")
+    assert "[lr] [b]: 1 model at step 1" in out
+    assert "[lr] [b]" in said(capsys, "runs")
+
+
+def test_the_last_of_repeated_flags_counts(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "preset = 'huge'" in complaint(capsys, "train", "--preset", "smoke", "--preset", "huge")
+    assert "task.n_vars = 'many'" in complaint(capsys, "train", "--task.n_vars", "many")
+
+
+def test_import_reads_the_papers_checkpoints(capsys, tmp_path, monkeypatch):
+    if not REFERENCE.is_dir():
+        pytest.skip(f"no reference checkpoints at {REFERENCE.name}/ beside the checkout")
+    monkeypatch.chdir(tmp_path)
+    files = [str(REFERENCE / f"checkpoint_step_{step}.pth") for step in (1001, 20001)]
+    assert "checkpoints at 1,001, 20,001" in said(capsys, "import", *files)
+    reply = json.loads(said(capsys, "ask", "c=1, b=17, a=42, c+b=?", "--json"))
+    assert reply["answer"] == 18 and reply["correct"] and reply["step"] == 20001
+    assert "expected" in complaint(capsys, "import", files[0], "--preset", "tiny", "--out", "other", code=1)
+    assert not (tmp_path / "other").exists()
 
 
 def test_missing_things_say_what_to_type(here, capsys):
@@ -186,7 +235,8 @@ def test_missing_things_say_what_to_type(here, capsys):
 
 
 def test_the_wrong_settings_do_not_overwrite_a_run(here, capsys):
-    line = complaint(capsys, "train", "--preset", "smoke", "--seeds", "0..1", "--optim.lr", "0.5", code=1)
+    command = ["train", "--preset", "smoke", "--seeds", "0..1", "--optim.lr", "0.5", "--out", "runs/smoke-seeds-0-1"]
+    line = complaint(capsys, *command, code=1)
     assert "optim.lr" in line and "--out" in line
 
 

@@ -26,7 +26,7 @@ def test_round_trip(config):
 
 
 def test_the_same_settings_are_the_same_bytes():
-    whole = dataclasses.replace(CONFIG, optim=Optim(lr=1, steps=60), model=Model(d_mlp=[None, 512]))
+    whole = dataclasses.replace(CONFIG, optim=Optim(lr=1, steps=60), model=Model(d_mlp=(None, 512)))
     exact = dataclasses.replace(CONFIG, optim=Optim(lr=1.0, steps=60), model=Model(d_mlp=(None, 512)))
     assert run_document(whole, [Member(1, lr=2)]) == run_document(exact, [Member(1, lr=2.0)])
 

@@ -16,10 +16,10 @@ from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.runs.tlens import import_state_dicts
 from assignadd.task.splits import authors_split, pair_split
+from tests.reference import REFERENCE
 from tests.runs.small import CONFIG, contents, hold, weights_at
 
 AUTHORS = PRESETS["authors"]
-REFERENCE = Path(os.environ.get("ASSIGNADD_REFERENCE", Path(__file__).parents[3] / "shared" / "reference"))
 needs_reference = pytest.mark.skipif(
     not (REFERENCE / "model_state_dict.pth").exists(), reason="the authors' checkpoints are not at hand (ASSIGNADD_REFERENCE)"
 )

@@ -74,7 +74,7 @@ def test_a_digit_is_the_fraction_times_the_bound():
 @pytest.mark.parametrize("bounds", [[6, 6, 6, 103], [59, 59], [2] * 12, [3481], [5, 1, 7]])
 def test_digits_from_shared_words_are_jointly_uniform(bounds):
     n = 400_000
-    draw = Digits(words(torch.tensor(20), Stream.CONTROL, ZERO, torch.arange(n), 4))
+    draw = Digits(words(torch.tensor(20), Stream.DATA, ZERO, torch.arange(n), 4))
     joint = torch.zeros(n, dtype=torch.int64)
     for bound in bounds:
         joint = joint * bound + draw.below(bound, bound)
@@ -86,7 +86,7 @@ def test_digits_from_shared_words_are_jointly_uniform(bounds):
 
 def test_a_bound_may_differ_from_row_to_row():
     bound = torch.arange(1, 7).repeat_interleave(50_000)
-    drawn = Digits(words(torch.tensor(21), Stream.CONTROL, ZERO, torch.arange(len(bound)), 1)).below(bound, 6)
+    drawn = Digits(words(torch.tensor(21), Stream.DATA, ZERO, torch.arange(len(bound)), 1)).below(bound, 6)
     for b in range(2, 7):
         counts = torch.bincount(drawn[bound == b])
         assert len(counts) == b and stats.chisquare(counts.numpy()).pvalue > 1e-3
@@ -95,7 +95,7 @@ def test_a_bound_may_differ_from_row_to_row():
 @pytest.mark.parametrize("bounds", [[1], [65536, 1, 2], [65537, 2], [6, 6, 6, 103, 3481, *[7] * 10, *[59] * 6], [997**2] * 3, [2] * 33])
 def test_words_needed_is_exactly_what_the_draws_take(bounds):
     needed = Digits.words_needed(bounds)
-    drawn = words(torch.tensor(1), Stream.CONTROL, ZERO, torch.arange(2), needed)
+    drawn = words(torch.tensor(1), Stream.DATA, ZERO, torch.arange(2), needed)
     enough, short = Digits(drawn), Digits(drawn[:-1])
     for bound in bounds:
         enough.below(bound, bound)

@@ -26,8 +26,8 @@ CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=8, steps=47), record=Record
 SEEDS = (0, 1)
 
 
-def run_to(path: Path) -> None:
-    train(CONFIG, SEEDS, path)
+def run_to(path: Path, threads: int = 1) -> None:
+    train(CONFIG, SEEDS, path, threads=threads)
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,14 @@ def test_killed_inside_a_save(tmp_path, uninterrupted):
         assert contents(path) == uninterrupted, k
 
 
-def test_killed_at_random_times(tmp_path, uninterrupted):
+@pytest.mark.parametrize(("threads", "wanted"), [(1, 20), (2, 6)])
+def test_killed_at_random_times(tmp_path, uninterrupted, threads, wanted):
+    """With two threads the models train in processes of their own, which die with the killed one and leave its lock."""
     times, kills, finished = random.Random(1), 0, 0
-    while kills < 20 or not finished:
+    while kills < wanted or not finished:
         path = tmp_path / str(finished)
         delay = times.uniform(0.02, 0.3) * (1 + kills / 10)  # longer and longer, so that it ends on any machine
-        if in_child(lambda path=path: run_to(path), kill_after=delay).killed:
+        if in_child(lambda path=path: run_to(path, threads), kill_after=delay).killed:
             kills += 1
         else:
             assert contents(path) == uninterrupted
@@ -97,20 +99,22 @@ def test_a_signal_saves_and_the_same_call_goes_on(tmp_path, signum, code, at):
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
 
 
-def test_sigterm_on_the_command(tmp_path, uninterrupted):
+def test_sigterm_on_the_command(tmp_path):
     """The real process: documented exit code, one line, and the same command finishes the run."""
-    steps = 100_000
-    command = [sys.executable, "-m", "assignadd", "train", "--preset", "smoke", "--optim.steps", str(steps), "--out", str(tmp_path / "r")]
+    folder = tmp_path / "r"
+    command = [sys.executable, "-m", "assignadd", "train", "--preset", "smoke", "--optim.steps", "1500", "--out", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "r" / "checkpoints" / "00000020.safetensors").exists():
+    while not (folder / "checkpoints" / "00000020.safetensors").exists():
         assert process.poll() is None
         time.sleep(0.02)
     process.terminate()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 143
     assert errors.startswith("assignadd: stopped at step ") and errors.count("\n") == 1
-    run = Run.open(tmp_path / "r")
-    assert run.verify() == [] and 20 <= run.step < steps
+    run = Run.open(folder)
+    assert run.verify() == [] and 20 <= run.step < 1500
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, timeout=120).returncode == 0
+    assert Run.open(folder).finished
 
 
 def test_a_second_process_is_refused_by_name(tmp_path):

@@ -1,0 +1,125 @@
+"""Workers side by side on a CPU, each group in a process of its own.
+
+Threads of one process would share Python's lock, and a training step is some hundreds of small calls. The tensors a
+worker trains lie in memory that parent and child share, so the parent reads and saves them as if they were its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import sys
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from assignadd.config import UserError
+
+Task = Callable[..., Any]
+PR_SET_PDEATHSIG = 1
+
+
+def can_fork() -> bool:
+    return sys.platform == "linux"
+
+
+def shared(tensor: Tensor) -> Tensor:
+    """A copy in memory that stays common to this process and those forked from it."""
+    memory = mmap.mmap(-1, max(1, tensor.numel() * tensor.element_size()))
+    copy = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel()).view(tensor.shape)
+    return copy.copy_(tensor)
+
+
+class CrewLost(UserError):
+    """A training process died, killed for memory perhaps; what was committed is safe."""
+
+    exit_code = 1
+
+    def __init__(self) -> None:
+        super().__init__("a training process died; run the same command to go on from the last checkpoint")
+
+
+class Alone:
+    """The same without processes: every task runs here, item after item."""
+
+    def __init__(self, items: Sequence[Any], tasks: Mapping[str, Task]):
+        self._items, self._tasks = items, tasks
+
+    def call(self, task: str, *arguments: Any) -> list[Any]:
+        return [self._tasks[task](item, *arguments) for item in self._items]
+
+    def close(self) -> None: ...
+
+
+class Crew:
+    """Processes that each look after some items; a task runs on every item in the process that has it."""
+
+    def __init__(self, items: Sequence[Any], processes: int, tasks: Mapping[str, Task]):
+        context = get_context("fork")
+        self._pipes: list[Connection] = []
+        self._processes: list[BaseProcess] = []
+        self._end = weakref.finalize(self, _kill, self._processes)  # at the latest when Python exits
+        for group in (items[i::processes] for i in range(processes)):
+            ours, theirs = context.Pipe()
+            self._pipes.append(ours)
+            process = context.Process(target=_serve, args=(theirs, group, tasks, os.getpid()), daemon=True)
+            with warnings.catch_warnings():
+                # Python 3.12 on forking beside other threads: those are idle, of libraries, and hold nothing a child needs.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
+            theirs.close()
+            self._processes.append(process)
+
+    def call(self, task: str, *arguments: Any) -> list[Any]:
+        """tasks[task](item, *arguments) for every item, in the order of the items."""
+        for pipe in self._pipes:
+            with suppress(BrokenPipeError):  # a dead process is noticed when its reply is due
+                pipe.send((task, arguments))
+        replies = [self._reply(pipe) for pipe in self._pipes]
+        return [reply[i] for i in range(max(map(len, replies))) for reply in replies if i < len(reply)]
+
+    def close(self) -> None:
+        self._end()
+
+    def _reply(self, pipe: Connection) -> Any:
+        try:
+            failed, reply = pipe.recv()
+        except (EOFError, ConnectionResetError):
+            raise CrewLost from None
+        if failed:
+            raise RuntimeError(f"a training process failed:\n{reply}")
+        return reply
+
+
+def _kill(processes: Sequence[BaseProcess]) -> None:
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.join()
+
+
+def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], parent: int) -> None:
+    for signum in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to stop
+        signal.signal(signum, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed parent leaves nobody behind
+    if os.getppid() != parent:
+        os._exit(1)
+    torch.set_num_threads(1)
+    while True:
+        task, arguments = pipe.recv()
+        try:
+            reply: tuple[bool, Any] = False, [tasks[task](item, *arguments) for item in items]
+        except Exception:
+            reply = True, traceback.format_exc()
+        pipe.send(reply)

@@ -1,0 +1,59 @@
+"""Accuracies with intervals: 1.0 on the hand-made model, chance on random weights, the paper's numbers on its own run."""
+
+import pytest
+import torch
+
+from assignadd.config import PRESETS, Config, Member
+from assignadd.measures.accuracies import set_accuracies
+from assignadd.model.handmade import handmade
+from assignadd.model.stack import initial_stack
+from assignadd.runs.tlens import import_state_dicts
+from assignadd.task.evalsets import ALL_SETS
+from assignadd.task.splits import pair_split
+from tests.reference import REFERENCE
+
+# Accuracy of the paper's run in SPEC section 5, on 20,000 sequences a set.
+PUBLISHED = {
+    30001: {
+        "0-var train": 1.0, "0-var add-restricted": 0.9899, "1-var train": 0.9998, "1-var add-restricted": 0.9914,
+        "1-var var-restricted": 0.9999, "2-var train": 0.9990, "2-var add-restricted": 0.9884, "2-var var-restricted (1)": 0.9964,
+        "2-var var-restricted (2)": 0.9996, "1-var doubly held out": 0.9917, "2-var doubly held out (1)": 0.9857,
+        "2-var doubly held out (2)": 0.9905,
+    },
+    40000: {
+        "0-var train": 1.0, "0-var add-restricted": 0.9929, "1-var train": 0.9996, "1-var add-restricted": 0.9921,
+        "1-var var-restricted": 0.9987, "2-var train": 0.9952, "2-var add-restricted": 0.9833, "2-var var-restricted (1)": 0.9790,
+        "2-var var-restricted (2)": 0.9948, "1-var doubly held out": 0.9916, "2-var doubly held out (1)": 0.9621,
+        "2-var doubly held out (2)": 0.9832,
+    },
+}  # fmt: skip
+N = 10_000
+
+
+def test_the_hand_made_model_is_right_on_every_set():
+    stack = handmade(Config(task=PRESETS["paper"].task))
+    sets = set_accuracies(stack, [Member(0).config(stack.config)], pair_split(stack.config.task, 0)[None], 500)[0]
+    assert list(sets) == [s.name for s in ALL_SETS]
+    assert all(a.accuracy == 1.0 and a.n == 500 and a.interval.low > 0.99 for a in sets.values())
+
+
+def test_random_weights_are_at_chance():
+    config = PRESETS["paper"]
+    sets = set_accuracies(initial_stack(config, [0]), [Member(0).config(config)], pair_split(config.task, 0)[None], 2000)[0]
+    assert all(a.accuracy < 0.06 for a in sets.values())  # 1/59, with room for answers that come more often than others
+
+
+@pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no reference checkpoints at {REFERENCE.name}/ beside the checkout")
+@pytest.mark.parametrize("step", PUBLISHED)
+def test_the_papers_own_run_shows_its_published_accuracies(step, tmp_path):
+    """Within four standard errors of the difference between two samples, each set; nothing is left out."""
+    torch.set_num_threads(1)
+    file = "model_state_dict.pth" if step == 40000 else f"checkpoint_step_{step}.pth"
+    run = import_state_dicts([REFERENCE / file], PRESETS["authors"], tmp_path / "run")
+    sets = set_accuracies(run.checkpoint(step), run.configs, run.seen, N)[0]
+    for name, published in PUBLISHED[step].items():
+        p = (sets[name].accuracy + published) / 2
+        error = (max(p * (1 - p), 2e-4) * (1 / N + 1 / 20_000)) ** 0.5
+        assert abs(sets[name].accuracy - published) <= 4 * error, (name, sets[name].accuracy, published)
+    # "98 % on held-out pairs" is mostly commutativity: pairs whose mirror was seen are as good as seen (SPEC section 1).
+    assert sets["0-var mirror seen"].accuracy >= 0.998 and sets["0-var mirror held out"].accuracy < 0.99
