@@ -8,6 +8,7 @@ import io
 import os
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -110,7 +111,7 @@ def check_count(name: str, n: int) -> int:
 def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
     """A flag's last value, as tyro takes it; dashes and underscores are one."""
     value = None
-    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+    for argument, following in zip_longest(arguments, arguments[1:]):
         name, equals, inline = argument.partition("=")
         if name.replace("_", "-") == flag:
             value = inline if equals else following

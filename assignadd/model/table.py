@@ -297,13 +297,3 @@ class TableForward:
 def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """total + a @ b, in place."""
     return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)
-
-
-def flops(config: Config) -> int:
-    """Floating-point operations of the matrix products in one training step of one model (forward and backward)."""
-    d, h = config.model.d_model, config.model.d_mlp[-1] or 0
-    dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
-    C = Vocabulary(config.task).size + config.task.length
-    tables = 3 * C * d * dh + C * dh * C + C * dh * d + 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
-    batch = 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
-    return 2 * 3 * (tables + batch)

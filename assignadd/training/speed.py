@@ -18,11 +18,11 @@ from torch import Tensor
 from assignadd.config import Config, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
-from assignadd.model.table import flops
 from assignadd.model.transformer import Transformer
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
+from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.trainer import Trainer, prepare
 from assignadd.training.worker import Worker
 
@@ -40,6 +40,16 @@ def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) ->
         do()
         times.append(time.perf_counter() - start)
     return 1e3 * statistics.median(times)
+
+
+def flops(config: Config) -> int:
+    """Floating-point operations of the matrix products in one training step of one model (forward and backward)."""
+    d, h = config.model.d_model, config.model.d_mlp[-1] or 0
+    dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
+    C = Vocabulary(config.task).size + config.task.length
+    tables = 3 * C * d * dh + C * dh * C + C * dh * d + 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
+    batch = 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
+    return 2 * 3 * (tables + batch)
 
 
 def sgemm_gflops(config: Config, seconds: float) -> float:

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from assignadd.config import PRESETS, Config, Model, Numerics
 from assignadd.model.forward import answer_logits
 from assignadd.model.forward import trace as table_trace
 from assignadd.model.stack import Stack, initial_stack, views
-from assignadd.model.table import TableForward, Weights, covers, flops
+from assignadd.model.table import TableForward, Weights, covers
 from assignadd.model.transformer import Transformer, reference_logits
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
@@ -122,29 +121,3 @@ def test_narrow_heads_are_covered():
     assert covers(config)
     stack, tokens = make(config, 3.0)
     torch.testing.assert_close(answer_logits(stack, tokens), reference_logits(stack, tokens))
-
-
-class ProductCounter(TorchDispatchMode):
-    """Counts 2 m k n for every matrix product that reaches the kernels, in place or not."""
-
-    flops = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        operation = func.name().removeprefix("aten::").split(".")[0]
-        if operation in ("mm", "addmm", "addmm_"):
-            a, b = [x for x in args if isinstance(x, torch.Tensor)][-2:]
-            self.flops += 2 * a.shape[0] * a.shape[1] * b.shape[1]
-        assert operation != "bmm"
-        return func(*args, **(kwargs or {}))
-
-
-def test_flops_are_those_of_the_products_that_run():
-    config = PRESETS["paper"]
-    stack, tokens = make(config, 1.0, batch=512)
-    weights = Weights.of({name: w[0] for name, w in stack.weights.items()})
-    grads = Weights(*(torch.empty_like(w) for w in weights))
-    table = TableForward(config)
-    with ProductCounter() as counter:
-        trace = table.forward(weights, tokens[0])
-        table.backward(weights, trace, torch.ones_like(trace.logits), grads)
-    assert counter.flops == flops(config)

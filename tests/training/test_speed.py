@@ -1,0 +1,37 @@
+"""The floor that the benchmark measures against: its operations are those that run."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from assignadd.config import PRESETS
+from assignadd.model.stack import initial_stack
+from assignadd.model.table import TableForward, Weights
+from assignadd.task.sampler import Sampler
+from assignadd.task.splits import pair_split
+from assignadd.training.speed import flops
+
+
+class ProductCounter(TorchDispatchMode):
+    """Counts 2 m k n for every matrix product that reaches the kernels, in place or not."""
+
+    flops = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        operation = func.name().removeprefix("aten::").split(".")[0]
+        if operation in ("mm", "addmm", "addmm_"):
+            a, b = [x for x in args if isinstance(x, torch.Tensor)][-2:]
+            self.flops += 2 * a.shape[0] * a.shape[1] * b.shape[1]
+        assert operation != "bmm"
+        return func(*args, **(kwargs or {}))
+
+
+def test_flops_are_those_of_the_products_that_run():
+    config = PRESETS["paper"]
+    tokens = Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(0, config.optim.batch).tokens
+    weights = Weights.of({name: w[0] for name, w in initial_stack(config, [0]).weights.items()})
+    grads = Weights(*(torch.empty_like(w) for w in weights))
+    table = TableForward(config)
+    with ProductCounter() as counter:
+        trace = table.forward(weights, tokens[0])
+        table.backward(weights, trace, torch.ones_like(trace.logits), grads)
+    assert counter.flops == flops(config)
