@@ -23,6 +23,7 @@ table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabu
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } thead th { color: var(--soft); font-weight: 600; }
 code { background: var(--card); padding: .1em .35em; border-radius: 4px; font-size: .88em; overflow-wrap: anywhere; }
+figcaption code { background: #eef1f4; color: #333; } /* a figure stays light in the dark */
 .good { color: var(--good); } .bad { color: var(--bad); }
 """  # noqa: E501
 

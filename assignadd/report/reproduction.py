@@ -109,7 +109,7 @@ def _with_interval(a: Accuracy | None) -> Cell:
 def _provenance(page: Page, found: Sequence[SeedResult], preset: str) -> None:
     runs = list({r.run.name: r.run for r in found}.values())
     facts = [(name, run.provenance | {"wall_minutes": f"{run.wall_seconds / 60:.1f}"}) for name, run in ((r.name, r) for r in runs)]
-    keys = list(facts[0][1])
+    keys = [key for key in facts[0][1] if any(fact[key] not in ({}, None) for _, fact in facts)]
     page.table(("", *[name for name, _ in facts]), [[key.replace("_", " "), *[str(f.get(key)) for _, f in facts]] for key in keys])
     page.text(
         f"Made by `assignadd reproduce --preset {preset}`; the runs' own folders hold configuration, metrics and checkpoints.", soft=True

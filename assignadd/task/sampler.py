@@ -110,8 +110,7 @@ class Sampler:
         N, most = task.modulus, task.max_assignments
 
         # How many assignments, and which of them are the operands' (`most`, past the end, where an operand is a literal).
-        n = 1 + draw.below(most, most)
-        n = torch.where(kind == Kind.TWO, n.clamp(min=2), n)
+        n = self._assignments(kind, draw)
         has_first, has_second = (kind == Kind.FIRST) | (kind == Kind.TWO), kind >= Kind.SECOND
         slot_first = torch.where(has_first, draw.below(n, most), most)
         slot_second = draw.below((n - has_first.long()).clamp(min=1), most)
@@ -137,6 +136,14 @@ class Sampler:
         tokens[..., task.prefix, :] = vocabulary.plus
         tokens[..., task.prefix + 3, :] = vocabulary.equals
         return Batch(tokens[..., : task.length, :], (first_value + second_value) % N)
+
+    def _assignments(self, kind: Tensor, draw: Digits) -> Tensor:
+        """How many assignments: in training uniform on 1..most, then at least 2 for two variables; in an evaluation set
+        every number that is possible is as likely (so are the reference accuracies of SPEC section 5 measured)."""
+        most, least = self.task.max_assignments, 1 + (kind == Kind.TWO).long()
+        if self.stream == Stream.DATA:
+            return torch.maximum(1 + draw.below(most, most), least)
+        return least + draw.below(most + 1 - least, most)
 
     def _assignment_starts(self, n: Tensor, draw: Digits) -> Tensor:
         """Where each assignment begins when every PAD falls into one of the n + 1 gaps, uniformly and independently.

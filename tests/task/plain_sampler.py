@@ -101,9 +101,8 @@ def plain_sequence(
     variable_first, variable_second = kind in (1, 3), kind in (2, 3)
 
     # The number of assignments, and which of them belong to the operands (drawn even where they are not needed).
-    n = 1 + draws.below(most, most)
-    if kind == 3:
-        n = max(2, n)
+    least = 2 if kind == 3 else 1
+    n = max(least, 1 + draws.below(most, most)) if training else least + draws.below(most - least + 1, most)
     slot_first = draws.below(n, most)
     free = [slot for slot in range(n) if not (variable_first and slot == slot_first)]
     slot_second = (free or [0])[draws.below(max(1, len(free)), most)]

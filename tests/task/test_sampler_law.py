@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from assignadd.config import PRESETS
+from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from tests.task.decoding import decode
@@ -67,6 +68,13 @@ def test_the_number_of_assignments_is_uniform_and_at_least_two_for_two_variables
     for kind in (ZERO, FIRST, SECOND):
         assert_follows(decoded.n[decoded.kind == kind], uniform(range(1, 7)))
     assert_follows(decoded.n[decoded.kind == TWO], {2: 1 / 3, 3: 1 / 6, 4: 1 / 6, 5: 1 / 6, 6: 1 / 6})
+
+
+@pytest.mark.parametrize("evalset", EVAL_SETS, ids=lambda s: s.name)
+def test_evaluation_sets_weigh_every_possible_number_of_assignments_alike(evalset):
+    task = PRESETS["paper"].task
+    tokens = Sampler([task], pair_split(task, 2)[None], [23], evalset).sample(0, 20_000).tokens[0].numpy()
+    assert_follows(decode(task, tokens).n, uniform(range(max(1, evalset.n_vars), 7)))
 
 
 def test_each_pad_falls_into_a_gap_uniformly_and_independently(training):
