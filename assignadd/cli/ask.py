@@ -98,6 +98,7 @@ def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
 
 
 def _print(reply: dict[str, Any]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
@@ -107,7 +108,7 @@ def _print(reply: dict[str, Any]) -> None:
     console.print(f"{reply['text']}  [bold {colour}]{reply['answer']}[/]  ({verdict}; p = {reply['probability']:.4f})")
     console.print(f"[dim]runner-up {reply['runner_up']} (p = {reply['runner_up_probability']:.4f}); {reply['kind']}; ", end="")
     console.print(f"[dim]{escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}")
-    out = Table(title="attention from =", title_justify="left", header_style="bold", padding=(0, 0), pad_edge=False)
+    out = Table(title="attention from =, in percent", title_justify="left", header_style="bold", padding=(0, 0), box=SIMPLE_HEAD)
     out.add_column("")
     for token in reply["tokens"]:
         out.add_column("PAD" if token == "." else token, justify="right", min_width=3)

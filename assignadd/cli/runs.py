@@ -44,7 +44,7 @@ def _list(root: str, as_json: bool) -> int:
     elif not found:
         say(f"no runs under {root}/; `assignadd train` makes one")
     else:
-        columns = ("run", "models", "step", "of", "checkpoints", "diverged", "wall time")
+        columns = ("run", "models", "step", "of", "saved", "diverged", "wall time")
         cells = [[s[c] for c in ("run", "models", "step", "steps", "checkpoints", "diverged")] for s in found]
         print_table(root, columns, [[*c, f"{s['wall_seconds'] / 60:.1f} min"] for c, s in zip(cells, found, strict=True)])
     for problem in problems if not as_json else ():

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -30,9 +31,16 @@ def print_json(value: Any) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> Table:
     """The first column is a name, the others are numbers, set right."""
-    out = Table(title=escape(title), caption=caption and escape(caption), title_justify="left", caption_justify="left", header_style="bold")
+    out = Table(
+        title=escape(title),
+        caption=caption and escape(caption),
+        title_justify="left",
+        caption_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+    )
     for i, column in enumerate(columns):
-        out.add_column(escape(column), justify="left" if i == 0 else "right", overflow="fold")
+        out.add_column(escape(column), justify="left" if i == 0 else "right", overflow="fold", no_wrap=i == 0)
     for row in rows:
         out.add_row(*(escape(str(cell)) for cell in row))
     return out

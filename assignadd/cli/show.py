@@ -57,6 +57,6 @@ def main(arguments: list[str]) -> int:
     if args.json:
         print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])
         return 0
-    cells = [(text, " ".join(f"{t:>2}" for t in tokens), label) for tokens, text, label in rows]
-    print_table(args.set or "sequences", ("text", "tokens", "answer"), cells)
+    cells = [(" ".join(f"{t:>2}" for t in tokens), label) for tokens, _, label in rows]
+    print_table(rows[0][1] if args.prompt is not None else args.set or "sequences of the training law", ("tokens", "answer"), cells)
     return 0
