@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,19 @@ def answer_logits(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Float[Tensor, "
     return torch.cat([_logits(stack, part) for part in tokens.split(CHUNK, -1)], 1)
 
 
+def traces(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Iterator[Trace]:
+    """Model by model, without the axis M, the trace of its own sequences (or of shared ones): what plain products are for."""
+    table = table_forward(stack.config, stack.flat.device)
+    for one, own in zip(single_models(stack), tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
+        with torch.no_grad():
+            yield table.forward(unstacked(one), own)
+
+
+def unstacked(one: Stack) -> Weights:
+    """The weights of a stack of one model without the axis M."""
+    return Weights.of({name: w[0] for name, w in one.weights.items()})
+
+
 @torch.no_grad()
 def trace(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Trace:
     """The table forward's full trace of a stack: patterns, residuals and neurons at `=`, with the leading axis M."""
@@ -41,9 +55,7 @@ def trace(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Trace:
 def _logits(stack: Stack, tokens: Tensor) -> Tensor:
     if not covers(stack.config):
         return reference_logits(stack, tokens)
-    table = table_forward(stack.config, stack.flat.device)
     if stack.flat.device.type != "cpu":
-        return table.forward(Weights.of(stack.weights), tokens).logits
+        return trace(stack, tokens).logits
     # Batched products of small matrices are slow on a CPU: one model after the other, each without the axis M.
-    unstacked = (Weights.of({name: w[0] for name, w in one.weights.items()}) for one in single_models(stack))
-    return torch.stack([table.forward(w, t).logits for w, t in zip(unstacked, tokens, strict=True)])
+    return torch.stack([one.logits for one in traces(stack, tokens)])

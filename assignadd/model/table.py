@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from assignadd.config import Config
+from assignadd.config import Config, ConfigError
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -40,6 +40,16 @@ def covers(config: Config) -> bool:
     m = config.model
     plain = m.norm == "none" and not m.biases and m.activation == "relu"
     return plain and m.n_layers == 2 and m.n_heads == 1 and m.d_mlp[0] is None and m.d_mlp[1] is not None
+
+
+def require_covered(config: Config) -> None:
+    """One line where the paper's mechanism has no place to be looked for."""
+    if not covers(config):
+        m = config.model
+        got = f"{m.n_layers} layers, {m.n_heads} heads, d_mlp={m.d_mlp}, norm={m.norm}, biases={m.biases}, activation={m.activation}"
+        raise ConfigError(
+            "model", got, "the paper's architecture: two layers, one head, a ReLU MLP after the second alone, no norm, no biases"
+        )
 
 
 class Weights(NamedTuple):

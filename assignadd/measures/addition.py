@@ -1,0 +1,43 @@
+"""The OV-MLP circuit alone: W_U MLP2(OV2(a) + OV2(b)), no attention and no residual (paper, section 4.1; App. B)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.model.circuits import OV
+from assignadd.model.stack import Stack, single_models
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+
+def number_outputs(stack: Stack) -> Float[Tensor, "M N d"]:
+    """OV2(e_n): what layer 2 writes into `=` when it attends to the number n alone."""
+    return stack.W_E[:, : stack.config.task.modulus] @ OV(stack, 2)
+
+
+def pair_logits(stack: Stack, numbers: Float[Tensor, "M N d"]) -> Float[Tensor, "M N N N"]:
+    """W_U MLP2(x_a + x_b) for all pairs (a, b), where x holds a vector for every number."""
+    x = numbers @ stack["blocks.1.mlp.W_in"]  # (M, N, h)
+    neurons = (x.unsqueeze(2) + x.unsqueeze(1)).relu_()  # (M, N, N, h)
+    return neurons @ (stack["blocks.1.mlp.W_out"] @ stack.W_U).unsqueeze(1)
+
+
+def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
+    """Which of the N^2 pairs the circuit adds correctly."""
+    n = torch.arange(stack.config.task.modulus, device=stack.flat.device)
+    answer = (n[:, None] + n) % len(n)
+    return torch.cat([pair_logits(one, number_outputs(one)).argmax(-1) == answer for one in single_models(stack)])
+
+
+def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:
+    """Share of all pairs that the circuit adds correctly (99.94 % in the paper)."""
+    return ov2_mlp2_correct(stack).float().mean((1, 2))
+
+
+def wrong_pairs(stack: Stack) -> list[list[tuple[int, int]]]:
+    """For each model, the pairs that the circuit gets wrong."""
+    return [[(n, m) for n, m in pairs.nonzero().tolist()] for pairs in ~ov2_mlp2_correct(stack)]

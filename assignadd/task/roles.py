@@ -1,0 +1,46 @@
+"""What each token of a sequence is for: where the operands' values stand, and which numbers are assigned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Task
+from assignadd.task.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
+
+
+@dataclass(frozen=True)
+class Roles:
+    value_positions: Int[Tensor, "*M 2 B"]
+    """Where each operand's value stands: behind its variable in the prefix, or in the operand slot where it is a literal."""
+    values: Int[Tensor, "*M 2 B"]
+    is_variable: Bool[Tensor, "*M 2 B"]
+    assigned: Bool[Tensor, "*M T B"]
+    """The numbers of the prefix, each assigned to the variable before it."""
+
+
+def operand_slots(task: Task) -> tuple[int, int]:
+    """Positions of the first and second operand (13 and 14 in the paper)."""
+    return task.prefix + 1, task.prefix + 2
+
+
+def roles(task: Task, tokens: Int[Tensor, "*M T B"]) -> Roles:
+    prefix, slots = tokens[..., : task.prefix, :], torch.tensor(operand_slots(task), device=tokens.device)
+    operands = tokens.index_select(-2, slots)  # (..., 2, B)
+    is_variable = operands >= Vocabulary(task).first_variable
+    matches = prefix.unsqueeze(-3) == operands.unsqueeze(-2)  # (..., 2, prefix, B)
+    positions = torch.where(is_variable, matches.int().argmax(-2) + 1, slots.unsqueeze(-1))
+    assigned = tokens < task.modulus
+    assigned[..., task.prefix :, :] = False
+    return Roles(positions, tokens.gather(-2, positions), is_variable, assigned)
+
+
+def with_values(task: Task, tokens: Int[Tensor, "*M T B"], values: Int[Tensor, "*M 2 B"]) -> Int[Tensor, "*M T B"]:
+    """The same sequences with other values for the two operands, wherever those stand."""
+    return tokens.scatter(-2, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-2], 2, -1))

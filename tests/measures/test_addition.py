@@ -1,0 +1,50 @@
+"""The OV-MLP circuit: all pairs on the hand-made model, chance on random weights, the paper's four wrong doubles on its own."""
+
+import torch
+
+from assignadd.config import PRESETS, Config
+from assignadd.measures.addition import number_outputs, ov2_mlp2_accuracy, ov2_mlp2_correct, pair_logits, wrong_pairs
+from assignadd.model.handmade import handmade
+from assignadd.model.stack import concatenate, initial_stack
+from assignadd.model.transformer import Transformer
+
+HANDMADE = handmade(Config(task=PRESETS["tiny"].task))
+N = PRESETS["tiny"].task.modulus
+
+
+def test_the_hand_made_model_adds_every_pair():
+    doubled = HANDMADE.clone()
+    doubled["blocks.0.attn.W_O"].mul_(2)  # the layer-2 value and output matrices alone decide how strong a number is
+    assert ov2_mlp2_accuracy(concatenate([HANDMADE, doubled])).tolist() == [1.0, 1.0]
+    assert wrong_pairs(HANDMADE) == [[]]
+
+
+def test_it_is_the_transformers_own_mlp_on_the_two_numbers():
+    stack = initial_stack(PRESETS["smoke"], [3])
+    model, x = Transformer.from_stack(stack, 0), number_outputs(stack)
+    with torch.no_grad():
+        plain = torch.stack([model.blocks[1].mlp((x[0, a] + x[0])[None])[0] for a in range(x.shape[1])]) @ stack.W_U[0]
+    torch.testing.assert_close(pair_logits(stack, x)[0], plain)
+
+
+def test_random_weights_are_at_chance_and_a_broken_ov2_too():
+    broken = HANDMADE.clone()
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
+    broken.W_E[:, :N] = HANDMADE.W_E[:, order]  # every number means another one
+    assert ov2_mlp2_accuracy(initial_stack(PRESETS["paper"], [0, 1])).max() < 0.05
+    accuracy = ov2_mlp2_accuracy(broken)[0]
+    assert accuracy < 0.2
+    assert len(wrong_pairs(broken)[0]) == round(float((1 - accuracy) * N * N))
+    assert all(not ov2_mlp2_correct(broken)[0, n, m] for n, m in wrong_pairs(broken)[0])
+
+
+def test_the_papers_network_fails_on_four_doubles(paper_run):
+    stack = paper_run.checkpoint(40_000)
+    assert wrong_pairs(stack) == [[(n, n) for n in (0, 2, 28, 44)]]
+    assert round(float(ov2_mlp2_accuracy(stack) * 3481)) == 3477
+
+
+def test_the_papers_network_along_its_training(paper_run):
+    published = {1001: 0.961, 3001: 0.998, 5301: 1.0, 5401: 1.0, 10001: 0.999, 14501: 0.999, 16001: 0.999, 20001: 0.999}
+    found = ov2_mlp2_accuracy(paper_run.trajectory(list(published)))
+    assert [round(x, 3) for x in found.tolist()] == list(published.values())

@@ -1,0 +1,89 @@
+"""Attention rates against patterns set by hand and counted one by one, and on models where they are known."""
+
+import pytest
+import torch
+
+from assignadd.config import PRESETS, Config, Member
+from assignadd.measures.routing import routing, top_two_are
+from assignadd.measures.samples import sequences
+from assignadd.model.handmade import handmade
+from assignadd.model.stack import concatenate, initial_stack
+from assignadd.model.transformer import Transformer
+from assignadd.task.splits import pair_split
+from assignadd.task.vocabulary import Vocabulary
+
+CONFIG = Member(0).config(PRESETS["paper"])
+HANDMADE = handmade(Config(task=CONFIG.task))
+SEEN = pair_split(CONFIG.task, 0)[None]
+RATES = ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values")
+
+
+def tokens(n_vars: int, n: int = 300) -> torch.Tensor:
+    return sequences([CONFIG], SEEN, n_vars, n).tokens
+
+
+@pytest.mark.parametrize("n_vars", [0, 1, 2])
+def test_the_hand_made_model_looks_where_it_should(n_vars):
+    found = routing(concatenate([HANDMADE, HANDMADE]), tokens(n_vars))
+    for name, value in vars(found).items():
+        assert value.tolist() == pytest.approx([1.0, 1.0], abs=1e-6), name
+
+
+def plain_rates(model: Transformer, batch: torch.Tensor) -> list[float]:
+    """One sequence, one token at a time, from the reference transformer's patterns."""
+    vocabulary, hits, numbers = Vocabulary(CONFIG.task), [0, 0, 0], 0
+    for column in batch[0].T:
+        with torch.no_grad():
+            _, cache = model.run_with_cache(column[None], names_filter=lambda name: name.endswith("hook_pattern"))
+        one, two = (cache[f"blocks.{i}.attn.hook_pattern"][0, 0] for i in (0, 1))
+        values, row = [], column.tolist()
+        for slot in (13, 14):
+            values.append(row.index(row[slot]) + 1 if vocabulary.is_variable(row[slot]) else slot)
+        hits[0] += set(one[15].topk(2).indices.tolist()) == {13, 14}
+        hits[2] += set(two[15].topk(2).indices.tolist()) == set(values)
+        for i in range(1, 12):
+            if row[i] < 59:
+                numbers += 1
+                hits[1] += int(one[i].argmax()) == i - 1
+    return [hits[0] / batch.shape[-1], hits[1] / numbers, hits[2] / batch.shape[-1]]
+
+
+@pytest.mark.parametrize("n_vars", [0, 1, 2])
+def test_rates_are_those_counted_one_by_one(n_vars):
+    stack, batch = initial_stack(PRESETS["paper"], [5]), tokens(n_vars, 60)
+    stack.flat.mul_(2)  # patterns far from uniform
+    found = routing(stack, batch)
+    assert [getattr(found, name).item() for name in RATES] == pytest.approx(plain_rates(Transformer.from_stack(stack, 0), batch))
+
+
+def test_random_weights_look_anywhere():
+    found = routing(initial_stack(PRESETS["paper"], list(range(6))), tokens(1))
+    assert getattr(found, "attn_l2_equal_to_values").mean() < 0.1
+    assert found.mass_l1_equal_to_operands.mean() == pytest.approx(2 / 16, abs=0.03)
+
+
+def test_each_rate_falls_when_its_head_is_cut():
+    without_1, without_2 = HANDMADE.clone(), HANDMADE.clone()
+    without_1["blocks.0.attn.W_Q"].zero_()
+    without_2["blocks.1.attn.W_Q"].zero_()
+    one, two = routing(without_1, tokens(1)), routing(without_2, tokens(1))
+    assert one.mass_l1_equal_to_operands.item() == pytest.approx(2 / 16) and one.mass_l1_num_to_prev < 0.5
+    assert one.attn_l2_equal_to_values < 0.6  # nothing was copied, so nothing can be found
+    assert two.attn_l2_equal_to_values < 0.1 and two.mass_l2_equal_to_values.item() == pytest.approx(2 / 16)
+    assert two.attn_l1_num_to_prev.item() == 1.0
+
+
+def test_top_two_in_either_order():
+    attention = torch.tensor([[0.1, 0.5, 0.4], [0.5, 0.1, 0.4], [0.4, 0.5, 0.1]]).T  # (T, B)
+    positions = torch.tensor([[1, 2], [0, 2], [0, 2]]).T
+    assert top_two_are(attention, positions).tolist() == [True, True, False]
+
+
+def test_the_papers_network(paper_run):
+    stack, masses = paper_run.checkpoint(40_000), []
+    for n_vars in (0, 1, 2):
+        found = routing(stack, sequences(paper_run.configs, paper_run.seen, n_vars, 3000).tokens)
+        assert all(getattr(found, name).item() >= 0.999 for name in RATES)
+        masses.append((round(found.mass_l1_equal_to_operands.item(), 2), round(found.mass_l2_equal_to_values.item(), 2)))
+    layer_1, layer_2 = zip(*masses, strict=True)
+    assert (min(layer_1), max(layer_1), min(layer_2), max(layer_2)) == (0.64, 0.70, 0.59, 0.81)  # SPEC section 5
