@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Z_95 = 1.959963984540054
@@ -23,3 +24,15 @@ def wilson(successes: int, n: int, z: float = Z_95) -> Interval:
     scale = 1 + z2 / n
     low, high = (centre - spread) / scale, (centre + spread) / scale
     return Interval(low if successes else 0.0, high if successes < n else 1.0)  # exact at the ends, where rounding is not
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
+    """The median and its distribution-free 95 % interval from order statistics; None below six values, where none reaches 95 %."""
+    ordered, n = sorted(values), len(values)
+    median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    # The interval from the k-th smallest to the k-th largest misses the median with probability 2 P(Binomial(n, 1/2) < k).
+    miss, k = 2 * 0.5**n, 0
+    while miss <= 0.05:
+        k += 1
+        miss += 2 * math.comb(n, k) * 0.5**n
+    return median, Interval(ordered[k - 1], ordered[n - k]) if k else None

@@ -14,22 +14,30 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 COLUMN_WIDTH = 5.5  # inches
-BY_VARS = {0: "#0072B2", 1: "#D55E00", 2: "#009E73"}
-INK = "#222222"
+SMALLEST = 6.5  # points: no text is set smaller
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, YELLOW, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#AA3F9E", "#F0E442", "#56B4E9"
+RED = "#D7191C"
+BY_VARS = {0: BLUE, 1: VERMILION, 2: GREEN}
+INK, GREY, PALE = "#222222", "#8A8A8A", "#EFEFEF"
 STYLE: Any = {
-    "font.size": 9,
+    "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": INK,
-    "axes.titlesize": 9,
+    "axes.titlesize": 8.5,
     "axes.titlelocation": "left",
+    "axes.labelsize": 8,
     "axes.grid": True,
+    "axes.axisbelow": True,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
     "grid.color": "#E6E6E6",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 7.5,
     "lines.linewidth": 1.3,
     "figure.dpi": 150,
+    "savefig.dpi": 220,
     "svg.hashsalt": "assignadd",
     "svg.fonttype": "path",
 }

@@ -58,7 +58,7 @@ def test_rates_are_those_counted_one_by_one(n_vars):
 
 def test_random_weights_look_anywhere():
     found = routing(initial_stack(PRESETS["paper"], list(range(6))), tokens(1))
-    assert getattr(found, "attn_l2_equal_to_values").mean() < 0.1
+    assert found.attn_l2_equal_to_values.mean() < 0.1
     assert found.mass_l1_equal_to_operands.mean() == pytest.approx(2 / 16, abs=0.03)
 
 
