@@ -20,6 +20,12 @@ class EvalSet:
     n_vars: int
     pair: PairKind = "seen"
     n_banned: int = 0
+    first: int | None = None
+    second: int | None = None
+    """The variable (by its number) that stands in a slot, where the set wants a certain one."""
+
+    def allows(self, first: int, second: int) -> bool:
+        return self.first in (None, first) and self.second in (None, second)
 
 
 EVAL_SETS = (

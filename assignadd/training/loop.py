@@ -55,17 +55,19 @@ def train_run(
     device: str = "cpu",
     threads: int = 1,
     listener: Listener = lambda _: None,
+    begin: Callable[[Trainer], None] = lambda trainer: None,
 ) -> Run:
     """Trains what is missing of a run. Rerun after any interruption: on a CPU the files come out bitwise the same.
 
     On a GPU sums are taken in an order that varies, so a run that was interrupted there goes on with other last bits.
+    `begin` takes the trainer of a new run, which holds the initial weights, to where that run is to start: step 0 as it is.
     """
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, _Signals() as signals:
         if run.finished and not run.damaged:
             return Run.open(path)
         with closing(Trainer(config, members, seen, device, threads)) as trainer:
             _mend(run, trainer)
-            _resume(run, trainer)
+            _resume(run, trainer, begin)
             _train(run, trainer, signals, listener)
     return Run.open(path)
 
@@ -84,9 +86,10 @@ def _train(run: Writer, trainer: Trainer, signals: _Signals, listener: Listener)
             raise Interrupted(signals.received, trainer.step)
 
 
-def _resume(run: Writer, trainer: Trainer) -> None:
+def _resume(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> None:
     state = run.latest_state()
     if state is None:
+        begin(trainer)
         _commit(run, trainer)
     else:
         trainer.load_state(state)
