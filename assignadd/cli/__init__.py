@@ -16,6 +16,7 @@ COMMANDS = {
     "claims": "every claim of the paper against trained models, with a verdict",
     "measure": "every progress measure at every checkpoint, as a Parquet table",
     "zoom": "train a part of a run again with checkpoints closer together",
+    "explore": "write an interactive page of trained models: ask, see, scrub, break",
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
     "show": "sequences of the task as the model sees them",
     "runs": "list, show and verify run folders",

@@ -1,0 +1,88 @@
+"""assignadd explore"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from assignadd.cli import options
+from assignadd.cli.errors import UsageError
+from assignadd.config import ConfigError
+
+if TYPE_CHECKING:
+    from assignadd.explorer.export import Listener
+
+
+@dataclass(frozen=True)
+class Explore:
+    """Write a page to ask, see, scrub and break trained models: open its index.html, from disk or from any web host."""
+
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Run folders, or their names under runs/."""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("explorer")
+    """The folder of the page."""
+    checkpoints: int = 60
+    """Checkpoints of each model: both sides of every spike, more of the early ones, then evenly."""
+    all: bool = False
+    """Every checkpoint."""
+    ledger: bool = True
+    """Measure the claims that the tour quotes."""
+    threads: int | None = None
+    """CPU threads; every core unless given."""
+    serve: bool = False
+    """Serve the page on this machine until stopped; without runs, the one that is in the folder."""
+    port: int = 8000
+    """For --serve; 0 takes any that is free."""
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Explore, arguments, "explore")
+    if not 2 <= args.checkpoints <= 100_000:
+        raise ConfigError("checkpoints", args.checkpoints, "a whole number from 2 to 100000")
+    if not 0 <= args.port < 65536:
+        raise ConfigError("port", args.port, "a whole number from 0 to 65535")
+    if args.runs:
+        _export(args)
+    elif not args.serve:
+        raise UsageError("no run given; `assignadd runs list` shows what there is")
+    elif not (args.out / "index.html").exists():
+        raise UsageError(f"no page in {args.out} to serve; give the runs to make one from")
+    if args.serve:
+        _serve(args)
+    return 0
+
+
+def _export(args: Explore) -> None:
+    from assignadd.cli.screen import say
+    from assignadd.explorer.export import Settings, export
+    from assignadd.runs.folder import open_run
+    from assignadd.training.trainer import prepare
+
+    runs = [open_run(name) for name in args.runs]
+    for run in runs:
+        prepare("cpu", options.resolve_threads(args.threads), run.config)
+    settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger)
+    with _screen() as listener:
+        page = export(runs, args.out, settings, " ".join(["assignadd claims", *args.runs]), listener)
+    size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
+    say(f"{page}: {size / 1e6:.1f} MB in all")
+
+
+def _serve(args: Explore) -> None:
+    from assignadd.cli.screen import say
+    from assignadd.explorer.serve import serve
+
+    serve(args.out, args.port, lambda address: say(f"{address} (stop with Ctrl-C)"))
+
+
+@contextmanager
+def _screen() -> Iterator[Listener]:
+    from assignadd.cli.screen import console
+
+    with console.status("reading") as status:
+        yield lambda what, done, total: status.update(f"{what} ({done} of {total})" if total > 1 else what)

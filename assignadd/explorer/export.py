@@ -1,0 +1,123 @@
+"""A page from runs: the shipped bundle, an index, a file per model, a file per checkpoint.
+
+    index.html app.js app.css     the bundle, the same for every page
+    data/index.js                 the models, their curves in brief, the ledger's lines for the tour
+    data/m0.js                    one model: curves, measures, seen pairs, the exam, prompts to begin with
+    data/m0/00030000.js           one checkpoint's weights
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assignadd import __version__
+from assignadd.claims.evidence import Evidence, evidence
+from assignadd.config import Config, UserError
+from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
+from assignadd.dynamics.phases import ADDITION_SET
+from assignadd.explorer import prompts, story, weights
+from assignadd.explorer.checkpoints import chosen_steps
+from assignadd.model.table import require_covered
+from assignadd.runs import atomic
+from assignadd.runs.folder import Run
+
+FORMAT = 1
+PAGE = ("index.html", "app.js", "app.css")
+MARK = "data/index.js"
+WALL_SETS = (ADDITION_SET, BINDING_SET, "2-var train", "2-var var-restricted (2)")
+Listener = Callable[[str, int, int], None]
+
+
+class ExportError(UserError):
+    """A folder that cannot take the page."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    checkpoints: int | None = 60
+    """How many of each model; None for all."""
+    ledger: bool = True
+    """Whether to measure the claims that the tour quotes."""
+    n: int = 2000
+    """Sequences for each of these."""
+
+
+def export(runs: Sequence[Run], out: Path, settings: Settings, command: str, listener: Listener = lambda what, done, total: None) -> Path:
+    """Writes the page and returns its address on disk."""
+    for run in runs:
+        require_covered(run.config)
+    _claim_folder(out)
+    for name in PAGE:
+        _write(out / name, (files("assignadd.explorer") / "page" / name).read_bytes())
+    models: list[dict[str, Any]] = []
+    evidences: list[Evidence] = []
+    for run in runs:
+        for one in evidence(run, None, settings.n)[0]:
+            models.append(_export_model(one, f"m{len(models)}", out, settings, listener))
+            evidences.append(one)
+    listener("measuring the tour's claims", 0, 1)
+    records = story.tour_records(evidences, command) if settings.ledger else []
+    index = {"format": FORMAT, "version": __version__, "models": models, "ledger": records}
+    _write(out / MARK, f"assignadd.index({_literal(index)});\n".encode())
+    listener("measuring the tour's claims", 1, 1)
+    return out / "index.html"
+
+
+def _export_model(one: Evidence, key: str, out: Path, settings: Settings, listener: Listener) -> dict[str, Any]:
+    """Writes the files of a model and returns what the index says about it."""
+    run, name = one.run, f"{one.run.name}, seed {one.seed}"
+    spikes = [s for s in (one.phases.first_spike, one.phases.second_spike) if s is not None]
+    steps = chosen_steps(run.steps, spikes, settings.checkpoints or len(run.steps))
+    for i, step in enumerate(steps):
+        listener(f"weights of {name}", i, len(steps))
+        _write(out / "data" / key / f"{step:08d}.js", weights.script(key, step, one.stack_at(step)).encode())
+    listener(f"weights of {name}", len(steps), len(steps))
+    measures = story.measures_data(run, one.index, steps, lambda done, total: listener(f"measures of {name}", done, total))
+    model = {
+        "curves": story.curves_data(one.curves),
+        "measures": measures,
+        "seen": "".join("1" if s else "0" for s in one.seen.flatten().tolist()),
+        "exam": prompts.exam(one.config, one.seen),
+        "reference": prompts.reference(one.config, one.seen),
+        "examples": [vars(e) for e in prompts.examples(one.config, one.seen, one.stack)],
+    }
+    _write(out / "data" / f"{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
+    return {
+        "key": key, "run": run.name, "seed": one.seed, "steps": steps, "task": task_data(one.config),
+        "matrices": weights.shapes(one.stack), "binds": bool(np.any(one.curves.accuracy[BINDING_SET][-3:] >= BINDING_THRESHOLD)),
+        "phases": story.phases_data(one.phases), "wall": story.thinned(one.curves, WALL_SETS),
+    }  # fmt: skip
+
+
+def task_data(config: Config) -> dict[str, Any]:
+    """What the page must know to read and answer a prompt."""
+    t, m = config.task, config.model
+    names = ("modulus", "n_vars", "length", "max_assignments", "banned_first", "banned_second")
+    return {name: getattr(t, name) for name in names} | {"d_model": m.d_model, "d_head": m.d_head, "d_mlp": m.d_mlp[1]}
+
+
+def _claim_folder(out: Path) -> None:
+    """A new or empty folder, or one that holds a page already; nothing else is written into."""
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
+        raise ExportError(f"{out} holds other files and no explorer page; choose another --out")
+    if out.exists() and not out.is_dir():
+        raise ExportError(f"{out} is not a folder; choose another --out")
+    for old in out.glob("data/m*/*.js"):
+        old.unlink()
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write(path, data)
+
+
+def _literal(value: Any) -> str:
+    """JSON inside a string literal: whatever a run is called, the script only ever parses data."""
+    return "JSON.parse(" + json.dumps(json.dumps(value, allow_nan=False, separators=(",", ":"))) + ")"

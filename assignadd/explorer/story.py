@@ -1,0 +1,82 @@
+"""What is known about a model along training: accuracies, progress measures, phases; and the ledger's lines for the tour."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from assignadd.claims.evidence import Evidence
+from assignadd.claims.ledger import CLAIMS, ledger
+from assignadd.dynamics.phases import Curves, Phases
+from assignadd.dynamics.stored import stored, trajectory_of
+from assignadd.dynamics.trajectory import CHUNK, Listener
+from assignadd.measures.probes import probe_l1_var_from_num
+from assignadd.measures.progress import Progress, circuit_columns
+from assignadd.runs.folder import Run
+
+DIGITS = 4
+# What the page draws of all that is measured; the names are those of `measures.progress`.
+MEASURES = (
+    "ov2_mlp2_accuracy",
+    "qk1_num_to_prev_var",
+    "qk2_ov1_var_identity",
+    *(f"{name} ({n}-var)" for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values") for n in (0, 1, 2)),
+    "probe_l1_var_from_num",
+)
+# The claims that the tour's cards quote (web/src/tour/cards.ts); none of them needs a whole trajectory measured.
+TOUR_CLAIMS = (
+    "over-98-2-var-add-restricted", "new-positions-99.6", "held-out-pairs-99.4", "ov-mlp-99.94", "fourier-best-neuron",
+    "fourier-median-neuron", "attn-l1-num-to-prev", "attn-l1-equal-to-operands", "attn-l2-equal-to-values", "attention-mass",
+    "qk2-identity", "addition-first", "first-spike", "binding-before-refinement", "three-phases", "attention-every-seed",
+)  # fmt: skip
+
+
+def curves_data(curves: Curves) -> dict[str, Any]:
+    return {"steps": curves.steps.tolist(), "n": curves.n, "accuracy": {name: _rounded(v) for name, v in curves.accuracy.items()}}
+
+
+def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, Any]:
+    """A few curves at few steps, for the wall of all seeds."""
+    at = np.unique(np.linspace(0, len(curves.steps) - 1, most).round().astype(int))
+    chosen = {name: _rounded(curves.accuracy[name][at], 3) for name in sets if name in curves.accuracy}
+    return {"steps": curves.steps[at].tolist(), "accuracy": chosen}
+
+
+def phases_data(phases: Phases) -> dict[str, Any]:
+    onsets = {name: getattr(phases, name) for name in ("addition", "binding", "refinement")}
+    spikes = {"first": phases.first_spike, "second": phases.second_spike}
+    return {
+        "summary": phases.summary,
+        "onsets": {name: None if onset is None else onset.step for name, onset in onsets.items()},
+        "spikes": [{"name": name, **dataclasses.asdict(s)} for name, s in spikes.items() if s is not None],
+    }
+
+
+def measures_data(run: Run, model: int, steps: Sequence[int], listener: Listener = lambda done, total: None) -> dict[str, Any]:
+    """The progress measures of the checkpoints that are exported; of all where they are stored beside the run."""
+    columns = trajectory_of(run, model) if stored(run) is not None else _measured(run, model, steps, listener)
+    return {"steps": columns["step"].tolist(), "values": {name: _rounded(columns[name]) for name in MEASURES if name in columns}}
+
+
+def tour_records(evidences: Sequence[Evidence], command: str) -> list[dict[str, Any]]:
+    claims = [claim for claim in CLAIMS if claim.id in TOUR_CLAIMS]
+    return [dataclasses.asdict(record) for record in ledger(evidences, command, claims)]
+
+
+def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) -> dict[str, np.ndarray]:
+    progress = Progress([run.configs[model]], run.seen[model : model + 1])
+    parts: list[dict[str, np.ndarray]] = []
+    for start in range(0, len(steps), CHUNK):
+        listener(start, len(steps))
+        stack = run.trajectory(steps[start : start + CHUNK], model)
+        columns = circuit_columns(stack) | progress.routing(stack) | {"probe_l1_var_from_num": probe_l1_var_from_num(stack, progress.tokens[1])}
+        parts.append({name: columns[name].float().numpy() for name in MEASURES if name in columns})
+    listener(len(steps), len(steps))
+    return {"step": np.array(steps), **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
+
+
+def _rounded(values: np.ndarray, digits: int = DIGITS) -> list[float | None]:
+    return [None if np.isnan(v) else round(float(v), digits) for v in values]
