@@ -85,7 +85,7 @@ def _export_model(one: Evidence, key: str, out: Path, settings: Settings, listen
         "measures": measures,
         "seen": "".join("1" if s else "0" for s in one.seen.flatten().tolist()),
         "exam": prompts.exam(one.config, one.seen),
-        "reference": prompts.reference(one.config, one.seen),
+        "reference": prompts.reference(one.config),
         "examples": [vars(e) for e in prompts.examples(one.config, one.seen, one.stack)],
     }
     _write(out / "data" / f"{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())

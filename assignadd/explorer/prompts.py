@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.interventions.application import reference_sequences
+from assignadd.interventions.resolution import shuffled
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack
@@ -18,7 +20,6 @@ from assignadd.task.sampler import EmptySetError, Sampler
 from assignadd.task.text import render, render_tokens
 
 EXAM = 512
-REFERENCE = 512
 # Where a wrong answer is looked for: so many sequences of every evaluation set.
 SEARCHED = 400
 # A step of the evaluation stream that neither exams (the first ones) nor measures (from 1000 on) draw from.
@@ -45,10 +46,10 @@ def exam(config: Config, seen: Tensor) -> dict[str, Any]:
     return {"tokens": _bytes(made.tokens[0].T[:EXAM]), "labels": _bytes(made.labels[0, :EXAM]), "sets": sets}
 
 
-def reference(config: Config, seen: Tensor) -> str:
-    """Sequences of the training law, over which an intervention takes means and from which it resamples."""
-    batch = Sampler([config.task], seen[None], [config.seed.data or 0]).sample(config.optim.steps, REFERENCE)
-    return _bytes(batch.tokens[0].T)
+def reference(config: Config) -> dict[str, Any]:
+    """What the package's interventions refer to: sequences of the training law, and the order in which they are resampled."""
+    tokens = reference_sequences(config)
+    return {"tokens": _bytes(tokens.T), "order": shuffled(tokens.shape[1]).tolist()}
 
 
 def examples(config: Config, seen: Tensor, one: Stack) -> list[Example]:
