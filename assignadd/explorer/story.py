@@ -35,14 +35,14 @@ TOUR_CLAIMS = (
 
 
 def curves_data(curves: Curves) -> dict[str, Any]:
-    return {"steps": curves.steps.tolist(), "n": curves.n, "accuracy": {name: _rounded(v) for name, v in curves.accuracy.items()}}
+    return {"steps": curves.steps.tolist(), "n": curves.n, "values": {name: _rounded(v) for name, v in curves.accuracy.items()}}
 
 
 def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, Any]:
     """A few curves at few steps, for the wall of all seeds."""
     at = np.unique(np.linspace(0, len(curves.steps) - 1, most).round().astype(int))
     chosen = {name: _rounded(curves.accuracy[name][at], 3) for name in sets if name in curves.accuracy}
-    return {"steps": curves.steps[at].tolist(), "accuracy": chosen}
+    return {"steps": curves.steps[at].tolist(), "values": chosen}
 
 
 def phases_data(phases: Phases) -> dict[str, Any]:
