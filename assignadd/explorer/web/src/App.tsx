@@ -4,11 +4,18 @@ import { useEffect } from "preact/hooks";
 import { dark } from "./draw/colour";
 import { AnswerPanel } from "./panels/AnswerPanel";
 import { AttentionPanel } from "./panels/AttentionPanel";
+import { BreakPanel } from "./panels/BreakPanel";
+import { ComparePanel } from "./panels/ComparePanel";
+import { NeuronsPanel } from "./panels/NeuronsPanel";
 import { PromptBar } from "./panels/PromptBar";
 import { Timeline } from "./panels/Timeline";
 import { TopBar } from "./panels/TopBar";
+import { TrainingPanel } from "./panels/TrainingPanel";
+import { WallPanel } from "./panels/WallPanel";
+import { WeightsPanel } from "./panels/WeightsPanel";
 import { problem } from "./state/models";
-import { view } from "./state/store";
+import { index, view } from "./state/store";
+import { Tour } from "./tour/Tour";
 
 export function App() {
   useTheme();
@@ -22,7 +29,17 @@ export function App() {
           <AttentionPanel />
           <AnswerPanel />
         </div>
+        <BreakPanel />
+        <WeightsPanel />
+        <NeuronsPanel />
+        <TrainingPanel />
+        <ComparePanel />
+        <WallPanel />
+        <p class="colophon">
+          Everything here is computed in this page from the weights beside it, in half precision. assignadd {index.value.version}.
+        </p>
       </main>
+      <Tour />
       <Timeline />
     </>
   );

@@ -7,6 +7,7 @@ import { followAddress, index } from "./state/store";
 import "./style/base.css";
 import "./style/figures.css";
 import "./style/layout.css";
+import "./style/panels.css";
 
 void receive().then((data) => {
   index.value = data;

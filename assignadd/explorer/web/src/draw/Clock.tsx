@@ -17,7 +17,7 @@ interface Props {
 export function Clock({ x, y, size, prompt, answer, ghost }: Props) {
   const N = prompt.task.modulus;
   const R = size / 2;
-  const rim = R * 0.66;
+  const rim = R * 0.74;
   const reach = R - rim - 16;
   const angle = (n: number): number => (2 * Math.PI * n) / N;
   const at = (n: number, r: number): [number, number] => [r * Math.sin(angle(n)), -r * Math.cos(angle(n))];

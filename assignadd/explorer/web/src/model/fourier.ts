@@ -46,8 +46,18 @@ export interface Spectrum {
   readonly preactivations: Matrix;
 }
 
+const remembered = new WeakMap<Weights, Spectrum>();
+
 /** Of the circuit (OV2(n) + OV2(m)) W_in, symmetric in its operands. */
 export function spectrumOf(w: Weights, N: number): Spectrum {
+  const known = remembered.get(w);
+  if (known) return known;
+  const made = measured(w, N);
+  remembered.set(w, made);
+  return made;
+}
+
+function measured(w: Weights, N: number): Spectrum {
   const x = numberPreactivations(w, N);
   const coefficients = matmul(fourierBasis(N), x);
   const h = x.cols;

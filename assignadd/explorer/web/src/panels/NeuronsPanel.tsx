@@ -1,0 +1,145 @@
+/** The adder's neurons as waves: which frequency each has, how pure it is, its map beside its fit; pick one to remove it. */
+
+import { useMemo } from "preact/hooks";
+import { diverging } from "../draw/colour";
+import { count, percent } from "../draw/format";
+import { HeatMap } from "../draw/HeatMap";
+import { Choice, Panel } from "../draw/Panel";
+import { useWidth } from "../draw/width";
+import { networkFrequencies, neuronMap, spectrumOf, type Spectrum, type Wave } from "../model/fourier";
+import { current } from "../state/snapshot";
+import { addIntervention, change, entry, view } from "../state/store";
+import type { Ordering } from "../state/view";
+import { spread } from "./WeightsPanel";
+
+const LISTED = 24;
+
+export function NeuronsPanel() {
+  const { ref, width } = useWidth<HTMLDivElement>(1100);
+  const weights = current.value?.weights;
+  const N = entry.value.task.modulus;
+  const spectrum = useMemo(() => weights && spectrumOf(weights, N), [weights, N]);
+  const list = useMemo(() => (spectrum ? ordered(spectrum, view.value.ordering) : []), [spectrum, view.value.ordering]);
+  const chosen = spectrum && spectrum.waves[Math.min(view.value.neuron, spectrum.waves.length - 1)];
+  const own = spectrum ? networkFrequencies(spectrum.shares) : [];
+  const numbers = spectrum && {
+    frequencies: own,
+    shares: spectrum.shares,
+    neurons: spectrum.waves,
+    chosen: chosen && { neuron: chosen.neuron, ...neuronMap(spectrum, chosen.neuron) },
+  };
+  return (
+    <Panel
+      id="neurons"
+      title="Fourier neurons"
+      numbers={numbers}
+      lead={
+        spectrum ? (
+          <>
+            {count(own.length)} of {spectrum.shares.length} frequencies hold {percent(own.reduce((s, k) => s + spectrum.shares[k - 1], 0))} of what the {count(spectrum.waves.length)} neurons compute from the two operands. A pure neuron is one cosine of n plus one of m.
+          </>
+        ) : undefined
+      }
+      controls={
+        <>
+          <Choice label="Order of the list" options={[["power", "Strongest"], ["share", "Purest"], ["frequency", "By frequency"]]} value={view.value.ordering} onChange={(ordering) => change({ ordering })} />
+          {chosen && (
+            <>
+              <button type="button" onClick={() => removeNeuron(chosen.neuron)}>Remove neuron {chosen.neuron}</button>
+              <button type="button" onClick={() => removeFrequency(chosen.frequency)}>Remove frequency {chosen.frequency}</button>
+            </>
+          )}
+        </>
+      }
+    >
+      <div class="neurons" data-frequencies={own.join(" ")} data-neuron={chosen?.neuron} data-share={chosen?.share}>
+        <ol class="neuron-list" aria-label="Neurons">
+          {list.slice(0, LISTED).map((w) => (
+            <li key={w.neuron}>
+              <button type="button" aria-pressed={chosen?.neuron === w.neuron} onClick={() => change({ neuron: w.neuron })}>
+                <span>{w.neuron}</span>
+                <span class="k">k = {w.frequency}</span>
+                <span class="bar" style={{ "--share": String(w.share) }} aria-hidden="true" />
+                <span class="share">{percent(w.share, 0)}</span>
+              </button>
+            </li>
+          ))}
+        </ol>
+        <div ref={ref} class="neuron-figure">{spectrum && chosen && <Figure width={width} spectrum={spectrum} own={own} chosen={chosen} N={N} />}</div>
+      </div>
+    </Panel>
+  );
+}
+
+function removeNeuron(neuron: number): void {
+  addIntervention({ action: "zero", hook: "blocks.1.mlp.hook_post", neurons: [neuron] });
+}
+
+function removeFrequency(frequency: number): void {
+  addIntervention({ action: "zero", hook: "blocks.1.mlp.hook_post", frequencies: [frequency] });
+}
+
+function ordered(s: Spectrum, by: Ordering): Wave[] {
+  const keys: Readonly<Record<Ordering, (w: Wave) => number>> = {
+    power: (w) => -w.power,
+    share: (w) => -w.share,
+    frequency: (w) => w.frequency - w.share,
+  };
+  return [...s.waves].sort((a, b) => keys[by](a) - keys[by](b));
+}
+
+function Figure({ width, spectrum, own, chosen, N }: { width: number; spectrum: Spectrum; own: readonly number[]; chosen: Wave; N: number }) {
+  const { map, fit } = useMemo(() => neuronMap(spectrum, chosen.neuron), [spectrum, chosen.neuron]);
+  const top = 26;
+  const gap = 26;
+  const side = Math.min((width - gap - 4) / 2, 300);
+  const scale = diverging(spread(map));
+  const strip = 128;
+  const yStrip = top + side + 48;
+  const height = yStrip + strip + 24;
+  return (
+    <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="img" aria-label={`Neuron ${chosen.neuron}: frequency ${chosen.frequency}, ${percent(chosen.share)} of its variance`}>
+      <text x={0} y={14} class="label">Neuron {chosen.neuron} over (n, m)</text>
+      <HeatMap x={0} y={top} cell={side / N} values={map} rows={N} cols={N} scale={scale} title="Preactivation" />
+      <text x={side + gap} y={14} class="label">its wave, k = {chosen.frequency}</text>
+      <HeatMap x={side + gap} y={top} cell={side / N} values={fit} rows={N} cols={N} scale={scale} title="Fit" />
+      <text x={side / 2} y={top + side + 12} class="tick middle">m →</text>
+      <text x={side + gap + side / 2} y={top + side + 12} class="tick middle">explains {percent(chosen.share)}</text>
+      <Cloud y={yStrip} width={width} height={strip} spectrum={spectrum} own={own} chosen={chosen} />
+    </svg>
+  );
+}
+
+/** Every neuron by frequency and purity, over the frequencies' shares of the power. */
+function Cloud({ y, width, height, spectrum, own, chosen }: { y: number; width: number; height: number; spectrum: Spectrum; own: readonly number[]; chosen: Wave }) {
+  const K = spectrum.shares.length;
+  const step = width / K;
+  const most = Math.max(...spectrum.shares);
+  const strongest = Math.max(...spectrum.waves.map((w) => w.power));
+  const up = (share: number): number => height - share * height;
+  return (
+    <g transform={`translate(0,${y})`}>
+      <text x={0} y={-10} class="label">All neurons: frequency across, purity upwards</text>
+      {[...spectrum.shares].map((share, i) => (
+        <g key={i} class={`frequency ${own.includes(i + 1) ? "own" : ""}`} onClick={() => removeFrequency(i + 1)}>
+          <title>frequency {i + 1}: {percent(share)} of the power; click to remove its neurons</title>
+          <rect x={i * step} width={step - 1} y={0} height={height} class="column" />
+          <rect x={i * step} width={step - 1} y={up(share / most)} height={(share / most) * height} class="amount" />
+          {(K <= 15 || own.includes(i + 1)) && <text x={(i + 0.5) * step} y={height + 11} class="tick middle">{i + 1}</text>}
+        </g>
+      ))}
+      {spectrum.waves.map((w) => (
+        <circle
+          key={w.neuron}
+          cx={(w.frequency - 0.5) * step + (((w.neuron * 7919) % 101) / 101 - 0.5) * step * 0.7}
+          cy={up(w.share)}
+          r={1.2 + 3 * Math.sqrt(w.power / strongest)}
+          class={`neuron ${w.neuron === chosen.neuron ? "chosen" : ""}`}
+          onClick={() => change({ neuron: w.neuron })}
+        >
+          <title>neuron {w.neuron}: k = {w.frequency}, {percent(w.share)}</title>
+        </circle>
+      ))}
+    </g>
+  );
+}
