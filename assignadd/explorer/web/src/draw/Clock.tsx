@@ -47,7 +47,7 @@ export function Clock({ x, y, size, prompt, answer, ghost }: Props) {
       {[...answer.probabilities].map((p, n) => p > 0.002 && <path key={n} d={ray(n, p)} class={`ray ${n === answer.truth ? "right" : "wrong"}`} />)}
       <circle cx={tx} cy={ty} r={4} class="truth" />
       <text y={-8} class={`prediction ${right ? "right" : "wrong"}`} style={{ fontSize: `${size * 0.15}px` }}>{answer.prediction}</text>
-      <text y={size * 0.075} class="caption">{right ? "✓ right" : `✗ should be ${answer.truth}`}</text>
+      <text y={size * 0.075} class="caption" style={{ fontSize: `${Math.min(12, size * 0.05)}px` }}>{right ? "✓ right" : `✗ should be ${answer.truth}`}</text>
     </g>
   );
 }

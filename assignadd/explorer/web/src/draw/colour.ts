@@ -2,12 +2,11 @@
 
 import { signal } from "@preact/signals";
 
-export const BLUE = "#0072B2";
-export const VERMILION = "#D55E00";
-export const GREEN = "#009E73";
-export const ORANGE = "#E69F00";
-export const PURPLE = "#AA3F9E";
-export const SKY = "#56B4E9";
+/** For lines; the style sheet has their shades for light and dark. */
+export const BLUE = "var(--blue)";
+export const VERMILION = "var(--vermilion)";
+export const GREEN = "var(--green)";
+export const PURPLE = "var(--purple)";
 
 /** Whether the page is dark now; set by the theme, read by everything that paints pixels. */
 export const dark = signal(false);

@@ -95,15 +95,22 @@ export function networkFrequencies(shares: Float64Array): number[] {
   return [...shares.keys()].filter((k) => shares[k] >= LEAST_SHARE / shares.length).map((k) => k + 1);
 }
 
+/** What one operand n adds to a neuron. */
+export function oneOperand(s: Spectrum, neuron: number): Float64Array {
+  const { rows, cols, data } = s.preactivations;
+  return Float64Array.from({ length: rows }, (_, n) => data[n * cols + neuron]);
+}
+
+/** The neuron's wave at n, whole or not. */
+export function waveAt(wave: Wave, N: number, n: number): number {
+  return wave.mean / 2 + wave.amplitude * Math.cos((2 * Math.PI * wave.frequency * n) / N + wave.phase);
+}
+
 /** A neuron's map over (n, m), and its fit. */
 export function neuronMap(s: Spectrum, neuron: number): { map: Float32Array; fit: Float32Array } {
-  const N = s.preactivations.rows;
-  const wave = s.waves[neuron];
-  const own = Float64Array.from({ length: N }, (_, n) => s.preactivations.data[n * s.preactivations.cols + neuron]);
-  const fitted = Float64Array.from(
-    { length: N },
-    (_, n) => wave.mean / 2 + wave.amplitude * Math.cos((2 * Math.PI * wave.frequency * n) / N + wave.phase),
-  );
+  const own = oneOperand(s, neuron);
+  const N = own.length;
+  const fitted = own.map((_, n) => waveAt(s.waves[neuron], N, n));
   const outer = (f: Float64Array): Float32Array => Float32Array.from({ length: N * N }, (_, i) => f[Math.floor(i / N)] + f[i % N]);
   return { map: outer(own), fit: outer(fitted) };
 }

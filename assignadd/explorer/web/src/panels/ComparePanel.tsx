@@ -86,7 +86,9 @@ function Figure({ width, sides }: { width: number; sides: readonly { at: At; sna
         return (
           <g key={i}>
             {i > 0 && <line x1={0} x2={width} y1={i * one} y2={i * one} class="axis" />}
-            <text x={0} y={i * one + 22} class="label">{run}, seed {seed}, step {count(at.step)}{snapshot ? `: answers ${snapshot.answer.prediction}, margin ${fixed(snapshot.answer.margin)}` : ""}</text>
+            <text x={0} y={i * one + 22} class="label">
+              {width >= 600 && `${run}, `}seed {seed}, step {count(at.step)}{snapshot && `: answers ${snapshot.answer.prediction}`}{snapshot && width >= 600 && `, margin ${fixed(snapshot.answer.margin)}`}
+            </text>
             {snapshot && <Side snapshot={snapshot} slot={slot} side={side} />}
           </g>
         );

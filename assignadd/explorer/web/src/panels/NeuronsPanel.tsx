@@ -1,12 +1,13 @@
 /** The adder's neurons as waves: which frequency each has, how pure it is, its map beside its fit; pick one to remove it. */
 
+import { line } from "d3-shape";
 import { useMemo } from "preact/hooks";
 import { diverging } from "../draw/colour";
 import { count, percent } from "../draw/format";
 import { HeatMap } from "../draw/HeatMap";
 import { Choice, Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
-import { networkFrequencies, neuronMap, spectrumOf, type Spectrum, type Wave } from "../model/fourier";
+import { networkFrequencies, neuronMap, oneOperand, spectrumOf, waveAt, type Spectrum, type Wave } from "../model/fourier";
 import { current } from "../state/snapshot";
 import { addIntervention, change, entry, view } from "../state/store";
 import type { Ordering } from "../state/view";
@@ -20,7 +21,7 @@ export function NeuronsPanel() {
   const N = entry.value.task.modulus;
   const spectrum = useMemo(() => weights && spectrumOf(weights, N), [weights, N]);
   const list = useMemo(() => (spectrum ? ordered(spectrum, view.value.ordering) : []), [spectrum, view.value.ordering]);
-  const chosen = spectrum && spectrum.waves[Math.min(view.value.neuron, spectrum.waves.length - 1)];
+  const chosen = spectrum?.waves[view.value.neuron ?? -1] ?? list[0];
   const own = spectrum ? networkFrequencies(spectrum.shares) : [];
   const numbers = spectrum && {
     frequencies: own,
@@ -43,7 +44,7 @@ export function NeuronsPanel() {
       controls={
         <>
           <Choice label="Order of the list" options={[["power", "Strongest"], ["share", "Purest"], ["frequency", "By frequency"]]} value={view.value.ordering} onChange={(ordering) => change({ ordering })} />
-          {chosen && (
+          {chosen !== undefined && (
             <>
               <button type="button" onClick={() => removeNeuron(chosen.neuron)}>Remove neuron {chosen.neuron}</button>
               <button type="button" onClick={() => removeFrequency(chosen.frequency)}>Remove frequency {chosen.frequency}</button>
@@ -93,6 +94,7 @@ function Figure({ width, spectrum, own, chosen, N }: { width: number; spectrum: 
   const top = 26;
   const gap = 26;
   const side = Math.min((width - gap - 4) / 2, 300);
+  const xCurve = 2 * (side + gap);
   const scale = diverging(spread(map));
   const strip = 128;
   const yStrip = top + side + 48;
@@ -105,8 +107,28 @@ function Figure({ width, spectrum, own, chosen, N }: { width: number; spectrum: 
       <HeatMap x={side + gap} y={top} cell={side / N} values={fit} rows={N} cols={N} scale={scale} title="Fit" />
       <text x={side / 2} y={top + side + 12} class="tick middle">m →</text>
       <text x={side + gap + side / 2} y={top + side + 12} class="tick middle">explains {percent(chosen.share)}</text>
+      {width - xCurve > 160 && <OneOperand x={xCurve} y={top} width={width - xCurve} height={side} spectrum={spectrum} chosen={chosen} />}
       <Cloud y={yStrip} width={width} height={strip} spectrum={spectrum} own={own} chosen={chosen} />
     </svg>
+  );
+}
+
+/** What one operand adds to the neuron, as dots, and the wave, as a line. */
+function OneOperand({ x, y, width, height, spectrum, chosen }: { x: number; y: number; width: number; height: number; spectrum: Spectrum; chosen: Wave }) {
+  const own = oneOperand(spectrum, chosen.neuron);
+  const most = Math.max(...[...own].map(Math.abs));
+  const dense = Array.from({ length: 10 * (own.length - 1) + 1 }, (_, i) => i / 10);
+  const px = (n: number): number => ((n + 0.5) / own.length) * width;
+  const py = (v: number): number => (height / 2) * (1 - (0.95 * v) / most);
+  return (
+    <g transform={`translate(${x},${y})`}>
+      <text x={0} y={-12} class="label">from one operand</text>
+      <rect width={width} height={height} class="frame" />
+      <line x1={0} x2={width} y1={height / 2} y2={height / 2} class="axis" />
+      <path d={line<number>().x(px).y((n) => py(waveAt(chosen, own.length, n)))(dense) ?? ""} class="wave" />
+      {[...own].map((v, n) => <circle key={n} cx={px(n)} cy={py(v)} r={2.4} class="sample" />)}
+      <text x={width / 2} y={height + 12} class="tick middle">n →</text>
+    </g>
   );
 }
 
@@ -125,7 +147,7 @@ function Cloud({ y, width, height, spectrum, own, chosen }: { y: number; width: 
           <title>frequency {i + 1}: {percent(share)} of the power; click to remove its neurons</title>
           <rect x={i * step} width={step - 1} y={0} height={height} class="column" />
           <rect x={i * step} width={step - 1} y={up(share / most)} height={(share / most) * height} class="amount" />
-          {(K <= 15 || own.includes(i + 1)) && <text x={(i + 0.5) * step} y={height + 11} class="tick middle">{i + 1}</text>}
+          {(K <= 15 || (own.includes(i + 1) && (step > 15 || !own.includes(i)))) && <text x={(i + 0.5) * step} y={height + 11} class="tick middle">{i + 1}</text>}
         </g>
       ))}
       {spectrum.waves.map((w) => (

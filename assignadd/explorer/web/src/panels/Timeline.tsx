@@ -91,7 +91,7 @@ function Curve({ width, own }: { width: number; own: ModelEntry }) {
     <svg width={width} height={HEIGHT + 14} viewBox={`0 0 ${width} ${HEIGHT + 14}`} aria-hidden="true" class="dock-curve">
       <PhaseBands own={own} x={x} height={HEIGHT} labels={width > 420} />
       {DOCK_SETS.map(([name, colour]) => (
-        <path key={name} d={pathOf(curves, name, x, y)} stroke={colour} class="curve" />
+        <path key={name} d={pathOf(curves, name, x, y)} style={{ stroke: colour }} class="curve" />
       ))}
       {own.steps.map((s) => <line key={s} x1={x(s)} x2={x(s)} y1={HEIGHT - 3} y2={HEIGHT} class="notch" />)}
       {[0, 0.03, 0.11, 0.25, 0.5, 1].map((share) => Math.round((share * last) / 100) * 100).filter((s, i, all) => all.indexOf(s) === i).map((s) => (

@@ -19,7 +19,7 @@ const BY_VARS = [BLUE, VERMILION, GREEN] as const;
 const MEASURES: readonly (readonly [string, string])[] = [
   ["ov2_mlp2_accuracy", "OV2–MLP2 adds alone"],
   ["qk1_num_to_prev_var", "QK1: number → previous"],
-  ["qk2_ov1_var_identity", "QK2: variable matches itself"],
+  ["qk2_ov1_var_identity", "QK2: variable to itself"],
   ["attn_l1_equal_to_operands", "layer 1: = → operands"],
   ["attn_l1_num_to_prev", "layer 1: number → variable"],
   ["attn_l2_equal_to_values", "layer 2: = → values"],
@@ -81,6 +81,7 @@ function SmallChart({ chart, own, x, y, w, h }: { chart: Chart; own: ModelEntry;
     change({ step: nearest(own.steps, last * share * share) });
   };
   const at = indexOfNearest(chart.curves.steps, view.value.step);
+  const only = chart.lines.length === 1 ? chart.curves.values[chart.lines[0].name][at] : null;
   return (
     <g transform={`translate(${x},${y})`} class="small" data-chart={chart.title}>
       <text x={0} y={11} class="tick start strong">{chart.title}</text>
@@ -88,13 +89,13 @@ function SmallChart({ chart, own, x, y, w, h }: { chart: Chart; own: ModelEntry;
         <PhaseBands own={own} x={px} height={h} labels={false} />
         <line x1={0} x2={w} y1={h} y2={h} class="axis" />
         <line x1={0} x2={w} y1={py(1)} y2={py(1)} class="axis" />
-        {chart.lines.map((l) => <path key={l.name} d={pathOf(chart.curves, l.name, px, py)} stroke={l.colour} class="curve" />)}
+        {chart.lines.map((l) => <path key={l.name} d={pathOf(chart.curves, l.name, px, py)} style={{ stroke: l.colour }} class="curve" />)}
         <line x1={px(view.value.step)} x2={px(view.value.step)} y1={0} y2={h} class="now" />
         {chart.lines.map((l) => {
           const value = chart.curves.values[l.name][at];
-          return value != null && <circle key={l.name} cx={px(view.value.step)} cy={py(value)} r={3} fill={l.colour} class="point" data-name={l.name} data-value={value} />;
+          return value != null && <circle key={l.name} cx={px(view.value.step)} cy={py(value)} r={3} style={{ fill: l.colour }} class="point" data-name={l.name} data-value={value} />;
         })}
-        <text x={w} y={-11} class="tick end">{chart.lines.map((l) => chart.curves.values[l.name][at]).map((v) => (v == null ? "" : percent(v, 0))).join(" ")}</text>
+        {only != null && w > 60 + 6 * chart.title.length && <text x={w} y={-11} class="tick end">{percent(only, 0)}</text>}
         <text x={0} y={h + 9} class="tick start">0</text>
         <text x={w} y={h + 9} class="tick end">{shortStep(last)}</text>
         <rect x={0} y={0} width={w} height={h} class="target" onClick={(e) => pick(e as unknown as PointerEvent)} />

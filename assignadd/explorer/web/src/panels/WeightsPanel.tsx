@@ -36,8 +36,9 @@ export function WeightsPanel() {
     hovered.value = c && variableAt(task, which, c);
   };
   const stacked = width < 760;
-  const big = stacked ? width - 46 : Math.min(width * 0.52, 560);
-  const small = stacked ? width - 40 : Math.min((width - big - 150) / 1, 250);
+  // Side by side, the two small tables under each other are as tall as the big one.
+  const big = stacked ? width - 46 : (width - 110) / 1.5;
+  const small = stacked ? width - 40 : (big - 70) / 2;
   return (
     <Panel
       id="weights"

@@ -37,12 +37,15 @@ export const text = computed(() => view.value.text || model.value?.examples[0]?.
 
 export const reading = computed<Reading | undefined>(() => (text.value ? read(text.value, view.value.padding, entry.value.task) : undefined));
 
-/** The last prompt that could be read; the panels keep showing it while an error is typed. */
+/** The last prompt that could be read, or the model's first example: the panels show it while an error is typed. */
 let lastGood: Prompt | undefined;
 export const prompt = computed<Prompt | undefined>(() => {
+  const { task } = entry.value;
+  const example = model.value?.examples[0];
   const now = reading.value?.prompt;
   if (now) lastGood = now;
-  return lastGood && lastGood.task === entry.value.task ? lastGood : now ?? undefined;
+  else if (lastGood?.task !== task) lastGood = (example && read(example.text, 0, task).prompt) ?? undefined;
+  return lastGood;
 });
 
 export const ownWeights = computed(() => (index.value.models.length ? weightsAt(view.value.model, view.value.step) : undefined));

@@ -33,7 +33,7 @@ export function usualView(of: Index): View {
   const first = of.models.find((m) => m.binds) ?? of.models[0];
   return {
     model: first?.key ?? "", step: first?.steps.at(-1) ?? 0, text: "", padding: 0, interventions: [], compare: null,
-    quantity: "weights", shape: "arcs", neuron: 0, ordering: "power", card: null, theme: "auto",
+    quantity: "weights", shape: "arcs", neuron: null, ordering: "power", card: null, theme: "auto",
   };
 }
 

@@ -17,7 +17,8 @@ export interface View extends At {
   readonly compare: At | null;
   readonly quantity: "weights" | "scores";
   readonly shape: "maps" | "arcs";
-  readonly neuron: number;
+  /** The neuron that is looked at; null for the first in the list. */
+  readonly neuron: number | null;
   readonly ordering: Ordering;
   /** The tour's card, from 0; null when it is closed. */
   readonly card: number | null;
@@ -64,7 +65,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   c: { write: (v) => (v.compare ? `${v.compare.model}@${v.compare.step}` : ""), read: (t) => ({ compare: t ? at(t) : null }) },
   q: { write: (v) => v.quantity, read: (t) => ({ quantity: oneOf(t, ["weights", "scores"]) }) },
   a: { write: (v) => v.shape, read: (t) => ({ shape: oneOf(t, ["maps", "arcs"]) }) },
-  n: { write: (v) => String(v.neuron), read: (t) => ({ neuron: whole(t) }) },
+  n: { write: (v) => (v.neuron === null ? "" : String(v.neuron)), read: (t) => ({ neuron: t ? whole(t) : null }) },
   o: { write: (v) => v.ordering, read: (t) => ({ ordering: oneOf(t, ["power", "share", "frequency"]) }) },
   t: { write: (v) => (v.card === null ? "" : String(v.card)), read: (t) => ({ card: t ? whole(t) : null }) },
   d: { write: (v) => v.theme, read: (t) => ({ theme: oneOf(t, ["auto", "light", "dark"]) }) },

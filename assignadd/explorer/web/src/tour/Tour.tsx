@@ -35,6 +35,7 @@ export function Tour() {
       aria-label="Tour"
       tabIndex={-1}
       data-card={at}
+      data-side={card.side}
       onKeyDown={(e) => {
         if (e.key === "Escape") change({ card: null });
         if (e.key === "ArrowRight") go(at + 1);

@@ -11,6 +11,8 @@ export interface Card {
   readonly claims: readonly string[];
   /** The panel to look at. */
   readonly panel: string;
+  /** Where the card stands, so as not to cover what it speaks of. */
+  readonly side: "left" | "right";
   readonly set: Partial<View>;
 }
 
@@ -33,6 +35,7 @@ function boundCards(m: ModelEntry): Card[] {
       text: "The network reads assignments and padding, then a sum whose operands may be variables. It was never shown some pairs of numbers, nor some variables in some slots, and answers those too.",
       claims: ["over-98-2-var-add-restricted", "new-positions-99.6"],
       panel: "ask",
+      side: "right",
       set: { ...at(last), text: sum },
     },
     {
@@ -40,6 +43,7 @@ function boundCards(m: ModelEntry): Card[] {
       text: "Take the two numbers' OV2 outputs, add them, send them through the MLP alone: no attention, no residual stream. This isolated adder already gives the answers, and literals and variables share it.",
       claims: ["ov-mlp-99.94"],
       panel: "answer",
+      side: "left",
       set: { ...at(last), text: sum },
     },
     {
@@ -47,6 +51,7 @@ function boundCards(m: ModelEntry): Card[] {
       text: "A neuron's input over all pairs (n, m) is a cosine of n plus a cosine of m. Look beyond the best one: many neurons mix frequencies, yet a few frequencies carry nearly all of it.",
       claims: ["fourier-best-neuron", "fourier-median-neuron"],
       panel: "neurons",
+      side: "right",
       set: { ...at(last), text: sum, ordering: "share" },
     },
     {
@@ -54,6 +59,7 @@ function boundCards(m: ModelEntry): Card[] {
       text: "In layer 1 each assigned number looks one step back and copies the variable it belongs to, while = looks at the two operand slots and copies what is asked for.",
       claims: ["attn-l1-num-to-prev", "attn-l1-equal-to-operands"],
       panel: "attention",
+      side: "right",
       set: { ...at(last), text: sum, shape: "arcs" },
     },
     {
@@ -61,6 +67,7 @@ function boundCards(m: ModelEntry): Card[] {
       text: "In layer 2, = holds a copied variable and so does the right number. QK2 matches a copied variable with itself: the dark diagonal. The value's OV2 output lands where the adder reads.",
       claims: ["attn-l2-equal-to-values", "qk2-identity"],
       panel: "weights",
+      side: "left",
       set: { ...at(last), text: sum },
     },
     {
@@ -68,6 +75,7 @@ function boundCards(m: ModelEntry): Card[] {
       text: "If that account is right, then without the edge from = to the first value the sum must fail wherever a variable stands first, and it does. Take the chip back to repair it.",
       claims: ["attention-mass"],
       panel: "break",
+      side: "right",
       set: { ...at(last), text: sum, interventions: [{ action: "cut", layer: 2, query: "equals", key: "first_value" }] },
     },
   ];
@@ -78,6 +86,7 @@ function boundCards(m: ModelEntry): Card[] {
         text: "Just before the first spike the network adds numbers it never saw added, and still cannot look a variable up: the diagonal is not there yet.",
         claims: ["addition-first"],
         panel: "training",
+      side: "right",
         set: { ...at(first.before), text: sum },
       },
       {
@@ -85,6 +94,7 @@ function boundCards(m: ModelEntry): Card[] {
         text: "One checkpoint later = looks at the right places and the sums with variables come out. Compare the two sides of the spike.",
         claims: ["first-spike"],
         panel: "compare",
+      side: "left",
         set: { ...at(first.after), text: sum, compare: { model: m.key, step: first.before } },
       },
     );
@@ -94,6 +104,7 @@ function boundCards(m: ModelEntry): Card[] {
       text: "Variables in slots that training never put them in come later still, some long after everything else is solved.",
       claims: ["binding-before-refinement", "new-positions-99.6"],
       panel: "attention",
+      side: "right",
       set: { ...at(second.before), text: bannedSumOf(task), shape: "arcs" },
     });
   return cards;
@@ -109,6 +120,7 @@ function unboundCards(m: ModelEntry, bound: ModelEntry | undefined): Card[] {
       text: "Same data law, same settings, another seed: this one adds as well as any other and never learns to look a variable up. The paper expected its findings to hold across initialisations.",
       claims: ["attention-every-seed", "three-phases"],
       panel: "attention",
+      side: "right",
       set: { ...at, shape: "arcs" },
     },
     {
@@ -116,6 +128,7 @@ function unboundCards(m: ModelEntry, bound: ModelEntry | undefined): Card[] {
       text: "Side by side with a seed that binds: the adder is there in both. What is missing is the routing, the edges in layer 1 and the diagonal of QK2.",
       claims: ["three-phases"],
       panel: same ? "compare" : "weights",
+      side: "left",
       set: { ...at, ...(same && { compare: { model: same.key, step: same.steps.at(-1) ?? 0 } }) },
     },
   ];
