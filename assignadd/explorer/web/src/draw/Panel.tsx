@@ -29,7 +29,7 @@ export function Panel({ id, title, lead, controls, numbers, children }: Props) {
         <div class="saves" role="group" aria-label={`Save ${title}`}>
           <button type="button" onClick={withFigure((svg) => saveSvg(svg, name))} title="Save the figure as SVG">SVG</button>
           <button type="button" onClick={withFigure((svg) => void savePng(svg, name))} title="Save the figure as PNG">PNG</button>
-          <button type="button" onClick={() => saveJson(numbers, name)} title="Save the numbers as JSON">JSON</button>
+          <button type="button" disabled={numbers === undefined} onClick={() => saveJson(numbers, name)} title="Save the numbers as JSON">JSON</button>
         </div>
       </header>
       {lead && <p class="lead">{lead}</p>}

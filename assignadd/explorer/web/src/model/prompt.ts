@@ -101,12 +101,12 @@ function edge(layer: 1 | 2, query: number, key: number, why: string): Edge {
   return { layer, query, key, why };
 }
 
-/** Whether a row's heaviest keys are the expected ones: as many on top as are expected of this query. */
+/** Whether an expected key is among its row's heaviest, of which there are as many as are expected of this query; a tie is not enough. */
 export function edgeHolds(pattern: Float32Array, T: number, edges: readonly Edge[], one: Edge): boolean {
   const row = pattern.subarray(one.query * T, (one.query + 1) * T);
   const wanted = edges.filter((e) => e.layer === one.layer && e.query === one.query).length;
-  const heavier = row.reduce((n, w, k) => n + (w > row[one.key] || (w === row[one.key] && k < one.key) ? 1 : 0), 0);
-  return heavier < wanted;
+  const rivals = row.reduce((n, w, k) => n + Number(k !== one.key && w >= row[one.key]), 0);
+  return rivals < wanted;
 }
 
 export function variableLetters(task: Task): string[] {

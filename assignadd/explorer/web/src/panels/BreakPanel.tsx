@@ -7,7 +7,7 @@ import { describe, toPython } from "../interventions/words";
 import { toJson, type Intervention } from "../interventions/specification";
 import { renderTokens } from "../model/text";
 import { scoreOf, type Score } from "../state/exam";
-import { changed, current, model, ownWeights, plain, prompt, snapshot } from "../state/snapshot";
+import { changed, current, donor, model, ownWeights, plain, prompt, snapshot } from "../state/snapshot";
 import { canRedo, canUndo, entry, intervene, playing, redo, removeIntervention, undo, view } from "../state/store";
 import { Builder } from "./Builder";
 import { copy } from "./TopBar";
@@ -80,6 +80,7 @@ function Change({ one, at, before }: { one: Intervention; at: number; before: Sc
         </span>
       )}
       {!made && <span class="effect">waiting for its weights</span>}
+      {one.action === "swap" && !donor(one, { model: key, step }) && <span class="effect bad">not in this page</span>}
       <span class={`effect ${drop === undefined ? "" : drop < -0.005 ? "bad" : drop > 0.005 ? "good" : ""}`} title="Accuracy on the 512 prompts with this alone">{drop === undefined ? "…" : points(drop)}</span>
       <button type="button" class="quiet" aria-label={`Take back: ${describe(one)}`} onClick={() => removeIntervention(at)}>✕</button>
     </li>

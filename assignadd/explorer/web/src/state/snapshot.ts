@@ -75,7 +75,8 @@ export function changed(own: Weights | undefined, of: Model | undefined, task: T
   for (const one of list) {
     if (one.action !== "swap") continue;
     const from = donor(one, at);
-    const weights = from && weightsAt(from.model, from.step);
+    if (!from) continue; // a checkpoint that this page does not have; its chip says so
+    const weights = weightsAt(from.model, from.step);
     if (!weights) return undefined;
     swaps.push({ component: one.component, from: weights });
   }

@@ -1,0 +1,314 @@
+"""The page from disk in a browser: numbers are read from data attributes, never from pixels."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+import torch
+
+from assignadd.explorer import weights
+from assignadd.interventions.application import apply, reference_sequences
+from assignadd.interventions.specification import specification
+from assignadd.runs.folder import Run
+from assignadd.task.text import parse, render_tokens
+from tests.explorer.numbers import rounded
+from tests.explorer.pages import CONFIG, HOSTILE, SPIKE, STEPS, states
+
+TASK = CONFIG.task
+SUM = "d=3, a=5, c=7, d+6=?"
+CUT = [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]
+SPECIFICATIONS = (
+    CUT,
+    [{"action": "zero", "hook": "blocks.0.hook_attn_out"}],
+    [{"action": "mean", "hook": "blocks.1.hook_attn_out"}],
+    [{"action": "resample", "hook": "blocks.1.hook_resid_mid"}],
+    [{"action": "patch", "hook": "blocks.1.hook_resid_pre", "positions": ["first_value"], "source": "e=2, e+1=?"}],
+    [{"action": "zero", "hook": "blocks.1.mlp.hook_post", "frequencies": [1, 2]}],
+    [{"action": "pattern", "layer": 2, "query": "equals", "weights": {"first_value": 0.5, "second_value": 0.5}}],
+)
+# Changes nothing: `=` cannot look ahead. Added to every other specification, so that the page shows when it has changed.
+MARK = {"action": "cut", "layer": 1, "query": 0, "key": 5}
+PANELS = ("attention", "answer", "break", "weights", "neurons", "training", "compare", "wall")
+
+
+def address(**parts: object) -> str:
+    return "&".join(f"{k}={quote(v if isinstance(v, str) else json.dumps(v))}" for k, v in parts.items())
+
+
+def answer_of(page) -> dict[str, float]:
+    found = page.locator("#answer [data-prediction]")
+    return {name: float(found.get_attribute(f"data-{name}")) for name in ("prediction", "truth", "margin", "circuit")}
+
+
+def saved(page, panel: str, kind: str) -> bytes:
+    with page.expect_download() as download:
+        page.locator(f"#{panel} .saves button", has_text=kind).click()
+    return download.value.path().read_bytes()
+
+
+def torch_answer(text: str, spec=(), step: int = STEPS[-1]) -> tuple[int, float]:
+    """Prediction and margin by the package, on the rounded weights that the page has."""
+    nothing, adds, whole = states()
+    one = rounded(nothing if step < 500 else adds if step < SPIKE else whole)
+    tokens = torch.tensor([parse(text, TASK)]).T[None]
+    logits = apply(one, tokens, specification(list(spec)), reference_sequences(one.config), engine="hooked")[0, 0]
+    truth = 9
+    rest = torch.cat([logits[:truth], logits[truth + 1 :]])
+    return int(logits.argmax()), float(logits[truth] - rest.max())
+
+
+def test_typing_a_sum_answers_it(tab):
+    page = tab()
+    page.fill("#prompt", SUM)
+    page.wait_for_selector(f"#ask[data-tokens='{' '.join(map(str, parse(SUM, TASK)))}']")
+    found = answer_of(page)
+    assert (found["prediction"], found["truth"], found["circuit"]) == (9, 9, 9)
+    assert found["margin"] == pytest.approx(torch_answer(SUM)[1], abs=1e-3)
+    badges = page.locator(".badges")
+    assert badges.get_attribute("data-vars") == "1" and badges.get_attribute("data-banned") == ""
+
+
+def test_errors_stand_under_the_character_at_fault(tab):
+    page = tab()
+    page.fill("#prompt", "d=3, d+99=?")
+    page.wait_for_selector("#ask[data-error='8']")
+    assert page.locator("#prompt").get_attribute("aria-invalid") == "true"
+    assert page.locator(".error .caret").text_content() == " " * 7 + "▲"
+    page.fill("#prompt", SUM)
+    page.wait_for_selector("#ask:not([data-error])")
+
+
+def test_token_boxes_are_edited(tab):
+    page = tab(address(p=SUM))
+    tokens = parse(SUM, TASK)
+    page.get_by_label("Token 10", exact=True).fill("8")
+    page.keyboard.press("Enter")
+    page.get_by_label("Token 10", exact=True).blur()
+    wanted = [*tokens[:10], 8, tokens[11]]
+    page.wait_for_selector(f"#ask[data-tokens='{' '.join(map(str, wanted))}']")
+    assert page.input_value("#prompt") == render_tokens(wanted, TASK)
+    assert answer_of(page)["prediction"] == 11
+
+
+def test_padding_is_rolled_as_the_package_rolls_it(tab):
+    page = tab(address(p=SUM, r="17"))
+    assert page.locator("#ask").get_attribute("data-tokens") == " ".join(map(str, parse(SUM, TASK, padding=17)))
+    before = page.locator("#ask").get_attribute("data-tokens")
+    for _ in range(3):  # a roll may fall as the one before
+        page.get_by_role("button", name="Re-roll padding").click()
+    page.wait_for_timeout(200)
+    after = page.locator("#ask").get_attribute("data-tokens")
+    assert sorted(before.split()) == sorted(after.split()) and answer_of(page)["prediction"] == 9
+
+
+def test_hostile_text_never_becomes_markup(tab):
+    page = tab(address(p="<img src=x onerror=alert(1)>"))
+    page.fill("#prompt", '"><script>alert(2)</script>')
+    page.wait_for_selector("#ask[data-error]")
+    assert page.locator("#app img, #app script").count() == 0
+    assert HOSTILE in page.locator("#wall").text_content() or HOSTILE[:20] in page.locator("#wall").text_content()
+    spec = [{"action": "swap", "component": "mlp2", "run": "<b>bold</b>", "step": 0}]
+    page = tab(address(i=spec))
+    assert "<b>bold</b>" in page.locator(".change .what").text_content() and page.locator(".change b").count() == 0
+
+
+def test_the_slider_moves_every_panel(tab):
+    page = tab(address(p=SUM))
+    slider = page.get_by_label("Training step")
+    slider.focus()
+    slider.press("Home")
+    page.wait_for_selector("#timeline[data-step='0'][data-loaded=yes]")
+    for _ in range(2):
+        slider.press("ArrowRight")
+    page.wait_for_selector("#timeline[data-step='1000'][data-loaded=yes]")
+    prediction, margin = torch_answer(SUM, step=1000)
+    found = answer_of(page)
+    assert found["prediction"] == prediction != 9 and found["margin"] == pytest.approx(margin, abs=1e-3)
+    page.get_by_label("Jump to just after the first spike").click()
+    page.wait_for_selector(f"#timeline[data-step='{SPIKE}'][data-loaded=yes]")
+    assert answer_of(page)["prediction"] == 9
+    shown = page.locator("[data-chart='1-var train'] [data-value]").get_attribute("data-value")
+    assert float(shown) == 1.0
+
+
+def test_playing_moves_on(tab):
+    page = tab(address(s="0"))
+    page.get_by_label("Play training").click()
+    page.wait_for_selector("#timeline[data-step='1000']")
+    page.get_by_label("Pause").click()
+
+
+def test_interventions_answer_as_the_package_does(tab):
+    page = tab(address(p=SUM))
+    for i, spec in enumerate(SPECIFICATIONS):
+        page.evaluate("h => { location.hash = h; }", address(p=SUM, i=[*spec, MARK] if i % 2 else spec))
+        page.wait_for_selector(f"#break .changes[data-count='{1 + i % 2}']")
+        page.wait_for_timeout(60)
+        prediction, margin = torch_answer(SUM, spec)
+        found = answer_of(page)
+        assert found["prediction"] == prediction and found["margin"] == pytest.approx(margin, abs=2e-3), spec
+
+
+def test_interventions_are_added_counted_and_taken_back(tab):
+    page = tab(address(p=SUM))
+    page.wait_for_selector("#break [data-before='1']")
+    page.get_by_role("form", name="New intervention").get_by_role("button", name="Add").click()
+    page.wait_for_selector("#break .change[data-accuracy]")
+    after = float(page.locator("#break [data-after]").first.get_attribute("data-after"))
+    assert after < 0.4 and float(page.locator(".change").get_attribute("data-accuracy")) == after
+    assert answer_of(page)["prediction"] != 9
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_selector("#break .changes[data-count='0']")
+    assert answer_of(page)["prediction"] == 9
+    page.get_by_role("button", name="Redo").click()
+    page.wait_for_selector("#break .changes[data-count='1']")
+    page.get_by_label("Take back: cut layer 2: = → first value").click()
+    page.wait_for_selector("#break .changes[data-count='0']")
+
+
+def test_the_accuracy_under_a_cut_is_the_package_s(tab, page_folder):
+    page = tab(address(i=CUT))
+    page.wait_for_selector("#break .change[data-accuracy]")
+    page.wait_for_selector("#break[data-ready=yes] .change[data-accuracy]")
+    shown = json.loads(saved(page, "break", "JSON"))["accuracy"]["after"]
+    from assignadd.model.accuracy import Exam
+    from assignadd.task.evalsets import EVAL_SETS
+    from assignadd.task.splits import pair_split
+
+    one = rounded(states()[2])
+    config = one.config
+    exam = Exam([config], pair_split(config.task, 0)[None], EVAL_SETS, 57)
+    guesses = apply(one, exam.tokens[..., :512], specification(CUT), reference_sequences(config))[0].argmax(-1)
+    assert shown["n"] == 512 and shown["right"] == int((guesses == exam.labels[0, :512]).sum())
+
+
+def test_edges_and_neurons_are_picked(tab):
+    page = tab(address(p=SUM, a="arcs"))
+    edge = page.locator("#attention [aria-label^='Cut layer 2, = at 11']").first
+    edge.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#break .changes[data-count='1']")
+    page.get_by_role("button", name="Remove frequency").first.click()
+    page.wait_for_selector("#break .changes[data-count='2']")
+    assert "frequency" in page.locator(".change .what").nth(1).text_content()
+
+
+def test_expected_edges_are_ticked_or_crossed(tab):
+    page = tab(address(p=SUM))
+    assert page.locator("#attention .verdict.fails").count() == 0 and page.locator("#attention .verdict.holds").count() == 7
+    page = tab(address(p=SUM, m="m1"))
+    assert page.locator("#attention .verdict.fails[data-layer='2']").count() >= 1
+
+
+def test_the_address_holds_the_whole_state(tab):
+    page = tab(address(m="m1", s="1000", p=SUM, r="5", i=CUT, c="m0@3000", q="scores", a="maps", n="4", o="share", t="2", d="dark"))
+    page.wait_for_timeout(400)
+    first = page.evaluate("location.hash")
+    page.get_by_role("button", name="Arcs").click()
+    page.wait_for_function("location.hash.includes('a=') === false")
+    page.get_by_role("button", name="Heat maps").click()
+    page.wait_for_function("h => location.hash === h", arg=first)
+    page = tab(first.removeprefix("#"))
+    page.wait_for_timeout(400)
+    assert page.evaluate("location.hash") == first
+    assert page.locator("#timeline").get_attribute("data-step") == "1000"
+    assert page.locator("#compare [data-other]").get_attribute("data-other") is not None
+    assert page.locator("html").get_attribute("data-theme") == "dark" and page.locator("#tour").get_attribute("data-card") == "2"
+
+
+def test_a_broken_address_is_put_right(tab):
+    page = tab("m=nobody&s=-1&i=[{&n=x&q=<b>&c=m9@7&t=99")
+    assert page.locator("#timeline").get_attribute("data-step") == str(STEPS[-1])
+
+
+def test_the_tour_walks_through_the_story(tab):
+    page = tab()
+    page.get_by_role("button", name="Tour", exact=True).click()
+    seen = []
+    for _ in range(20):
+        page.wait_for_selector("#tour .claim")
+        seen.append(page.locator("#tour h2").text_content())
+        assert page.locator("#tour [data-verdict]").first.get_attribute("data-verdict") != ""
+        if page.locator("#tour footer .primary").text_content() == "Done":
+            break
+        page.locator("#tour footer .primary").click()
+        page.wait_for_function("h => document.querySelector('#tour h2').textContent !== h", arg=seen[-1])
+    assert len(seen) >= 8 and "Cut one edge" in seen
+    assert page.locator(".picker select").first.input_value() == "m1"  # the last cards are about the seed that never binds
+    page.locator("#tour").press("Escape")
+    page.wait_for_selector("#tour", state="detached")
+
+
+def test_panels_save_what_they_draw(tab):
+    page = tab(address(p=SUM, c="m1@3000"))
+    numbers = {}
+    for panel in PANELS:
+        page.wait_for_selector(f"#{panel}[data-ready=yes]")
+        numbers[panel] = json.loads(saved(page, panel, "JSON"))
+        assert saved(page, panel, "PNG").startswith(b"\x89PNG")
+        svg = saved(page, panel, "SVG").decode()
+        assert svg.startswith("<svg") and "var(--" not in svg and "<script" not in svg
+    bars = page.eval_on_selector_all("#answer rect[data-p]", "all => all.map(bar => Number(bar.dataset.p))")
+    assert numbers["answer"]["probabilities"] == bars and numbers["answer"]["prediction"] == answer_of(page)["prediction"]
+    arcs = page.eval_on_selector_all("#attention path.line", "all => all.map(arc => Number(arc.dataset.weight))")
+    assert set(arcs) <= {w for layer in numbers["attention"]["layers"] for row in layer["weights"] for w in row} and len(arcs) >= 7
+    shown = page.locator("#neurons .neurons").get_attribute("data-frequencies")
+    assert " ".join(map(str, numbers["neurons"]["frequencies"])) == shown
+    sets = page.eval_on_selector_all("#break g[data-set]", "all => all.map(set => [set.dataset.set, Number(set.dataset.after)])")
+    assert sets == [[s["name"], s["right"] / s["n"]] for s in numbers["break"]["accuracy"]["after"]["bySet"]]
+    points = page.eval_on_selector_all("#training [data-chart='0-var train'] [data-value]", "all => all.map(p => Number(p.dataset.value))")
+    assert points == [numbers["training"]["accuracies"]["values"]["0-var train"][-1]]
+    exact = weights.circuits(rounded(states()[2]))
+    table = torch.cat([exact["W_E"], exact["W_pos"]])
+    assert torch.allclose(torch.tensor(numbers["weights"]["qk1"]).float(), table @ exact["QK1"] @ table.T, atol=1e-2, rtol=1e-3)
+
+
+def test_everything_is_reached_by_keyboard(tab):
+    page = tab()
+    reached = set()
+    for _ in range(160):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.closest('section[id]')?.id"))
+        if "timeline" in reached:
+            break
+    assert {"ask", "timeline", *PANELS} <= reached
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('button, input, select, [tabindex=\"0\"]')].filter(e => !(e.textContent.trim() || e.labels?.length "
+        "|| e.getAttribute('aria-label'))).length"
+    )
+    assert nameless == 0
+
+
+def test_a_narrow_screen_does_not_scroll_sideways(tab):
+    page = tab(address(p=SUM, c="m1@3000", t="1"), width=390)
+    for shape in ("arcs", "maps"):
+        page = tab(address(p=SUM, a=shape, c="m1@3000"), width=390)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.evaluate("[...document.querySelectorAll('.panel')].every(p => p.scrollWidth <= p.clientWidth + 1)")
+    assert answer_of(page)["prediction"] == 9
+
+
+def test_a_page_whose_files_are_missing_says_so(browser, page_folder, tmp_path):
+    import shutil
+
+    copy = tmp_path / "page"
+    shutil.copytree(page_folder, copy)
+    (copy / "data" / "m0" / "00003000.js").unlink()
+    page = browser.new_page()
+    page.goto(f"{copy.as_uri()}/index.html")
+    assert "data/m0/00003000.js" in page.get_by_role("alert").text_content()
+    page.close()
+
+
+def test_python_that_the_page_copies_runs(tab, page_folder, tmp_path):
+    import subprocess
+    import sys
+
+    page = tab(address(p=SUM, i=CUT))
+    page.evaluate("navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }")
+    page.get_by_role("button", name="Copy Python").click()
+    script = page.evaluate("window.copied")
+    run = Run.open(page_folder.parent / HOSTILE)
+    script = script.replace("open_run(", f"open_run({str(run.path.parent)!r} + '/' + ")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert int(done.stdout) == answer_of(page)["prediction"]
