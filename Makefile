@@ -5,11 +5,15 @@ BIN := $(VENV)/bin
 # The constraints reach pip's build environments too.
 PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help reproduce quick test check clean
+WEB := assignadd/explorer/web
+
+.PHONY: help reproduce quick explorer explorer-web test check browser clean
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
 	@echo "make quick       the same pipeline on the tiny preset, in about two minutes (reproduction/tiny/index.html)"
+	@echo "make explorer    an interactive page of two small networks, trained in about two minutes (explorer/index.html)"
+	@echo "make explorer-web  build the page's bundle again from its sources (needs Node)"
 	@echo "make test        lint, types and tests"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
@@ -19,8 +23,26 @@ reproduce: $(VENV)/.core
 quick: $(VENV)/.core
 	$(BIN)/assignadd reproduce --preset tiny --out reproduction/tiny
 
-test: check
+explorer: $(VENV)/.core
+	$(BIN)/assignadd train --preset tiny --seeds 0..1 --out runs/explorer-tiny
+	$(BIN)/assignadd explore runs/explorer-tiny --out explorer
+
+explorer-web: $(WEB)/node_modules/.package-lock.json
+	cd $(WEB) && npm run --silent check && npm run --silent build
+
+test: check browser
 	$(BIN)/python -m pytest
+
+# The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get install --yes --quiet chromium >/dev/null 2>&1; } || echo "no Chromium here: the explorer's page tests are skipped"
+	@{ command -v npm >/dev/null && $(MAKE) --silent $(WEB)/node_modules/.package-lock.json; } \
+		|| echo "no Node packages here: the tests of the page's sources are skipped"
+
+$(WEB)/node_modules/.package-lock.json: $(WEB)/package-lock.json
+	cd $(WEB) && npm install --no-save --silent --no-audit --no-fund
+	@touch $@
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

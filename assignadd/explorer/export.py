@@ -1,9 +1,9 @@
 """A page from runs: the shipped bundle, an index, a file per model, a file per checkpoint.
 
-    index.html app.js app.css     the bundle, the same for every page
-    data/index.js                 the models, their curves in brief, the ledger's lines for the tour
-    data/m0.js                    one model: curves, measures, seen pairs, the exam, prompts to begin with
-    data/m0/00030000.js           one checkpoint's weights
+index.html app.js app.css     the bundle, the same for every page
+data/index.js                 the models, their curves in brief, the ledger's lines for the tour
+data/m0.js                    one model: curves, measures, seen pairs, the exam, prompts to begin with
+data/m0/00030000.js           one checkpoint's weights
 """
 
 from __future__ import annotations

@@ -10,7 +10,16 @@ from pathlib import Path
 
 HOST = "127.0.0.1"
 # What the page may load and do: its own files; no connection, no frame, no form.
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; base-uri 'none'; form-action 'none'"
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -26,7 +35,7 @@ class Handler(SimpleHTTPRequestHandler):
 
     def _is_ours(self) -> bool:
         """A page of another site that resolves its own name to this machine sends that name as Host."""
-        port = self.server.server_address[1]
+        port = self.connection.getsockname()[1]
         if self.headers.get("Host") in (f"{HOST}:{port}", f"localhost:{port}"):
             return True
         self.send_error(HTTPStatus.FORBIDDEN, "This server answers to its own address alone")

@@ -13,7 +13,7 @@ from assignadd.config import Config, Model
 from assignadd.explorer import prompts, weights
 from assignadd.explorer.export import task_data
 from assignadd.interventions.application import apply, reference_sequences
-from assignadd.interventions.specification import specification
+from assignadd.interventions.specification import COMPONENTS, specification
 from assignadd.measures.fourier import circuit_waves
 from assignadd.model.stack import Stack, flatten, initial_stack
 from assignadd.model.transformer import Transformer
@@ -41,7 +41,9 @@ INTERVENTIONS = {
     "resample residual": [{"action": "resample", "hook": "blocks.1.hook_resid_mid"}],
     "resample prefix": [{"action": "resample", "hook": "blocks.1.hook_resid_pre", "positions": ["first", "second"]}],
     "patch the pattern": [{"action": "patch", "hook": "blocks.1.attn.hook_pattern", "source": SOURCE}],
-    "patch a role": [{"action": "patch", "hook": "blocks.1.hook_resid_pre", "positions": ["first_value", "second_variable"], "source": SOURCE}],
+    "patch roles": [
+        {"action": "patch", "hook": "blocks.1.hook_resid_pre", "positions": ["first_value", "second_variable"], "source": SOURCE},
+    ],
     "patch components": [{"action": "patch", "hook": "hook_embed", "frequencies": [2], "positions": ["first"], "source": SOURCE}],
     "patch the MLP": [{"action": "patch", "hook": "blocks.1.hook_mlp_out", "positions": ["equals"], "source": SOURCE}],
     "patch the end": [{"action": "patch", "hook": "blocks.1.hook_resid_post", "positions": [15], "source": SOURCE}],
@@ -52,7 +54,7 @@ INTERVENTIONS = {
     "cut all": [{"action": "cut", "layer": 1, "query": 0, "key": 0}],
     "pattern": [{"action": "pattern", "layer": 2, "query": "equals", "weights": {"first_value": 0.5, "second_value": 0.25, "3": 0.25}}],
     "pattern 1": [{"action": "pattern", "layer": 1, "query": "equals", "weights": {"variables": 0.2}}],
-    **{f"swap {c}": [{"action": "swap", "component": c, "step": OTHER_STEP}] for c in ("embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed")},
+    **{f"swap {c}": [{"action": "swap", "component": c, "step": OTHER_STEP}] for c in COMPONENTS},
     "several": [
         {"action": "swap", "component": "ov2", "step": OTHER_STEP},
         {"action": "zero", "hook": "blocks.0.hook_attn_out", "positions": ["second_value"]},
@@ -61,9 +63,10 @@ INTERVENTIONS = {
     ],
 }  # fmt: skip
 TEXTS = (
-    "c=1, b=17, a=42, b+19=?", "c 1 . b 17 + b 19 =", "a=1, a+0", "a=1, a+0=", "", "a", "a=", "a=59, a+1=?", "a=1 b=2, a+b=?", "m=1, m+2=?", "a=1, a=2, a+a=?",
-    "a=1, a+a=?", "a=1, b+2=?", "1+2=?", "a=1, 1+2=? x", "a=1,b=2,c=3,d=4,e=5,f=6,g=7,g+1=?", "+ 1 2 =", "a 1 + 1", ". " * 20, "a 1 + 1 2 = =",
-    "<img src=x onerror=alert(1)>", "a=1, a+<b>=?", "a=1, 5+a=?", "PAD a 5 + 3 a =", "é=1, é+1=?", "a=1, a+1=?!", "a=01, a+1=?",
+    "c=1, b=17, a=42, b+19=?", "c 1 . b 17 + b 19 =", "a=1, a+0", "a=1, a+0=", "", "a", "a=", "a=59, a+1=?", "a=1 b=2, a+b=?",
+    "m=1, m+2=?", "a=1, a=2, a+a=?", "a=1, a+a=?", "a=1, b+2=?", "1+2=?", "a=1, 1+2=? x", "a=1,b=2,c=3,d=4,e=5,f=6,g=7,g+1=?",
+    "+ 1 2 =", "a 1 + 1", ". " * 20, "a 1 + 1 2 = =", "<img src=x onerror=alert(1)>", "a=1, a+<b>=?", "a=1, 5+a=?",
+    "PAD a 5 + 3 a =", "é=1, é+1=?", "a=1, a+1=?!", "a=01, a+1=?",
 )  # fmt: skip
 
 

@@ -1,0 +1,113 @@
+"""What the export writes: the weights as they were up to half precision, few checkpoints where it matters, data and never code."""
+
+import json
+from base64 import b64decode
+
+import numpy as np
+import pytest
+import torch
+
+from assignadd.config import PRESETS
+from assignadd.dynamics.spikes import Spike
+from assignadd.explorer import prompts, weights
+from assignadd.explorer.checkpoints import chosen_steps
+from assignadd.explorer.export import ExportError, Settings, export
+from assignadd.model.circuits import QK
+from assignadd.model.forward import answer_logits
+from assignadd.model.handmade import handmade
+from assignadd.model.stack import initial_stack
+from assignadd.runs.folder import Run
+from assignadd.task.splits import pair_split
+from assignadd.task.text import answer, parse
+from tests.explorer.pages import CONFIG, HOSTILE, SPIKE, STEPS, states
+
+
+def argument(path):
+    """What a data file hands over, read as JSON; the file must be one call with literals alone."""
+    text = path.read_text()
+    assert text.startswith("assignadd.") and text.endswith(");\n")
+    inside = text[text.index("JSON.parse(") + 11 : -len("));\n")]
+    return json.loads(json.loads(inside))
+
+
+def test_a_checkpoint_holds_the_circuits_in_half_precision():
+    stack = initial_stack(PRESETS["smoke"], [3])
+    text = weights.script("m0", 7, stack)
+    data = np.frombuffer(b64decode(text.split('"')[3]), dtype="<f2").astype(np.float32)
+    exact = torch.cat([m.flatten() for m in weights.circuits(stack).values()])
+    assert text.startswith('assignadd.weights("m0",7,"') and len(data) == len(exact)
+    assert np.allclose(data, exact, rtol=2**-10, atol=1e-6)
+    sizes = {name: rows * cols for name, rows, cols in weights.shapes(stack)}
+    start = sizes["W_E"] + sizes["W_pos"]
+    assert np.allclose(data[start : start + sizes["QK1"]], QK(stack, 1)[0].flatten(), rtol=2**-10, atol=1e-6)
+
+
+def test_weights_that_half_precision_cannot_hold_are_refused():
+    stack = initial_stack(PRESETS["smoke"], [0])
+    stack["unembed.W_U"][0, 0, 0] = 1e6
+    with pytest.raises(Exception, match="half precision"):
+        weights.script("m0", 0, stack)
+
+
+def test_checkpoints_are_dense_where_things_happen():
+    steps = [0, 1, 2, 5, 10, 20, 50, *range(100, 30_001, 100)]
+    spike = Spike(5300, 5400, 0.5, 0.9)
+    kept = chosen_steps(steps, [spike], 40)
+    assert len(kept) == 40 and kept == sorted(set(kept)) and set(kept) <= set(steps)
+    assert {0, 5300, 5400, 30_000} <= set(kept)
+    around = sum(5000 <= s <= 5700 for s in kept)
+    assert around >= 4 > sum(25_000 <= s <= 25_700 for s in kept)
+    assert sum(s <= 1000 for s in kept) >= 10
+    assert chosen_steps(steps, [spike], len(steps)) == steps
+
+
+def test_the_index_names_the_models(page_folder):
+    index = argument(page_folder / "data" / "index.js")
+    first, second = index["models"]
+    assert (first["run"], first["seed"], first["binds"], second["binds"]) == (HOSTILE, 0, True, False)
+    assert first["phases"]["spikes"][0]["after"] == SPIKE and first["steps"] == list(STEPS)
+    assert {r["id"] for r in index["ledger"]} >= {"ov-mlp-99.94", "three-phases", "qk2-identity"}
+    for model in index["models"]:
+        for step in model["steps"]:
+            assert (page_folder / "data" / model["key"] / f"{step:08d}.js").is_file()
+
+
+def test_a_model_s_file_has_its_exam_and_its_pairs(page_folder):
+    model = argument(page_folder / "data" / "m0.js")
+    assert model["seen"] == "".join("1" if s else "0" for s in pair_split(CONFIG.task, 0).flatten())
+    tokens = np.frombuffer(b64decode(model["exam"]["tokens"]), dtype="<i2").reshape(512, CONFIG.task.length)
+    labels = np.frombuffer(b64decode(model["exam"]["labels"]), dtype="<i2")
+    assert [answer(row.tolist(), CONFIG.task) for row in tokens] == labels.tolist()
+    assert model["exam"]["sets"][0] == ["0-var train", 0, 57] and model["exam"]["sets"][-1][2] == 512
+
+
+def test_the_example_answered_wrong_is_answered_wrong():
+    nothing, _, whole = states()
+    seen = pair_split(CONFIG.task, 0)
+    assert prompts.wrong_answer(whole.config, seen, whole) is None
+    text = prompts.wrong_answer(nothing.config, seen, nothing)
+    tokens = torch.tensor(parse(text, CONFIG.task))
+    assert int(answer_logits(nothing, tokens[None, :, None]).argmax()) != answer(tokens.tolist(), CONFIG.task)
+
+
+def test_examples_read_and_are_what_they_say():
+    config = PRESETS["paper"]
+    found = {e.label: parse(e.text, config.task) for e in prompts.examples(config, pair_split(config.task, 0), handmade(config))}
+    assert {"from the paper", "held-out pair", "banned slot"} <= found.keys()
+    first, second = found["banned slot"][13:15]
+    assert first in (62, 63) or second in (68, 69)
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path, page_folder):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ExportError, match="other files"):
+        export([Run.open(page_folder.parent / HOSTILE)], tmp_path, Settings(ledger=False), "")
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_first_view_is_small():
+    """The paper's network: page, index, one model, one checkpoint, under 3 MB."""
+    from importlib.resources import files
+
+    page = sum(len((files("assignadd.explorer") / "page" / name).read_bytes()) for name in ("index.html", "app.js", "app.css"))
+    assert page + len(weights.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000

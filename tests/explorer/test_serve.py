@@ -1,0 +1,58 @@
+"""The server answers GET and HEAD for its own address on loopback, and nothing else."""
+
+import http.client
+import threading
+
+import pytest
+
+from assignadd.explorer.serve import HOST, server
+
+
+@pytest.fixture
+def port(tmp_path):
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "index.html").write_text("hello")
+    (tmp_path / "page" / "data").mkdir()
+    (tmp_path / "secret").write_text("outside")
+    made = server(tmp_path / "page")
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made.server_address[1]
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+def ask(port: int, method: str, path: str, host: str | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    connection.request(method, path, headers={} if host is None else {"Host": host})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+def test_the_page_is_served(port):
+    assert ask(port, "GET", "/") == (200, b"hello")
+    assert ask(port, "HEAD", "/index.html") == (200, b"")
+    assert ask(port, "GET", "/", f"localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", f"{HOST}"])
+def test_other_hosts_are_refused(port, host):
+    assert ask(port, "GET", "/", host)[0] == 403
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
+def test_other_methods_are_refused(port, method):
+    assert ask(port, method, "/")[0] == 501
+
+
+@pytest.mark.parametrize("path", ["/../secret", "/%2e%2e/secret", "//etc/passwd", "/data/"])
+def test_nothing_outside_is_served(port, path):
+    assert ask(port, "GET", path)[0] == 404
+
+
+def test_only_loopback_is_bound(tmp_path):
+    with server(tmp_path) as made:
+        assert made.server_address[0] == "127.0.0.1"
