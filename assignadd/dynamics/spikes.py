@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import ruptures
@@ -43,10 +44,10 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0) -> list[Spike]
     if len(steps) < 2:
         return []
     edges = [0, *change_points(values), len(values)]
-    levels = [float(np.median(values[a:b])) for a, b in zip(edges, edges[1:], strict=False)]
+    levels = [float(np.median(values[a:b])) for a, b in pairwise(edges)]
     return [
         Spike(int(steps[edge - 1]), int(steps[edge]), low, high)
-        for edge, low, high in zip(edges[1:-1], levels, levels[1:], strict=False)
+        for edge, (low, high) in zip(edges[1:-1], pairwise(levels), strict=True)
         if high > low
     ]
 
