@@ -8,12 +8,14 @@ from assignadd.claims.addition import CIRCUIT, FOURIER, SIMILARITY
 from assignadd.claims.dynamics import DYNAMICS
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.generalisation import GENERALISATION
+from assignadd.claims.judge import judge
 from assignadd.claims.later import LATER
 from assignadd.claims.mechanism import ROUTING, WEIGHTS
-from assignadd.claims.record import Claim, Record, judge
+from assignadd.claims.population import POPULATION
+from assignadd.claims.record import Claim, Record
 from assignadd.config import ConfigError
 
-CLAIMS: tuple[Claim, ...] = (*GENERALISATION, *CIRCUIT, *SIMILARITY, *FOURIER, *ROUTING, *WEIGHTS, *DYNAMICS, *LATER)
+CLAIMS: tuple[Claim, ...] = (*GENERALISATION, *CIRCUIT, *SIMILARITY, *FOURIER, *ROUTING, *WEIGHTS, *DYNAMICS, *POPULATION, *LATER)
 
 
 def ledger(
