@@ -106,6 +106,8 @@ class Composition:
     second: float
     accuracy: float
     """Share of drawn values whose largest logit is n + m alone; the scale alpha does not enter."""
+    excess: float
+    """(L - log N) / alpha as alpha vanishes: the mean of M_k over k less M_y."""
     chance: dict[float, float]
     """Mean probability of the right answer for each alpha."""
 
@@ -117,4 +119,5 @@ def composition(W: Symmetric, K: int, alphas: tuple[float, ...] = (), draws: int
     right = M.gather(1, y).squeeze(1)
     others = M.scatter(1, y, -1.0).amax(1)
     chance = {alpha: float((alpha * M).softmax(1).gather(1, y).mean()) for alpha in alphas}
-    return Composition(K, float(a.target), float(a.distractor), float(a.second), float((right > others + 1e-12).double().mean()), chance)
+    accuracy, excess = float((right > others + 1e-12).double().mean()), float((M.mean(1) - right).mean())
+    return Composition(K, float(a.target), float(a.distractor), float(a.second), accuracy, excess, chance)

@@ -33,9 +33,9 @@ class Setting:
     """Strength of the initial attention; log T unless given, which makes rho_2 of order 1/T."""
 
     def __post_init__(self) -> None:
-        _check_whole("N", self.N, 2, 9973, "")
-        _check_whole("T", self.T, 4, 1 << 60, ": a place for an assignment before the operands and =")
-        _check_whole("V", self.V, 1, self.N, f", theory.N = {self.N}")
+        _check_whole("N", self.N, 2, 9973, "a whole number from 2 to 9973")
+        _check_whole("T", self.T, 4, 1 << 60, "a whole number from 4 (an assignment, two operands and `=`) to 2^60")
+        _check_whole("V", self.V, 1, self.N, f"a whole number from 1 to theory.N = {self.N}")
         _check_positive("alpha", self.alpha, 1e6)
         if self.beta is not None:
             _check_positive("beta", self.beta, 300)
@@ -90,9 +90,9 @@ class Setting:
         return slice(self.pad + 1 + self.V, self.d)
 
 
-def _check_whole(name: str, value: object, low: int, high: int, more: str) -> None:
+def _check_whole(name: str, value: object, low: int, high: int, accepted: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ConfigError(f"theory.{name}", value, f"a whole number from {low} to {high}{more}")
+        raise ConfigError(f"theory.{name}", value, accepted)
 
 
 def _check_positive(name: str, value: object, high: float) -> None:

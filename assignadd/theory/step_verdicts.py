@@ -46,7 +46,8 @@ def _composes(study: Study) -> Verdict:
         f"{_listed(c.accuracy for c in step.stated)} for "
         f"1 to {step.stated[-1].K}. Attention to the second operand goes from {before.second:.2f} to {one.second:.1e}, and where it is "
         "less than "
-        f"half of that to the assignment the model answers 2n; a larger alpha only makes it surer ({one.chance[1000.0]:.3f} for the right "
+        f"half of that to the assignment the model answers 2n, at a higher loss than before ((L - log N)/alpha from {before.excess:+.3f} "
+        f"to {one.excess:+.3f}); a larger alpha only makes it surer ({one.chance[1000.0]:.3f} for the right "
         f"answer at alpha = 1000). With e^beta = T the step fits T near e^(V+3) alone ({windows}) and fails again beyond, so also in the "
         f"theorem's limit of large T: at T = 2^60 the second operand's score leads by {far:.1f}",
     )

@@ -79,10 +79,12 @@ class Check:
 
 
 def check(s: Setting) -> Check:
-    left, step, M = remainder(s), update(s), memory(s)
-    uniform, softmax = (part.infinity_norm() for part in remainder_parts(s))
+    uniform, softmax = remainder_parts(s)
+    left, M, lowered = uniform + softmax, memory(s), attenuation(s)
+    step = left + M + lowered
     cosine = step.dot(M) / (step.frobenius() * M.frobenius())
-    return Check(s, left.infinity_norm(), left.largest_entry(), uniform, softmax, attenuation(s).infinity_norm(), cosine)
+    sizes = (left.infinity_norm(), left.largest_entry(), uniform.infinity_norm(), softmax.infinity_norm(), lowered.infinity_norm())
+    return Check(s, *sizes, cosine)
 
 
 def limiting_cosine(V: int) -> float:

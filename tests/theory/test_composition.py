@@ -61,6 +61,7 @@ def test_the_answer_needs_comparable_attention(lead, right):
     assert found.accuracy == pytest.approx(right or 1 / 11, abs=0.02)
     assert found.chance[1e5] == pytest.approx(right or 1 / 11, abs=0.02) and found.chance[1.0] < 0.3
     assert descent.operand_lead(W) == pytest.approx(lead)
+    assert found.excess == pytest.approx((float(c.loss(W, *c.draw_values(s, 1, 5000, 0), 1e-7)) - math.log(11)) / 1e-7, abs=1e-4)
 
 
 def test_too_many_assignments_are_one_line():
@@ -75,7 +76,7 @@ def test_balanced_steps_and_where_the_stated_one_fits():
     fits = [abs(descent.operand_lead(descent.after_step(Setting(59, T, 2, 1e-9)))) <= math.log(2) for T in range(4, 2 * high)]
     assert [T for T, fit in zip(range(4, 2 * high), fits, strict=True) if fit] == list(range(low, high + 1))
     assert c.composition(descent.after_step(Setting(59, (low + high) // 2, 2)), 1, draws=500).accuracy == 1
-    with pytest.raises(ConfigError, match="theory.beta = 0.5"):
+    with pytest.raises(ConfigError, match=r"theory\.beta = 0\.5"):
         descent.balanced_length(Setting(beta=0.5))
 
 

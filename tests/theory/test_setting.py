@@ -13,7 +13,7 @@ from assignadd.theory.setting import W_0, Setting, augmented_inputs
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({"N": 5, "V": 6}, ["theory.V = 6", "1 to 5", "theory.N = 5"]),
+        ({"N": 5, "V": 6}, ["theory.V = 6", "from 1 to theory.N = 5"]),
         ({"T": 3}, ["theory.T = 3", "from 4"]),
         ({"alpha": 0.0}, ["theory.alpha = 0.0", "above 0"]),
         ({"alpha": -1.0}, ["theory.alpha = -1.0", "above 0"]),
