@@ -15,7 +15,7 @@ from torch import Tensor
 
 from assignadd.config import ConfigError
 from assignadd.theory.setting import Setting
-from assignadd.theory.symmetric import COPIED, FIRST, LAST, NUMBER, OTHER, OWN, P_T, PAD, PREFIX, SECOND, VARIABLE, Symmetric
+from assignadd.theory.symmetric import COPIED, FIRST, LAST, NUMBER, OTHER, OWN, P_T, PAD, PREFIX, SECOND, VARIABLE, Symmetric, multiplicity
 
 DRAWS = 20_000
 
@@ -92,7 +92,7 @@ def loss_gradient(W: Symmetric, n: Tensor, m: Tensor, alpha: float) -> tuple[flo
     free = Symmetric(W.s, W.plain.clone().requires_grad_(), W.variable.clone().requires_grad_())
     found = loss(free, n, m, alpha)
     grads = torch.autograd.grad(found, (free.plain, free.variable))
-    plain, variable = (g / many.clamp(min=1) for g, many in zip(grads, W.multiplicity(), strict=True))
+    plain, variable = (g / many.clamp(min=1) for g, many in zip(grads, multiplicity(W.s), strict=True))
     return float(found.detach()), Symmetric(W.s, plain, variable)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -45,12 +46,6 @@ class Symmetric:
     def __mul__(self, factor: float) -> Symmetric:
         return Symmetric(self.s, self.plain * factor, self.variable * factor)
 
-    def multiplicity(self) -> tuple[Tensor, Tensor]:
-        """How many entries of the full matrix each number stands for."""
-        s = self.s
-        rows = torch.tensor([s.T - 3, 1, 1, 1, s.N, 1], dtype=DTYPE)
-        return torch.stack([rows, rows * s.V], 1), torch.tensor([s.V, s.V, s.V * (s.V - 1)], dtype=DTYPE).expand(2, 3)
-
     def dense(self) -> Tensor:
         """The matrix itself, (d, d)."""
         s, W = self.s, torch.zeros(self.s.d, self.s.d, dtype=DTYPE)
@@ -64,20 +59,27 @@ class Symmetric:
 
     def infinity_norm(self) -> float:
         """The matrix infinity norm: the largest sum of absolute values in a row."""
-        plain, variable = self.plain.abs(), self.variable.abs()
-        V = self.s.V
-        return float(torch.cat([plain @ plain.new_tensor([1, V]), variable @ plain.new_tensor([1, 1, V - 1])]).max())
+        V, plain, variable = self.s.V, self.plain.tolist(), self.variable.tolist()
+        sums = [abs(a) + V * abs(b) for a, b in plain] + [abs(a) + abs(b) + (V - 1) * abs(c) for a, b, c in variable]
+        return max(sums)
 
     def largest_entry(self) -> float:
-        return float(torch.cat([self.plain.abs().flatten(), self.variable.abs().flatten()]).max())
+        return float(max(self.plain.abs().max(), self.variable.abs().max()))
 
     def dot(self, other: Symmetric) -> float:
         """Frobenius product of the full matrices."""
-        plain, variable = self.multiplicity()
+        plain, variable = multiplicity(self.s)
         return float((plain * self.plain * other.plain).sum() + (variable * self.variable * other.variable).sum())
 
     def frobenius(self) -> float:
         return math.sqrt(self.dot(self))
+
+
+@lru_cache(maxsize=256)
+def multiplicity(s: Setting) -> tuple[Tensor, Tensor]:
+    """How many entries of the full matrix each number stands for, (6, 2) and (2, 3)."""
+    rows = torch.tensor([s.T - 3, 1, 1, 1, s.N, 1], dtype=DTYPE)
+    return torch.stack([rows, rows * s.V], 1), torch.tensor([s.V, s.V, s.V * (s.V - 1)], dtype=DTYPE).expand(2, 3)
 
 
 def W_0(s: Setting) -> Symmetric:

@@ -9,7 +9,7 @@ from assignadd.cli import main
 from assignadd.theory import study
 from assignadd.theory.verdict import Verdict
 
-SMALL = ("--N", "11", "--T", "9", "--V", "3")
+SMALL = ("--N", "11", "--T", "9", "--V", "3", "--threads", "1")
 
 
 @pytest.fixture(scope="module")
