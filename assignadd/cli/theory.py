@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +49,7 @@ class Theory:
     threads: int | None = None
     """CPU threads; every core unless given."""
     json: bool = False
-    """Print {"setting", "verdicts": [{"id", "claim", "paper", "value", "verdict", "detail"}]}."""
+    """Print {"setting", "verdicts": [{"id", "claim", "paper", "value", "verdict", "detail"}], "step": {"stated": [...], ...}}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -75,8 +75,11 @@ def main(arguments: list[str]) -> int:
         if args.out is not None:
             _write(args.out, study, real, name, verdicts)
     if args.json:
-        print_json({"setting": vars(s), "verdicts": [v.record() for v in verdicts]})
+        steps = {"before": study.step.before, "stated": study.step.stated, "shorter": study.step.shorter}
+        by_step = {kind: [asdict(c) for c in found] for kind, found in steps.items()}
+        print_json({"setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": by_step})
     else:
+        _print_step(study)
         _print(args, verdicts)
     return 0
 
@@ -130,6 +133,19 @@ def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: 
     with figure(width, height) as made:
         draw(data, made)
         save(made, stem)
+
+
+def _print_step(study: Study) -> None:
+    """Attention, accuracy and sharpened answers after the theorem's step and after the shorter one."""
+    from assignadd.cli.screen import print_table
+
+    step, rows = study.step, []
+    for kind, found in (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter)):
+        for c in found:
+            attention = [f"{x:.3f}" for x in (c.target, c.distractor, c.second)]
+            rows.append((f"{kind}, {c.K}", *attention, f"{c.accuracy:.3f}", *[f"{c.chance[a]:.3f}" for a in (10.0, 1000.0)]))
+    columns = ("step, |tau|", "right one", "each other", "operand m", "accuracy", "p at alpha 10", "at 1000")
+    print_table("attention and answers after one step", columns, rows)
 
 
 def _print(args: Theory, verdicts: list[Verdict]) -> None:

@@ -73,9 +73,9 @@ def _draw_length(data: TheoryAttentionData, axes: Axes) -> None:
     axes.plot(data.length, data.target, color=BLUE, label="assignment n")
     axes.plot(data.length, data.second, color=ORANGE, linestyle="--", label="operand m")
     axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
-    axes.annotate("stated η ", (1, 0.2), rotation=90, ha="right", va="center", fontsize=7, color=INK)
+    axes.annotate("stated η ", (1, 0.7), rotation=90, ha="right", va="center", fontsize=7, color=INK)
     axes.set(xlabel="step length / stated η", ylabel="attention", ylim=(0, 1), xlim=(0, data.length[-1]), title="(a) one assignment")
-    axes.legend(fontsize=6.5, loc="center", bbox_to_anchor=(0.6, 0.62), handlelength=1.6)
+    axes.legend(fontsize=6.5, loc="center", bbox_to_anchor=(0.62, 0.36), handlelength=1.4)
 
 
 def _draw_accuracy(data: TheoryAttentionData, axes: Axes) -> None:

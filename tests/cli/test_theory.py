@@ -37,6 +37,7 @@ def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
     assert verdicts["theory.G_1_G_2"].verdict == "holds" and verdicts["theory.memory_dominates"].verdict == "does not hold"
     assert verdicts["theory.real_gradient"].verdict == "cannot be tested"  # 60 steps teach nothing
     assert "smoke, seed 1 does not bind" in verdicts["theory.real_gradient"].detail
+    assert [c["K"] for c in reply["step"]["stated"]] == [1, 2, 3] and reply["step"]["shorter"][0]["accuracy"] == 1
     names = ("theory_remainder", "theory_attention", "theory_real_gradient")
     expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {"verdicts.json"}
     assert {p.name for p in (tmp_path / "new" / "out").iterdir()} == expected
@@ -46,7 +47,7 @@ def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
 def test_without_a_run_as_a_table(capsys):
     assert main(["theory", *SMALL]) == 0
     out = capsys.readouterr().out
-    assert "does not hold" in out and "cannot be tested" in out and "name a run" in out and "G_1_G_2" in out
+    assert "does not hold" in out and "cannot be tested" in out and "name a run" in out and "G_1_G_2" in out and "stated eta, 3" in out
 
 
 @pytest.mark.parametrize(

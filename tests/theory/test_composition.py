@@ -89,8 +89,8 @@ def test_further_steps():
     # With one assignment each row Phi_1 e_v is pulled alike in its own column and in p_T: nothing can tell the two apart.
     _, alone = descent.descend(start, (1,), (1,), steps=5, draws=300)
     assert alone[-1].memory == pytest.approx(alone[-1].spurious) and alone[-1].memory != pytest.approx(alone[0].memory)
-    after, _ = descent.descend(start, (2,), (2,), steps=1, length=1e-3, draws=100, seed=5)
-    n, m = c.draw_values(s, 2, 100, 2 * (5 + 2) + 1)
-    expected = c.loss_gradient(start, n, m, s.alpha)[1] * 1e-3
+    after, _ = descent.descend(start, (1, 2), (2,), steps=1, length=1e-3, draws=100, seed=5)
+    one, two = (c.loss_gradient(start, *c.draw_values(s, K, 100, 2 * (5 + K) + 1), s.alpha)[1] for K in (1, 2))
+    expected = (one + two) * 0.5 * 1e-3
     eta = update(s).plain[0, 0] / -symmetric.gradient(s).plain[0, 0]  # W_1 - W_0 = -eta nabla L
     assert torch.allclose((start - after).dense(), (expected * float(eta)).dense(), atol=1e-12)
