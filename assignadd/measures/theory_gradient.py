@@ -94,6 +94,8 @@ class TheoryGradient:
 
 def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
     """Of the stack of one model's checkpoints at these steps."""
+    if len(steps) < 2:
+        raise UserError(f"training is followed over several checkpoints: expected at least 2, found {len(steps)}")
     accuracy = (answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels).double().mean(1)
     earlier, circuits = trajectory.models(slice(0, len(trajectory) - 1)), QK(trajectory, 2)
     descent = alignment(trajectory, qk2_descent(trajectory, batch))

@@ -45,10 +45,9 @@ def _composes(study: Study) -> Verdict:
         f"accuracy with one assignment at N = {s.N}, T = {s.T}, V = {s.V} (chance {1 / s.N:.3f}); "
         f"{_listed(c.accuracy for c in step.stated)} for "
         f"1 to {step.stated[-1].K}. Attention to the second operand goes from {before.second:.2f} to {one.second:.1e}, and where it is "
-        "less than "
-        f"half of that to the assignment the model answers 2n, at a higher loss than before ((L - log N)/alpha from {before.excess:+.3f} "
-        f"to {one.excess:+.3f}); a larger alpha only makes it surer ({one.chance[1000.0]:.3f} for the right "
-        f"answer at alpha = 1000). With e^beta = T the step fits T near e^(V+3) alone ({windows}) and fails again beyond, so also in the "
+        f"less than half of that to the assignment the model answers 2n; (L - log N)/alpha goes from {before.excess:+.3f} to "
+        f"{one.excess:+.3f}; a larger alpha sharpens whatever is answered ({one.chance[1000.0]:.3f} for the right answer at alpha = 1000). "
+        f"With e^beta = T the step fits T near e^(V+3) alone ({windows}) and fails again beyond, so also in the "
         f"theorem's limit of large T: at T = 2^60 the second operand's score leads by {far:.1f}",
     )
 
@@ -68,7 +67,7 @@ def _shorter(study: Study) -> list[Verdict]:
         ),
         Verdict(
             "theory.appropriate_step_many",
-            f"and also with {most} assignments in context",
+            f"A step of that length also makes it add with {most} assignments in context",
             "even when tau has more than one variable",
             accuracy[-1],
             judged(accuracy[-1] >= LEARNED),

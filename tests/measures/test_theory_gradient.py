@@ -102,6 +102,18 @@ def test_permuted_variables_never_meet_themselves():
         tg.derangements(1, 1, torch.Generator())
 
 
+def test_a_trajectory():
+    stack, batch = initial_stack(CONFIG, [0, 1, 2]), batch_of(CONFIG, 50)
+    found = tg.theory_gradient(stack, [0, 10, 20], batch)
+    change = QK(stack, 2)[1:] - QK(stack, 2)[:-1]
+    assert torch.equal(found.change.memory, tg.alignment(stack.models([0, 1]), change).memory) and found.spike_at is None
+    assert torch.equal(found.descent.memory, tg.alignment(stack, tg.qk2_descent(stack, batch)).memory)
+    right = (reference_logits(stack, batch.tokens.expand(3, -1, -1)).argmax(-1) == batch.labels).double().mean(1)
+    assert torch.equal(found.accuracy, right)
+    with pytest.raises(UserError, match="at least 2, found 1"):
+        tg.theory_gradient(stack.models(0), [0], batch)
+
+
 def test_telling_steps():
     rows = [{"step": s, "accuracy": {"1-var train": 0.2 if s < 3000 else 0.99}} for s in range(0, 30_001, 100)]
     steps = list(range(0, 30_001, 100))
