@@ -21,6 +21,7 @@ COMMANDS = {
     "show": "sequences of the task as the model sees them",
     "runs": "list, show and verify run folders",
     "import": "read TransformerLens 2.x state dicts into a run",
+    "theory": "check the paper's theory: proof, theorem, what its step leads to, real training",
     "bench": "how fast: training step, sampler, evaluation, and the floors they stand on",
 }
 MODULES = {"eval": "evaluate", "import": "importer"}
