@@ -36,7 +36,8 @@ def test_cosines_come_out_in_their_rows():
         for axes, kinds, mean in zip(made.axes, (A_KINDS, B_KINDS), (data.a_mean, data.b_mean), strict=True):
             dots = [container.lines[0] for container in axes.containers]
             assert [container.get_label().replace(" ", "_") for container in axes.containers] == list(kinds)
-            assert np.array([dot.get_xdata() for dot in dots]).T == pytest.approx(mean)
+            shown = np.array([dot.get_xdata() for dot in dots]).T
+            assert shown == pytest.approx(mean)
 
 
 def test_probes_have_their_interval_and_chance():

@@ -57,7 +57,7 @@ def test_the_handmade_model_has_its_maxima_one_step_back(preset):
 
 def test_boxes_follow_the_scores_and_never_an_excluded_cell():
     data = qk0pos_and_qk1_data(initial_stack(Config(), [3]))
-    expected = {(i, max((j for j in range(i) if j != i - 2), key=lambda j: data.positions[i, j])) for i in range(1, 12)}  # noqa: B023
+    expected = {(i, max((j for j in range(i) if j != i - 2), key=lambda j: data.positions[i, j])) for i in range(1, 12)}
     assert boxed(data) == expected
     assert expected != {(i, i - 1) for i in range(1, 12)}
 
