@@ -37,22 +37,23 @@ def main(arguments: list[str]) -> int:
     args = options.read(Report, arguments, "report")
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
-    report_on_screen(evidences, args.out, " ".join(args.runs), f"assignadd report {' '.join(args.runs)}", options.resolve_threads(args.threads))
+    report_on_screen(
+        evidences, args.out, " ".join(args.runs), f"assignadd report {' '.join(args.runs)}", options.resolve_threads(args.threads)
+    )
     return 0
 
 
 def report_on_screen(evidences: Sequence[Evidence], out: Path, runs: str, command: str, threads: int) -> Path:
     """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page."""
-    from assignadd.claims.ledger import CLAIMS, ledger
+    from assignadd.claims.ledger import ledger
     from assignadd.cli.measure import measure_on_screen
-    from assignadd.cli.progress import counting
     from assignadd.cli.screen import console, say
     from assignadd.report.reproduction import write_report
 
     for run in {e.run.path: e.run for e in evidences}.values():
         measure_on_screen(run, threads)
-    with counting("judging", "claims") as listener:
-        records = ledger(evidences, f"assignadd claims {runs}", listener=lambda claim, i: listener(i, len(CLAIMS)))
+    with console.status("judging") as status:
+        records = ledger(evidences, f"assignadd claims {runs}", listener=lambda claim: status.update(f"judging {claim}"))
     with console.status("drawing"):
         index = write_report(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)

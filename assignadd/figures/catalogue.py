@@ -1,80 +1,24 @@
-"""Every figure in one table: its label in the paper, what to look for in it, and how it is drawn."""
+"""The figures of the trained network: accuracies, and the mechanism behind them (paper, sections 4 and 5)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
-from assignadd.config import Config
+from assignadd.claims.evidence import Evidence
 from assignadd.figures.accuracies import accuracies_data, draw_accuracies
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.attention import attention_data, draw_attention
 from assignadd.figures.cosine_sim import cosine_sim_data, draw_cosine_sim
 from assignadd.figures.held_out import doubly_held_out_data, draw_doubly_held_out, draw_mirror, mirror_data
+from assignadd.figures.kinds import FigureKind, Models, on_axes
 from assignadd.figures.preacts import draw_fourier_shares, draw_preacts, fourier_shares_data, preacts_data
 from assignadd.figures.probes import draw_probes, probes_data
 from assignadd.figures.qk0 import draw_qk0, qk0_data
 from assignadd.figures.qk0pos_and_qk1 import draw_qk0pos_and_qk1, qk0pos_and_qk1_data
 from assignadd.figures.token_seqs import draw_token_seqs, token_seqs_data
-from assignadd.measures.accuracies import Accuracy
-from assignadd.measures.fourier import Waves, context_preactivations
-from assignadd.measures.probes import AnswerProbes
-from assignadd.measures.similarity import AgainstOV2, Matching
-from assignadd.model.stack import Stack
-
-
-class Evidence(Protocol):
-    """What the figures read of one trained model; each measure is taken when a figure first asks for it."""
-
-    @property
-    def stack(self) -> Stack: ...
-    @property
-    def config(self) -> Config: ...
-    @property
-    def seen(self) -> Tensor: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def rows(self) -> Sequence[Mapping[str, Any]]: ...
-    @property
-    def learned_binding(self) -> bool: ...
-    @property
-    def accuracies(self) -> Mapping[str, Accuracy]: ...
-    @property
-    def across_types(self) -> Mapping[tuple[int, int], Matching]: ...
-    @property
-    def on_template(self) -> Matching: ...
-    @property
-    def against_ov2(self) -> Mapping[int, AgainstOV2]: ...
-    @property
-    def probes(self) -> AnswerProbes: ...
-    @property
-    def waves(self) -> Waves: ...
-
-
-Models = Sequence[Evidence]
-
-
-@dataclass(frozen=True)
-class FigureKind:
-    label: str
-    """The paper's, or a name of ours where the paper has no such figure; also the name of its files."""
-    title: str
-    look_for: str
-    data: Callable[[Models], FigureData]
-    """What is drawn: of the first model, or of all where the figure compares them."""
-    draw: Callable[[Any, Figure], None]
-    height: float
-    """Inches, at column width."""
-
-
-def _on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
-    return lambda data, made: draw(data, made.add_subplot())
+from assignadd.measures.fourier import context_preactivations
 
 
 def _of_each(data: Callable[..., FigureData]) -> Callable[[Models], FigureData]:
@@ -91,17 +35,17 @@ ACCURACIES = FigureKind(
     "Sums of literals (blue) are learned first, sums with variables later and in jumps. Colour is the number of variables in the sum; "
     "dashes are sums held out from training, dots are variables in slots where training never put them.",
     lambda models: accuracies_data(models[0].rows),
-    _on_axes(draw_accuracies),
+    on_axes(draw_accuracies),
     height=3.2,
 )
-FIGURES: tuple[FigureKind, ...] = (
+MECHANISM: tuple[FigureKind, ...] = (
     FigureKind(
         "token-seqs",
         "Sequences as the network reads them",
         "Assignments (a variable, then its number) stand anywhere between padding; then come `+` and the two operands. The network never "
         "sees the tinted answer.",
         lambda models: token_seqs_data(models[0].config.task),
-        _on_axes(draw_token_seqs),
+        on_axes(draw_token_seqs),
         height=1.05,
     ),
     FigureKind(
@@ -129,7 +73,7 @@ FIGURES: tuple[FigureKind, ...] = (
         "A linear probe for the sum is at chance everywhere before the ReLU and nearly perfect behind it: the MLP does the addition. "
         "Diamonds are the same probes with shuffled labels, which must stay at chance.",
         lambda models: probes_data(models[0].probes, models[0].config.task.modulus),
-        _on_axes(draw_probes),
+        on_axes(draw_probes),
         height=2.6,
     ),
     FigureKind(
@@ -173,7 +117,7 @@ FIGURES: tuple[FigureKind, ...] = (
         "Held-out pairs, by whether their mirror image was seen",
         "If held-out sums were answered only by knowing that n + m = m + n, the red dots would fall far behind the blue ones.",
         _of_each(mirror_data),
-        _on_axes(draw_mirror),
+        on_axes(draw_mirror),
         height=2.1,
     ),
     FigureKind(
@@ -183,7 +127,7 @@ FIGURES: tuple[FigureKind, ...] = (
         "(only the sum is new) and orange (only the slot is new). Networks that have not learned to bind variables are left out if any "
         "has.",
         lambda models: _of_each(doubly_held_out_data)([m for m in models if m.learned_binding] or models),
-        _on_axes(draw_doubly_held_out),
+        on_axes(draw_doubly_held_out),
         height=3.2,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,8 @@ def _survival(data: CensusData, ax: Axes) -> None:
         steps = np.concatenate([[0], found.cdf.quantiles, [data.steps]])
         share = found.cdf.probabilities
         ax.step(steps, [0, *share, share[-1]], where="post", color=color, label=f"{name}: {len(came)} of {len(onsets)}")
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # where all have come, the formula has no interval
             band = found.cdf.confidence_interval(method="log-log")
         low, high = (np.nan_to_num([0, *b.probabilities, b.probabilities[-1]], nan=share[-1]) for b in (band.low, band.high))
         ax.fill_between(steps, low, high, step="post", color=color, alpha=0.15, linewidth=0)
@@ -76,7 +78,15 @@ def _onsets(data: CensusData, ax: Axes) -> None:
     """Every seed that binds as a line through its three onsets."""
     for onsets, binds in zip(data.onsets.T, data.binds, strict=True):
         came = [(i, step) for i, step in enumerate(onsets) if step != NEVER]
-        ax.plot([i for i, _ in came], [step for _, step in came], color=BLUE if binds else GREY, linewidth=0.5, alpha=0.5, marker="o", markersize=1.5)
+        ax.plot(
+            [i for i, _ in came],
+            [step for _, step in came],
+            color=BLUE if binds else GREY,
+            linewidth=0.5,
+            alpha=0.5,
+            marker="o",
+            markersize=1.5,
+        )
     ax.set_xticks(range(len(SKILLS)), [name for name, _, _ in SKILLS])
     ax.set(ylabel="step of the onset", yscale="log", xlim=(-0.3, len(SKILLS) - 0.7))
     ax.set_title("(b) every seed's onsets")
@@ -103,4 +113,4 @@ def _late(data: CensusData, ax: Axes) -> None:
     ax.set_yticks(range(len(names)), [name.replace(" ", ", ") for name in names])
     ax.set(xlabel="seeds (orange: banned slots)", ylim=(max(len(names), 4) - 0.5, -0.5))
     ax.grid(False, axis="y")
-    ax.set_title(f"(d) variable that comes last, {len(data.late)} seeds")
+    ax.set_title(f"(d) last variable, {len(data.late)} seeds")

@@ -71,4 +71,6 @@ def _panel(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.n
     if np.isfinite(threshold[0]):
         ax.axvline(threshold[0], color=INK, linewidth=0.9)
         ax.axvspan(threshold[1], threshold[2], color=INK, alpha=0.1, linewidth=0)
-        ax.annotate(f"half of the seeds\nat {threshold[0]:.2f}", (threshold[0], 0.55), xytext=(4, 0), textcoords="offset points", fontsize=7)
+        ax.annotate(
+            f"half of the seeds\nat {threshold[0]:.2f}", (threshold[0], 0.55), xytext=(4, 0), textcoords="offset points", fontsize=7
+        )

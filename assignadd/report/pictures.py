@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from assignadd.figures.catalogue import Evidence, FigureKind
+from assignadd.claims.evidence import Evidence
+from assignadd.figures.kinds import FigureKind
 from assignadd.figures.style import figure, save
 from assignadd.report.page import Page
 
@@ -18,7 +19,7 @@ def add_picture(page: Page, kind: FigureKind, models: Sequence[Evidence], folder
     """Of the first model, or of all where the figure compares them; files go to `folder`/figures."""
     stem = folder / "figures" / kind.label
     data = kind.data(models)
-    with figure(height=kind.height) as made:
+    with figure(kind.width, kind.height) as made:
         kind.draw(data, made)
         save(made, stem)
     np.savez(stem.with_suffix(".npz"), **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag

@@ -10,7 +10,8 @@ from pathlib import Path
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import Record
 from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
-from assignadd.figures.catalogue import ACCURACIES, FIGURES
+from assignadd.figures.catalogue import ACCURACIES
+from assignadd.figures.sections import SECTIONS
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report.claims_table import claims_table
 from assignadd.report.page import Page
@@ -33,10 +34,12 @@ def write_report(folder: Path, evidences: Sequence[Evidence], records: Sequence[
     _curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
     _final_table(page, evidences)
-    page.heading("The mechanism")
-    _which(page, shown[0])
-    for kind in FIGURES:
-        add_picture(page, kind, shown, folder, command)
+    for section in SECTIONS:
+        page.heading(section.heading)
+        if section.of_one_model:
+            _which(page, shown[0])
+        for kind in section.kinds:
+            add_picture(page, kind, shown, folder, command)
     page.heading("Provenance")
     _provenance(page, evidences, command)
     index = folder / "index.html"
@@ -47,7 +50,7 @@ def write_report(folder: Path, evidences: Sequence[Evidence], records: Sequence[
 def _labels(evidences: Sequence[Evidence]) -> list[str]:
     """Of all pictures on the page."""
     trained = sum(bool(e.rows) for e in evidences)
-    return [_curves_label(i) for i in range(1, trained + 1)] + [kind.label for kind in FIGURES]
+    return [_curves_label(i) for i in range(1, trained + 1)] + [kind.label for section in SECTIONS for kind in section.kinds]
 
 
 def _curves_label(i: int) -> str:

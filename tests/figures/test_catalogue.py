@@ -8,12 +8,16 @@ import pytest
 from assignadd.api import train
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS
-from assignadd.figures.catalogue import ACCURACIES, FIGURES
+from assignadd.figures.catalogue import ACCURACIES
+from assignadd.figures.sections import SECTIONS
 from assignadd.figures.style import SMALLEST, figure, save
 from assignadd.runs.folder import open_run
 
-KINDS = (ACCURACIES, *FIGURES)
-PAPER_LABELS = {"token-seqs", "accuracies", "attention", "cosine_sim_combined", "preacts", "qk0", "qk0pos_and_qk1"}
+KINDS = (ACCURACIES, *(kind for section in SECTIONS for kind in section.kinds))
+PAPER_LABELS = {
+    "token-seqs", "accuracies", "attention", "cosine_sim_combined", "preacts", "qk0", "qk0pos_and_qk1",
+    "generalization_combined", "progress_measures", "early", "late",
+}  # fmt: skip
 HEAT_MAPS = {"attention": 2, "preacts": 2, "qk0": 1, "qk0pos_and_qk1": 2}
 
 
@@ -35,7 +39,7 @@ def test_the_paper_is_covered_and_labels_are_file_names():
 def test_it_draws_the_same_bytes_twice_with_data_that_needs_no_pickle(kind, models, tmp_path):
     for name in ("a", "b"):
         data = kind.data(models)
-        with figure(height=kind.height) as made:
+        with figure(kind.width, kind.height) as made:
             kind.draw(data, made)
             save(made, tmp_path / name)
         np.savez(tmp_path / f"{name}.npz", **data.arrays())
@@ -48,7 +52,7 @@ def test_it_draws_the_same_bytes_twice_with_data_that_needs_no_pickle(kind, mode
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.label)
 def test_no_text_is_too_small_or_outside_the_picture(kind, models):
-    with figure(height=kind.height) as made:
+    with figure(kind.width, kind.height) as made:
         kind.draw(kind.data(models), made)
         made.canvas.draw()
         shown = [t for axes in made.axes for t in _texts(axes)]
@@ -61,7 +65,7 @@ def test_no_text_is_too_small_or_outside_the_picture(kind, models):
 @pytest.mark.parametrize("label", HEAT_MAPS)
 def test_every_heat_map_has_named_axes_and_a_colour_bar(label, models):
     kind = next(kind for kind in KINDS if kind.label == label)
-    with figure(height=kind.height) as made:
+    with figure(kind.width, kind.height) as made:
         kind.draw(kind.data(models), made)
         maps = [axes for axes in made.axes if axes.images]
         bars = [axes for axes in made.axes if axes.get_label() == "<colorbar>"]
