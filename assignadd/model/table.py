@@ -81,16 +81,16 @@ class Trace:
     """What a forward pass leaves behind, for the backward pass and for whoever wants to look."""
 
     logits: Float[Tensor, "*M B N"]
-    attention_1: Float[Tensor, "*M T T B"]
-    attention_2: Float[Tensor, "*M T B"]
-    """Layer-2 attention of `=` over the keys."""
     resid_mid: Float[Tensor, "*M B d"]
     """Residual at `=` before MLP2."""
     neurons: Float[Tensor, "*M B h"]
     """MLP2 after the ReLU."""
     resid_post: Float[Tensor, "*M B d"]
+    attention_1: Float[Tensor, "*M T T B"]
+    attention_2: Float[Tensor, "*M T B"]
+    """Layer-2 attention of `=` over the keys."""
     tokens: Int[Tensor, "*M T B"]
-    gathers: tuple[Tensor, Tensor, Tensor]
+    gathers: tuple[Tensor, ...]
     """Flat indices: each causal pair's two scores in layer 1's table, and each token in a table with B columns."""
     usage: Float[Tensor, "*M rows B"]
     """How much of each table row the residual of `=` holds: w1, one for the constant row, w2."""
@@ -147,13 +147,14 @@ class TableForward:
         self._spread(own_2, tokens, flat, attention_2)
         self._spread(through_2, tokens, flat, (attention_1 * attention_2.unsqueeze(-2)).sum(-3))
 
+        return Trace(*self._answer(w, tables, usage), attention_1, attention_2, tokens, gathers, usage, key_scores, tables)
+
+    def _answer(self, w: Weights, tables: _Tables, usage: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Logits, residual before MLP2, neurons and residual after it, all at `=`."""
         resid_mid = usage.mT @ tables.outputs  # (..., B, d)
         neurons = (resid_mid @ w.W_in).relu_()
         resid_post = _plus_product(resid_mid.clone(), neurons, w.W_out)
-        logits = resid_post @ w.U
-        return Trace(
-            logits, attention_1, attention_2, resid_mid, neurons, resid_post, tokens, gathers, usage, key_scores, tables
-        )  # fmt: skip
+        return resid_post @ w.U, resid_mid, neurons, resid_post
 
     def backward(self, w: Weights, trace: Trace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
@@ -294,13 +295,13 @@ class TableForward:
         if tokens.dim() == 2:
             of_tokens.view(-1).index_add_(0, flat, amount.reshape(-1))
         else:
-            of_tokens.scatter_add_(-2, tokens, amount)
+            of_tokens.scatter_add_(-2, tokens.long(), amount)
         of_positions.copy_(amount)
 
     def _collect(self, rows: Tensor, tokens: Tensor, flat: Tensor) -> Tensor:
         """For every position the sum of the rows of its token and of the position: the transpose of `_spread`."""
         of_tokens, of_positions = rows.split([self.K, self.T], -2)
-        found = of_tokens.view(-1).index_select(0, flat).view_as(tokens) if tokens.dim() == 2 else of_tokens.gather(-2, tokens)
+        found = of_tokens.view(-1).index_select(0, flat).view_as(tokens) if tokens.dim() == 2 else of_tokens.gather(-2, tokens.long())
         return found.add_(of_positions)
 
 
