@@ -43,7 +43,7 @@ def spread(amount, tokens, rows, B, amount_stride, rows_stride, T: tl.constexpr,
     b = tl.program_id(0) * BB + tl.arange(0, BB)
     c = (tl.program_id(1) * CB + tl.arange(0, CB))[:, None]
     total = tl.zeros((CB, BB), dtype=tl.float32)
-    for t in range(T):
+    for t in tl.static_range(T):
         token = tl.load(tokens + (m * T + t) * B + b, mask=b < B, other=0)[None, :]
         a = tl.load(amount + m * amount_stride + t * B + b, mask=b < B, other=0.0)[None, :]
         total += tl.where((c == token) | (c == K + t), a, 0.0)
@@ -133,19 +133,19 @@ def pairs_backward(
 @triton.jit
 def table_backward(
     g_pairs, tokens, g_table, B, n_blocks,
-    T: tl.constexpr, K: tl.constexpr, CR: tl.constexpr, CC: tl.constexpr, BB: tl.constexpr, PARTS: tl.constexpr,
+    T: tl.constexpr, K: tl.constexpr, CR: tl.constexpr, CC: tl.constexpr, BB: tl.constexpr, PARTS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Gradient of layer 1's score table (C, C), one slice of the sequences a program: sum of onehot(q) g(q, k) onehot(k).
 
     Rows are collected by a matrix product with ones and zeros, which bfloat16 holds exactly; the other factor goes in
-    as the sum of PARTS bfloat16 numbers, three of which hold a float32.
+    as the sum of PARTS bfloat16 numbers, three of which hold a float32. Keys come KEYS at a time, to load side by side.
     """
     C: tl.constexpr = K + T
     m = tl.program_id(2).to(tl.int64)
     piece = tl.program_id(0)
     columns: tl.constexpr = (C + CC - 1) // CC
     row = (tl.program_id(1) // columns * CR + tl.arange(0, CR))[:, None]
-    column = (tl.program_id(1) % columns * CC + tl.arange(0, CC))[None, :]
+    column = (tl.program_id(1) % columns * CC + tl.arange(0, CC))[:, None]
     own = tokens + m * T * B
     total = tl.zeros((CR, CC), dtype=tl.float32)
     for block in range(n_blocks):
@@ -153,14 +153,17 @@ def table_backward(
         for q in range(T):
             query = tl.load(own + q * B + b, mask=b < B, other=-1)[None, :]
             onehot = ((row == query) | ((row == K + q) & (query >= 0))).to(tl.bfloat16)
-            spread_out = tl.zeros((BB, CC), dtype=tl.float32)
-            for k in range(q + 1):
-                key = tl.load(own + k * B + b, mask=b < B, other=-1)[:, None]
-                g = tl.load(g_pairs + ((m * T + q) * T + k) * B + b, mask=b < B, other=0.0)[:, None]
-                spread_out += tl.where((column == key) | (column == K + k), g, 0.0)
+            of_keys = tl.zeros((CC, BB), dtype=tl.float32)
+            for group in range(q // KEYS + 1):
+                for i in tl.static_range(KEYS):
+                    k = group * KEYS + i
+                    there = b < B * (k < T)
+                    key = tl.load(own + k * B + b, mask=there, other=-1)[None, :]
+                    g = tl.load(g_pairs + ((m * T + q) * T + k) * B + b, mask=there, other=0.0)[None, :]
+                    of_keys += tl.where((column == key) | (column == K + k), g, 0.0)
             for _ in tl.static_range(PARTS):
-                part = spread_out.to(tl.bfloat16)
-                total += tl.dot(onehot, part)
-                spread_out -= part.to(tl.float32)
-    out = ((m * tl.num_programs(0) + piece) * C + row) * C + column
-    tl.store(g_table + out, total, mask=(row < C) & (column < C))
+                part = of_keys.to(tl.bfloat16)
+                total = tl.dot(onehot, tl.trans(part), total)
+                of_keys -= part.to(tl.float32)
+    out = ((m * tl.num_programs(0) + piece) * C + row) * C + tl.trans(column)
+    tl.store(g_table + out, total, mask=(row < C) & (tl.trans(column) < C))
