@@ -19,7 +19,8 @@ class EvalSet:
     name: str
     n_vars: int
     pair: PairKind = "seen"
-    n_banned: int = 0
+    n_banned: int | None = 0
+    """None: in a banned slot or not, as it comes."""
 
 
 EVAL_SETS = (

@@ -82,7 +82,8 @@ class Sampler:
         """Operand choices in one table, kind by kind, and for each model the cumulative shares of the kinds."""
         most = self.task.max_assignments
         kinds = [k for k in Kind if k.n_vars <= most and (evalset is None or k.n_vars == evalset.n_vars)]
-        choices = {k: operand_choices(self.task, k, evalset.n_banned if evalset else 0) if k in kinds else [] for k in Kind}
+        n_banned = evalset.n_banned if evalset else 0
+        choices = {k: operand_choices(self.task, k, n_banned) if k in kinds else [] for k in Kind}
         shares = torch.tensor([t.mix if evalset is None else [1.0] * len(Kind) for t in tasks], dtype=torch.float64)
         shares[:, [k for k in Kind if not choices[k]]] = 0
         if not (shares.sum(1) > 0).all():
@@ -103,9 +104,9 @@ class Sampler:
         row = torch.arange(first_row, first_row + rows, device=device)
         random_words = words(self.seeds, self.stream, step, row, self._n_words)  # (words, ..., M, B)
         kind = (random_words[0].unsqueeze(-1) >= self.thresholds[:, None]).sum(-1)
-        return self._assemble(kind, Digits(random_words[1:]))
+        return self._assemble(kind, Digits(random_words[1:]), row)
 
-    def _assemble(self, kind: Tensor, draw: Digits) -> Batch:
+    def _assemble(self, kind: Tensor, draw: Digits, row: Tensor) -> Batch:
         task, vocabulary = self.task, self.vocabulary
         N, most = task.modulus, task.max_assignments
 
@@ -117,9 +118,9 @@ class Sampler:
         slot_second = torch.where(has_second, slot_second + (slot_second >= slot_first), most)
 
         # The operands: which variables, and the pair of values they add up to.
-        choice = self.starts[kind] + draw.below(self.counts[kind], len(self.operands))
+        choice = self.starts[kind] + self._choice(draw.below(self.counts[kind], len(self.operands)), row)
         first, second = self.operands[:, 0][choice], self.operands[:, 1][choice]
-        code = self.pairs.view(-1)[self._pair_base + draw.below(self.n_pairs, N * N)]
+        code = self.pairs.view(-1)[self._pair_base + self._pair(draw.below(self.n_pairs, N * N), row)]
         first_value, second_value = code // N, code % N
 
         tokens = torch.full((*n.shape[:-1], task.length + 2, n.shape[-1]), vocabulary.pad, device=n.device)
@@ -136,6 +137,14 @@ class Sampler:
         tokens[..., task.prefix, :] = vocabulary.plus
         tokens[..., task.prefix + 3, :] = vocabulary.equals
         return Batch(tokens[..., : task.length, :], (first_value + second_value) % N)
+
+    def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
+        """Which of the possible operands a row adds."""
+        return drawn
+
+    def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        """Which of the possible pairs of values a row adds."""
+        return drawn
 
     def _assignments(self, kind: Tensor, draw: Digits) -> Tensor:
         """How many assignments: in training uniform on 1..most, then at least 2 for two variables; in an evaluation set
