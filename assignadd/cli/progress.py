@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Group
@@ -15,6 +17,16 @@ from assignadd.task.evalsets import EVAL_SETS
 from assignadd.training.loop import Progress as Beat
 
 SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
+
+
+@contextmanager
+def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work that counts what it has done; the listener takes (done, total). Nothing is shown in a log."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=None))
+    counts = TextColumn("{task.completed:,.0f} / {task.total:,.0f} " + things)
+    with Progress(*columns, counts, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(title, total=1)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 class TrainingScreen:

@@ -49,11 +49,9 @@ def qk1_blocks(stack: Stack) -> QK1Blocks:
     equals = scores[:, vocabulary.equals, K:] + scores[:, -1, K:]  # the token and its position ask together
     is_slot = torch.zeros(task.length, dtype=torch.bool, device=scores.device)
     is_slot[list(operand_slots(task))] = True
-    return QK1Blocks(
-        *(block[..., first_variable:K].mean((1, 2)) - block[..., :first_variable].mean((1, 2)) for block in (numbers, prefix)),
-        _increasing(qk1_positions(stack)),
-        equals[:, is_slot].amin(1) - equals[:, ~is_slot].amax(1),
-    )
+    of_numbers, of_positions = (b[..., first_variable:K].mean((1, 2)) - b[..., :first_variable].mean((1, 2)) for b in (numbers, prefix))
+    of_equals = equals[:, is_slot].amin(1) - equals[:, ~is_slot].amax(1)
+    return QK1Blocks(of_numbers, of_positions, _increasing(qk1_positions(stack)), of_equals)
 
 
 def _increasing(positions: Tensor) -> Tensor:

@@ -98,6 +98,17 @@ class Trace:
     """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
     tables: _Tables
 
+    @property
+    def resid_before_2(self) -> Float[Tensor, "*M B d"]:
+        """Residual at `=` before layer 2's attention: its embedding and what layer 1 wrote."""
+        return self.usage[..., : self.tables.equal_rows.shape[-2], :].mT @ self.tables.equal_rows
+
+    @property
+    def attention_output_2(self) -> Float[Tensor, "*M B d"]:
+        """What layer 2's attention writes into `=`: `resid_mid` less `resid_before_2`."""
+        first = self.tables.equal_rows.shape[-2]
+        return self.usage[..., first:, :].mT @ self.tables.outputs[..., first:, :]
+
 
 @dataclass(frozen=True)
 class _Tables:

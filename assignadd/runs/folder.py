@@ -13,6 +13,7 @@ Reading is all this class does; `writer` has the rest. Every file is checked aga
 from __future__ import annotations
 
 import bisect
+import hashlib
 import math
 import os
 from collections.abc import Sequence
@@ -103,6 +104,12 @@ class Run:
     def steps(self) -> list[int]:
         """The steps that have a checkpoint."""
         return list(self.manifest.numbered(CHECKPOINTS))
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all checkpoints: what was measured on others is not about this run."""
+        hashes = (self.manifest.files[name].sha256 for name in self.manifest.numbered(CHECKPOINTS).values())
+        return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
     @cached_property
     def seen(self) -> Bool[Tensor, "M N N"]:

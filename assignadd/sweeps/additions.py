@@ -1,4 +1,4 @@
-"""The paper's sweep tests in full (figure generalization_combined), and accuracy variable by variable."""
+"""The paper's sweep tests in full (figure generalization_combined)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
-from assignadd.task.enumeration import EveryAddition, EveryOperands
+from assignadd.task.enumeration import EveryAddition
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.sampler import EmptySetError
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Bool
 
 ZERO_VAR = "0-var held out"
 TWO_VAR = "2-var test"
@@ -58,26 +58,6 @@ def sizes_of_tests(config: Config, seen: Bool[Tensor, "N N"]) -> dict[str, int]:
         except EmptySetError:
             sizes[evalset.name] = 0
     return sizes | {TWO_VAR: sum(sizes[s.name] for s in TWO_VAR_PARTS)}
-
-
-def slot_accuracies(
-    stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], each: int = 16
-) -> dict[str, Float[Tensor, "M V"]]:
-    """For every variable the accuracy of two-variable additions of seen values with it in the first and in the second slot.
-
-    All pairs of variables, banned or not, `each` sequences for a pair.
-    """
-    evalset = EvalSet("2-var any", n_vars=2, n_banned=None)
-    sampler = EveryOperands([c.task for c in configs], seen, _seeds(configs), evalset, seen.device)
-    rows = each * sampler.choices
-    batch = sampler.sample(FIRST_STEP + 100, rows)
-    right = (answer_logits(stack, batch.tokens).argmax(-1) == batch.labels).float()  # (M, rows)
-    slots = sampler.operands[torch.arange(rows, device=seen.device) % sampler.choices]  # (rows, 2)
-    found = {}
-    for name, variables in zip(("accuracy_first", "accuracy_second"), slots.T, strict=True):
-        member = torch.nn.functional.one_hot(variables, stack.config.task.n_vars).to(right.dtype)  # (rows, V)
-        found[name] = right @ member / member.sum(0)
-    return found
 
 
 def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int) -> tuple[Tensor, Tensor]:

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.progress import cheap_progress
+from assignadd.measures.cheap import CheapProgress
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers
-from assignadd.sweeps.additions import addition_tests, slot_accuracies
+from assignadd.sweeps.additions import addition_tests
 
 
-@dataclass(frozen=True)
 class Watch:
-    """An observer for the training loop."""
+    """An observer for the training loop; the sequences it looks at are drawn once for each part of a stack."""
 
-    slots_every: int = 1000
-    """Steps between accuracies variable by variable (and after the last)."""
+    def __init__(self) -> None:
+        self._progress: dict[int, CheapProgress] = {}
 
     def __call__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, step: int) -> list[dict[str, Any]]:
-        last = step == stack.config.optim.steps
-        values: dict[str, list[Any]] = {}
+        columns: dict[str, list[Any]] = {}
         if covers(stack.config):
-            values |= {name: _rounded(v) for name, v in cheap_progress(stack, configs, seen).items()}
-        if (last or step % self.slots_every == 0) and min(stack.config.task.n_vars, stack.config.task.max_assignments) > 1:
-            values |= {name: _rounded(v) for name, v in slot_accuracies(stack, configs, seen).items()}
-        if last:
-            values["tests"] = addition_tests(stack, configs, seen)
-        return [{name: column[m] for name, column in values.items()} for m in range(len(stack))]
+            if id(seen) not in self._progress:
+                self._progress[id(seen)] = CheapProgress(configs, seen)
+            columns = {name: values.double().tolist() for name, values in self._progress[id(seen)](stack).items()}
+        found: list[dict[str, Any]] = [{name: _rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
+        if step == stack.config.optim.steps:
+            found = [row | {"tests": tests} for row, tests in zip(found, addition_tests(stack, configs, seen), strict=True)]
+        return found
 
 
-def _rounded(values: Tensor) -> list[Any]:
-    """Six digits: more than n sequences say, and short in the metrics."""
-    found = values.double().tolist()
-    return [[float(f"{x:.6g}") for x in v] if isinstance(v, list) else float(f"{v:.6g}") for v in found]
+def _rounded(value: float) -> float | None:
+    """Six digits, more than some hundred sequences say; None where a diverged model or an empty set has no number."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from assignadd.config import Config, Member
@@ -57,7 +58,7 @@ def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
     """The cells in order, in as few stacks of at most so many as hold them, all of about one size."""
     n = math.ceil(len(cells) / together)
     ends = [round(i * len(cells) / n) for i in range(n + 1)] if n else []
-    return [tuple(cells[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return [tuple(cells[a:b]) for a, b in pairwise(ends)]
 
 
 def models_together(config: Config, device: str, memory: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Evaluation sets in full: every pair of values, every choice of operands, or both, each once and in a drawn context."""
+"""An evaluation set in full: every pair of values with every choice of operands, each once and in a drawn context."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ from torch import Tensor
 from assignadd.task.sampler import Sampler
 
 
-class EveryOperands(Sampler):
-    """Row r adds the variables number r mod (choices); the values are drawn."""
-
-    @property
-    def choices(self) -> int:
-        return len(self.operands)
-
-    def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
-        return (row % self.choices).expand_as(drawn)
-
-
-class EveryAddition(EveryOperands):
-    """Row r adds pair number r div (choices) of each model's own; `n_rows` (M, 1) says how many rows a model has."""
+class EveryAddition(Sampler):
+    """Row r adds pair number r div (choices) of each model's own with the operands number r mod (choices)."""
 
     @property
     def n_rows(self) -> Tensor:
-        return self.n_pairs * self.choices
+        """How many rows each model has, (M, 1); later rows repeat the last pair."""
+        return self.n_pairs * len(self.operands)
+
+    def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
+        return (row % len(self.operands)).expand_as(drawn)
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
-        return (row // self.choices).expand_as(drawn).minimum(self.n_pairs - 1)
+        return (row // len(self.operands)).expand_as(drawn).minimum(self.n_pairs - 1)

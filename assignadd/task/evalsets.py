@@ -19,8 +19,13 @@ class EvalSet:
     name: str
     n_vars: int
     pair: PairKind = "seen"
-    n_banned: int | None = 0
-    """None: in a banned slot or not, as it comes."""
+    n_banned: int = 0
+    first: int | None = None
+    second: int | None = None
+    """The variable (by its number) that stands in a slot, where the set wants a certain one."""
+
+    def allows(self, first: int, second: int) -> bool:
+        return self.first in (None, first) and self.second in (None, second)
 
 
 EVAL_SETS = (

@@ -82,8 +82,9 @@ class Sampler:
         """Operand choices in one table, kind by kind, and for each model the cumulative shares of the kinds."""
         most = self.task.max_assignments
         kinds = [k for k in Kind if k.n_vars <= most and (evalset is None or k.n_vars == evalset.n_vars)]
-        n_banned = evalset.n_banned if evalset else 0
-        choices = {k: operand_choices(self.task, k, n_banned) if k in kinds else [] for k in Kind}
+        choices = {k: operand_choices(self.task, k, evalset.n_banned if evalset else 0) if k in kinds else [] for k in Kind}
+        if evalset is not None:
+            choices = {k: [c for c in some if evalset.allows(*c)] for k, some in choices.items()}
         shares = torch.tensor([t.mix if evalset is None else [1.0] * len(Kind) for t in tasks], dtype=torch.float64)
         shares[:, [k for k in Kind if not choices[k]]] = 0
         if not (shares.sum(1) > 0).all():

@@ -55,19 +55,21 @@ def train_run(
     device: str = "cpu",
     threads: int = 1,
     listener: Listener = lambda _: None,
+    begin: Callable[[Trainer], None] = lambda trainer: None,
     observe: Observer | None = None,
 ) -> Run:
     """Trains what is missing of a run. Rerun after any interruption: on a CPU the files come out bitwise the same.
 
-    Every `record.measure_every` steps, and after the last, `observe` looks at the models; what it finds is stored in
-    the rows of the metrics under `measures`. On a GPU a run goes on from another machine with other last bits.
+    On another device a run goes on with other last bits. `begin` takes the trainer of a new run, which holds the initial
+    weights, to where that run is to start: step 0 as it is. Every `record.measure_every` steps, and after the last,
+    `observe` looks at the models; what it finds is stored in the rows of the metrics under `measures`.
     """
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, _Signals() as signals:
         if run.finished and not run.damaged:
             return Run.open(path)
         with closing(Trainer(config, members, seen, device, threads, observe)) as trainer:
             _mend(run, trainer)
-            _resume(run, trainer)
+            _resume(run, trainer, begin)
             _train(run, trainer, signals, listener)
     return Run.open(path)
 
@@ -86,10 +88,11 @@ def _train(run: Writer, trainer: Trainer, signals: _Signals, listener: Listener)
             raise Interrupted(signals.received, trainer.step)
 
 
-def _resume(run: Writer, trainer: Trainer) -> None:
+def _resume(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> None:
     state = run.latest_state()
     if state is None:
-        _commit(run, trainer)
+        begin(trainer)
+        _commit(run, trainer, first=True)
     else:
         trainer.load_state(state)
 
@@ -107,11 +110,11 @@ def _mend(run: Writer, trainer: Trainer) -> None:
     trainer.load_state(start)
 
 
-def _commit(run: Writer, trainer: Trainer) -> list[dict[str, Any]]:
+def _commit(run: Writer, trainer: Trainer, first: bool = False) -> list[dict[str, Any]]:
     step, config = trainer.step, run.config
     rows = trainer.evaluate(with_measures=is_measurement(config, step)) if is_evaluation(config, step) else []
     checkpoint = trainer.stack() if is_checkpoint(config, step) else None
-    state = trainer.state() if saves_state(config, step) else None
+    state = trainer.state() if first or saves_state(config, step) else None
     run.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
     return rows
 

@@ -1,0 +1,120 @@
+"""Claims of section 5 on the variable assignment: where the heads look, and the weights that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from assignadd.claims.evidence import Evidence
+from assignadd.claims.record import AtLeast, Claim, Measured
+from assignadd.measures import scores
+from assignadd.measures.scores import EXCLUDED, Excluded
+
+RATES = {
+    "attn_l1_equal_to_operands": "In layer 1 `=` looks at the two operand slots",
+    "attn_l1_num_to_prev": "In layer 1 an assigned number looks at the variable before it",
+    "attn_l2_equal_to_values": "In layer 2 `=` looks at the two numbers to be added",
+}
+
+
+def rate(name: str) -> Callable[[Evidence], Measured]:
+    """An attention pattern's rate over all types of sequences."""
+
+    def measure(evidence: Evidence) -> Measured:
+        by_type = [getattr(r, name).item() for r in evidence.routing.values()]
+        n = evidence.n * len(by_type)
+        return Measured.share(round(sum(by_type) * evidence.n), n, "sequences")
+
+    return measure
+
+
+def mass(name: str) -> Callable[[Evidence], Measured]:
+    """The share of attention where a pattern wants it, in the type of sequence that has the least of it."""
+    return lambda e: Measured.exactly(min(getattr(r, name).item() for r in e.routing.values()), e.n * len(e.routing), "sequences")
+
+
+def every_pattern(evidence: Evidence) -> Measured:
+    """The lowest rate of the three patterns over the types of sequences."""
+    lowest = min(getattr(r, name).item() for r in evidence.routing.values() for name in RATES)
+    return Measured.share(round(lowest * evidence.n), evidence.n, "sequences")
+
+
+def block(effect: str) -> Callable[[Evidence], Measured]:
+    return lambda e: Measured.exactly(getattr(scores.qk1_blocks(e.stack), effect).item(), 1, "set of weights")
+
+
+def previous(excluded: Collection[Excluded], first_row: int = 1) -> Callable[[Evidence], Measured]:
+    def measure(evidence: Evidence) -> Measured:
+        rows = evidence.config.task.prefix - first_row
+        return Measured.exactly(scores.qk1_num_to_prev_var(evidence.stack, excluded, first_row).item(), rows, "positions")
+
+    return measure
+
+
+def identity(evidence: Evidence) -> Measured:
+    return Measured.exactly(scores.qk2_ov1_var_identity(evidence.stack).item(), evidence.config.task.n_vars, "variables")
+
+
+ROUTING = (
+    *(
+        Claim(name.replace("_", "-"), "attention", f"{says}, more than anywhere else.", "consistent", rate(name), AtLeast(0.99))
+        for name, says in RATES.items()
+    ),
+    Claim(
+        "attention-mass", "attention", "In layer 2 `=` attends strongly to the two numbers: most of its attention is theirs.",
+        "strongly", mass("mass_l2_equal_to_values"), AtLeast(0.5), comment="The type of sequence with the least of it counts.",
+    ),
+    Claim(
+        "attention-every-sequence", "attention", "These patterns are the same in all sequences: no exception among those drawn.",
+        "all sequences", every_pattern, AtLeast(1.0), comment="The lowest of the three patterns' rates, over 0, 1 and 2 variables.",
+    ),
+    Claim(
+        "attention-every-seed", "attention", "These patterns are the same for all training initialisations.",
+        "all initialisations", every_pattern, AtLeast(0.99), all_seeds=True,
+    ),
+)  # fmt: skip
+
+WEIGHTS = (
+    Claim(
+        "qk1-equals-operands", "qk0", "QK1 lets `=` prefer the positions of the two operands to all others (black).",
+        "prefers 13 and 14", block("equals_prefers_operands"), AtLeast(0.0),
+        comment="Score of the lesser operand slot less that of the best other position.",
+    ),
+    Claim(
+        "qk1-numbers-variables", "qk0", "QK1 lets numbers prefer variables to other tokens (purple).",
+        "strong preference", block("numbers_prefer_variables"), AtLeast(0.0), comment="Difference of mean scores.",
+    ),
+    Claim(
+        "qk1-positions-variables", "qk0", "QK1 lets the positions of the prefix prefer variables to other tokens (orange).",
+        "prefer variables", block("positions_prefer_variables"), AtLeast(0.0), comment="Difference of mean scores.",
+    ),
+    Claim(
+        "qk1-positions-increase", "qk0", "Among positions QK1 generally increases towards the right (red).",
+        "generally increases", block("positions_increase"), AtLeast(0.5),
+        comment="Share of neighbouring causal keys of which the later one scores higher; 0.5 for random weights.",
+    ),
+    Claim(
+        "qk1-previous", "qk0pos_and_qk1", "By position alone the previous one wins in every row, with j = i and j = i - 2 left out.",
+        "every row", previous(EXCLUDED), AtLeast(1.0), comment="Two of the eleven rows have one key left and cannot fail.",
+    ),
+    Claim(
+        "qk1-previous-rows-3", "qk0pos_and_qk1", "The same over the rows that can fail, from position 3 on.",
+        "every row", previous(EXCLUDED, 3), AtLeast(1.0),
+    ),
+    Claim(
+        "qk1-previous-self", "ours", "The same with only j = i left out: leaving out j = i - 2 is not needed.",
+        "every row", previous(EXCLUDED[:1]), AtLeast(1.0),
+    ),
+    Claim(
+        "qk1-previous-none", "ours", "The same with nothing left out: a strict previous-token head.",
+        "strict preference", previous(()), AtLeast(1.0), comment="The paper leaves j = i out; without that a position may prefer itself.",
+    ),
+    Claim(
+        "qk2-identity", "qk0pos_and_qk1",
+        "A copied variable matches itself best under QK2: (E OV1) QK2 (E OV1)^T is largest on its diagonal.",
+        "every variable", identity, AtLeast(1.0),
+    ),
+    Claim(
+        "qk2-identity-every-seed", "ours", "The identity is there for all initialisations.",
+        "expected", identity, AtLeast(1.0), all_seeds=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""assignadd claims"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from assignadd.cli import options
+from assignadd.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assignadd.claims.evidence import Evidence
+    from assignadd.claims.record import Record
+
+COLOURS = {"holds": "green", "does not hold": "red", "cannot be tested": "dim", "not measured yet": "dim"}
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Every claim of the paper against trained models: value, 95 % interval, verdict."""
+
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Run folders, or their names under runs/."""
+    step: int | None = None
+    """The checkpoint; each run's last one unless given."""
+    n: int = 4000
+    """Sequences per evaluation set and per type of sequence."""
+    only: str | None = None
+    """The id or the paper's label of a claim."""
+    threads: int | None = None
+    """CPU threads; every core unless given."""
+    json: bool = False
+    """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", "command", ...}."""
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Claims, arguments, "claims")
+    from assignadd.claims.ledger import chosen
+
+    claims = chosen(args.only)
+    evidences = read_evidence(args.runs, args.step, args.n, args.threads)
+    from assignadd.claims.ledger import ledger
+    from assignadd.cli.screen import console, print_json
+
+    with console.status("measuring") as status:
+        command = " ".join(["assignadd claims", *args.runs])
+        records = ledger(evidences, command, claims, lambda claim, i: status.update(f"measuring {claim} ({i + 1} of {len(claims)})"))
+    if args.json:
+        print_json([dataclasses.asdict(record) for record in records])
+    else:
+        print_records(records, evidences)
+    return 0
+
+
+def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int | None) -> list[Evidence]:
+    """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr."""
+    options.check_count("n", n)
+    if not runs:
+        raise UsageError("no run given; `assignadd runs list` shows what there is")
+    from assignadd.claims.evidence import evidence
+    from assignadd.cli.screen import note
+    from assignadd.runs.folder import open_run
+    from assignadd.training.trainer import prepare
+
+    found: list[Evidence] = []
+    for run in [open_run(name) for name in runs]:
+        prepare("cpu", options.resolve_threads(threads), run.config)
+        models, notes = evidence(run, step, n)
+        for text in notes:
+            note(text)
+        found += models
+    return found
+
+
+def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> None:
+    """Under the paper's labels a few lines for each claim: verdict and numbers, then what is claimed."""
+    from collections import Counter
+    from itertools import groupby
+
+    from rich.markup import escape
+    from rich.padding import Padding
+    from rich.rule import Rule
+
+    from assignadd.cli.screen import console, say
+
+    for label, group in groupby(records, key=lambda r: r.label):
+        console.print(Rule(escape(label), align="left", style="dim"))
+        for r in group:
+            colour = COLOURS.get(r.verdict, "yellow")
+            console.print(f"[bold]{escape(r.id)}[/]: [{colour}]{escape(r.verdict)}[/]")
+            console.print(Padding(f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]", (0, 0, 0, 4)))
+    counts = Counter(r.verdict if r.verdict in COLOURS else "holds in some seeds" for r in records)
+    bound = sum(e.learned_binding for e in evidences)
+    say(f"\n{len(evidences)} models, {bound} of which learned to bind variables: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
+
+
+def _measured(r: Record) -> str:
+    if r.value is None:
+        return ""
+    interval = f" ({r.low:.4f} to {r.high:.4f})" if r.low != r.high else ""
+    return f"{r.value:.4f}{interval}, {r.n:,} {r.unit}; "

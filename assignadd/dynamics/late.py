@@ -1,0 +1,45 @@
+"""The variable that comes last: which one, in which slot, and when (paper, section 5, figure late)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignadd.dynamics.onsets import first_lasting
+from assignadd.dynamics.spikes import Spike, largest_spike
+from assignadd.measures.variables import SLOTS
+
+# Half of the sums right: well above guessing, and above what a model reaches by getting one operand right.
+THRESHOLD = 0.5
+
+
+@dataclass(frozen=True)
+class LateVariable:
+    variable: str
+    slot: str
+    banned: bool
+    """Whether training never put it there."""
+    onset: int | None
+    """The step from which half of its sums are right for good; None where that never comes."""
+    spike: Spike | None
+    """The largest rise of its accuracy."""
+
+
+def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], since: int) -> LateVariable | None:
+    """The last of all (variable, slot) to be looked up, if it comes later than step `since`, when the first spike is over.
+
+    `columns` are those of a measured trajectory, `banned` the letters banned from each slot.
+    """
+    steps, variables = columns["step"], [name.split()[1] for name in columns if name.startswith("accuracy ") and name.endswith(" first")]
+    onsets: list[tuple[float, str, str]] = []
+    for slot in SLOTS:
+        for v in variables:
+            at = first_lasting(steps, columns[f"accuracy {v} {slot}"] >= THRESHOLD)
+            onsets.append((np.inf if at is None else float(steps[at]), v, slot))
+    last, v, slot = max(onsets)
+    if last <= since:
+        return None
+    spike = largest_spike(steps, columns[f"accuracy {v} {slot}"], since)
+    return LateVariable(v, slot, v in banned[slot], None if np.isinf(last) else int(last), spike)

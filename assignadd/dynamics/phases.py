@@ -1,0 +1,97 @@
+"""The phases of a run, found from its curves: addition, binding, refinement (paper, section 5 and App. B)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assignadd.dynamics.onsets import Onset, onset
+from assignadd.dynamics.spikes import Spike, largest_spike, spikes
+from assignadd.task.evalsets import EVAL_SETS
+
+# Between the plateaus before and after each phase, in the paper's run and in ours.
+ADDITION_THRESHOLD = 0.9
+THRESHOLD = 0.95
+ADDITION_SET = "0-var add-restricted"
+BINDING_SETS = tuple(s.name for s in EVAL_SETS if s.n_vars and not s.n_banned)
+TRAINED_SETS = tuple(s for s in BINDING_SETS if s.endswith("train"))
+REFINEMENT_SETS = tuple(s.name for s in EVAL_SETS if s.n_banned)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Accuracies of one model along training, each on `n` sequences."""
+
+    steps: np.ndarray  # (evaluations,)
+    accuracy: Mapping[str, np.ndarray]
+    n: int
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]], n: int) -> Curves:
+        """From one model's rows of metrics."""
+        names = [s.name for s in EVAL_SETS if s.name in rows[0]["accuracy"]]
+        return cls(np.array([r["step"] for r in rows]), {s: np.array([r["accuracy"][s] for r in rows]) for s in names}, n)
+
+    def mean(self, sets: Sequence[str]) -> np.ndarray:
+        return np.mean([self.accuracy[s] for s in sets if s in self.accuracy], axis=0)
+
+    def lowest(self, sets: Sequence[str]) -> np.ndarray:
+        return np.min([self.accuracy[s] for s in sets if s in self.accuracy], axis=0)
+
+    def has(self, sets: Sequence[str]) -> bool:
+        return any(s in self.accuracy for s in sets)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """When each skill came for good; None for one that never did.
+
+    addition    at least 90 % on held-out sums of literals
+    binding     at least 95 % on the trained sums with variables, of either number
+    refinement  at least 95 % on every set with a variable in a banned slot
+    """
+
+    addition: Onset | None
+    binding: Onset | None
+    refinement: Onset | None
+    first_spike: Spike | None
+    """The largest rise of the sets with variables (none banned) after addition came."""
+    second_spike: Spike | None
+    """The last rise of the sets with banned slots of at least .05 before refinement came."""
+
+    @property
+    def boundaries(self) -> list[tuple[str, int]]:
+        """Where each phase ends: the first with the start of the spike that brings binding."""
+        first = [("addition", self.first_spike.before)] if self.first_spike else []
+        later = [("binding", self.binding), ("refinement", self.refinement)]
+        return first + [(name, onset.step) for name, onset in later if onset]
+
+    @property
+    def summary(self) -> str:
+        if self.addition is None:
+            return "no first phase: addition was not learned"
+        if self.binding is None:
+            return f"addition at step {self.addition.step:,}; no second phase: binding was not learned"
+        if self.refinement is None:
+            return f"addition at step {self.addition.step:,}, binding at {self.binding.step:,}; no third phase: banned slots stay hard"
+        return f"addition at step {self.addition.step:,}, binding at {self.binding.step:,}, refinement at {self.refinement.step:,}"
+
+
+def find_phases(curves: Curves) -> Phases:
+    def of(sets: Sequence[str], threshold: float) -> Onset | None:
+        return onset(curves.steps, curves.lowest(sets), curves.n, threshold) if curves.has(sets) else None
+
+    addition, binding, refinement = of([ADDITION_SET], ADDITION_THRESHOLD), of(TRAINED_SETS, THRESHOLD), of(REFINEMENT_SETS, THRESHOLD)
+    first = largest_spike(curves.steps, curves.mean(BINDING_SETS), addition.step) if addition and binding else None
+    return Phases(addition, binding, refinement, first, _second_spike(curves, first, refinement))
+
+
+def _second_spike(curves: Curves, first: Spike | None, refinement: Onset | None) -> Spike | None:
+    if first is None or refinement is None:
+        return None
+    found = spikes(curves.steps, curves.mean(REFINEMENT_SETS), first.after)
+    found = [s for s in found if s.rise >= 0.05 and s.before <= refinement.step]
+    return found[-1] if found else None

@@ -1,0 +1,56 @@
+"""Sudden rises of a curve: change points between plateaus, found by dynamic programming (Pelt; Killick et al., 2012)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import ruptures
+
+# What a further change point must take off the sum of squares. Accuracies on 512 sequences scatter by .02 at most, so
+# noise alone takes off about 2 (.02)^2 ln(300) = .005; slow drift needs some more room.
+PENALTY = 0.02
+
+
+@dataclass(frozen=True)
+class Spike:
+    """The steepest step of a rise between two plateaus, and the plateaus' levels."""
+
+    before: int
+    """The last evaluation before the change point."""
+    after: int
+    """The first one behind it."""
+    low: float
+    high: float
+
+    @property
+    def rise(self) -> float:
+        return self.high - self.low
+
+
+def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
+    """Indices at which a new plateau begins, for a piecewise constant fit of least squares."""
+    if len(values) < 3:
+        return [i for i in range(1, len(values)) if (values[i] - values[i - 1]) ** 2 / 2 > penalty]
+    found = ruptures.Pelt(model="l2", min_size=1, jump=1).fit(np.asarray(values, dtype=float)).predict(pen=penalty)
+    return [int(i) for i in found[:-1]]
+
+
+def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0) -> list[Spike]:
+    """Every rise between neighbouring plateaus after step `since`, in the order of the steps."""
+    kept = steps >= since
+    steps, values = steps[kept], values[kept]
+    if len(steps) < 2:
+        return []
+    edges = [0, *change_points(values), len(values)]
+    levels = [float(np.median(values[a:b])) for a, b in pairwise(edges)]
+    return [
+        Spike(int(steps[edge - 1]), int(steps[edge]), low, high)
+        for edge, (low, high) in zip(edges[1:-1], pairwise(levels), strict=True)
+        if high > low
+    ]
+
+
+def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0) -> Spike | None:
+    return max(spikes(steps, values, since), key=lambda s: s.rise, default=None)

@@ -1,0 +1,102 @@
+"""Onsets, spikes and phases on curves drawn by hand, where the answer is known."""
+
+import numpy as np
+import pytest
+
+from assignadd.dynamics.late import late_variable
+from assignadd.dynamics.onsets import Onset, first_lasting, onset
+from assignadd.dynamics.phases import Curves, find_phases
+from assignadd.dynamics.spikes import change_points, largest_spike, spikes
+from assignadd.task.evalsets import EVAL_SETS
+
+STEPS = np.arange(0, 10_001, 100)
+
+
+def step_curve(*jumps: tuple[int, float], start: float = 0.0) -> np.ndarray:
+    """Flat but for jumps to a level at a step."""
+    curve = np.full(len(STEPS), start)
+    for at, level in jumps:
+        curve[at <= STEPS] = level
+    return curve
+
+
+def noise(n: int = 512, seed: int = 0):
+    """Counts on n sequences instead of the true shares."""
+    generator = np.random.default_rng(seed)
+    return lambda curve: generator.binomial(n, curve) / n
+
+
+def test_a_crossing_that_does_not_last_is_passed_over():
+    above = np.zeros(len(STEPS), bool)
+    above[10:15], above[40:] = True, True
+    assert first_lasting(STEPS, above, 1000) == 40
+    assert first_lasting(STEPS, above, 300) == 10
+    assert first_lasting(STEPS, ~above & False) is None
+    above[:] = False
+    above[-3:] = True
+    assert first_lasting(STEPS, above, 1000) == len(STEPS) - 3  # to the end counts
+
+
+def test_an_onset_and_its_interval_from_noise():
+    curve = step_curve((3000, 0.94), (4000, 0.951), (6000, 0.99), start=0.5)
+    assert onset(STEPS, curve, 512, 0.95) == Onset(4000, 3000, 6000)  # .94 + noise may be .95; .951 - noise may not
+    assert onset(STEPS, curve, 10**6, 0.95) == Onset(4000, 4000, 4000)
+    assert onset(STEPS, step_curve((100, 0.9)), 512, 0.95) is None
+
+
+def test_change_points_are_where_the_levels_change():
+    curve = step_curve((2000, 0.4), (7000, 0.9), start=0.1)
+    assert [int(STEPS[i]) for i in change_points(noise()(curve))] == [2000, 7000]
+    assert change_points(noise()(np.full(300, 0.5))) == []
+
+
+def test_the_largest_rise_is_the_spike_and_falls_do_not_count():
+    curve = noise(seed=1)(step_curve((1000, 0.3), (4000, 0.8), (6000, 0.2), (8000, 0.5), start=0.05))
+    found = largest_spike(STEPS, curve)
+    assert (found.before, found.after) == (3900, 4000) and found.rise == pytest.approx(0.5, abs=0.03)
+    assert [s.after for s in spikes(STEPS, curve)] == [1000, 4000, 8000]
+    assert largest_spike(STEPS, curve, since=5000).after == 8000
+    assert largest_spike(STEPS, curve, since=20_000) is None
+
+
+def curves(binding: int | None, refinement: int | None) -> Curves:
+    made, draw = {}, noise(seed=2)
+    for s in EVAL_SETS:
+        jumps = [(500, 0.99)] if s.n_vars == 0 else [(500, 0.35)]
+        if s.n_vars and not s.n_banned and binding:
+            jumps.append((binding, 0.99))
+        if s.n_banned and refinement:
+            jumps.append((refinement, 0.99))
+        made[s.name] = draw(step_curve(*jumps, start=0.02))
+    return Curves(STEPS, made, 512)
+
+
+def test_three_phases():
+    found = find_phases(curves(3000, 7000))
+    assert (found.addition.step, found.binding.step, found.refinement.step) == (500, 3000, 7000)
+    assert (found.first_spike.before, found.first_spike.after) == (2900, 3000)
+    assert (found.second_spike.before, found.second_spike.after) == (6900, 7000)
+    assert found.boundaries == [("addition", 2900), ("binding", 3000), ("refinement", 7000)]
+
+
+def test_a_run_that_never_binds_says_so():
+    found = find_phases(curves(None, None))
+    assert found.addition.step == 500 and found.binding is None and found.first_spike is None and found.boundaries == []
+    assert "no second phase" in found.summary
+    assert "no third phase" in find_phases(curves(3000, None)).summary
+
+
+def test_the_late_variable_is_the_last_to_come():
+    columns = {"step": STEPS}
+    for v in "abc":
+        for slot in ("first", "second"):
+            columns[f"accuracy {v} {slot}"] = step_curve((3000, 1.0))
+    banned = {"first": "a", "second": "c"}
+    assert late_variable(columns, banned, since=3000) is None
+    columns["accuracy c second"] = step_curve((1000, 0.7), (2000, 0.1), (6500, 0.95))
+    found = late_variable(columns, banned, since=3000)
+    assert (found.variable, found.slot, found.banned, found.onset) == ("c", "second", True, 6500)
+    assert (found.spike.before, found.spike.after) == (6400, 6500)
+    columns["accuracy b first"] = np.zeros(len(STEPS))
+    found = late_variable(columns, banned, since=3000)
+    assert (found.variable, found.slot, found.banned, found.onset, found.spike) == ("b", "first", False, None, None)

@@ -1,0 +1,159 @@
+"""Fourier analysis: brute-force fits, the frequencies the hand-made model is made of, none in the table, the paper's ten on its run."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from assignadd.config import PRESETS, Config, Member
+from assignadd.measures import fourier
+from assignadd.measures.addition import number_outputs, ov2_mlp2_accuracy
+from assignadd.model.handmade import PHASES, handmade
+from assignadd.model.stack import concatenate, initial_stack
+from assignadd.task.splits import pair_split
+
+CONFIG = Member(0).config(PRESETS["tiny"])
+TASK, N = CONFIG.task, CONFIG.task.modulus
+SEEN = pair_split(TASK, 0)[None]
+CHOSEN = (2, 5, 9, 11)
+FEW = handmade(Config(task=TASK), frequencies=CHOSEN)
+TABLE = handmade(Config(task=TASK), kind="table")
+RANDOM = initial_stack(CONFIG, [0, 1])
+
+
+def frequencies(stack) -> list[list[int]]:
+    return [[i + 1 for i, own in enumerate(row) if own] for row in fourier.network_frequencies(stack).tolist()]
+
+
+def scrambled(stack):
+    """Every number means another one, to the first layer and to the second."""
+    broken = stack.clone()
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
+    broken.W_E[:, :N] = stack.W_E[:, order]
+    return broken
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 23, 59])
+def test_the_basis_is_orthonormal_and_named(n):
+    basis = fourier.fourier_basis(n)
+    torch.testing.assert_close(basis @ basis.T, torch.eye(n).double())
+    for k, row in zip(fourier.basis_frequencies(n).tolist(), basis, strict=True):
+        power = torch.fft.rfft(row).abs().square()
+        assert power.argmax() == k and power[k] / power.sum() == pytest.approx(1)
+    assert fourier.basis_frequencies(n).max() == n // 2
+
+
+@pytest.mark.parametrize("n", [9, 10])
+def test_a_spectrum_is_the_power_of_the_discrete_transform(n):
+    functions = torch.randn(2, n, 3, generator=torch.Generator().manual_seed(n)).double()
+    power = torch.fft.fft(functions, dim=1).abs().square().sum(-1)[:, 1:]  # both k and n - k
+    expected = torch.stack([sum(power[:, j - 1] for j in {k, n - k}) for k in range(1, n // 2 + 1)], 1) / power.sum(1, keepdim=True)
+    torch.testing.assert_close(fourier.spectrum(functions), expected)
+    assert fourier.spectrum(torch.ones(1, n, 1)).tolist() == [[0] * (n // 2)]
+
+
+@pytest.mark.parametrize("n", [7, 8])
+def test_the_best_wave_is_the_best_of_all_least_squares_fits(n):
+    maps = torch.randn(1, n, n, 6, generator=torch.Generator().manual_seed(n)).double()
+    found = fourier.waves(maps)
+    first, second = (x.flatten().double() for x in torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij"))
+    for neuron in range(6):
+        y = maps[0, ..., neuron].flatten()
+        shares = []
+        for k in range(1, n // 2 + 1):
+            angles = [2 * math.pi * k / n * x for x in (first, second)]
+            columns = torch.stack([torch.ones_like(y), *(f(a) for a in angles for f in (torch.cos, torch.sin))], 1)
+            fit = columns @ torch.linalg.pinv(columns) @ y
+            shares.append((1 - (y - fit).square().sum() / (y - y.mean()).square().sum()).item())
+            if k == found.frequency[0, neuron]:
+                torch.testing.assert_close(found.fitted(n, neuron)[0].flatten() + y.mean(), fit)
+        assert found.frequency[0, neuron] == 1 + shares.index(max(shares))
+        assert found.share[0, neuron].item() == pytest.approx(max(shares))
+
+
+def test_a_wave_comes_back_with_its_amplitudes_and_phases():
+    n, k, alpha, beta = 11, 4, 0.5, -2.0
+    x = 2 * math.pi * k * torch.arange(n).double() / n
+    found = fourier.waves((3 * torch.cos(x + alpha)[:, None] + 5 * torch.cos(x + beta) + 7)[None, ..., None])
+    assert found.frequency.item() == k and found.share.item() == pytest.approx(1)
+    assert found.amplitude.flatten().tolist() == pytest.approx([3, 5]) and found.phase.flatten().tolist() == pytest.approx([alpha, beta])
+
+
+def test_the_hand_made_model_is_made_of_the_chosen_frequencies():
+    both = concatenate([FEW, FEW])
+    assert frequencies(both) == [list(CHOSEN)] * 2
+    assert frequencies(handmade(Config(task=TASK))) == [list(range(1, N // 2 + 1))]
+    contexts = fourier.context_waves(both, [CONFIG] * 2, SEEN.expand(2, -1, -1))
+    phases = torch.tensor([2 * math.pi * j / PHASES for j in range(PHASES)] * len(CHOSEN))
+    for found, amplitude in ((fourier.circuit_waves(both), 2), (contexts, 1)):  # attention brings half of each value
+        assert found.frequency.tolist() == [[k for k in CHOSEN for _ in range(PHASES)]] * 2
+        assert found.share.min() > 0.9999
+        torch.testing.assert_close(found.amplitude, torch.full_like(found.amplitude, amplitude), atol=1e-4, rtol=0)
+        torch.testing.assert_close((found.phase - phases).cos(), torch.ones_like(found.phase), atol=1e-5, rtol=0)
+    assert fourier.preactivation_spectrum(FEW)[0, [k - 1 for k in CHOSEN]].tolist() == pytest.approx([1 / 4] * 4)
+    assert fourier.readout_spectrum(FEW)[0, [k - 1 for k in CHOSEN]].tolist() == pytest.approx([1 / 4] * 4)
+    assert fourier.embedding_spectrum(FEW)[0].tolist() == pytest.approx([2 / (N - 1)] * (N // 2))  # one-hot: all alike
+
+
+def test_even_moduli_have_a_frequency_without_sine():
+    stack = handmade(Config(task=dataclasses.replace(PRESETS["smoke"].task, modulus=8)))
+    assert frequencies(stack) == [[1, 2, 3, 4]]
+    found = fourier.circuit_waves(stack)
+    assert found.frequency[0].tolist() == [k for k in (1, 2, 3, 4) for _ in range(PHASES)] and found.share.min() > 0.9999
+    # cos(pi n + phi) is cos(phi) cos(pi n): amplitude |cos phi|.
+    assert (found.amplitude[0, 0, -PHASES:] / 2).tolist() == pytest.approx([abs(math.cos(2 * math.pi * j / 5)) for j in range(5)], abs=1e-5)
+
+
+def test_only_the_chosen_frequencies_carry_the_addition():
+    found = fourier.filtered_accuracies(FEW)
+    assert found.full.item() == found.restricted.item() == 1 and found.excluded.item() < 0.1
+    assert (~found.without.isnan()).tolist() == fourier.network_frequencies(FEW).tolist()
+    alone = fourier.filtered_accuracies(handmade(Config(task=TASK), frequencies=(3,)))  # without rivals, one is enough for prime N
+    assert alone.full.item() == alone.restricted.item() == 1 and alone.without[0, 2].item() < 0.1
+
+
+def test_keeping_frequencies_is_a_projection():
+    x, keep = number_outputs(RANDOM), torch.arange(N // 2) % 2 == 0
+    one, other = fourier.kept(x, keep), fourier.kept(x, ~keep)
+    torch.testing.assert_close(one + other - x.mean(1, keepdim=True), x)
+    torch.testing.assert_close(fourier.kept(one, keep), one)
+    assert fourier.spectrum(one)[:, ~keep].max() < 1e-10
+    torch.testing.assert_close(one.mean(1), x.mean(1))
+
+
+def test_a_table_adds_as_well_without_them():
+    """Neurons that count: n + m - i, a ramp over n, which no single frequency is, and which needs them all."""
+    assert ov2_mlp2_accuracy(TABLE).item() == 1
+    assert fourier.circuit_waves(TABLE).share.max() < 0.65  # 6 / pi^2 of a ramp's variance is in its first harmonic
+    found = fourier.filtered_accuracies(TABLE)
+    assert found.full.item() == 1 and found.restricted.item() < 0.5
+
+
+def test_random_and_scrambled_networks_have_no_frequencies():
+    for stack in (RANDOM, scrambled(FEW)):
+        assert fourier.circuit_waves(stack).share.mean() < 0.45
+        assert all(len(own) > N // 4 for own in frequencies(stack))
+        found = fourier.filtered_accuracies(stack)
+        assert found.restricted.max() < 0.3
+    assert fourier.context_waves(RANDOM, [CONFIG] * 2, SEEN.expand(2, -1, -1)).share.mean() < 0.3
+
+
+def test_the_papers_network(paper_run):
+    final = paper_run.checkpoint(40_000)
+    ten = [1, 2, 4, 5, 11, 15, 19, 20, 22, 27]
+    assert frequencies(final) == [ten]
+    assert fourier.preactivation_spectrum(final)[0, [k - 1 for k in ten]].sum().item() == pytest.approx(0.994, abs=0.0005)
+    found = fourier.circuit_waves(final)
+    share = found.share[0]
+    assert [share.mean().item(), share.median().item(), share[70].item()] == pytest.approx([0.609, 0.693, 0.963], abs=0.0006)
+    assert found.frequency[0, 70] == 11 and (share >= 0.9).sum() == 70 and (share < 0.5).sum() == 201
+    assert fourier.embedding_spectrum(final)[0, [k - 1 for k in ten]].sum() > 0.95
+    assert fourier.readout_spectrum(final)[0, [k - 1 for k in ten]].sum() > 0.95
+    filtered = fourier.filtered_accuracies(final)
+    assert filtered.full.item() == pytest.approx(3477 / 3481) and filtered.restricted.item() > 0.998 and filtered.excluded.item() < 0.05
+    in_contexts = fourier.context_waves(final, paper_run.configs, paper_run.seen)
+    sure = share > 0.5
+    assert (in_contexts.frequency[0] == found.frequency[0])[sure].all()
+    # Both operands turn alike in real sequences too, though only the circuit is symmetric by construction.
+    assert (in_contexts.phase[0, 0] - in_contexts.phase[0, 1])[share > 0.9].cos().min() > 0.99
