@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # A pattern of T x T keys and queries for a block of sequences has to fit into a program's registers.
 LONGEST = 32
 # Tiles of layer 1's score table, sequences in a tile, slices of the batch added up at the end; measured on an H200.
-TILE, TILE_SEQUENCES, SLICES, KEYS, TILE_WARPS = 128, 64, 4, 4, 8
+TILE, TILE_SEQUENCES, SLICES, KEYS, TILE_WARPS = 128, 32, 8, 8, 4
 
 
 def fits(config: Config, device: torch.device) -> bool:
