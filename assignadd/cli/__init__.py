@@ -18,6 +18,7 @@ COMMANDS = {
     "zoom": "train a part of a run again with checkpoints closer together",
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
     "show": "sequences of the task as the model sees them",
+    "sweep": "train many models: a grid of settings times seeds, resumable, into one table",
     "runs": "list, show and verify run folders",
     "import": "read TransformerLens 2.x state dicts into a run",
     "bench": "how fast: training step, sampler, evaluation, and the floors they stand on",

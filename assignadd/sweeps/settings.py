@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from assignadd.config import Config, ConfigError, Member
 
@@ -68,7 +69,9 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
             raise ConfigError(f"{path.name}: {column}", str(dtype), "whole numbers" if column == "seed" else "numbers")
     if "seed" in table.columns and table["seed"].null_count():
         raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
-    rows = [{k: v if k == "seed" or v is None else float(v) for k, v in row.items()} for row in table.iter_rows(named=True)]
+    rows: list[dict[str, Any]] = [
+        {k: v if k == "seed" or v is None else float(v) for k, v in row.items()} for row in table.iter_rows(named=True)
+    ]
     if "seed" in table.columns:
         return Sweep(path.stem, config, tuple(Member(**row) for row in rows))
     return Sweep(path.stem, config, tuple(Member(seed, **row) for row in rows for seed in seeds))
