@@ -75,8 +75,10 @@ function Verdict({ claim }: { claim: Claim }) {
   );
 }
 
-function measured({ value, seeds }: Claim): string {
+/** A claim about every seed has its share of the seeds; one about networks the median over this page's. */
+function measured({ value, seeds, unit, n }: Claim): string {
   if (value === null) return "not measured";
+  if (unit === "seeds") return `${percent(value, 0)} of ${count(n)} seeds`;
   const shown = Math.abs(value) <= 1 ? percent(value, 2) : Number.isInteger(value) ? count(value) : fixed(value, 1);
   return seeds > 1 ? `${shown} (median)` : shown;
 }

@@ -102,7 +102,7 @@ function boundCards(m: ModelEntry): Card[] {
     cards.push({
       title: "Refinement, last of all",
       text: "Variables in slots that training never put them in come later still, some long after everything else is solved.",
-      claims: ["binding-before-refinement", "new-positions-99.6"],
+      claims: ["binding-before-refinement", "every-seed-refines"],
       panel: "attention",
       side: "right",
       set: { ...at(second.before), text: bannedSumOf(task), shape: "arcs" },
@@ -118,7 +118,7 @@ function unboundCards(m: ModelEntry, bound: ModelEntry | undefined): Card[] {
     {
       title: "Not every seed gets there",
       text: "Same data law, same settings, another seed: this one adds as well as any other and never learns to look a variable up. The paper expected its findings to hold across initialisations.",
-      claims: ["attention-every-seed", "three-phases"],
+      claims: ["every-seed-binds", "every-seed-adds"],
       panel: "attention",
       side: "right",
       set: { ...at, shape: "arcs" },
@@ -126,7 +126,7 @@ function unboundCards(m: ModelEntry, bound: ModelEntry | undefined): Card[] {
     {
       title: "What it never builds",
       text: "Side by side with a seed that binds: the adder is there in both. What is missing is the routing, the edges in layer 1 and the diagonal of QK2.",
-      claims: ["three-phases"],
+      claims: ["every-binding-seed-identity"],
       panel: same ? "compare" : "weights",
       side: "left",
       set: { ...at, ...(same && { compare: { model: same.key, step: same.steps.at(-1) ?? 0 } }) },
