@@ -14,7 +14,7 @@ import { TrainingPanel } from "./panels/TrainingPanel";
 import { WallPanel } from "./panels/WallPanel";
 import { WeightsPanel } from "./panels/WeightsPanel";
 import { problem } from "./state/models";
-import { index, view } from "./state/store";
+import { index, shown } from "./state/store";
 import { Tour } from "./tour/Tour";
 
 export function App() {
@@ -46,7 +46,7 @@ export function App() {
 }
 
 function useTheme(): void {
-  const { theme } = view.value;
+  const theme = shown.theme.value;
   useEffect(() => {
     const system = matchMedia("(prefers-color-scheme: dark)");
     const apply = (): void => {

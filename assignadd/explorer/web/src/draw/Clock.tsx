@@ -1,6 +1,7 @@
 /** The answer on a clock face of N hours: both operands as turns, every answer's probability as a ray. */
 
 import { arc } from "d3-shape";
+import { useMemo } from "preact/hooks";
 import type { Prompt } from "../model/prompt";
 import type { Answer } from "../state/snapshot";
 
@@ -26,21 +27,12 @@ export function Clock({ x, y, size, prompt, answer, ghost }: Props) {
   const turn = (from: number, by: number, r: number): string =>
     arc()({ innerRadius: r - 2.5, outerRadius: r + 2.5, startAngle: angle(from), endAngle: angle(from + by) }) ?? "";
   const [a, b] = prompt.values;
-  const every = Math.max(1, Math.round(N / 12));
+  const face = useMemo(() => <Face N={N} rim={rim} R={R} at={at} />, [N, R]);
   const right = answer.prediction === answer.truth;
   const [tx, ty] = at(answer.truth, rim - 9);
   return (
     <g transform={`translate(${x + R},${y + R})`} class="clock">
-      <circle r={rim} class="rim" />
-      {Array.from({ length: N }, (_, n) => {
-        const [x1, y1] = at(n, rim);
-        const [x2, y2] = at(n, rim - (n % every === 0 ? 5 : 2.5));
-        return <line key={n} x1={x1} y1={y1} x2={x2} y2={y2} class="minute" />;
-      })}
-      {Array.from({ length: Math.ceil(N / every) }, (_, i) => i * every).filter((n) => N - n >= every / 2 || n === 0).map((n) => {
-        const [lx, ly] = at(n, R - 7);
-        return <text key={n} x={lx} y={ly} class="tick middle">{n}</text>;
-      })}
+      {face}
       <path d={turn(0, a, rim - 18)} class="turn-first" />
       <path d={turn(a, b, rim - 27)} class="turn-second" />
       {ghost && [...ghost.probabilities].map((p, n) => p > 0.002 && <path key={n} d={ray(n, p)} class="ray ghost" />)}
@@ -49,5 +41,26 @@ export function Clock({ x, y, size, prompt, answer, ghost }: Props) {
       <text y={-8} class={`prediction ${right ? "right" : "wrong"}`} style={{ fontSize: `${size * 0.15}px` }}>{answer.prediction}</text>
       <text y={size * 0.075} class="caption" style={{ fontSize: `${Math.min(12, size * 0.05)}px` }}>{right ? "✓ right" : `✗ should be ${answer.truth}`}</text>
     </g>
+  );
+}
+
+/** What does not move: the rim, a tick for every hour, some hours by name. */
+function Face({ N, rim, R, at }: { N: number; rim: number; R: number; at: (n: number, r: number) => [number, number] }) {
+  const every = Math.max(1, Math.round(N / 12));
+  const ticks = Array.from({ length: N }, (_, n) => {
+    const [x1, y1] = at(n, rim);
+    const [x2, y2] = at(n, rim - (n % every === 0 ? 5 : 2.5));
+    return `M${x1},${y1}L${x2},${y2}`;
+  });
+  const named = Array.from({ length: Math.ceil(N / every) }, (_, i) => i * every).filter((n) => N - n >= every / 2 || n === 0);
+  return (
+    <>
+      <circle r={rim} class="rim" />
+      <path d={ticks.join("")} class="minute" />
+      {named.map((n) => {
+        const [x, y] = at(n, R - 7);
+        return <text key={n} x={x} y={y} class="tick middle">{n}</text>;
+      })}
+    </>
   );
 }

@@ -36,7 +36,7 @@ export function HeatMap(p: Props) {
   const { cell, rows, cols } = p;
   const [width, height] = [cell * cols, cell * rows];
   const isDark = dark.value;
-  const image = useMemo(() => picture(p.values, rows, cols, p.scale), [p.values, rows, cols, isDark, p.scale]);
+  const image = useMemo(() => picture(p.values, rows, cols, p.scale), [p.values, rows, cols, isDark, p.scale.kind, p.scale.most]);
   const at = (event: PointerEvent): Cell | null => {
     const box = (event.currentTarget as SVGElement).getBoundingClientRect();
     const col = Math.floor(((event.clientX - box.left) / box.width) * cols);

@@ -9,8 +9,8 @@ interface Props {
   readonly title: string;
   readonly lead?: ComponentChildren;
   readonly controls?: ComponentChildren;
-  /** The numbers that the figure is drawn from; undefined while there are none. */
-  readonly numbers: unknown;
+  /** The numbers that the figure is drawn from, made when they are asked for; undefined while there are none. */
+  readonly numbers: (() => unknown) | undefined;
   readonly children: ComponentChildren;
 }
 
@@ -29,7 +29,7 @@ export function Panel({ id, title, lead, controls, numbers, children }: Props) {
         <div class="saves" role="group" aria-label={`Save ${title}`}>
           <button type="button" onClick={withFigure((svg) => saveSvg(svg, name))} title="Save the figure as SVG">SVG</button>
           <button type="button" onClick={withFigure((svg) => void savePng(svg, name))} title="Save the figure as PNG">PNG</button>
-          <button type="button" disabled={numbers === undefined} onClick={() => saveJson(numbers, name)} title="Save the numbers as JSON">JSON</button>
+          <button type="button" disabled={numbers === undefined} onClick={() => numbers && saveJson(numbers(), name)} title="Save the numbers as JSON">JSON</button>
         </div>
       </header>
       {lead && <p class="lead">{lead}</p>}

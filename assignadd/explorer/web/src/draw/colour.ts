@@ -12,7 +12,11 @@ export const PURPLE = "var(--purple)";
 export const dark = signal(false);
 
 type Rgb = readonly [number, number, number];
-export type Scale = (value: number) => Rgb;
+/** From 0 to `most`, or from -`most` to `most` with nothing in the middle. */
+export interface Scale {
+  readonly kind: "sequential" | "diverging";
+  readonly most: number;
+}
 
 const SEQUENTIAL: Readonly<Record<"light" | "dark", readonly Rgb[]>> = {
   light: [[250, 249, 246], [186, 214, 232], [86, 180, 233], [0, 114, 178], [4, 47, 84]],
@@ -23,15 +27,12 @@ const DIVERGING: Readonly<Record<"light" | "dark", readonly Rgb[]>> = {
   dark: [[255, 190, 130], [213, 94, 0], [92, 48, 20], [27, 30, 38], [14, 58, 88], [40, 140, 205], [190, 228, 250]],
 };
 
-/** From 0 to `most`. */
-export function sequential(most: number): Scale {
-  const stops = SEQUENTIAL[dark.value ? "dark" : "light"];
-  return (v) => between(stops, most > 0 ? v / most : 0);
-}
+export const sequential = (most: number): Scale => ({ kind: "sequential", most });
+export const diverging = (most: number): Scale => ({ kind: "diverging", most });
 
-/** From -`most` to `most`, nothing in the middle. */
-export function diverging(most: number): Scale {
-  const stops = DIVERGING[dark.value ? "dark" : "light"];
+function colouring({ kind, most }: Scale): (value: number) => Rgb {
+  const stops = (kind === "sequential" ? SEQUENTIAL : DIVERGING)[dark.value ? "dark" : "light"];
+  if (kind === "sequential") return (v) => between(stops, most > 0 ? v / most : 0);
   return (v) => between(stops, most > 0 ? 0.5 + v / (2 * most) : 0.5);
 }
 
@@ -50,10 +51,11 @@ export function picture(values: ArrayLike<number>, rows: number, cols: number, s
   const context = canvas.getContext("2d");
   if (!context) throw new Error("no 2D canvas");
   const image = context.createImageData(cols, rows);
+  const colour = colouring(scale);
   for (let i = 0; i < rows * cols; i++) {
     if (!Number.isFinite(values[i])) continue;
-    const [r, g, b] = scale(values[i]);
-    image.data.set([r, g, b, 255], 4 * i);
+    image.data.set(colour(values[i]), 4 * i);
+    image.data[4 * i + 3] = 255;
   }
   context.putImageData(image, 0, 0);
   return canvas.toDataURL();

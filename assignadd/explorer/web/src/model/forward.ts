@@ -5,7 +5,7 @@
  * row of `=` matters for the answer; `full` adds the other queries' patterns, for looking at.
  */
 
-import { addProduct, addScaled, dot, product, row, slice, softmax, type Matrix, matrix } from "./matrix";
+import { addProduct, addScaled, dot, product, row, rowsOf, slice, softmax, type Matrix, matrix } from "./matrix";
 import type { Prompt } from "./prompt";
 import { vocabularySize } from "./task";
 import type { Weights } from "./weights";
@@ -87,7 +87,8 @@ function layer1(w: Weights, prompt: Prompt, edits: Edits | undefined, hooked: Ho
   const { scores, pattern } = attend(through(w.QK1, w.asks1), x, 1, 0, prompt, edits, hooked);
   const values = through(w.OV1, w.writes1);
   const out = matrix(T, w.C.cols);
-  for (let q = 0; q < T; q++) for (let k = 0; k < T; k++) addScaledWhere(row(out, q), pattern.data[q * T + k], row(values, k));
+  const written = rowsOf(values);
+  rowsOf(out).forEach((own, q) => written.forEach((value, k) => addScaledWhere(own, pattern.data[q * T + k], value)));
   const resid = hooked("blocks.1.hook_resid_pre", sum(x, hooked("blocks.0.hook_attn_out", out)));
   return { scores, pattern, resid };
 }
@@ -98,7 +99,7 @@ function layer2(w: Weights, prompt: Prompt, x: Matrix, first: number, edits: Edi
   for (let q = first; q < T; q++) addProduct(row(asks, q - first), row(x, q), w.QK2);
   const { scores, pattern } = attend(asks, x, 2, first, prompt, edits, hooked);
   const read = new Float32Array(x.cols);
-  for (let k = 0; k < T; k++) addScaledWhere(read, pattern.data[(T - 1 - first) * T + k], row(x, k));
+  rowsOf(x).forEach((value, k) => addScaledWhere(read, pattern.data[(T - 1 - first) * T + k], value));
   return { scores, pattern, read };
 }
 
@@ -106,7 +107,10 @@ function layer2(w: Weights, prompt: Prompt, x: Matrix, first: number, edits: Edi
 function attend(asks: Matrix, x: Matrix, layer: 1 | 2, first: number, prompt: Prompt, edits: Edits | undefined, hooked: Hooked) {
   const scores = matrix(asks.rows, x.rows);
   scores.data.fill(-Infinity);
-  for (let q = 0; q < asks.rows; q++) for (let k = 0; k <= first + q; k++) scores.data[q * x.rows + k] = dot(row(asks, q), row(x, k));
+  const keys = rowsOf(x);
+  rowsOf(asks).forEach((ask, q) => {
+    for (let k = 0; k <= first + q; k++) scores.data[q * x.rows + k] = dot(ask, keys[k]);
+  });
   edits?.scores(layer, scores, first, prompt);
   const pattern = matrix(scores.rows, scores.cols, scores.data.slice());
   for (let q = 0; q < pattern.rows; q++) softmax(row(pattern, q));

@@ -14,15 +14,24 @@ export function row(m: Matrix, i: number): Float32Array {
   return m.data.subarray(i * m.cols, (i + 1) * m.cols);
 }
 
-/** out += x @ m, for a row vector x. */
+export function rowsOf(m: Matrix): Float32Array[] {
+  return Array.from({ length: m.rows }, (_, i) => row(m, i));
+}
+
+/** out += x @ m, for a row vector x; four rows at a time, so that `out` is read and written a quarter as often. */
 export function addProduct(out: Float32Array, x: Float32Array, m: Matrix): void {
   const { rows, cols, data } = m;
-  for (let i = 0; i < rows; i++) {
-    const a = x[i];
-    if (a === 0) continue;
+  let i = 0;
+  for (; i + 3 < rows; i += 4) {
+    const [a, b, c, d] = [x[i], x[i + 1], x[i + 2], x[i + 3]];
+    if (a === 0 && b === 0 && c === 0 && d === 0) continue;
     const base = i * cols;
-    for (let j = 0; j < cols; j++) out[j] += a * data[base + j];
+    for (let j = 0; j < cols; j++) {
+      const at = base + j;
+      out[j] += a * data[at] + b * data[at + cols] + c * data[at + 2 * cols] + d * data[at + 3 * cols];
+    }
   }
+  for (; i < rows; i++) for (let j = 0; j < cols; j++) out[j] += x[i] * data[i * cols + j];
 }
 
 export function product(x: Float32Array, m: Matrix): Float32Array {
@@ -41,7 +50,8 @@ export function matmul(a: Matrix, b: Matrix): Matrix {
 /** a @ b^T. */
 export function matmulTransposed(a: Matrix, b: Matrix): Matrix {
   const out = matrix(a.rows, b.rows);
-  for (let i = 0; i < a.rows; i++) for (let j = 0; j < b.rows; j++) out.data[i * b.rows + j] = dot(row(a, i), row(b, j));
+  const columns = rowsOf(b);
+  rowsOf(a).forEach((x, i) => columns.forEach((y, j) => (out.data[i * b.rows + j] = dot(x, y))));
   return out;
 }
 

@@ -6,13 +6,13 @@ import { fixed, percent } from "../draw/format";
 import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
 import { current, plain, type Answer } from "../state/snapshot";
-import { view } from "../state/store";
+import { shown } from "../state/store";
 
 export function AnswerPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(360);
   const now = current.value;
-  const before = view.value.interventions.length ? plain.value : undefined;
-  const numbers = now && {
+  const before = shown.interventions.value.length ? plain.value : undefined;
+  const numbers = now && (() => ({
     prompt: now.trace.prompt.tokens,
     truth: now.answer.truth,
     prediction: now.answer.prediction,
@@ -20,7 +20,7 @@ export function AnswerPanel() {
     probabilities: now.answer.probabilities,
     isolated_circuit: { prediction: now.circuit.prediction, margin: now.circuit.margin, probabilities: now.circuit.probabilities },
     without_interventions: before && { prediction: before.answer.prediction, margin: before.answer.margin, probabilities: before.answer.probabilities },
-  };
+  }));
   const size = Math.min(width, 340);
   const bars = 96;
   return (

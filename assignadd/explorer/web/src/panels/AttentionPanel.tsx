@@ -10,18 +10,19 @@ import { useWidth } from "../draw/width";
 import { edgeHolds, expectedEdges, SINGLE_ROLES, positionsOf, type Place, type Prompt } from "../model/prompt";
 import { tokenName } from "../model/task";
 import { current, type Snapshot } from "../state/snapshot";
-import { addIntervention, change, hovered, view } from "../state/store";
+import { addIntervention, change, hovered, shown } from "../state/store";
 
 export function AttentionPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(760);
   const [over, setOver] = useState<Over | null>(null);
   const now = current.value;
-  const { quantity, shape } = view.value;
+  const quantity = shown.quantity.value;
+  const shape = shown.shape.value;
   return (
     <Panel
       id="attention"
       title="Attention"
-      numbers={now && attentionNumbers(now)}
+      numbers={now && (() => attentionNumbers(now))}
       lead={
         <>
           In layer 1 every assigned number copies the variable before it and <code>=</code> reads the operands; in layer 2{" "}
@@ -99,7 +100,7 @@ export function LayerMap({ layer, x, y, cell, snapshot, over, onOver }: LayerPro
   const T = prompt.task.length;
   const pattern = trace.patterns[layer - 1].data;
   const scores = trace.scores[layer - 1].data;
-  const asScores = view.value.quantity === "scores";
+  const asScores = shown.quantity.value === "scores";
   const most = scores.reduce((m, s) => (Number.isFinite(s) ? Math.max(m, Math.abs(s)) : m), 0);
   const edges = expectedEdges(prompt);
   const marks: Mark[] = edges

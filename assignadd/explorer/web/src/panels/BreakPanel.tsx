@@ -8,21 +8,21 @@ import { toJson, type Intervention } from "../interventions/specification";
 import { renderTokens } from "../model/text";
 import { scoreOf, type Score } from "../state/exam";
 import { changed, current, donor, model, ownWeights, plain, prompt, snapshot } from "../state/snapshot";
-import { canRedo, canUndo, entry, intervene, playing, redo, removeIntervention, undo, view } from "../state/store";
+import { canRedo, canUndo, entry, intervene, playing, redo, removeIntervention, undo, shown } from "../state/store";
 import { Builder } from "./Builder";
 import { copy } from "./TopBar";
 
 export function BreakPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(900);
-  const { interventions: list, model: key, step } = view.value;
-  const at = { model: key, step };
+  const list = shown.interventions.value;
+  const at = { model: shown.model.value, step: shown.step.value };
   const before = playing.value ? undefined : scoreOf(at, []);
   const after = list.length && !playing.value ? scoreOf(at, list) : before;
-  const numbers = {
+  const numbers = () => ({
     interventions: list,
     answer: { before: plain.value?.answer.prediction, after: current.value?.answer.prediction, truth: plain.value?.answer.truth },
     accuracy: { before, after },
-  };
+  });
   return (
     <Panel
       id="break"
@@ -54,22 +54,22 @@ export function BreakPanel() {
 function python(): string {
   const { run, seed } = entry.value;
   const tokens = prompt.value ? renderTokens(prompt.value.tokens, prompt.value.task) : "";
-  return toPython(view.value.interventions, { run, seed, step: view.value.step, tokens });
+  return toPython(shown.interventions.value, { run, seed, step: shown.step.value, tokens });
 }
 
 function sentence(before: Score | undefined, after: Score | undefined): string {
   if (!before || !after) return "Counting the right answers.";
   const then = `${percent(after.right / after.n)} of ${after.n} prompts right`;
-  return view.value.interventions.length ? `${then}, ${percent(before.right / before.n)} without interventions.` : `${then}.`;
+  return shown.interventions.value.length ? `${then}, ${percent(before.right / before.n)} without interventions.` : `${then}.`;
 }
 
 /** A chip: what is changed, and what that alone does. */
 function Change({ one, at, before }: { one: Intervention; at: number; before: Score | undefined }) {
-  const { model: key, step } = view.value;
-  const made = changed(ownWeights.value, model.value, entry.value.task, [one], { model: key, step });
+  const where = { model: shown.model.value, step: shown.step.value };
+  const made = changed(ownWeights.value, model.value, entry.value.task, [one], where);
   const alone = made && snapshot(made.weights, prompt.value, made.edits);
   const own = plain.value;
-  const score = playing.value ? undefined : scoreOf({ model: key, step }, [one]);
+  const score = playing.value ? undefined : scoreOf(where, [one]);
   const drop = before && score && score.right / score.n - before.right / before.n;
   return (
     <li class="change" data-answer={alone?.answer.prediction} data-accuracy={score && score.right / score.n}>
@@ -80,7 +80,7 @@ function Change({ one, at, before }: { one: Intervention; at: number; before: Sc
         </span>
       )}
       {!made && <span class="effect">waiting for its weights</span>}
-      {one.action === "swap" && !donor(one, { model: key, step }) && <span class="effect bad">not in this page</span>}
+      {one.action === "swap" && !donor(one, where) && <span class="effect bad">not in this page</span>}
       <span class={`effect ${drop === undefined ? "" : drop < -0.005 ? "bad" : drop > 0.005 ? "good" : ""}`} title="Accuracy on the 512 prompts with this alone">{drop === undefined ? "…" : points(drop)}</span>
       <button type="button" class="quiet" aria-label={`Take back: ${describe(one)}`} onClick={() => removeIntervention(at)}>✕</button>
     </li>

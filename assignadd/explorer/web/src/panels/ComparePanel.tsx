@@ -9,21 +9,21 @@ import { useWidth } from "../draw/width";
 import { variableMatches } from "../model/circuit";
 import { variables } from "../model/task";
 import { compared, plain, type Snapshot } from "../state/snapshot";
-import { change, entry, entryOf, hovered, index, nearest, view } from "../state/store";
+import { change, entry, entryOf, hovered, index, nearest, shown } from "../state/store";
 import type { At } from "../state/view";
 import { LayerMap } from "./AttentionPanel";
-import { matchMarks, rowsOf, spread } from "./WeightsPanel";
+import { matchMarks, listsOf, spread } from "./WeightsPanel";
 
 export function ComparePanel() {
   const { ref, width } = useWidth<HTMLDivElement>(1100);
-  const other = view.value.compare;
-  const sides = [{ at: { model: view.value.model, step: view.value.step }, snapshot: plain.value }, ...(other ? [{ at: other, snapshot: compared.value }] : [])];
-  const numbers = other && plain.value && compared.value && sides.map((s) => s.snapshot && { ...s.at, ...numbersOf(s.snapshot) });
+  const other = shown.compare.value;
+  const sides = [{ at: { model: shown.model.value, step: shown.step.value }, snapshot: plain.value }, ...(other ? [{ at: other, snapshot: compared.value }] : [])];
+  const numbers = other && plain.value && compared.value ? () => sides.map((s) => s.snapshot && { ...s.at, ...numbersOf(s.snapshot) }) : undefined;
   return (
     <Panel
       id="compare"
       title="Compare"
-      numbers={numbers ?? undefined}
+      numbers={numbers}
       lead="The same prompt in two networks, or in one at two moments: what was there before the spike, what a seed that never binds lacks."
       controls={<Pickers other={other} />}
     >
@@ -44,7 +44,7 @@ function Pickers({ other }: { other: At | null }) {
     <>
       <label class="picker">
         <span>with</span>
-        <select value={other?.model ?? ""} aria-label="Compare with" onChange={(e) => set(e.currentTarget.value ? { model: e.currentTarget.value, step: other?.step ?? view.value.step } : null)}>
+        <select value={other?.model ?? ""} aria-label="Compare with" onChange={(e) => set(e.currentTarget.value ? { model: e.currentTarget.value, step: other?.step ?? shown.step.value } : null)}>
           <option value="">nothing</option>
           {index.value.models.map((m) => <option key={m.key} value={m.key}>{m.run}, seed {m.seed}</option>)}
         </select>
@@ -66,7 +66,7 @@ function Pickers({ other }: { other: At | null }) {
 function numbersOf(s: Snapshot) {
   return {
     prediction: s.answer.prediction, truth: s.answer.truth, margin: s.answer.margin, probabilities: s.answer.probabilities,
-    patterns: s.trace.patterns.map(rowsOf), qk2_variables: rowsOf(variableMatches(s.weights, s.trace.prompt.task)),
+    patterns: s.trace.patterns.map(listsOf), qk2_variables: listsOf(variableMatches(s.weights, s.trace.prompt.task)),
   };
 }
 

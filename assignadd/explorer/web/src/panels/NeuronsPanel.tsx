@@ -8,8 +8,8 @@ import { HeatMap } from "../draw/HeatMap";
 import { Choice, Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
 import { networkFrequencies, neuronMap, oneOperand, spectrumOf, waveAt, type Spectrum, type Wave } from "../model/fourier";
-import { current } from "../state/snapshot";
-import { addIntervention, change, entry, view } from "../state/store";
+import { currentWeights } from "../state/snapshot";
+import { addIntervention, change, entry, shown } from "../state/store";
 import type { Ordering } from "../state/view";
 import { spread } from "./WeightsPanel";
 
@@ -17,18 +17,18 @@ const LISTED = 24;
 
 export function NeuronsPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(1100);
-  const weights = current.value?.weights;
+  const weights = currentWeights.value;
   const N = entry.value.task.modulus;
   const spectrum = useMemo(() => weights && spectrumOf(weights, N), [weights, N]);
-  const list = useMemo(() => (spectrum ? ordered(spectrum, view.value.ordering) : []), [spectrum, view.value.ordering]);
-  const chosen = spectrum?.waves[view.value.neuron ?? -1] ?? list[0];
+  const list = useMemo(() => (spectrum ? ordered(spectrum, shown.ordering.value) : []), [spectrum, shown.ordering.value]);
+  const chosen = spectrum?.waves[shown.neuron.value ?? -1] ?? list[0];
   const own = spectrum ? networkFrequencies(spectrum.shares) : [];
-  const numbers = spectrum && {
+  const numbers = spectrum && (() => ({
     frequencies: own,
     shares: spectrum.shares,
     neurons: spectrum.waves,
     chosen: chosen && { neuron: chosen.neuron, ...neuronMap(spectrum, chosen.neuron) },
-  };
+  }));
   return (
     <Panel
       id="neurons"
@@ -43,7 +43,7 @@ export function NeuronsPanel() {
       }
       controls={
         <>
-          <Choice label="Order of the list" options={[["power", "Strongest"], ["share", "Purest"], ["frequency", "By frequency"]]} value={view.value.ordering} onChange={(ordering) => change({ ordering })} />
+          <Choice label="Order of the list" options={[["power", "Strongest"], ["share", "Purest"], ["frequency", "By frequency"]]} value={shown.ordering.value} onChange={(ordering) => change({ ordering })} />
           {chosen !== undefined && (
             <>
               <button type="button" onClick={() => removeNeuron(chosen.neuron)}>Remove neuron {chosen.neuron}</button>
@@ -139,29 +139,42 @@ function Cloud({ y, width, height, spectrum, own, chosen }: { y: number; width: 
   const most = Math.max(...spectrum.shares);
   const strongest = Math.max(...spectrum.waves.map((w) => w.power));
   const up = (share: number): number => height - share * height;
+  const spotOf = (w: Wave): [number, number, number] => [
+    (w.frequency - 0.5) * step + (((w.neuron * 7919) % 101) / 101 - 0.5) * step * 0.7, // spread out, the same way every time
+    up(w.share),
+    1.2 + 3 * Math.sqrt(w.power / strongest),
+  ];
   return (
     <g transform={`translate(0,${y})`}>
       <text x={0} y={-10} class="label">All neurons: frequency across, purity upwards</text>
       {[...spectrum.shares].map((share, i) => (
-        <g key={i} class={`frequency ${own.includes(i + 1) ? "own" : ""}`} onClick={() => removeFrequency(i + 1)}>
-          <title>frequency {i + 1}: {percent(share)} of the power; click to remove its neurons</title>
-          <rect x={i * step} width={step - 1} y={0} height={height} class="column" />
+        <g key={i} class={`frequency ${own.includes(i + 1) ? "own" : ""}`}>
           <rect x={i * step} width={step - 1} y={up(share / most)} height={(share / most) * height} class="amount" />
           {(K <= 15 || (own.includes(i + 1) && (step > 15 || !own.includes(i)))) && <text x={(i + 0.5) * step} y={height + 11} class="tick middle">{i + 1}</text>}
         </g>
       ))}
-      {spectrum.waves.map((w) => (
-        <circle
-          key={w.neuron}
-          cx={(w.frequency - 0.5) * step + (((w.neuron * 7919) % 101) / 101 - 0.5) * step * 0.7}
-          cy={up(w.share)}
-          r={1.2 + 3 * Math.sqrt(w.power / strongest)}
-          class={`neuron ${w.neuron === chosen.neuron ? "chosen" : ""}`}
-          onClick={() => change({ neuron: w.neuron })}
-        >
-          <title>neuron {w.neuron}: k = {w.frequency}, {percent(w.share)}</title>
-        </circle>
-      ))}
+      <path d={spectrum.waves.map((w) => dot(...spotOf(w))).join("")} class="neuron" />
+      <path d={dot(...spotOf(chosen))} class="neuron chosen" />
+      <rect
+        x={0}
+        y={-6}
+        width={width}
+        height={height + 6}
+        class="target"
+        onClick={(event) => {
+          const box = event.currentTarget.getBoundingClientRect();
+          const [px, py] = [event.clientX - box.left, event.clientY - box.top - 6];
+          const distance = (w: Wave): number => Math.hypot(spotOf(w)[0] - px, spotOf(w)[1] - py);
+          change({ neuron: spectrum.waves.reduce((best, w) => (distance(w) < distance(best) ? w : best)).neuron });
+        }}
+      >
+        <title>Click the nearest neuron to look at it</title>
+      </rect>
     </g>
   );
+}
+
+/** A filled circle as part of a path. */
+function dot(x: number, y: number, r: number): string {
+  return `M${(x - r).toFixed(1)},${y.toFixed(1)}a${r.toFixed(1)},${r.toFixed(1)} 0 1,0 ${(2 * r).toFixed(1)},0a${r.toFixed(1)},${r.toFixed(1)} 0 1,0 ${(-2 * r).toFixed(1)},0`;
 }

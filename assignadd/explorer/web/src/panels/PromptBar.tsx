@@ -6,7 +6,7 @@ import { isVariable, tokenName } from "../model/task";
 import { isTextForm, render } from "../model/text";
 import type { Model } from "../state/models";
 import { model, prompt, reading, text } from "../state/snapshot";
-import { change, entry, hovered, view } from "../state/store";
+import { change, entry, hovered, shown } from "../state/store";
 
 export function PromptBar() {
   const error = reading.value?.error ?? null;
@@ -24,7 +24,7 @@ export function PromptBar() {
             value={text.value}
             aria-invalid={error !== null}
             aria-describedby="prompt-error"
-            onInput={(e) => change({ text: e.currentTarget.value.slice(0, 400) || " ", padding: view.value.padding })}
+            onInput={(e) => change({ text: e.currentTarget.value.slice(0, 400) || " ", padding: shown.padding.value })}
           />
           <p id="prompt-error" class="error" role="status">
             {error && (
@@ -121,6 +121,6 @@ function Badges({ prompt, model }: { prompt: Prompt; model: Model }) {
 function reroll(): void {
   const now = prompt.value;
   if (!now) return;
-  const seed = 1 + ((view.value.padding + Math.floor(Math.random() * 997)) % 998);
-  change({ text: isTextForm(text.value) ? view.value.text : render(now.tokens, entry.value.task), padding: seed });
+  const seed = 1 + ((shown.padding.value + Math.floor(Math.random() * 997)) % 998);
+  change({ text: isTextForm(text.value) ? shown.text.value : render(now.tokens, entry.value.task), padding: seed });
 }

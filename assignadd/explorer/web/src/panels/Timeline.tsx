@@ -1,14 +1,15 @@
 /** The dock at the foot of the page: training as a slider over its own curves, with its phases and spikes. */
 
+import { untracked } from "@preact/signals";
 import { line } from "d3-shape";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { BLUE, GREEN, VERMILION } from "../draw/colour";
 import { count, shortStep } from "../draw/format";
 import { useWidth } from "../draw/width";
 import type { Curves, ModelEntry } from "../data/types";
 import { model, ownWeights } from "../state/snapshot";
-import { change, entry, nearest, playing, view } from "../state/store";
-import { weightsAt } from "../state/models";
+import { change, entry, nearest, playing, shown } from "../state/store";
+import { fetchBeside, weightsAt } from "../state/models";
 
 /** Milliseconds a checkpoint stays while playing. */
 const PACE = 220;
@@ -24,18 +25,19 @@ export function Timeline() {
   const { ref, width } = useWidth<HTMLDivElement>(800);
   const own = entry.value;
   const { steps } = own;
-  const at = steps.indexOf(view.value.step);
+  const at = steps.indexOf(shown.step.value);
   usePlayback(steps, at);
+  useFetchingAhead();
   const go = (i: number): void => change({ step: steps[Math.min(steps.length - 1, Math.max(0, i))] });
   return (
-    <section class="dock" id="timeline" aria-label="Training" data-step={view.value.step} data-loaded={ownWeights.value ? "yes" : "no"}>
+    <section class="dock" id="timeline" aria-label="Training" data-step={shown.step.value} data-loaded={ownWeights.value ? "yes" : "no"}>
       <div class="dock-row">
         <button type="button" class="play" aria-label={playing.value ? "Pause" : "Play training"} onClick={() => togglePlay(at, steps)}>
           {playing.value ? "❚❚" : "▶"}
         </button>
         <div class="step" aria-live="off">
           <span class="step-name">step</span>
-          <output for="slider">{count(view.value.step)}</output>
+          <output for="slider">{count(shown.step.value)}</output>
         </div>
         <div ref={ref} class="track">
           <Curve width={width} own={own} />
@@ -46,7 +48,7 @@ export function Timeline() {
             max={steps.length - 1}
             value={at}
             aria-label="Training step"
-            aria-valuetext={`step ${count(view.value.step)}`}
+            aria-valuetext={`step ${count(shown.step.value)}`}
             onInput={(e) => {
               playing.value = false;
               go(Number(e.currentTarget.value));
@@ -85,10 +87,22 @@ function PointerTrack({ width, own }: { width: number; own: ModelEntry }) {
 function Curve({ width, own }: { width: number; own: ModelEntry }) {
   const last = own.steps.at(-1) ?? 0;
   const x = (step: number): number => place(Math.min(step, last), last) * width;
-  const y = (share: number): number => 4 + (1 - share) * (HEIGHT - 8);
   const curves: Curves = model.value?.curves ?? own.wall;
+  const still = useMemo(() => <StillCurve width={width} own={own} curves={curves} x={x} last={last} />, [width, own, curves]);
   return (
     <svg width={width} height={HEIGHT + 14} viewBox={`0 0 ${width} ${HEIGHT + 14}`} aria-hidden="true" class="dock-curve">
+      {still}
+      <line x1={x(shown.step.value)} x2={x(shown.step.value)} y1={0} y2={HEIGHT} class="now" />
+      <circle cx={x(shown.step.value)} cy={HEIGHT - 1} r={5.5} class="knob" />
+    </svg>
+  );
+}
+
+/** What does not move with the step. */
+function StillCurve({ width, own, curves, x, last }: { width: number; own: ModelEntry; curves: Curves; x: (step: number) => number; last: number }) {
+  const y = (share: number): number => 4 + (1 - share) * (HEIGHT - 8);
+  return (
+    <>
       <PhaseBands own={own} x={x} height={HEIGHT} labels={width > 420} />
       {DOCK_SETS.map(([name, colour]) => (
         <path key={name} d={pathOf(curves, name, x, y)} style={{ stroke: colour }} class="curve" />
@@ -97,9 +111,7 @@ function Curve({ width, own }: { width: number; own: ModelEntry }) {
       {[0, 0.03, 0.11, 0.25, 0.5, 1].map((share) => Math.round((share * last) / 100) * 100).filter((s, i, all) => all.indexOf(s) === i).map((s) => (
         <text key={s} x={x(s)} y={HEIGHT + 11} class={`tick ${s === 0 ? "start" : s >= last * 0.97 ? "end" : "middle"}`}>{shortStep(s)}</text>
       ))}
-      <line x1={x(view.value.step)} x2={x(view.value.step)} y1={0} y2={HEIGHT} class="now" />
-      <circle cx={x(view.value.step)} cy={HEIGHT - 1} r={5.5} class="knob" />
-    </svg>
+    </>
   );
 }
 
@@ -137,11 +149,11 @@ function Jumps({ own }: { own: ModelEntry }) {
   return (
     <div class="jumps" role="group" aria-label="Jump to">
       {buttons.map((b) => (
-        <button key={b.label} type="button" title={`Jump to just ${b.label} (step ${count(b.step)})`} aria-label={`Jump to just ${b.label}`} aria-pressed={view.value.step === b.step} onClick={() => change({ step: b.step })}>
+        <button key={b.label} type="button" title={`Jump to just ${b.label} (step ${count(b.step)})`} aria-label={`Jump to just ${b.label}`} aria-pressed={shown.step.value === b.step} onClick={() => change({ step: b.step })}>
           {b.short}
         </button>
       ))}
-      <button type="button" title="Jump to the end of training" aria-label="Jump to the end of training" aria-pressed={view.value.step === own.steps.at(-1)} onClick={() => change({ step: own.steps.at(-1) ?? 0 })}>
+      <button type="button" title="Jump to the end of training" aria-label="Jump to the end of training" aria-pressed={shown.step.value === own.steps.at(-1)} onClick={() => change({ step: own.steps.at(-1) ?? 0 })}>
         end
       </button>
     </div>
@@ -153,10 +165,19 @@ function togglePlay(at: number, steps: readonly number[]): void {
   playing.value = !playing.value;
 }
 
+function useFetchingAhead(): void {
+  const loaded = ownWeights.value !== undefined;
+  useEffect(() => {
+    if (!loaded) return undefined;
+    const timer = setTimeout(() => untracked(() => fetchBeside(shown.model.value, shown.step.value)), 250);
+    return () => clearTimeout(timer);
+  }, [loaded, shown.model.value, shown.step.value]);
+}
+
 /** Moves on once the next checkpoint is there. */
 function usePlayback(steps: readonly number[], at: number): void {
   const next = steps[at + 1];
-  const ready = playing.value && next !== undefined && weightsAt(view.value.model, next) !== undefined;
+  const ready = playing.value && next !== undefined && weightsAt(shown.model.value, next) !== undefined;
   useEffect(() => {
     if (!playing.value) return undefined;
     if (next === undefined) {

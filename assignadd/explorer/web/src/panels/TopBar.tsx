@@ -1,6 +1,6 @@
 /** The head of the page: what is shown, where to, and in which light. */
 
-import { announcement, change, entry, index, view } from "../state/store";
+import { announcement, change, entry, index, shown } from "../state/store";
 import { model } from "../state/snapshot";
 import type { Theme } from "../state/view";
 
@@ -8,7 +8,7 @@ const SECTIONS = [["ask", "Ask"], ["break", "Break it"], ["weights", "Weights"],
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 
 export function TopBar() {
-  const changes = view.value.interventions.length;
+  const changes = shown.interventions.value.length;
   return (
     <header class="top">
       <a class="brand" href="#" onClick={(e) => jump(e, "ask")}>
@@ -25,10 +25,10 @@ export function TopBar() {
       </nav>
       <div class="top-tools">
         <SeedPicker />
-        <button type="button" class="primary" aria-pressed={view.value.card !== null} onClick={() => change({ card: view.value.card === null ? 0 : null })}>Tour</button>
+        <button type="button" class="primary" aria-pressed={shown.card.value !== null} onClick={() => change({ card: shown.card.value === null ? 0 : null })}>Tour</button>
         <button type="button" class="quiet" onClick={copyLink} title="Copy a link to exactly this view">Link</button>
-        <button type="button" class="quiet" aria-label={`Colours: ${view.value.theme}`} title={`Colours: ${view.value.theme}`} onClick={() => change({ theme: THEMES[(THEMES.indexOf(view.value.theme) + 1) % 3] })}>
-          {view.value.theme === "auto" ? "◐" : view.value.theme === "light" ? "☀" : "☾"}
+        <button type="button" class="quiet" aria-label={`Colours: ${shown.theme.value}`} title={`Colours: ${shown.theme.value}`} onClick={() => change({ theme: THEMES[(THEMES.indexOf(shown.theme.value) + 1) % 3] })}>
+          {shown.theme.value === "auto" ? "◐" : shown.theme.value === "light" ? "☀" : "☾"}
         </button>
       </div>
       <p class="sr" role="status">{announcement.value}</p>
@@ -43,7 +43,7 @@ function SeedPicker() {
     <label class="picker" data-ready={model.value ? "yes" : "no"}>
       <span class="sr">Model</span>
       <span class={`dot ${entry.value.binds ? "good" : "bad"}`} aria-hidden="true" />
-      <select value={view.value.model} onChange={(e) => pickModel(e.currentTarget.value)}>
+      <select value={shown.model.value} onChange={(e) => pickModel(e.currentTarget.value)}>
         {runs.map((run) => (
           <optgroup key={run} label={run}>
             {models.filter((m) => m.run === run).map((m) => (
@@ -59,9 +59,9 @@ function SeedPicker() {
 /** Another model, at the same step or the nearest it has; at the end when this one is at its end. */
 export function pickModel(key: string): void {
   const next = index.value.models.find((m) => m.key === key);
-  const atEnd = view.value.step === entry.value.steps.at(-1);
+  const atEnd = shown.step.value === entry.value.steps.at(-1);
   const sameTask = JSON.stringify(next?.task) === JSON.stringify(entry.value.task);
-  change({ model: key, step: atEnd ? (next?.steps.at(-1) ?? 0) : view.value.step, ...(sameTask ? {} : { text: "", padding: 0 }) });
+  change({ model: key, step: atEnd ? (next?.steps.at(-1) ?? 0) : shown.step.value, ...(sameTask ? {} : { text: "", padding: 0 }) });
 }
 
 export function jump(event: Event, id: string): void {

@@ -1,12 +1,13 @@
 /** Training in small charts: the nine accuracies and the progress measures, with the slider's step as a cursor. */
 
+import { useMemo } from "preact/hooks";
 import { BLUE, GREEN, PURPLE, VERMILION } from "../draw/colour";
 import { percent, shortStep } from "../draw/format";
 import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
 import type { Curves, ModelEntry } from "../data/types";
 import { model } from "../state/snapshot";
-import { change, entry, nearest, view } from "../state/store";
+import { change, entry, nearest, shown } from "../state/store";
 import { pathOf, PhaseBands, place } from "./Timeline";
 
 interface Chart {
@@ -30,7 +31,7 @@ export function TrainingPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(1100);
   const data = model.value;
   const own = entry.value;
-  const charts = data ? [...accuracyCharts(data.curves), ...measureCharts(data.measures)] : [];
+  const charts = useMemo(() => (data ? [...accuracyCharts(data.curves), ...measureCharts(data.measures)] : []), [data]);
   const columns = Math.max(2, Math.min(6, Math.floor(width / 176)));
   const gap = 16;
   const w = (width - gap * (columns - 1)) / columns;
@@ -41,7 +42,7 @@ export function TrainingPanel() {
     <Panel
       id="training"
       title="Training"
-      numbers={data && { step: view.value.step, accuracies: data.curves, measures: data.measures, phases: own.phases }}
+      numbers={data && (() => ({ step: shown.step.value, accuracies: data.curves, measures: data.measures, phases: own.phases }))}
       lead={own.phases.summary[0].toUpperCase() + own.phases.summary.slice(1) + ". Pick a moment in any chart."}
     >
       <p class="legend"><span style={{ "--c": BLUE }}>numbers only</span><span style={{ "--c": VERMILION }}>1 variable</span><span style={{ "--c": GREEN }}>2 variables</span><span style={{ "--c": PURPLE }}>from the weights</span></p>
@@ -80,20 +81,28 @@ function SmallChart({ chart, own, x, y, w, h }: { chart: Chart; own: ModelEntry;
     const share = (event.clientX - box.left) / box.width;
     change({ step: nearest(own.steps, last * share * share) });
   };
-  const at = indexOfNearest(chart.curves.steps, view.value.step);
+  const at = indexOfNearest(chart.curves.steps, shown.step.value);
   const only = chart.lines.length === 1 ? chart.curves.values[chart.lines[0].name][at] : null;
-  return (
-    <g transform={`translate(${x},${y})`} class="small" data-chart={chart.title}>
-      <text x={0} y={11} class="tick start strong">{chart.title}</text>
-      <g transform="translate(0,22)">
+  const still = useMemo(
+    () => (
+      <>
         <PhaseBands own={own} x={px} height={h} labels={false} />
         <line x1={0} x2={w} y1={h} y2={h} class="axis" />
         <line x1={0} x2={w} y1={py(1)} y2={py(1)} class="axis" />
         {chart.lines.map((l) => <path key={l.name} d={pathOf(chart.curves, l.name, px, py)} style={{ stroke: l.colour }} class="curve" />)}
-        <line x1={px(view.value.step)} x2={px(view.value.step)} y1={0} y2={h} class="now" />
+      </>
+    ),
+    [chart, own, w, h],
+  );
+  return (
+    <g transform={`translate(${x},${y})`} class="small" data-chart={chart.title}>
+      <text x={0} y={11} class="tick start strong">{chart.title}</text>
+      <g transform="translate(0,22)">
+        {still}
+        <line x1={px(shown.step.value)} x2={px(shown.step.value)} y1={0} y2={h} class="now" />
         {chart.lines.map((l) => {
           const value = chart.curves.values[l.name][at];
-          return value != null && <circle key={l.name} cx={px(view.value.step)} cy={py(value)} r={3} style={{ fill: l.colour }} class="point" data-name={l.name} data-value={value} />;
+          return value != null && <circle key={l.name} cx={px(shown.step.value)} cy={py(value)} r={3} style={{ fill: l.colour }} class="point" data-name={l.name} data-value={value} />;
         })}
         {only != null && w > 60 + 6 * chart.title.length && <text x={w} y={-11} class="tick end">{percent(only, 0)}</text>}
         <text x={0} y={h + 9} class="tick start">0</text>

@@ -4,7 +4,7 @@ import { shortStep } from "../draw/format";
 import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
 import type { ModelEntry } from "../data/types";
-import { index, view } from "../state/store";
+import { index, shown } from "../state/store";
 import { DOCK_SETS, pathOf, PhaseBands, place } from "./Timeline";
 import { pickModel, scrollTo } from "./TopBar";
 
@@ -22,7 +22,7 @@ export function WallPanel() {
     <Panel
       id="wall"
       title="All seeds"
-      numbers={models.map(({ run, seed, binds, phases, wall }) => ({ run, seed, binds, phases, ...wall }))}
+      numbers={() => models.map(({ run, seed, binds, phases, wall }) => ({ run, seed, binds, phases, ...wall }))}
       lead={`${binding} of ${models.length} learned to look variables up. Pick one to see it everywhere above.`}
     >
       <p class="legend">{DOCK_SETS.map(([name, colour, label]) => <span key={name} style={{ "--c": colour }}>{label}</span>)}</p>
@@ -46,10 +46,10 @@ function Seed({ m, x, y, w, h }: { m: ModelEntry; x: number; y: number; w: numbe
   return (
     <g
       transform={`translate(${x},${y})`}
-      class={`seed ${m.key === view.value.model ? "chosen" : ""}`}
+      class={`seed ${m.key === shown.model.value ? "chosen" : ""}`}
       tabIndex={0}
       role="button"
-      aria-pressed={m.key === view.value.model}
+      aria-pressed={m.key === shown.model.value}
       aria-label={`${m.run}, seed ${m.seed}: ${m.phases.summary}`}
       onClick={pick}
       onKeyDown={(e) => (e.key === "Enter" || e.key === " ") && (e.preventDefault(), pick())}

@@ -7,10 +7,10 @@ import { HeatMap, type Cell, type Mark } from "../draw/HeatMap";
 import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
 import { qk1Positions, qk1Table, variableMatches } from "../model/circuit";
-import { argmax, row, type Matrix } from "../model/matrix";
+import { argmax, row, rowsOf, type Matrix } from "../model/matrix";
 import { firstVariable, prefix, tokenName, variables, vocabularySize, type Task } from "../model/task";
 import type { Weights } from "../model/weights";
-import { current } from "../state/snapshot";
+import { currentWeights } from "../state/snapshot";
 import { entry, hovered } from "../state/store";
 
 interface Tables {
@@ -28,7 +28,7 @@ export function WeightsPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(1100);
   const [over, setOver] = useState<(Cell & { which: Which }) | null>(null);
   const { task } = entry.value;
-  const weights = current.value?.weights;
+  const weights = currentWeights.value;
   const tables = useMemo(() => weights && tablesOf(weights, task), [weights, task]);
   const letters = [...variables(task)];
   const cursorOf = (which: Which) => (c: Cell | null): void => {
@@ -43,7 +43,7 @@ export function WeightsPanel() {
     <Panel
       id="weights"
       title="Weights"
-      numbers={tables && { qk1: rowsOf(tables.table), qk1_positions: rowsOf(tables.positions), qk2_variables: rowsOf(tables.matches) }}
+      numbers={tables && (() => ({ qk1: listsOf(tables.table), qk1_positions: listsOf(tables.positions), qk2_variables: listsOf(tables.matches) }))}
       lead="What asks for what, before any prompt: rows ask, columns answer. Blue attracts, orange repels. Point at a variable to follow it through every panel."
     >
       <div ref={ref}>
@@ -168,8 +168,8 @@ export function spread(values: Float32Array): number {
   return sizes[Math.floor(0.995 * (sizes.length - 1))] || 1;
 }
 
-export function rowsOf(m: Matrix): number[][] {
-  return Array.from({ length: m.rows }, (_, i) => [...row(m, i)]);
+export function listsOf(m: Matrix): number[][] {
+  return rowsOf(m).map((r) => [...r]);
 }
 
 function range(n: number): string[] {

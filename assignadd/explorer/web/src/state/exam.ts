@@ -16,8 +16,9 @@ export interface Score {
   readonly bySet: readonly { readonly name: string; readonly right: number; readonly n: number }[];
 }
 
-/** Milliseconds of work before the page gets its turn. */
+/** Milliseconds of work before the page gets its turn, and of rest before the first: what moves comes first. */
 const SLICE = 10;
+const REST = 150;
 const KEPT = 200;
 const known = new Map<string, Signal<Score | undefined>>();
 const queue: (() => boolean)[] = [];
@@ -57,7 +58,7 @@ function enqueue(work: () => boolean): void {
   queue.push(work);
   if (running) return;
   running = true;
-  setTimeout(run);
+  setTimeout(run, REST);
 }
 
 function run(): void {

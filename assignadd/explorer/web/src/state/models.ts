@@ -54,6 +54,13 @@ export function weightsAt(key: string, step: number): Weights | undefined {
   return found.value;
 }
 
+/** Fetches the checkpoints beside this one, so that the next step along is there when it is wanted. */
+export function fetchBeside(key: string, step: number): void {
+  const { steps } = entryOf(key);
+  const at = steps.indexOf(step);
+  for (const i of [at + 1, at - 1]) if (steps[i] !== undefined) weightsAt(key, steps[i]);
+}
+
 function slot<T>(all: Map<string, Signal<T | undefined>>, name: string, load: () => Promise<T>): Signal<T | undefined> {
   const known = all.get(name);
   if (known) return known;

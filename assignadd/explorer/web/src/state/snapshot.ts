@@ -12,7 +12,7 @@ import type { Task } from "../model/task";
 import { parse, ParseError } from "../model/text";
 import { swapped, type Weights } from "../model/weights";
 import { modelOf, weightsAt, type Model } from "./models";
-import { entry, entryOf, index, view } from "./store";
+import { entry, entryOf, index, shown } from "./store";
 import type { At } from "./view";
 
 export interface Answer {
@@ -30,12 +30,12 @@ export interface Snapshot {
 }
 export type Reading = { readonly prompt: Prompt; readonly error: null } | { readonly prompt: null; readonly error: ParseError };
 
-export const model = computed<Model | undefined>(() => (index.value.models.length ? modelOf(view.value.model) : undefined));
+export const model = computed<Model | undefined>(() => (index.value.models.length ? modelOf(shown.model.value) : undefined));
 
 /** The text as the bar shows it: what was typed, or the model's first example. */
-export const text = computed(() => view.value.text || model.value?.examples[0]?.text || "");
+export const text = computed(() => shown.text.value || model.value?.examples[0]?.text || "");
 
-export const reading = computed<Reading | undefined>(() => (text.value ? read(text.value, view.value.padding, entry.value.task) : undefined));
+export const reading = computed<Reading | undefined>(() => (text.value ? read(text.value, shown.padding.value, entry.value.task) : undefined));
 
 /** The last prompt that could be read, or the model's first example: the panels show it while an error is typed. */
 let lastGood: Prompt | undefined;
@@ -48,21 +48,31 @@ export const prompt = computed<Prompt | undefined>(() => {
   return lastGood;
 });
 
-export const ownWeights = computed(() => (index.value.models.length ? weightsAt(view.value.model, view.value.step) : undefined));
+export const ownWeights = computed(() => (index.value.models.length ? weightsAt(shown.model.value, shown.step.value) : undefined));
 
 /** Without interventions. */
 export const plain = computed(() => snapshot(ownWeights.value, prompt.value));
 
-/** With those of the view. */
+/** The weights and edits of the view's interventions. */
+const applied = computed(() => {
+  const own = ownWeights.value;
+  const list = shown.interventions.value;
+  if (!list.length) return own && { weights: own, edits: undefined };
+  return changed(own, model.value, entry.value.task, list, { model: shown.model.value, step: shown.step.value });
+});
+
+/** The weights that the panels show: those of the checkpoint, with what was swapped in. */
+export const currentWeights = computed(() => applied.value?.weights);
+
+/** With the view's interventions. */
 export const current = computed(() => {
-  const list = view.value.interventions;
-  if (!list.length) return plain.value;
-  const made = changed(ownWeights.value, model.value, entry.value.task, list, view.value);
-  return made && snapshot(made.weights, prompt.value, made.edits);
+  const made = applied.value;
+  if (!made) return undefined;
+  return made.edits || made.weights !== ownWeights.value ? snapshot(made.weights, prompt.value, made.edits) : plain.value;
 });
 
 export const compared = computed(() => {
-  const other = view.value.compare;
+  const other = shown.compare.value;
   if (!other) return undefined;
   const { task } = entryOf(other.model);
   return snapshot(weightsAt(other.model, other.step), prompt.value && promptOf(prompt.value.tokens, task));

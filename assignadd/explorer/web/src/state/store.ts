@@ -20,7 +20,23 @@ const future = signal<readonly Specification[]>([]);
 export const canUndo = computed(() => past.value.length > 0);
 export const canRedo = computed(() => future.value.length > 0);
 
-export const entry = computed(() => entryOf(view.value.model));
+/** Each part of the view on its own: whoever reads one is not called when another changes. */
+export const shown = {
+  model: computed(() => view.value.model),
+  step: computed(() => view.value.step),
+  text: computed(() => view.value.text),
+  padding: computed(() => view.value.padding),
+  interventions: computed(() => view.value.interventions),
+  compare: computed(() => view.value.compare),
+  quantity: computed(() => view.value.quantity),
+  shape: computed(() => view.value.shape),
+  neuron: computed(() => view.value.neuron),
+  ordering: computed(() => view.value.ordering),
+  card: computed(() => view.value.card),
+  theme: computed(() => view.value.theme),
+} as const;
+
+export const entry = computed(() => entryOf(shown.model.value));
 
 export function entryOf(key: string): ModelEntry {
   const found = index.value.models.find((m) => m.key === key) ?? index.value.models[0];
@@ -49,7 +65,9 @@ function legal(wanted: View): View {
     return found ? { model: found.key, step: nearest(found.steps, at.step) } : null;
   };
   const own = settle(wanted) ?? settle(usualView(index.value)) ?? wanted;
-  return { ...wanted, ...own, compare: wanted.compare && settle(wanted.compare) };
+  const other = wanted.compare && settle(wanted.compare);
+  const isSame = other?.model === wanted.compare?.model && other?.step === wanted.compare?.step;
+  return { ...wanted, ...own, compare: isSame ? wanted.compare : other };
 }
 
 export function nearest(steps: readonly number[], step: number): number {

@@ -4,12 +4,12 @@ import { useEffect, useRef } from "preact/hooks";
 import { count, fixed, percent } from "../draw/format";
 import type { Claim } from "../data/types";
 import { scrollTo } from "../panels/TopBar";
-import { change, index, view } from "../state/store";
+import { change, index, shown } from "../state/store";
 import { cardsOf } from "./cards";
 
 export function Tour() {
   const cards = cardsOf(index.value);
-  const at = view.value.card;
+  const at = shown.card.value;
   const ref = useRef<HTMLElement>(null);
   const entered = useRef(false);
   const card = at === null ? undefined : cards[Math.min(at, cards.length - 1)];
