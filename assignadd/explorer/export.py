@@ -22,11 +22,13 @@ from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import Config, UserError
 from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.phases import ADDITION_SET
+from assignadd.dynamics.spikes import Spike
 from assignadd.explorer import prompts, story, weights
 from assignadd.explorer.checkpoints import chosen_steps
 from assignadd.model.table import require_covered
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
+from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
 FORMAT = 1
 PAGE = ("index.html", "app.js", "app.css")
@@ -92,8 +94,25 @@ def _export_model(one: Evidence, key: str, out: Path, settings: Settings, listen
     return {
         "key": key, "run": run.name, "seed": one.seed, "steps": steps, "task": task_data(one.config),
         "matrices": weights.shapes(one.stack), "binds": bool(np.any(one.curves.accuracy[BINDING_SET][-3:] >= BINDING_THRESHOLD)),
-        "phases": story.phases_data(one.phases), "wall": story.thinned(one.curves, WALL_SETS),
+        "phases": story.phases_data(one.phases), "wall": story.thinned(one.curves, WALL_SETS), "telling": _telling(one),
     }  # fmt: skip
+
+
+def _telling(one: Evidence) -> dict[str, str | None]:
+    """Prompts for the tour: wrong just before a spike and right just after it, and wrong in the end for a seed that never binds."""
+
+    def across(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
+        if spike is None:
+            return None
+        before, after = (one.stack_at(step) for step in one.checkpoint_steps(spike))
+        return prompts.wrong_answer(one.config, one.seen, before, sets, after)
+
+    bound = [s for s in EVAL_SETS if s.name == BINDING_SET]
+    return {
+        "first": across(one.phases.first_spike, bound),
+        "second": across(one.phases.second_spike, [s for s in EVAL_SETS if s.n_banned]),
+        "end": prompts.wrong_answer(one.config, one.seen, one.stack, bound),
+    }
 
 
 def task_data(config: Config) -> dict[str, Any]:

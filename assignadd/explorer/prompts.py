@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,11 +72,13 @@ def examples(config: Config, seen: Tensor, one: Stack) -> list[Example]:
     return found if wrong is None else [*found, Example("answered wrong", wrong)]
 
 
-def wrong_answer(config: Config, seen: Tensor, one: Stack) -> str | None:
-    """A prompt that the network gets wrong with the largest margin, among a few hundred of every evaluation set."""
-    made = Exam([config], seen[None], ALL_SETS, SEARCHED)
+def wrong_answer(config: Config, seen: Tensor, one: Stack, sets: Sequence[EvalSet] = ALL_SETS, later: Stack | None = None) -> str | None:
+    """A prompt of these sets that the network gets wrong with the largest margin (and a later one, if given, gets right)."""
+    made = Exam([config], seen[None], sets, SEARCHED)
     logits, labels = answer_logits(one, made.tokens)[0], made.labels[0]
     margin = logits.amax(1) - logits.gather(1, labels[:, None])[:, 0]
+    if later is not None:
+        margin[answer_logits(later, made.tokens)[0].argmax(1) != labels] = 0
     worst = int(margin.argmax())
     return render_tokens(made.tokens[0, :, worst].tolist(), config.task) if float(margin[worst]) > 0 else None
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from assignadd.cli import main
 from assignadd.config import PRESETS
 from assignadd.dynamics.spikes import Spike
 from assignadd.explorer import prompts, weights
@@ -103,6 +104,17 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path, page_folder):
     with pytest.raises(ExportError, match="other files"):
         export([Run.open(page_folder.parent / HOSTILE)], tmp_path, Settings(ledger=False), "")
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_the_command_writes_a_page_and_says_what_it_needs(tmp_path, page_folder, capsys):
+    run = str(page_folder.parent / HOSTILE)
+    assert main(["explore", run, "-o", str(tmp_path / "page"), "--no-ledger", "--checkpoints", "3", "--threads", "1"]) == 0
+    assert len(list((tmp_path / "page" / "data" / "m0").iterdir())) == 3
+    assert argument(tmp_path / "page" / "data" / "index.js")["ledger"] == []
+    capsys.readouterr()
+    for arguments in (["explore"], ["explore", "--serve", "-o", str(tmp_path)], ["explore", run, "--checkpoints", "1"]):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_first_view_is_small():

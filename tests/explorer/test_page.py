@@ -133,9 +133,14 @@ def test_the_slider_moves_every_panel(tab):
 
 def test_playing_moves_on(tab):
     page = tab(address(s="0"))
+    page.evaluate(
+        "() => { window.steps = []; const dock = document.getElementById('timeline');"
+        "new MutationObserver(() => steps.push(Number(dock.dataset.step))).observe(dock, { attributeFilter: ['data-step'] }); }"
+    )
     page.get_by_label("Play training").click()
-    page.wait_for_selector("#timeline[data-step='1000']")
-    page.get_by_label("Pause").click()
+    page.wait_for_function("last => steps.at(-1) === last", arg=STEPS[-1])
+    assert page.evaluate("steps") == list(STEPS[1:])
+    page.wait_for_selector("[aria-label='Play training']")  # it stops at the end
 
 
 def test_interventions_answer_as_the_package_does(tab):

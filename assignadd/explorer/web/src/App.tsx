@@ -1,6 +1,6 @@
 /** All panels in the order of the story. */
 
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { dark } from "./draw/colour";
 import { AnswerPanel } from "./panels/AnswerPanel";
 import { AttentionPanel } from "./panels/AttentionPanel";
@@ -47,7 +47,7 @@ export function App() {
 
 function useTheme(): void {
   const theme = shown.theme.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const system = matchMedia("(prefers-color-scheme: dark)");
     const apply = (): void => {
       dark.value = theme === "dark" || (theme === "auto" && system.matches);

@@ -9,12 +9,18 @@ import "./style/figures.css";
 import "./style/layout.css";
 import "./style/panels.css";
 
+/** What the data files look like; those of another format were written for another page. */
+const FORMAT = 1;
+
 void receive().then((data) => {
+  const root = document.getElementById("app");
+  if (!root) return;
+  if (data.format !== FORMAT || !data.models.length) {
+    root.textContent = "The files in data/ do not belong to this page: write it again with `assignadd explore`.";
+    return;
+  }
   index.value = data;
   followAddress();
-  const root = document.getElementById("app");
-  if (root) {
-    root.textContent = "";
-    render(<App />, root);
-  }
+  root.textContent = "";
+  render(<App />, root);
 });

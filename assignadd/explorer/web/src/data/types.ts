@@ -30,6 +30,8 @@ export interface ModelEntry {
   readonly binds: boolean;
   readonly phases: Phases;
   readonly wall: Curves;
+  /** Prompts that turn right across a spike, and one that stays wrong to the end. */
+  readonly telling: Readonly<Record<"first" | "second" | "end", string | null>>;
 }
 export interface Claim {
   readonly id: string;

@@ -58,7 +58,7 @@ export function HeatMap(p: Props) {
       {p.marks?.map((m) => (
         <g key={`${m.row},${m.col}`} class={`mark ${m.kind}`} transform={`translate(${m.col * cell},${m.row * cell})`}>
           <rect width={cell} height={cell} />
-          {m.kind !== "box" && cell >= 9 && <text x={cell / 2} y={cell / 2} style={{ fontSize: `${cell * 0.62}px` }}>{m.kind === "holds" ? "✓" : "✗"}</text>}
+          {m.kind !== "box" && cell >= 12 && <text x={cell / 2} y={cell / 2} style={{ fontSize: `${cell * 0.62}px` }}>{m.kind === "holds" ? "✓" : "✗"}</text>}
         </g>
       ))}
       {p.cursor && <rect class="cursor" x={p.cursor.col * cell} y={p.cursor.row * cell} width={cell} height={cell} />}

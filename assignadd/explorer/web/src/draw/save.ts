@@ -2,11 +2,20 @@
 
 const STYLES = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap", "opacity",
-  "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "letter-spacing", "image-rendering",
+  "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "letter-spacing", "image-rendering", "paint-order",
 ] as const;
 
+/** Around a saved figure. */
+const MARGIN = 16;
+
+interface Saved {
+  readonly text: string;
+  readonly width: number;
+  readonly height: number;
+}
+
 /** The figure with its styles written into it, on the page's background. */
-export function standalone(svg: SVGSVGElement): string {
+function standalone(svg: SVGSVGElement): Saved {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const originals = [svg, ...svg.querySelectorAll<SVGElement>("*")];
   const copies = [copy, ...copy.querySelectorAll<SVGElement>("*")];
@@ -17,26 +26,24 @@ export function standalone(svg: SVGSVGElement): string {
     to.removeAttribute("tabindex");
     to.setAttribute("style", STYLES.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
   });
-  const { width, height } = svg.viewBox.baseVal;
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("width", String(width));
-  copy.setAttribute("height", String(height));
+  const [width, height] = [svg.viewBox.baseVal.width + 2 * MARGIN, svg.viewBox.baseVal.height + 2 * MARGIN];
   const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  back.setAttribute("width", "100%");
-  back.setAttribute("height", "100%");
-  back.setAttribute("fill", getComputedStyle(document.documentElement).getPropertyValue("--card").trim());
+  const set = (element: Element, values: Record<string, string | number>): void =>
+    Object.entries(values).forEach(([name, value]) => element.setAttribute(name, String(value)));
+  set(copy, { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}` });
+  set(back, { x: -MARGIN, y: -MARGIN, width, height, fill: getComputedStyle(document.documentElement).getPropertyValue("--card").trim() });
   copy.prepend(back);
-  return new XMLSerializer().serializeToString(copy);
+  return { text: new XMLSerializer().serializeToString(copy), width, height };
 }
 
 export function saveSvg(svg: SVGSVGElement, name: string): void {
-  save(new Blob([standalone(svg)], { type: "image/svg+xml" }), `${name}.svg`);
+  save(new Blob([standalone(svg).text], { type: "image/svg+xml" }), `${name}.svg`);
 }
 
 export async function savePng(svg: SVGSVGElement, name: string, scale = 3): Promise<void> {
-  const { width, height } = svg.viewBox.baseVal;
+  const { text, width, height } = standalone(svg);
   const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(standalone(svg))}`;
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [Math.round(width * scale), Math.round(height * scale)];

@@ -17,7 +17,8 @@ export function Tour() {
     const next = cards[to];
     if (!next) return;
     change({ ...next.set, card: to });
-    scrollTo(next.panel);
+    // Again when what the card asked for has been drawn, which may move everything below it.
+    for (const pause of [30, 450]) setTimeout(() => scrollTo(next.panel), pause);
   };
   useEffect(() => {
     // Opened by its button, the tour begins; opened by an address, the address has the last word.

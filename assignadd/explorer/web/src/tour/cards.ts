@@ -72,7 +72,7 @@ function boundCards(m: ModelEntry): Card[] {
     },
     {
       title: "Cut one edge",
-      text: "If that account is right, then without the edge from = to the first value the sum must fail wherever a variable stands first, and it does. Take the chip back to repair it.",
+      text: "If that account is right, then without the edge from = to the first value every kind of sum must fail, and it does. Take the chip back to repair it.",
       claims: ["attention-mass"],
       panel: "break",
       side: "right",
@@ -83,35 +83,35 @@ function boundCards(m: ModelEntry): Card[] {
     cards.push(
       {
         title: "Addition comes first",
-        text: "Just before the first spike the network adds numbers it never saw added, and still cannot look a variable up: the diagonal is not there yet.",
+        text: "Just before the first spike the network adds numbers it never saw added, and still gets this sum with a variable wrong.",
         claims: ["addition-first"],
-        panel: "training",
-      side: "right",
-        set: { ...at(first.before), text: sum },
+        panel: "ask",
+        side: "left",
+        set: { ...at(first.before), text: m.telling.first ?? sum, shape: "arcs" },
       },
       {
         title: "Then binding, in a jump",
-        text: "One checkpoint later = looks at the right places and the sums with variables come out. Compare the two sides of the spike.",
+        text: "One checkpoint later the same sum comes out right: = looks at the right places. Compare the two sides of the spike.",
         claims: ["first-spike"],
         panel: "compare",
-      side: "left",
-        set: { ...at(first.after), text: sum, compare: { model: m.key, step: first.before } },
+        side: "left",
+        set: { ...at(first.after), text: m.telling.first ?? sum, compare: { model: m.key, step: first.before } },
       },
     );
   if (second)
     cards.push({
       title: "Refinement, last of all",
-      text: "Variables in slots that training never put them in come later still, some long after everything else is solved.",
+      text: "Variables in slots that training never put them in come later still. Here everything else is solved, and this sum is not; one checkpoint on it is.",
       claims: ["binding-before-refinement", "every-seed-refines"],
       panel: "attention",
       side: "right",
-      set: { ...at(second.before), text: bannedSumOf(task), shape: "arcs" },
+      set: { ...at(second.before), text: m.telling.second ?? bannedSumOf(task), shape: "arcs", compare: { model: m.key, step: second.after } },
     });
   return cards;
 }
 
 function unboundCards(m: ModelEntry, bound: ModelEntry | undefined): Card[] {
-  const sum = sumOf(m.task);
+  const sum = m.telling.end ?? sumOf(m.task);
   const at: Partial<View> = { model: m.key, step: m.steps.at(-1) ?? 0, interventions: [], compare: null, padding: 3, text: sum };
   const same = bound && JSON.stringify(bound.task) === JSON.stringify(m.task) ? bound : undefined;
   return [
