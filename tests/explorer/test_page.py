@@ -1,6 +1,8 @@
 """The page from disk in a browser: numbers are read from data attributes, never from pixels."""
 
 import json
+import runpy
+import shutil
 from urllib.parse import quote
 
 import pytest
@@ -9,7 +11,10 @@ import torch
 from assignadd.explorer import weights
 from assignadd.interventions.application import apply, reference_sequences
 from assignadd.interventions.specification import specification
+from assignadd.model.accuracy import Exam
 from assignadd.runs.folder import Run
+from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.splits import pair_split
 from assignadd.task.text import parse, render_tokens
 from tests.explorer.numbers import rounded
 from tests.explorer.pages import CONFIG, HOSTILE, SPIKE, STEPS, states
@@ -176,10 +181,6 @@ def test_the_accuracy_under_a_cut_is_the_package_s(tab, page_folder):
     page.wait_for_selector("#break .change[data-accuracy]")
     page.wait_for_selector("#break[data-ready=yes] .change[data-accuracy]")
     shown = json.loads(saved(page, "break", "JSON"))["accuracy"]["after"]
-    from assignadd.model.accuracy import Exam
-    from assignadd.task.evalsets import EVAL_SETS
-    from assignadd.task.splits import pair_split
-
     one = rounded(states()[2])
     config = one.config
     exam = Exam([config], pair_split(config.task, 0)[None], EVAL_SETS, 57)
@@ -244,14 +245,30 @@ def test_the_tour_walks_through_the_story(tab):
     page.wait_for_selector("#tour", state="detached")
 
 
+# Keeps what would be saved, instead of a download for each: [[name, text], ...], a PNG as its first bytes.
+KEEP = """() => {
+  window.kept = [];
+  const make = URL.createObjectURL;
+  URL.createObjectURL = blob => { window.last = blob; return make(blob); };
+  HTMLAnchorElement.prototype.click = function () {
+    const [name, blob] = [this.download, window.last];
+    blob.text().then(text => window.kept.push([name, name.endsWith(".png") ? text.slice(1, 4) : text]));
+  };
+}"""
+
+
 def test_panels_save_what_they_draw(tab):
     page = tab(address(p=SUM, c="m1@3000"))
-    numbers = {}
+    page.evaluate(KEEP)
     for panel in PANELS:
         page.wait_for_selector(f"#{panel}[data-ready=yes]")
-        numbers[panel] = json.loads(saved(page, panel, "JSON"))
-        assert saved(page, panel, "PNG").startswith(b"\x89PNG")
-        svg = saved(page, panel, "SVG").decode()
+        page.evaluate("panel => document.querySelectorAll(`#${panel} .saves button`).forEach(button => button.click())", panel)
+    page.wait_for_function("n => window.kept.length === n", arg=3 * len(PANELS))
+    kept = dict(page.evaluate("window.kept"))
+    numbers = {panel: json.loads(kept[f"assignadd-{panel}.json"]) for panel in PANELS}
+    for panel in PANELS:
+        svg = kept[f"assignadd-{panel}.svg"]
+        assert kept[f"assignadd-{panel}.png"] == "PNG"
         assert svg.startswith("<svg") and "var(--" not in svg and "<script" not in svg
     bars = page.eval_on_selector_all("#answer rect[data-p]", "all => all.map(bar => Number(bar.dataset.p))")
     assert numbers["answer"]["probabilities"] == bars and numbers["answer"]["prediction"] == answer_of(page)["prediction"]
@@ -294,8 +311,6 @@ def test_a_narrow_screen_does_not_scroll_sideways(tab):
 
 
 def test_a_page_whose_files_are_missing_says_so(browser, page_folder, tmp_path):
-    import shutil
-
     copy = tmp_path / "page"
     shutil.copytree(page_folder, copy)
     (copy / "data" / "m0" / "00003000.js").unlink()
@@ -305,15 +320,13 @@ def test_a_page_whose_files_are_missing_says_so(browser, page_folder, tmp_path):
     page.close()
 
 
-def test_python_that_the_page_copies_runs(tab, page_folder, tmp_path):
-    import subprocess
-    import sys
-
+def test_python_that_the_page_copies_runs(tab, page_folder, tmp_path, capsys):
     page = tab(address(p=SUM, i=CUT))
     page.evaluate("navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }")
     page.get_by_role("button", name="Copy Python").click()
     script = page.evaluate("window.copied")
     run = Run.open(page_folder.parent / HOSTILE)
     script = script.replace("open_run(", f"open_run({str(run.path.parent)!r} + '/' + ")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
-    assert int(done.stdout) == answer_of(page)["prediction"]
+    (tmp_path / "copied.py").write_text(script)
+    runpy.run_path(str(tmp_path / "copied.py"))
+    assert int(capsys.readouterr().out) == answer_of(page)["prediction"]
