@@ -3,12 +3,14 @@
 import json
 import runpy
 import shutil
+import threading
 from urllib.parse import quote
 
 import pytest
 import torch
 
 from assignadd.explorer import weights
+from assignadd.explorer.serve import server
 from assignadd.interventions.application import apply, reference_sequences
 from assignadd.interventions.specification import specification
 from assignadd.model.accuracy import Exam
@@ -170,7 +172,7 @@ def test_interventions_are_added_counted_and_taken_back(tab):
     page.get_by_role("button", name="Undo").click()
     page.wait_for_selector("#break .changes[data-count='0']")
     assert answer_of(page)["prediction"] == 9
-    page.get_by_role("button", name="Redo").click()
+    page.locator("body").press("Control+Shift+z")
     page.wait_for_selector("#break .changes[data-count='1']")
     page.get_by_label("Take back: cut layer 2: = → first value").click()
     page.wait_for_selector("#break .changes[data-count='0']")
@@ -308,6 +310,23 @@ def test_a_narrow_screen_does_not_scroll_sideways(tab):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert page.evaluate("[...document.querySelectorAll('.panel')].every(p => p.scrollWidth <= p.clientWidth + 1)")
     assert answer_of(page)["prediction"] == 9
+
+
+def test_the_page_works_when_it_is_served(browser, page_folder):
+    """Under the server's own policy, which is stricter than a disk's."""
+    with server(page_folder) as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        page = browser.new_page()
+        troubles: list[str] = []
+        page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
+        page.goto(f"http://127.0.0.1:{made.server_address[1]}/#{address(p=SUM, c='m1@3000')}")
+        page.wait_for_selector("#answer[data-ready=yes]")
+        page.wait_for_selector("#compare[data-ready=yes]")
+        assert answer_of(page)["prediction"] == 9 and troubles == []
+        page.close()
+        made.shutdown()
+        thread.join()
 
 
 def test_a_page_whose_files_are_missing_says_so(browser, page_folder, tmp_path):

@@ -14,11 +14,12 @@ import { TrainingPanel } from "./panels/TrainingPanel";
 import { WallPanel } from "./panels/WallPanel";
 import { WeightsPanel } from "./panels/WeightsPanel";
 import { problem } from "./state/models";
-import { index, shown } from "./state/store";
+import { index, redo, shown, undo } from "./state/store";
 import { Tour } from "./tour/Tour";
 
 export function App() {
   useTheme();
+  useUndoKeys();
   return (
     <>
       <TopBar />
@@ -43,6 +44,21 @@ export function App() {
       <Timeline />
     </>
   );
+}
+
+/** Ctrl+Z and Ctrl+Shift+Z for interventions, unless something is being typed. */
+function useUndoKeys(): void {
+  useLayoutEffect(() => {
+    const listen = (event: KeyboardEvent): void => {
+      const typing = event.target instanceof HTMLInputElement && event.target.type === "text";
+      if (typing || !(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z") return;
+      event.preventDefault();
+      if (event.shiftKey) redo();
+      else undo();
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  }, []);
 }
 
 function useTheme(): void {

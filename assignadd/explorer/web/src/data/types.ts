@@ -3,14 +3,14 @@
 import type { Task } from "../model/task";
 import type { Shapes } from "../model/weights";
 
-export interface Spike {
+interface Spike {
   readonly name: "first" | "second";
   readonly before: number;
   readonly after: number;
   readonly low: number;
   readonly high: number;
 }
-export interface Phases {
+interface Phases {
   readonly summary: string;
   readonly onsets: Readonly<Record<"addition" | "binding" | "refinement", number | null>>;
   readonly spikes: readonly Spike[];

@@ -1,7 +1,7 @@
 /** Attention as arcs over the tokens: layer 1 above, layer 2 below, as thick as they are heavy. */
 
 import { edgeHolds, expectedEdges, positionsOf, type Prompt } from "../model/prompt";
-import { tokenName } from "../model/task";
+import { isVariable, tokenName } from "../model/task";
 import type { Snapshot } from "../state/snapshot";
 import { hovered } from "../state/store";
 import type { Cell } from "./HeatMap";
@@ -86,7 +86,7 @@ export function Arcs({ width, snapshot, over, onOver, onPick }: Props) {
       {prompt.tokens.map((t, i) => {
         const name = tokenName(prompt.task, t);
         return (
-          <g key={i} class={`token ${roleClass(prompt, i)} ${hovered.value === name ? "linked" : ""}`} transform={`translate(${x(i) - box / 2},${middle})`}>
+          <g key={i} class={`token ${roleClass(prompt, i)} ${hovered.value === name ? "linked" : ""}`} transform={`translate(${x(i) - box / 2},${middle})`} onPointerEnter={() => (hovered.value = isVariable(prompt.task, t) ? name : null)} onPointerLeave={() => (hovered.value = null)}>
             <rect width={box} height={box} rx={5} />
             <text x={box / 2} y={box / 2} style={{ fontSize: `${Math.min(15, box * 0.5)}px` }}>{name}</text>
           </g>

@@ -4,10 +4,10 @@ import { matmul, matrix, row, slice, type Matrix } from "./matrix";
 import type { Weights } from "./weights";
 
 /** A frequency is the network's where it holds at least this part of an equal share of the preactivations' power. */
-export const LEAST_SHARE = 0.5;
+const LEAST_SHARE = 0.5;
 
 /** Orthonormal rows: constant, cos 1, sin 1, cos 2, sin 2, ... */
-export function fourierBasis(N: number): Matrix {
+function fourierBasis(N: number): Matrix {
   const basis = matrix(N, N);
   for (let r = 0; r < N; r++) {
     const k = (r + 1) >> 1;
@@ -20,10 +20,10 @@ export function fourierBasis(N: number): Matrix {
   return basis;
 }
 
-export const frequencyOfRow = (r: number): number => (r + 1) >> 1;
+const frequencyOfRow = (r: number): number => (r + 1) >> 1;
 
 /** OV2(e_n) W_in: every neuron's preactivation from one operand n; that of a pair is the sum of two rows. */
-export function numberPreactivations(w: Weights, N: number): Matrix {
+function numberPreactivations(w: Weights, N: number): Matrix {
   return matmul(matmul(slice(w.W_E, 0, N), w.OV2), w.W_in);
 }
 

@@ -1,6 +1,6 @@
 /** A prompt: its tokens, what each is for, and the sum it asks for. */
 
-import { isNumber, isVariable, pad, prefix, tokenName, variables, type Task } from "./task";
+import { isNumber, isVariable, pad, prefix, tokenName, type Task } from "./task";
 
 export const SINGLE_ROLES = ["equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable"] as const;
 export const ROLES = [...SINGLE_ROLES, "assigned", "variables", "distractors", "pads"] as const;
@@ -80,7 +80,7 @@ export function bannedSlots(prompt: Prompt): ("first" | "second")[] {
   return found;
 }
 
-export interface Edge {
+interface Edge {
   readonly layer: 1 | 2;
   readonly query: number;
   readonly key: number;
@@ -107,10 +107,6 @@ export function edgeHolds(pattern: Float32Array, T: number, edges: readonly Edge
   const wanted = edges.filter((e) => e.layer === one.layer && e.query === one.query).length;
   const rivals = row.reduce((n, w, k) => n + Number(k !== one.key && w >= row[one.key]), 0);
   return rivals < wanted;
-}
-
-export function variableLetters(task: Task): string[] {
-  return [...variables(task)];
 }
 
 function upTo(n: number): number[] {

@@ -2,8 +2,7 @@
 
 import { matmul, matrix, stacked, type Matrix } from "./matrix";
 
-export const MATRICES = ["W_E", "W_pos", "QK1", "OV1", "QK2", "OV2", "W_in", "W_out", "W_U"] as const;
-export type MatrixName = (typeof MATRICES)[number];
+type MatrixName = "W_E" | "W_pos" | "QK1" | "OV1" | "QK2" | "OV2" | "W_in" | "W_out" | "W_U";
 export type Shapes = readonly (readonly [string, number, number])[];
 export type Matrices = Readonly<Record<MatrixName, Matrix>>;
 

@@ -10,7 +10,7 @@ import { scoreOf, type Score } from "../state/exam";
 import { changed, current, donor, model, ownWeights, plain, prompt, snapshot } from "../state/snapshot";
 import { canRedo, canUndo, entry, intervene, playing, redo, removeIntervention, undo, shown } from "../state/store";
 import { Builder } from "./Builder";
-import { copy } from "./TopBar";
+import { copy } from "./actions";
 
 export function BreakPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(900);

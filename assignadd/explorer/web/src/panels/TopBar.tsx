@@ -1,5 +1,6 @@
 /** The head of the page: what is shown, where to, and in which light. */
 
+import { copy, scrollTo } from "./actions";
 import { announcement, change, entry, index, shown } from "../state/store";
 import { model } from "../state/snapshot";
 import type { Theme } from "../state/view";
@@ -26,7 +27,7 @@ export function TopBar() {
       <div class="top-tools">
         <SeedPicker />
         <button type="button" class="primary" aria-pressed={shown.card.value !== null} onClick={() => change({ card: shown.card.value === null ? 0 : null })}>Tour</button>
-        <button type="button" class="quiet" onClick={copyLink} title="Copy a link to exactly this view">Link</button>
+        <button type="button" class="quiet" onClick={() => void copy(location.href, "Link copied")} title="Copy a link to exactly this view">Link</button>
         <button type="button" class="quiet" aria-label={`Colours: ${shown.theme.value}`} title={`Colours: ${shown.theme.value}`} onClick={() => change({ theme: THEMES[(THEMES.indexOf(shown.theme.value) + 1) % 3] })}>
           {shown.theme.value === "auto" ? "◐" : shown.theme.value === "light" ? "☀" : "☾"}
         </button>
@@ -64,25 +65,7 @@ export function pickModel(key: string): void {
   change({ model: key, step: atEnd ? (next?.steps.at(-1) ?? 0) : shown.step.value, ...(sameTask ? {} : { text: "", padding: 0 }) });
 }
 
-export function jump(event: Event, id: string): void {
+function jump(event: Event, id: string): void {
   event.preventDefault();
   scrollTo(id);
-}
-
-export function scrollTo(id: string): void {
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  document.getElementById(id)?.scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "start" });
-}
-
-function copyLink(): void {
-  void copy(location.href, "Link copied");
-}
-
-export async function copy(text: string, said: string): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text);
-    announcement.value = said;
-  } catch {
-    announcement.value = "The browser did not allow copying";
-  }
 }

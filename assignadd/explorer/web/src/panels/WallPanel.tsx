@@ -6,7 +6,8 @@ import { useWidth } from "../draw/width";
 import type { ModelEntry } from "../data/types";
 import { index, shown } from "../state/store";
 import { DOCK_SETS, pathOf, PhaseBands, place } from "./Timeline";
-import { pickModel, scrollTo } from "./TopBar";
+import { scrollTo } from "./actions";
+import { pickModel } from "./TopBar";
 
 export function WallPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(1100);

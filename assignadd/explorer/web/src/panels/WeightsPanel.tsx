@@ -20,7 +20,7 @@ interface Tables {
 }
 type Which = keyof Tables;
 
-export function tablesOf(w: Weights, task: Task): Tables {
+function tablesOf(w: Weights, task: Task): Tables {
   return { table: qk1Table(w), positions: qk1Positions(w, task), matches: variableMatches(w, task) };
 }
 

@@ -9,7 +9,7 @@ import type { Prompt } from "../model/prompt";
 import { decodeMatrices, weightsOf, type Weights } from "../model/weights";
 import { entryOf } from "./store";
 
-export interface Exam {
+interface Exam {
   readonly prompts: readonly Prompt[];
   readonly labels: Int16Array;
   readonly sets: readonly (readonly [string, number, number])[];

@@ -116,7 +116,7 @@ export function snapshot(weights: Weights | undefined, prompt: Prompt | undefine
   return { weights, trace, answer: answerOf(trace.logits, prompt.answer), circuit: answerOf(circuitLogits(weights, a, b), prompt.answer) };
 }
 
-export function answerOf(logits: Float32Array, truth: number): Answer {
+function answerOf(logits: Float32Array, truth: number): Answer {
   const others = Math.max(...logits.filter((_, i) => i !== truth));
   return { probabilities: probabilities(logits), prediction: argmax(logits), margin: logits[truth] - others, truth };
 }

@@ -45,7 +45,7 @@ export function entryOf(key: string): ModelEntry {
 }
 
 /** The model to begin with: one that learned to bind variables, at its last checkpoint. */
-export function usualView(of: Index): View {
+function usualView(of: Index): View {
   const first = of.models.find((m) => m.binds) ?? of.models[0];
   return {
     model: first?.key ?? "", step: first?.steps.at(-1) ?? 0, text: "", padding: 0, interventions: [], compare: null,

@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { count, fixed, percent } from "../draw/format";
 import type { Claim } from "../data/types";
-import { scrollTo } from "../panels/TopBar";
+import { scrollTo } from "../panels/actions";
 import { change, index, shown } from "../state/store";
 import { cardsOf } from "./cards";
 
