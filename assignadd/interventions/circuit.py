@@ -7,8 +7,8 @@
     OV2   numbers, in the network's frequencies
     MLP2  reads layer 2's output alone, and the unembedding reads MLP2 alone
 
-What the paper does not name and the network needs for literals: in layer 2 `=` itself, with nothing copied into it, asks for
-the operand slots (`LITERALS`), and for numbers.
+What the paper does not name is how literals are found. In layer 2 `=` itself, with nothing copied into it, asks for the
+operand slots (`LITERALS`); and numbers that layer 1 has copied into `=` ask too (`COPIED`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 SEQUENCES = 1000
 # A part is necessary where some set loses this much without it, and sufficient for its circuit where none does with it alone.
 LOSS = 0.1
-WHOLE, PAPER, COMPLEMENT, LITERALS, NUMBERS = (
-    "the network", "all named parts", "none of the named parts", "all, and in QK2 `=` to operand slots", "the same, and to numbers",
-)  # fmt: skip
+WHOLE, PAPER, COMPLEMENT = "the network", "all named parts", "none of the named parts"
+LITERALS, COPIED = "named, and in QK2 = to operand slots", "the same, and copied numbers"
 
 
 class Blocks:
@@ -60,10 +59,11 @@ class Blocks:
             "positions to positions": self.prefix[:, None] & self.prefix,
         }
         nothing = torch.zeros(self.C, dtype=torch.bool)
-        asks_copied, asks_itself = (torch.cat([self.variables, nothing[:1]]), torch.cat([nothing, ~nothing[:1]]))
-        self.identity = asks_copied[:, None] & torch.cat([nothing, self.variables])
-        self.to_slots = asks_itself[:, None] & torch.cat([self.slots, nothing])
-        self.to_numbers = asks_itself[:, None] & torch.cat([self.numbers, nothing])
+        variables_ask, numbers_ask = (torch.cat([copied, nothing[:1]])[:, None] for copied in (self.variables, self.numbers))
+        itself_asks = torch.cat([nothing, ~nothing[:1]])[:, None]
+        self.identity = variables_ask & torch.cat([nothing, self.variables])
+        self.to_slots = itself_asks & torch.cat([self.slots, nothing])
+        self.from_numbers = numbers_ask & torch.cat([~nothing, ~nothing])
         self.fetched = torch.cat([self.numbers, nothing])
 
     def rows(self, indices: object) -> Bool[Tensor, " C"]:
@@ -105,8 +105,9 @@ def variants(task: Task, own: Bool[Tensor, " K"]) -> dict[tuple[str, str], Kept]
     }
     paper = {k: v for changes in keep.values() for k, v in changes.items()}
     complement = {"qk1": ~b.qk1_named, "ov1": ~b.variables, "qk2": ~b.identity, "frequencies": ~own}
-    literals, numbers = (paper | {"qk2": b.identity | more} for more in (b.to_slots, b.to_slots | b.to_numbers))
-    together = {WHOLE: {}, PAPER: paper, LITERALS: literals, NUMBERS: numbers, COMPLEMENT: complement}
+    literals = paper | {"qk2": b.identity | b.to_slots}
+    copied = paper | {"qk2": b.identity | b.to_slots | b.from_numbers, "ov1": b.variables | b.numbers}
+    together = {WHOLE: {}, PAPER: paper, LITERALS: literals, COPIED: copied, COMPLEMENT: complement}
     groups: dict[str, Mapping[str, Mapping[str, object]]] = {"together": together, "kept alone": keep, "removed alone": remove}
     return {(group, name): dataclasses.replace(full, **c) for group, rows in groups.items() for name, c in rows.items()}  # type: ignore[arg-type]
 
@@ -125,9 +126,9 @@ class CircuitAlone:
         return self.accuracy[self.rows.index((group, name))]
 
     def relative(self, group: str, name: str) -> float:
-        """Accuracy as a part of the whole network's, the mean over the sets: faithfulness of what is kept, and for the
-        complement what the circuit leaves unexplained."""
-        return float((self.row(group, name) / np.maximum(self.row("together", WHOLE), 1 / self.n)).mean())
+        """Mean accuracy over the sets as a part of the whole network's: the faithfulness of what is kept; of the complement,
+        what a complete circuit must not leave."""
+        return float(self.row(group, name).mean() / self.row("together", WHOLE).mean())
 
     def worst_loss(self, group: str, name: str) -> float:
         """The most that any set loses."""

@@ -4,6 +4,7 @@ The program's variables, each aligned to a place:
 
     binding tag     which variable an assigned number belongs to: layer 1's output at the assigned numbers
     operand query   which variables are asked for: layer 1's output at `=`
+    query in QK2    the same, where only layer 2's scores read it, and not MLP2
     first value, second value    the operand's value: what layer 2 brings to `=` from where that value stands
     values          both of them: layer 2's output at `=`
     sum             MLP2's output at `=`
@@ -35,11 +36,12 @@ from assignadd.model.table import require_covered
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-ALIGNMENTS = ("binding tag", "operand query", "first value", "second value", "values", "sum")
+ALIGNMENTS = ("binding tag", "operand query", "query in QK2", "first value", "second value", "values", "sum")
 VARIANTS = ("whole", "named", "random", "elsewhere")
 ELSEWHERE = {
     "binding tag": "layer 1's output at the assigned variables",
     "operand query": "layer 1's output at the operand slots",
+    "query in QK2": "layer 1's output at the operand slots",
     "first value": "what layer 2 brings from the position before",
     "second value": "what layer 2 brings from the position before",
     "values": "layer 1's output at `=`",
@@ -119,6 +121,12 @@ def _layer_1(*places: str) -> Exchange:
     return exchange
 
 
+def _asked(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+    asks = base.resid[:, -1:] + within(source.layer_1[:, -1:] - base.layer_1[:, -1:], basis)
+    scores = (base.resid * (asks @ model.QK2)).sum(-1)[:, None, None]
+    return model.second(base.resid, Edits(("blocks.1.attn.hook_attn_scores", lambda _: scores)))
+
+
 def _brought(operand: str, before: int = 0) -> Exchange:
     def exchange(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
         own, other = (a.brought(model, a.places.position(f"{operand}_value") - before) for a in (base, source))
@@ -139,14 +147,15 @@ def _sum(model: Lean, base: Activations, source: Activations, basis: Tensor | No
 EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
     "binding tag": (_layer_1("assigned"), _layer_1("variables")),
     "operand query": (_layer_1("equals"), _layer_1("first", "second")),
+    "query in QK2": (_asked, _layer_1("first", "second")),
     "first value": (_brought("first"), _brought("first", before=1)),
     "second value": (_brought("second"), _brought("second", before=1)),
     "values": (_values, _layer_1("equals")),
     "sum": (_sum, _layer_1("equals")),
 }
 NAMED: dict[str, Callable[[Stack], Tensor]] = {
-    "binding tag": copied_variables, "operand query": copied_variables, "first value": fetched_values,
-    "second value": fetched_values, "values": fetched_values, "sum": read_answers,
+    "binding tag": copied_variables, "operand query": copied_variables, "query in QK2": copied_variables,
+    "first value": fetched_values, "second value": fetched_values, "values": fetched_values, "sum": read_answers,
 }  # fmt: skip
 
 
@@ -157,9 +166,11 @@ class Interchange:
         task = config.task
         self.base, source = prompts(config, seen, n)
         values = value_pairs(task, self.base, source, (True, True))
+        query = query_pairs(task, self.base, self.base.roll(1, 0))  # a neighbour is of the same type
         self.pairs: dict[str, Pairs] = {
             "binding tag": tag_pairs(task, self.base),
-            "operand query": query_pairs(task, self.base, self.base.roll(1, 0)),  # a neighbour is of the same type
+            "operand query": query,
+            "query in QK2": query,
             "first value": value_pairs(task, self.base, source, (True, False)),
             "second value": value_pairs(task, self.base, source, (False, True)),
             "values": values,
