@@ -40,16 +40,15 @@ class Claims:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Claims, arguments, "claims")
-    from assignadd.claims.ledger import chosen
+    from assignadd.claims.ledger import chosen, ledger
 
-    claims = chosen(args.only)
+    chosen(args.only)  # refuses a name before anything is measured
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
-    from assignadd.claims.ledger import ledger
     from assignadd.cli.screen import console, print_json
 
     with console.status("measuring") as status:
         command = " ".join(["assignadd claims", *args.runs])
-        records = ledger(evidences, command, claims, lambda claim, i: status.update(f"measuring {claim} ({i + 1} of {len(claims)})"))
+        records = ledger(evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"))
     if args.json:
         print_json([dataclasses.asdict(record) for record in records])
     else:

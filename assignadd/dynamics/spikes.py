@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import ruptures
@@ -32,7 +33,8 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     """Indices at which a new plateau begins, for a piecewise constant fit of least squares."""
     if len(values) < 3:
         return [i for i in range(1, len(values)) if (values[i] - values[i - 1]) ** 2 / 2 > penalty]
-    found = ruptures.Pelt(model="l2", min_size=1, jump=1).fit(np.asarray(values, dtype=float)).predict(pen=penalty)
+    # With the linear kernel the cost is that of least squares; this class runs Pelt in C, a thousand times faster than the other.
+    found = ruptures.KernelCPD(kernel="linear", min_size=1).fit(np.asarray(values, dtype=float)).predict(pen=penalty)
     return [int(i) for i in found[:-1]]
 
 
@@ -43,10 +45,10 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0) -> list[Spike]
     if len(steps) < 2:
         return []
     edges = [0, *change_points(values), len(values)]
-    levels = [float(np.median(values[a:b])) for a, b in zip(edges, edges[1:], strict=False)]
+    levels = [float(np.median(values[a:b])) for a, b in pairwise(edges)]
     return [
         Spike(int(steps[edge - 1]), int(steps[edge]), low, high)
-        for edge, low, high in zip(edges[1:-1], levels, levels[1:], strict=False)
+        for edge, (low, high) in zip(edges[1:-1], pairwise(levels), strict=True)
         if high > low
     ]
 

@@ -1,0 +1,105 @@
+"""Measured trajectories: every column is the measure on that checkpoint alone, stored tables are read only for their own run."""
+
+import numpy as np
+import pytest
+import torch
+
+from assignadd.api import train
+from assignadd.config import PRESETS
+from assignadd.dynamics import stored
+from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_trajectory
+from assignadd.measures.progress import Progress
+from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam, variable_sets
+from assignadd.model.handmade import handmade
+from assignadd.task.operands import count_banned
+from assignadd.task.roles import roles
+from assignadd.task.vocabulary import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return train(PRESETS["smoke"], [0, 1], tmp_path_factory.mktemp("trajectory") / "run", threads=1)
+
+
+def test_chunks_change_nothing(run):
+    steps = run.steps
+    assert len(steps) > CHUNK
+    whole = measured_trajectory(run, 1)
+    alone = measured_trajectory(run, 1, steps[-1:])
+    assert list(whole["step"]) == steps
+    for name, values in whole.items():
+        np.testing.assert_allclose(values[-1], alone[name][0], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_curves_of_imported_weights_are_measured(run):
+    recorded = accuracy_curves(run, 0)
+    assert list(recorded.steps) == [row["step"] for row in run.metrics() if row["model"] == 0]
+
+
+def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
+    assert stored.stored(run) is None
+    table = stored.measured_run(run)
+    assert table.height == 2 * len(run.steps) and table["seed"].unique().to_list() == [0, 1]
+    stored.store(run, table)
+    assert stored.stored(run).equals(table)
+    one = stored.trajectory_of(run, 1)
+    assert "seed" not in one and np.array_equal(one["qk2_ov1_var_margin"], table.filter(table["model"] == 1)["qk2_ov1_var_margin"])
+    other = train(PRESETS["smoke"], [2], tmp_path / "other", threads=1)
+    stored.store(other, table)
+    assert stored.stored(run) is not None
+    (run.path / stored.FILE).write_bytes((other.path / stored.FILE).read_bytes())
+    assert stored.stored(run) is None
+    (run.path / stored.FILE).write_bytes(b"no table")
+    assert stored.stored(run) is None
+
+
+HANDMADE = handmade(PRESETS["paper"])
+
+
+def exam(n=40):
+    from assignadd.config import Member
+    from assignadd.task.splits import pair_split
+
+    config = Member(0).config(PRESETS["paper"])
+    return variable_exam([config], pair_split(config.task, 0)[None], n)
+
+
+def test_every_variable_stands_where_its_set_says():
+    task, found = PRESETS["paper"].task, exam()
+    of = roles(task, found.tokens[0])
+    operands = found.tokens[0, 13:15] - Vocabulary(task).first_variable
+    for i, evalset in enumerate(variable_sets(task)):
+        columns = slice(i * found.n, (i + 1) * found.n)
+        slot, wanted = (0, evalset.first) if evalset.first is not None else (1, evalset.second)
+        assert (operands[slot, columns] == wanted).all() and of.is_variable[:, columns].all()
+        assert {count_banned(task, *pair) for pair in operands[:, columns].T.tolist()} == {evalset.n_banned}
+        assert evalset.n_banned == (task.variables[wanted] in (task.banned_first, task.banned_second)[slot])
+
+
+def test_a_variable_that_cannot_be_told_is_the_one_that_fails():
+    assert (variable_accuracy(HANDMADE, exam()) == 1).all()
+    blind = HANDMADE.clone()
+    blind["embed.W_E"][0, Vocabulary(HANDMADE.config.task).variable("c")] = 0
+    found = variable_accuracy(blind, exam())[0]
+    assert (found[:, 2] < 0.2).all() and found[:, [0, 1, *range(3, 12)]].min() > 0.8
+
+
+def test_what_equals_asks_for_by_name():
+    asking = HANDMADE.clone()
+    equals, d = asking.W_E[0, Vocabulary(asking.config.task).equals], asking.config.model.d_head
+    asking["blocks.0.attn.W_Q"][0, 0] += 3 * d**0.5 * torch.outer(equals, asking.W_E[0, Vocabulary(asking.config.task).variable("e")])
+    found = qk1_equals_to_variables(asking)[0]
+    assert found[4].item() == pytest.approx(3, abs=1e-4) and found.abs().sum().item() == pytest.approx(3, abs=1e-3)
+
+
+def test_the_hand_made_model_scores_one_on_the_papers_seven():
+    from assignadd.config import Member
+    from assignadd.task.splits import pair_split
+
+    config = Member(0).config(PRESETS["paper"])
+    columns = Progress([config], pair_split(config.task, 0)[None], 200, 20)(HANDMADE)
+    for name in ("ov2_mlp2_accuracy", "qk1_num_to_prev_var", "qk2_ov1_var_identity", "probe_l1_var_from_num"):
+        assert columns[name].item() == 1.0, name
+    for measure in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values"):
+        assert all(columns[f"{measure} ({n}-var)"].item() == 1.0 for n in (0, 1, 2)), measure
+    assert columns["norm embed.W_E"].item() == pytest.approx(74**0.5)
