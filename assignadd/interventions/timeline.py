@@ -10,8 +10,8 @@ from assignadd.dynamics.onsets import first_lasting
 from assignadd.interventions.interchange import ALIGNMENTS, Interchange
 from assignadd.runs.folder import Run
 
-# Pairs a checkpoint: an accuracy of one half is then known to .01.
-PAIRS = 4000
+# Pairs a checkpoint, which give one half to within .015 or so, and checkpoints of a run.
+PAIRS, CHECKPOINTS = 2000, 60
 # A cause (or a measure) is there from where it stays above one half.
 THRESHOLD = 0.5
 # The paper's measure of what each variable of the program needs, by its column in a measured trajectory.
@@ -41,7 +41,7 @@ def causes_over_time(
     return {"step": np.array(steps), **{name: np.array([outcome[name].accuracy() for outcome in found]) for name in ALIGNMENTS}}
 
 
-def spread_steps(steps: Sequence[int], most: int = 100) -> list[int]:
+def spread_steps(steps: Sequence[int], most: int = CHECKPOINTS) -> list[int]:
     """At most so many of a run's checkpoints, evenly over training, the first and the last among them."""
     return [steps[i] for i in sorted({round(x) for x in np.linspace(0, len(steps) - 1, min(most, len(steps)))})]
 
