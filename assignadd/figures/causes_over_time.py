@@ -34,8 +34,7 @@ class CausesOverTimeData(FigureData):
     steps: np.ndarray  # (checkpoints,)
     causes: np.ndarray  # (alignments, checkpoints)
     onsets: np.ndarray  # (alignments,): above one half for good from here on; -1 for never
-    measure_steps: np.ndarray
-    measures: np.ndarray  # (measures, measured checkpoints)
+    measures: np.ndarray  # (measures, checkpoints)
     measure_onsets: np.ndarray
     phases: list[str]
     ends: np.ndarray
@@ -43,15 +42,17 @@ class CausesOverTimeData(FigureData):
 
 
 def causes_over_time_data(causes: Mapping[str, np.ndarray], measured: Mapping[str, np.ndarray], phases: Phases) -> CausesOverTimeData:
-    """From the columns of interchange accuracies and of a measured trajectory."""
-    chosen = {"step": measured["step"], **{column: measured[column] for column in MEASURES.values()}}
+    """From the columns of interchange accuracies, and of a trajectory measured at these checkpoints at least."""
+    steps = causes["step"]
+    measures = {column: measured[column][np.isin(measured["step"], steps)] for column in MEASURES.values()}
 
     def onsets(columns: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.array([-1 if step is None else step for step in onset_steps(columns).values()])
+        return np.array([-1 if step is None else step for step in onset_steps({"step": steps, **columns}).values()])
 
+    chosen = {name: causes[name] for name in ALIGNMENTS}
     return CausesOverTimeData(
-        causes["step"], np.stack([causes[name] for name in ALIGNMENTS]), onsets(causes), measured["step"],
-        np.stack([measured[column] for column in MEASURES.values()]), onsets(chosen), *phase_ends(phases), phases.summary,
+        steps, np.stack(list(chosen.values())), onsets(chosen), np.stack(list(measures.values())), onsets(measures),
+        *phase_ends(phases), phases.summary,
     )  # fmt: skip
 
 
@@ -60,11 +61,13 @@ def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
     for name, values, onset in zip(ALIGNMENTS, data.causes, data.onsets, strict=True):
         _draw(upper, data.steps, values, name, name, onset)
     for (name, column), values, onset in zip(MEASURES.items(), data.measures, data.measure_onsets, strict=True):
-        _draw(lower, data.measure_steps, values, name, column, onset)
+        _draw(lower, data.steps, values, name, column, onset)
     for axes, title, ylabel in ((upper, "causes", "interchange accuracy"), (lower, "the paper's measures", "share or accuracy")):
         axes.set(ylabel=ylabel, ylim=(-0.02, 1.04), xlim=(0, max(1, data.steps[-1])))
         axes.axhline(0.5, color=GREY, linewidth=0.7, zorder=1)
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title=f"{title}\n(step from which above ½)", alignment="left", labelspacing=0.5)
+        axes.legend(
+            loc="center left", bbox_to_anchor=(1.0, 0.5), title=f"{title}\n(step from which above ½)", alignment="left", labelspacing=0.5
+        )
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
     name_phases(upper, data.phases, data.ends, data.summary)

@@ -35,8 +35,8 @@ def circuit_data(effects: Mapping[int, Mapping[Path, float]], direct: Mapping[in
     paths = sorted({path for of_type in effects.values() for path in of_type}, key=lambda p: (p.sender, p.role, p.receiver, p.at))
     effect = np.array([[of_type.get(path, np.nan) for of_type in effects.values()] for path in paths])
     logits = np.array([[of_type[name] for of_type in direct.values()] for name in (EMBEDDING, LAYER_1, LAYER_2, MLP2)])
-    parts = ([getattr(path, name) for path in paths] for name in ("sender", "role", "receiver", "at"))
-    return CircuitData(*parts, effect, logits)
+    senders, roles, receivers, at = ([getattr(path, name) for path in paths] for name in ("sender", "role", "receiver", "at"))
+    return CircuitData(senders, roles, receivers, at, effect, logits)
 
 
 def draw_circuit(data: CircuitData, axes: Axes) -> None:
@@ -57,7 +57,9 @@ def draw_circuit(data: CircuitData, axes: Axes) -> None:
     for x, title in TITLES.items():
         axes.text(x, -0.95, title, ha="center", va="bottom", fontsize=7.5, fontweight="bold")
     total, mlp = data.direct[:, shown].sum(), data.direct[-1, shown]
-    axes.text(3.8, 8.0, f"MLP2 writes {mlp / total:.1%} of the\nright answer's logit itself", ha="right", va="center", fontsize=7, color=INK)
+    axes.text(
+        3.8, 8.0, f"MLP2 writes {mlp / total:.1%} of the\nright answer's logit itself", ha="right", va="center", fontsize=7, color=INK
+    )
     axes.set(xlim=(-0.32, 3.85), ylim=(8.9, -1.3))
     axes.set_axis_off()
 

@@ -43,10 +43,14 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     for row, column in zip(*np.nonzero(np.isfinite(cells)), strict=True):
         value = cells[row, column]
         weight = "bold" if column == columns - 1 else "normal"
-        axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6.5, color="white" if value > 0.6 else INK, fontweight=weight)
+        axes.text(
+            column, row, f"{value:.2f}", ha="center", va="center", fontsize=6.5, color="white" if value > 0.6 else INK, fontweight=weight
+        )
     axes.axvline(columns - 1.5, color="white", linewidth=3)
     axes.set_yticks(rows, data.names)
-    names = [name.replace(" (", "\n(").replace(" add", "\nadd").replace(" var-", "\nvar-").replace(" train", "\ntrain") for name in data.sets]
+    names = [
+        name.replace(" (", "\n(").replace(" add", "\nadd").replace(" var-", "\nvar-").replace(" train", "\ntrain") for name in data.sets
+    ]
     axes.set_xticks(range(columns), [*names, "mean, of the\nnetwork's"], rotation=90)
     axes.xaxis.tick_top()
     for start, (group, _) in zip(starts, groupby(data.groups), strict=True):

@@ -14,9 +14,8 @@ operand slots (`LITERALS`); and numbers that layer 1 has copied into `=` ask too
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -40,6 +39,10 @@ SEQUENCES = 1000
 LOSS = 0.1
 WHOLE, PAPER, COMPLEMENT = "the network", "all named parts", "none of the named parts"
 LITERALS, COPIED = "named, and in QK2 = to operand slots", "the same, and copied numbers"
+
+
+# Fields of `Kept` that are not as in the whole network.
+Changes = dict[str, Any]
 
 
 class Blocks:
@@ -77,15 +80,15 @@ class Blocks:
 
     def everything(self, n_frequencies: int) -> Kept:
         C = self.C
-        ones = [torch.ones(shape, dtype=torch.bool) for shape in ((C, C), (C,), (C + 1, 2 * C), (2 * C,), (n_frequencies,))]
-        return Kept(*ones)
+        sizes = {"qk1": (C, C), "ov1": (C,), "qk2": (C + 1, 2 * C), "ov2": (2 * C,), "frequencies": (n_frequencies,)}
+        return Kept(**{name: torch.ones(size, dtype=torch.bool) for name, size in sizes.items()})  # type: ignore[arg-type]
 
 
 def variants(task: Task, own: Bool[Tensor, " K"]) -> dict[tuple[str, str], Kept]:
     """Every row of the table, by its group and name; `own` are the network's frequencies."""
     b = Blocks(task)
     full = b.everything(len(own))
-    keep = {
+    keep: dict[str, Changes] = {
         "QK1: the four blocks": {"qk1": b.qk1_named},
         "OV1: variables": {"ov1": b.variables},
         "QK2: identity block": {"qk2": b.identity},
@@ -93,7 +96,7 @@ def variants(task: Task, own: Bool[Tensor, " K"]) -> dict[tuple[str, str], Kept]
         "MLP2: alone": {"own": False, "direct": False},
     }
     both = b.qk1["numbers to variables"] | b.qk1["positions to variables"]
-    remove = {
+    remove: dict[str, Changes] = {
         **{f"QK1: {name}": {"qk1": ~block} for name, block in b.qk1.items()},
         "QK1: both to variables": {"qk1": ~both},
         "QK1: the four blocks": {"qk1": ~b.qk1_named},
@@ -103,13 +106,13 @@ def variants(task: Task, own: Bool[Tensor, " K"]) -> dict[tuple[str, str], Kept]
         "OV2: key frequencies": {"frequencies": ~own},
         "OV2: numbers": {"ov2": ~b.fetched},
     }
-    paper = {k: v for changes in keep.values() for k, v in changes.items()}
+    paper: Changes = {k: v for changes in keep.values() for k, v in changes.items()}
     complement = {"qk1": ~b.qk1_named, "ov1": ~b.variables, "qk2": ~b.identity, "frequencies": ~own}
     literals = paper | {"qk2": b.identity | b.to_slots}
     copied = paper | {"qk2": b.identity | b.to_slots | b.from_numbers, "ov1": b.variables | b.numbers}
-    together = {WHOLE: {}, PAPER: paper, LITERALS: literals, COPIED: copied, COMPLEMENT: complement}
-    groups: dict[str, Mapping[str, Mapping[str, object]]] = {"together": together, "kept alone": keep, "removed alone": remove}
-    return {(group, name): dataclasses.replace(full, **c) for group, rows in groups.items() for name, c in rows.items()}  # type: ignore[arg-type]
+    together: dict[str, Changes] = {WHOLE: {}, PAPER: paper, LITERALS: literals, COPIED: copied, COMPLEMENT: complement}
+    groups = {"together": together, "kept alone": keep, "removed alone": remove}
+    return {(group, name): dataclasses.replace(full, **c) for group, rows in groups.items() for name, c in rows.items()}
 
 
 @dataclass(frozen=True)
