@@ -213,8 +213,8 @@ MODULE = (
         "shared mechanism", across_types, AtLeast(0.95),
     ),
     Claim(
-        "one-module-frequencies", OURS, "Removing a frequency hurts sums of 0, 1 and 2 variables alike: correlation over the frequencies.",
-        "shared mechanism", frequency_agreement, AtLeast(0.9), comment="Loss of the right answer's margin; the least of three correlations.",
+        "one-module-frequencies", OURS, "Removing a frequency hurts sums of 0, 1 and 2 variables alike: correlation over frequencies.",
+        "shared mechanism", frequency_agreement, AtLeast(0.9), comment="Loss of the right answer's margin; the least of three.",
     ),
     Claim(
         "one-module-graft", OURS, "An MLP2 trained anew on literals alone serves sums with variables as well (the lowest set).",

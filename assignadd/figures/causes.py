@@ -23,8 +23,8 @@ CAUSES = (
     FigureKind(
         "interchange",
         "Where the program's variables are held",
-        "(a) An activation is taken from another prompt; the answer must become what the program says (blue near 1). The controls must stay "
-        "at 0. (b) to (d) the same by the types of both prompts: literal and looked-up operands can be exchanged for each other.",
+        "(a) An activation is taken from another prompt; the answer must become what the program says (blue near 1). The controls must "
+        "stay at 0. (b) to (d) the same by the types of both prompts: literal and looked-up operands can be exchanged for each other.",
         lambda models: interchange_data(causal(models[0]).interchange, causal(models[0]).untrained),
         draw_interchange,
         height=4.2,
@@ -33,8 +33,9 @@ CAUSES = (
     FigureKind(
         "circuit_only",
         "The circuit alone",
-        "Accuracy with the parts that the paper names and nothing else, with one circuit reduced to its named part, and with one part "
-        "removed. A pale cell in the first two groups is something the story lacks; a dark row in the last one is a part that is not needed.",
+        "Accuracy with the parts that the paper names and nothing else, with one circuit reduced to its named part, and with one "
+        "part removed. A pale cell in the first two groups is something the story lacks; a dark row in the last one is a part that is "
+        "not needed.",
         lambda models: circuit_only_data(causal(models[0]).circuit_alone),
         on_axes(draw_circuit_only),
         height=5.4,

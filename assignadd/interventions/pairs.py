@@ -110,7 +110,7 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
         source = _exchanged(source, source[:, slot], chosen)
         hybrid[:, slot] = torch.where(is_variable[i], wanted[:, i], base[:, slot])
     defined &= n_vars(task, other) == is_variable.sum(0)
-    hybrid = torch.where(defined[:, None], hybrid, base)
+    source, hybrid = (torch.where(defined[:, None], tokens, base) for tokens in (source, hybrid))
     return Pairs.of(task, base, source, hybrid, defined)
 
 
