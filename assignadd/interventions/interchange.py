@@ -12,12 +12,17 @@ The program's variables, each aligned to a place:
 The activation there is taken from the source, the rest of the network runs on the base, and the answer must be the
 program's (`pairs`). Controls: only the directions that the paper names (`named`), as many random ones (`random`), and a
 place where the program's variable should not be (`elsewhere`, see `ELSEWHERE`).
+
+A search for directions (distributed alignment search, Geiger et al., 2023) is not made: the directions that the weights name
+already do what the whole vector does, a search could only find others of the same effect, and one that is trained on the
+answers can make a program come true that the network does not run (Makelov et al., 2023).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -81,32 +86,35 @@ class Outcome:
         return found
 
 
-@dataclass(frozen=True)
 class Activations:
-    """One pass over a chunk of prompts, and what it left at the places of the alignments."""
+    """What a model has at the places of the alignments on a chunk of prompts; layer 2 is run when it is first asked for."""
 
-    places: Places
-    layer_1: Float[Tensor, "B T d"]
-    """Layer 1's output."""
-    resid: Float[Tensor, "B T d"]
-    """The residual before layer 2."""
-    pattern: Float[Tensor, "B T"]
-    """Layer 2's attention of `=`."""
-    attn_out: Float[Tensor, "B 1 d"]
-    mlp_out: Float[Tensor, "B 1 d"]
+    def __init__(self, model: Lean, places: Places):
+        layer_1 = Record()
+        self.model, self.places = model, places
+        self.resid: Float[Tensor, "B T d"] = model.first(places.tokens, Edits(("blocks.0.hook_attn_out", layer_1)))
+        self.layer_1: Float[Tensor, "B T d"] = layer_1.value
 
-    @classmethod
-    def on(cls, model: Lean, places: Places) -> Activations:
-        layer_1, pattern, attn_out, mlp_out = (Record() for _ in range(4))
-        resid = model.first(places.tokens, Edits(("blocks.0.hook_attn_out", layer_1)))
-        hooks = {"blocks.1.attn.hook_pattern": pattern, "blocks.1.hook_attn_out": attn_out, "blocks.1.hook_mlp_out": mlp_out}
-        model.second(resid, Edits(*hooks.items()))
-        return cls(places, layer_1.value, resid, pattern.value[:, 0, 0], attn_out.value, mlp_out.value)
+    @cached_property
+    def layer_2(self) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B 1 d"], Float[Tensor, "B 1 d"]]:
+        """The attention of `=`, what it brings, and what MLP2 makes of it."""
+        hooks = {name: Record() for name in ("blocks.1.attn.hook_pattern", "blocks.1.hook_attn_out", "blocks.1.hook_mlp_out")}
+        self.model.second(self.resid, Edits(*hooks.items()))
+        pattern, attn_out, mlp_out = (record.value for record in hooks.values())
+        return pattern[:, 0, 0], attn_out, mlp_out
 
-    def brought(self, model: Lean, position: Int[Tensor, " B"]) -> Float[Tensor, "B 1 d"]:
+    @property
+    def attn_out(self) -> Float[Tensor, "B 1 d"]:
+        return self.layer_2[1]
+
+    @property
+    def mlp_out(self) -> Float[Tensor, "B 1 d"]:
+        return self.layer_2[2]
+
+    def brought(self, position: Int[Tensor, " B"]) -> Float[Tensor, "B 1 d"]:
         """What layer 2 brings to `=` from one position of each sequence."""
         rows = torch.arange(len(position))
-        return ((self.pattern[rows, position, None] * self.resid[rows, position]) @ model.OV2)[:, None]
+        return ((self.layer_2[0][rows, position, None] * self.resid[rows, position]) @ self.model.OV2)[:, None]
 
 
 # For base and source, the logits with a variable taken from the source: as it is aligned, and elsewhere.
@@ -129,7 +137,7 @@ def _asked(model: Lean, base: Activations, source: Activations, basis: Tensor | 
 
 def _brought(operand: str, before: int = 0) -> Exchange:
     def exchange(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-        own, other = (a.brought(model, a.places.position(f"{operand}_value") - before) for a in (base, source))
+        own, other = (a.brought(a.places.position(f"{operand}_value") - before) for a in (base, source))
         return model.tail(base.resid[:, -1:] + base.attn_out + within(other - own, basis))
 
     return exchange
@@ -189,12 +197,12 @@ class Interchange:
         model, bases = Lean(one), {name: _bases(one, name, variants) for name in alignments}
         hits: dict[tuple[str, str], list[Tensor]] = {(name, variant): [] for name in alignments for variant in variants}
         for part in torch.arange(len(self.base)).split(CHUNK):
-            base = Activations.on(model, Places(one.config.task, self.base[part]))
+            base = Activations(model, Places(one.config.task, self.base[part]))
             sources: dict[int, Activations] = {}  # several alignments share their source prompts
             for name in alignments:
                 pairs = self.pairs[name]
                 if id(pairs.source) not in sources:
-                    sources[id(pairs.source)] = Activations.on(model, Places(one.config.task, pairs.source[part]))
+                    sources[id(pairs.source)] = Activations(model, Places(one.config.task, pairs.source[part]))
                 for variant in variants:
                     exchange = EXCHANGES[name][variant == "elsewhere"]
                     logits = exchange(model, base, sources[id(pairs.source)], bases[name].get(variant))

@@ -148,8 +148,12 @@ def test_other_architectures_go_through_the_reference():
 
 @pytest.mark.parametrize(
     ("intervention", "words"),
-    [(Cut(1, 10, 0), "0 to 9"), (Replace("zero", NEURON_HOOKS[0], neurons=(40,)), "0 to 39"), (Replace("zero", NEURON_HOOKS[0], frequencies=(6,)), "1 to 5")],
-)  # fmt: skip
+    [
+        (Cut(1, 10, 0), "0 to 9"),
+        (Replace("zero", NEURON_HOOKS[0], neurons=(40,)), "0 to 39"),
+        (Replace("zero", NEURON_HOOKS[0], frequencies=(6,)), "1 to 5"),
+    ],
+)
 def test_what_this_model_does_not_have_is_refused(intervention, words):
     with pytest.raises(ConfigError, match=words):
         apply(STACK, TOKENS, [intervention])

@@ -30,7 +30,8 @@ def test_parts_are_what_weights_without_them_compute():
     C, none = BLOCKS.C, torch.zeros
     for change, names in (
         ({"qk1": none(C, C, dtype=torch.bool)}, ["blocks.0.attn.W_Q"]), ({"ov1": none(C, dtype=torch.bool)}, ["blocks.0.attn.W_V"]),
-        ({"qk2": none(C + 1, 2 * C, dtype=torch.bool)}, ["blocks.1.attn.W_Q"]), ({"ov2": none(2 * C, dtype=torch.bool)}, ["blocks.1.attn.W_V"]),
+        ({"qk2": none(C + 1, 2 * C, dtype=torch.bool)}, ["blocks.1.attn.W_Q"]),
+        ({"ov2": none(2 * C, dtype=torch.bool)}, ["blocks.1.attn.W_V"]),
     ):  # fmt: skip
         without = STACK.clone()
         for name in names:

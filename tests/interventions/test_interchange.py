@@ -32,7 +32,8 @@ def test_tags_are_passed_on_and_the_program_follows_them():
     pairs = tag_pairs(TASK, BASE)
     for base, source, said, counts in zip(*(x.tolist() for x in (pairs.base, pairs.source, pairs.answer, pairs.counts)), strict=True):
         own, other = assignments(base, TASK), assignments(source, TASK)
-        assert list(other) == [*list(own)[1:], list(own)[0]]  # the letters, passed on by one assignment
+        first, *rest = own
+        assert list(other) == [*rest, first]  # the letters, passed on by one assignment
         bound = dict(zip(other, own.values(), strict=True))  # the source's letters on the base's numbers
         expected = sum(bound.get(x, x) for x in base[PREFIX + 1 : PREFIX + 3]) % TASK.modulus
         assert said == expected and counts == (expected != answer(base, TASK))

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from assignadd.config import ConfigError
 from assignadd.interventions.specification import (
-    COMPONENTS, HOOKS, NEURON_HOOKS, ROLES, Cut, Pattern, Replace, Swap, read_specification, specification, to_json,
+    COMPONENTS,
+    HOOKS,
+    NEURON_HOOKS,
+    ROLES,
+    Cut,
+    Pattern,
+    Replace,
+    Swap,
+    read_specification,
+    specification,
+    to_json,
 )  # fmt: skip
 
 PLACES = st.one_of(st.sampled_from(ROLES), st.integers(0, 15))
