@@ -133,6 +133,8 @@ class Record:
     """Steps between checkpoints, after the log-spaced ones 0, 1, 2, 5, 10, 20, 50."""
     state_every: int = _ranged(1000, 1, 1 << 31)
     """Steps between optimizer states that are kept, from which training can be replayed bitwise."""
+    measure_every: int = _ranged(0, 0, 1 << 31)
+    """Steps between measures of the circuits while training (sweeps record them); 0 for none."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ RANGES = {
     "record.eval_sequences": (1, 2**20, {}, {}),
     "record.checkpoint_every": (1, 2**31, {}, {}),
     "record.state_every": (1, 2**31, {}, {}),
+    "record.measure_every": (0, 2**31, {}, {}),
     "seed.init": (0, BIG, {}, {}),
     "seed.data": (0, BIG, {}, {}),
     "seed.split": (0, BIG, {}, {}),

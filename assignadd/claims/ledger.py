@@ -24,10 +24,13 @@ def ledger(
 ) -> list[Record]:
     """A record per claim, or of those with this id or label.
 
-    `command` is how the ledger was asked for; a record's own is that with its id.
+    `command` is how the ledger was asked for; a record's own is that with its id. Without models, what is left are the claims
+    about populations and the theory, which need none.
     """
     records = []
     for claim in chosen(only):
+        if claim.measure is not None and not evidences:
+            continue
         listener(claim.id)
         records.append(judge(claim, evidences, f"{command} --only {claim.id}"))
     if only is None or _is_theory(only):

@@ -20,6 +20,7 @@ COMMANDS = {
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
     "intervene": "change something inside a trained model: answer and accuracy before and after",
     "show": "sequences of the task as the model sees them",
+    "sweep": "train many models: a grid of settings times seeds, resumable, into one table",
     "runs": "list, show and verify run folders",
     "import": "read TransformerLens 2.x state dicts into a run",
     "theory": "check the paper's theory: proof, theorem, what its step leads to, real training",

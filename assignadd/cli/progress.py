@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from assignadd.cli.screen import console, say
+from assignadd.sweeps.plan import Job
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.training.loop import Progress as Beat
 
@@ -103,3 +104,55 @@ def _shaded(accuracy: float | None) -> str:
         return "[dim]-"
     colour = "green" if accuracy >= 0.98 else "yellow" if accuracy >= 0.5 else "dim"
     return f"[{colour}]{accuracy:.3f}"
+
+
+class SweepScreen:
+    """A sweep as one watches it: updates made over all models, and stacks finished."""
+
+    def __init__(self, title: str, jobs: Sequence[Job], quiet: bool = False):
+        self.title, self.jobs, self.quiet = title, jobs, quiet
+        self.steps = [job.done for job in jobs]
+        self.total = sum(job.config.optim.steps * len(job.members) for job in jobs)
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[stacks]} stacks"),
+            TextColumn("{task.fields[rate]:,.0f} model-steps/s"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self.task = self.bar.add_task(title, total=self.total, completed=self._made, stacks=self._stacks, rate=0.0)
+        self._first, self._shown = (time.monotonic(), self._made), time.monotonic()
+
+    @property
+    def _made(self) -> int:
+        return sum(step * len(job.members) for step, job in zip(self.steps, self.jobs, strict=True))
+
+    @property
+    def _stacks(self) -> str:
+        return f"{sum(s >= job.config.optim.steps for s, job in zip(self.steps, self.jobs, strict=True))}/{len(self.jobs)}"
+
+    def __enter__(self) -> SweepScreen:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.bar.live.is_started:
+            self.bar.stop()
+
+    def __call__(self, job: int, step: int) -> None:
+        self.steps[job] = max(step, self.steps[job])
+        now, made = time.monotonic(), self._made
+        rate = (made - self._first[1]) / max(now - self._first[0], 1e-9)
+        if self.quiet:
+            return
+        self.bar.update(self.task, completed=made, stacks=self._stacks, rate=rate)
+        if console.is_terminal:
+            self.bar.start()
+        elif now - self._shown > LOG_SECONDS:
+            self._shown = now
+            left = (self.total - made) / rate / 60 if rate > 0 else 0.0
+            say(f"{self.title}: {made:,} of {self.total:,} model-steps, {self._stacks} stacks, {rate:,.0f} a second, {left:.1f} min left")

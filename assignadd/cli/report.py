@@ -10,6 +10,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.claims import read_evidence
+from assignadd.cli.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,8 @@ class Report:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Report, arguments, "report")
+    if not args.runs:
+        raise UsageError("no run given; `assignadd runs list` shows what there is")
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
     report_on_screen(

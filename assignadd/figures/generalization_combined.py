@@ -55,17 +55,17 @@ def draw_generalization(data: GeneralizationData, made: Figure) -> None:
     _panel(right, data.fractions, data.zero_var, data.fraction_threshold, BLUE)
     right.set_title("(b) literal sums never trained")
     right.set(xlabel="share of pairs in training, $f$")
-    for ax in (left, right):
-        ax.set_ylim(-0.03, 1.03)
-        ax.legend(loc="lower right")
+    left.set_ylim(-0.03, 1.03)
+    handles, labels = left.get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
 def _panel(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
     n = accuracy.shape[1]
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
-    ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", color=GREY, markersize=1.8, alpha=0.7, label="a seed")
+    ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", color=GREY, markersize=1.8, alpha=0.7, label="one seed")
     intervals = [median_interval(row.tolist()) for row in accuracy]
-    ax.plot(settings, [m for m, _ in intervals], color=color, label="median and 95 % interval")
+    ax.plot(settings, [m for m, _ in intervals], color=color, label="median, 95 % interval")
     low, high = zip(*((i.low, i.high) if i else (m, m) for m, i in intervals), strict=True)
     ax.fill_between(settings, low, high, color=color, alpha=0.18, linewidth=0)
     if np.isfinite(threshold[0]):

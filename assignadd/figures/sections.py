@@ -78,7 +78,7 @@ POPULATIONS = (
         "bind stay low at any ratio. (b) The rise with the share of pairs in training is steep, and not at the same share for every seed.",
         lambda _: generalization_data(population("two-var"), population("fraction")),
         draw_generalization,
-        height=2.9,
+        height=3.2,
     ),
 )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from assignadd.config import Config, Task
+from assignadd.config import Config
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
@@ -21,22 +21,24 @@ if TYPE_CHECKING:
 class Exam:
     """Fixed sequences of several evaluation sets for every model of a stack, drawn from its own split and seed.
 
-    A set that has no sequence for one of the models (no held-out pair, no banned slot) is left out for all.
+    A set that no model has a sequence for (no held-out pair, no banned slot) is left out. Where some models have none,
+    `offered` (M, sets) says so, and none of their answers there counts as correct.
     """
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, sets: Sequence[EvalSet], n: int, device: str | torch.device = "cpu"):
         batches: list[Batch] = []
+        offered: list[Tensor] = []
         self.names: list[str] = []
-        tasks: list[Task] = [c.task for c in configs]
-        seeds = [c.seed.data or 0 for c in configs]
         for index, evalset in enumerate(sets):
-            try:
-                sampler = Sampler(tasks, seen, seeds, evalset, device)
-            except EmptySetError:
-                continue
-            batches.append(sampler.sample(index, n))
-            self.names.append(evalset.name)
+            able = _able(configs, seen, evalset)
+            if able.any():
+                own = [c for c, has in zip(configs, able.tolist(), strict=True) if has]
+                sampler = Sampler([c.task for c in own], seen[able.to(seen.device)], [c.seed.data or 0 for c in own], evalset, device)
+                batches.append(_for_all(sampler.sample(index, n), able.to(device)))
+                offered.append(able)
+                self.names.append(evalset.name)
         self.n = n
+        self.offered = torch.stack(offered, 1)
         self.tokens = torch.cat([b.tokens for b in batches], -1)  # (M, T, sets * n)
         self.labels = torch.cat([b.labels for b in batches], -1)
 
@@ -44,3 +46,28 @@ class Exam:
         parts = zip(self.tokens.split(CHUNK, -1), self.labels.split(CHUNK, -1), strict=True)
         correct = torch.cat([answer_logits(stack, tokens).argmax(-1) == labels for tokens, labels in parts], -1)
         return correct.view(len(stack), len(self.names), self.n).sum(-1)
+
+    def accuracies(self, stack: Stack) -> list[dict[str, float]]:
+        """For each model, the share of right answers on each set it has sequences of."""
+        counts = zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True)
+        return [{name: k / self.n for name, k, has in zip(self.names, row, own, strict=True) if has} for row, own in counts]
+
+
+def _able(configs: Sequence[Config], seen: Tensor, evalset: EvalSet) -> Tensor:
+    """Which models have sequences of this set; all of them, as a rule, which takes one look."""
+    try:
+        Sampler([c.task for c in configs], seen, [0] * len(configs), evalset)
+    except EmptySetError:
+        halves = [slice(0, len(configs) // 2), slice(len(configs) // 2, None)] if len(configs) > 1 else []
+        return torch.cat([_able(configs[half], seen[half], evalset) for half in halves]) if halves else torch.tensor([False])
+    return torch.ones(len(configs), dtype=torch.bool)
+
+
+def _for_all(batch: Batch, able: Tensor) -> Batch:
+    """The batch of some models as one for all; the others get zeros, and no label that an answer could match."""
+    if able.all():
+        return batch
+    tokens = batch.tokens.new_zeros(len(able), *batch.tokens.shape[1:])
+    labels = batch.labels.new_full((len(able), *batch.labels.shape[1:]), -1)
+    tokens[able], labels[able] = batch.tokens, batch.labels
+    return Batch(tokens, labels)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.model.fused import FusedTable, fits
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import TableForward, Trace, Weights, covers
 from assignadd.model.transformer import reference_logits
@@ -22,8 +23,8 @@ CHUNK = 2048
 
 
 @lru_cache(maxsize=16)
-def table_forward(config: Config, device: torch.device) -> TableForward:
-    return TableForward(config, device)
+def table_forward(config: Config, device: torch.device, stacked: bool = False) -> TableForward:
+    return FusedTable(config, device) if stacked and fits(config, device) else TableForward(config, device)
 
 
 @torch.no_grad()
@@ -50,7 +51,8 @@ def unstacked(one: Stack) -> Weights:
 @torch.no_grad()
 def trace(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Trace:
     """The table forward's full trace of a stack: patterns, residuals and neurons at `=`, with the leading axis M."""
-    return table_forward(stack.config, stack.flat.device).forward(Weights.of(stack.weights), tokens.expand(len(stack), *tokens.shape[1:]))
+    table = table_forward(stack.config, stack.flat.device, stacked=True)
+    return table.forward(Weights.of(stack.weights), tokens.expand(len(stack), *tokens.shape[1:]))
 
 
 def _logits(stack: Stack, tokens: Tensor) -> Tensor:

@@ -17,18 +17,17 @@ tokens (..., T, B), attention of layer 1 as (..., query, key, B).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
+from assignadd.model.trace import Tables, Trace, Weights
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Int
 
 
 # Four table entries above this make a product that float32 still holds; the paper's runs stay above -17.
@@ -50,79 +49,6 @@ def require_covered(config: Config) -> None:
         raise ConfigError(
             "model", got, "the paper's architecture: two layers, one head, a ReLU MLP after the second alone, no norm, no biases"
         )
-
-
-class Weights(NamedTuple):
-    """The weights the tables read (or their gradients), each (..., rows, columns), without the axis of the one head."""
-
-    E: Tensor
-    pos: Tensor
-    Q1: Tensor
-    K1: Tensor
-    V1: Tensor
-    O1: Tensor
-    Q2: Tensor
-    K2: Tensor
-    V2: Tensor
-    O2: Tensor
-    W_in: Tensor
-    W_out: Tensor
-    U: Tensor
-
-    @classmethod
-    def of(cls, named: Mapping[str, Tensor]) -> Weights:
-        heads = [named[f"blocks.{layer}.attn.W_{letter}"].squeeze(-3) for layer in (0, 1) for letter in "QKVO"]
-        ends = [named[name] for name in ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out", "unembed.W_U")]
-        return cls(named["embed.W_E"], named["pos_embed.W_pos"], *heads, *ends)
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What a forward pass leaves behind, for the backward pass and for whoever wants to look."""
-
-    logits: Float[Tensor, "*M B N"]
-    attention_1: Float[Tensor, "*M T T B"]
-    attention_2: Float[Tensor, "*M T B"]
-    """Layer-2 attention of `=` over the keys."""
-    resid_mid: Float[Tensor, "*M B d"]
-    """Residual at `=` before MLP2."""
-    neurons: Float[Tensor, "*M B h"]
-    """MLP2 after the ReLU."""
-    resid_post: Float[Tensor, "*M B d"]
-    tokens: Int[Tensor, "*M T B"]
-    gathers: tuple[Tensor, Tensor, Tensor]
-    """Flat indices: each causal pair's two scores in layer 1's table, and each token in a table with B columns."""
-    usage: Float[Tensor, "*M rows B"]
-    """How much of each table row the residual of `=` holds: w1, one for the constant row, w2."""
-    key_scores: Float[Tensor, "*M T B"]
-    """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
-    tables: _Tables
-
-    @property
-    def resid_before_2(self) -> Float[Tensor, "*M B d"]:
-        """Residual at `=` before layer 2's attention: its embedding and what layer 1 wrote."""
-        return self.usage[..., : self.tables.equal_rows.shape[-2], :].mT @ self.tables.equal_rows
-
-    @property
-    def attention_output_2(self) -> Float[Tensor, "*M B d"]:
-        """What layer 2's attention writes into `=`: `resid_mid` less `resid_before_2`."""
-        first = self.tables.equal_rows.shape[-2]
-        return self.usage[..., first:, :].mT @ self.tables.outputs[..., first:, :]
-
-
-@dataclass(frozen=True)
-class _Tables:
-    embeddings: Tensor  # (C, d)     [W_E; W_pos]
-    queries_1: Tensor  # (C, dh)
-    keys_1: Tensor  # (C, dh)
-    values_1: Tensor  # (C, dh)
-    equal_rows: Tensor  # (C + 1, d)  [C OV1; E_= + P_=]: what the residual of `=` after layer 1 is made of
-    both: Tensor  # (2C, d)    [C; C OV1]: what the residual of any key is made of
-    QK2: Tensor
-    queries_2: Tensor  # (C + 1, d)  equal_rows QK2
-    scores_2: Tensor  # (2C, C + 1)
-    OV2: Tensor
-    outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]
 
 
 class TableForward:
@@ -158,13 +84,14 @@ class TableForward:
         self._spread(own_2, tokens, flat, attention_2)
         self._spread(through_2, tokens, flat, (attention_1 * attention_2.unsqueeze(-2)).sum(-3))
 
+        return Trace(*self._answer(w, tables, usage), attention_1, attention_2, tokens, gathers, usage, key_scores, tables)
+
+    def _answer(self, w: Weights, tables: Tables, usage: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Logits, residual before MLP2, neurons and residual after it, all at `=`."""
         resid_mid = usage.mT @ tables.outputs  # (..., B, d)
         neurons = (resid_mid @ w.W_in).relu_()
         resid_post = _plus_product(resid_mid.clone(), neurons, w.W_out)
-        logits = resid_post @ w.U
-        return Trace(
-            logits, attention_1, attention_2, resid_mid, neurons, resid_post, tokens, gathers, usage, key_scores, tables
-        )  # fmt: skip
+        return resid_post @ w.U, resid_mid, neurons, resid_post
 
     def backward(self, w: Weights, trace: Trace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
@@ -178,7 +105,7 @@ class TableForward:
         g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
 
-    def _tables(self, w: Weights) -> _Tables:
+    def _tables(self, w: Weights) -> Tables:
         embeddings = torch.cat([w.E, w.pos], -2)
         values_1 = embeddings @ w.V1
         outputs_1 = values_1 @ w.O1
@@ -187,7 +114,7 @@ class TableForward:
         both = torch.cat([embeddings, outputs_1], -2)
         QK2, OV2 = w.Q2 @ w.K2.mT * self.scale, w.V2 @ w.O2
         queries_2 = equal_rows @ QK2
-        return _Tables(
+        return Tables(
             embeddings, embeddings @ w.Q1, embeddings @ w.K1, values_1, equal_rows, both, QK2, queries_2,
             both @ queries_2.mT, OV2, torch.cat([equal_rows, both @ OV2], -2),
         )  # fmt: skip
@@ -207,7 +134,7 @@ class TableForward:
         column = torch.arange(tokens.shape[-1], dtype=small.dtype, device=tokens.device)
         return to_token.view(-1), row.add_(self.key_column).view(-1), (small * len(column)).add_(column).view(-1)
 
-    def _attention_1(self, tables: _Tables, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
+    def _attention_1(self, tables: Tables, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
         """Patterns of layer 1, (..., T, T, B), zero above the diagonal."""
         scores = tables.queries_1 @ tables.keys_1.mT * self.scale  # (..., C, C)
         if scores.device.type == "cpu":
@@ -267,7 +194,7 @@ class TableForward:
         g_table = g_table.view(*lead, T, K, C)
         return torch.cat([g_table.sum(-3), g_table.sum(-2)], -2).mul_(self.scale), g_scores_2
 
-    def _tables_backward(self, w: Weights, t: _Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights) -> None:
+    def _tables_backward(self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights) -> None:
         C = self.C
         g_equal, g_out2 = g_outputs.split([C + 1, 2 * C], -2)
         g_OV2 = t.both.mT @ g_out2
@@ -305,13 +232,13 @@ class TableForward:
         if tokens.dim() == 2:
             of_tokens.view(-1).index_add_(0, flat, amount.reshape(-1))
         else:
-            of_tokens.scatter_add_(-2, tokens, amount)
+            of_tokens.scatter_add_(-2, tokens.long(), amount)
         of_positions.copy_(amount)
 
     def _collect(self, rows: Tensor, tokens: Tensor, flat: Tensor) -> Tensor:
         """For every position the sum of the rows of its token and of the position: the transpose of `_spread`."""
         of_tokens, of_positions = rows.split([self.K, self.T], -2)
-        found = of_tokens.view(-1).index_select(0, flat).view_as(tokens) if tokens.dim() == 2 else of_tokens.gather(-2, tokens)
+        found = of_tokens.view(-1).index_select(0, flat).view_as(tokens) if tokens.dim() == 2 else of_tokens.gather(-2, tokens.long())
         return found.add_(of_positions)
 
 

@@ -23,7 +23,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     device: str
     threads: int
     commit: str | None
-    """The commit of the source tree this package runs from; None where it is installed or git is not at hand."""
+    """The commit of the source tree this package runs from; where git cannot tell, as in a copied tree, ASSIGNADD_COMMIT, or None."""
     dirty: bool
     """Whether the package differed from that commit."""
 
@@ -50,7 +50,8 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def source_commit(folder: Path) -> tuple[str | None, bool]:
     """The commit checked out where `folder` is tracked, and whether its files differ from it."""
     if not _git(folder, "ls-files", "--", "."):
-        return None, False  # for example a virtual environment inside somebody else's repository
+        # For example a copied tree, or a virtual environment inside somebody else's repository.
+        return os.environ.get("ASSIGNADD_COMMIT"), False
     status = _git(folder, "status", "--porcelain=v2", "--branch", "--", ".").splitlines()
     commits = [line.split()[-1] for line in status if line.startswith("# branch.oid ")]
     if not commits or commits[0] == "(initial)":

@@ -9,3 +9,7 @@ class RunError(UserError, RuntimeError):
     """One line: the file or run, what is wrong with it, and what to do."""
 
     exit_code = 1
+
+
+class RunBusy(RunError):
+    """Another process is writing the run."""

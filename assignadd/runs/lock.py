@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from assignadd.runs.atomic import reason
-from assignadd.runs.errors import RunError
+from assignadd.runs.errors import RunBusy, RunError
 
 LOCK = "lock"
 _held: set[int] = set()
@@ -61,7 +61,7 @@ def _acquire(folder: Path) -> int:
     except BlockingIOError as error:
         holder = _holder(fd)
         os.close(fd)
-        raise RunError(f"{folder} is being written by {holder}; wait until it ends, or stop it") from error
+        raise RunBusy(f"{folder} is being written by {holder}; wait until it ends, or stop it") from error
     except OSError as error:
         os.close(fd)
         raise RunError(f"{folder / LOCK} could not be locked: {reason(error)}") from error

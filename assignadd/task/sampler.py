@@ -105,9 +105,9 @@ class Sampler:
         row = torch.arange(first_row, first_row + rows, device=device)
         random_words = words(self.seeds, self.stream, step, row, self._n_words)  # (words, ..., M, B)
         kind = (random_words[0].unsqueeze(-1) >= self.thresholds[:, None]).sum(-1)
-        return self._assemble(kind, Digits(random_words[1:]))
+        return self._assemble(kind, Digits(random_words[1:]), row)
 
-    def _assemble(self, kind: Tensor, draw: Digits) -> Batch:
+    def _assemble(self, kind: Tensor, draw: Digits, row: Tensor) -> Batch:
         task, vocabulary = self.task, self.vocabulary
         N, most = task.modulus, task.max_assignments
 
@@ -119,9 +119,9 @@ class Sampler:
         slot_second = torch.where(has_second, slot_second + (slot_second >= slot_first), most)
 
         # The operands: which variables, and the pair of values they add up to.
-        choice = self.starts[kind] + draw.below(self.counts[kind], len(self.operands))
+        choice = self.starts[kind] + self._choice(draw.below(self.counts[kind], len(self.operands)), row)
         first, second = self.operands[:, 0][choice], self.operands[:, 1][choice]
-        code = self.pairs.view(-1)[self._pair_base + draw.below(self.n_pairs, N * N)]
+        code = self.pairs.view(-1)[self._pair_base + self._pair(draw.below(self.n_pairs, N * N), row)]
         first_value, second_value = code // N, code % N
 
         tokens = torch.full((*n.shape[:-1], task.length + 2, n.shape[-1]), vocabulary.pad, device=n.device)
@@ -138,6 +138,14 @@ class Sampler:
         tokens[..., task.prefix, :] = vocabulary.plus
         tokens[..., task.prefix + 3, :] = vocabulary.equals
         return Batch(tokens[..., : task.length, :], (first_value + second_value) % N)
+
+    def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
+        """Which of the possible operands a row adds."""
+        return drawn
+
+    def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        """Which of the possible pairs of values a row adds."""
+        return drawn
 
     def _assignments(self, kind: Tensor, draw: Digits) -> Tensor:
         """How many assignments: in training uniform on 1..most, then at least 2 for two variables; in an evaluation set

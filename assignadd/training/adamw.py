@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Optim
+from assignadd.training.fused import fused_adamw, has_kernels
 
 # Where a tensor that lasts is to lie: as it is, or in memory shared between processes.
 Placed = Callable[[Tensor], Tensor]
@@ -27,6 +28,8 @@ class AdamW:
         """The update number `count`, counted from 1."""
         if self.flat.device.type == "cpu":
             self._update_fused(grad, alive, count)
+        elif has_kernels(self.flat):
+            self._update_kernel(grad, alive, count)
         else:
             self._update_stack(grad, alive, count)
 
@@ -40,6 +43,13 @@ class AdamW:
                     lr=optim.lr, beta1=optim.beta1, beta2=optim.beta2, weight_decay=optim.weight_decay, eps=optim.eps,
                     amsgrad=False, maximize=False,
                 )  # fmt: skip
+
+    def _update_kernel(self, grad: Tensor, alive: Tensor, count: Tensor) -> None:
+        """All models at once in one pass over memory, on a GPU."""
+        o, steps = self.optims[0], count.double()
+        correction = torch.sqrt(1 - o.beta2**steps).to(self.flat.dtype)
+        size = (self.lr / (1 - o.beta1**steps)).to(self.flat.dtype)
+        fused_adamw(self.flat, grad, self.mean, self.square, self.decay, size, correction, alive, o)
 
     def _update_stack(self, grad: Tensor, alive: Tensor, count: Tensor) -> None:
         """All models at once, without a branch that would have to wait for the device."""

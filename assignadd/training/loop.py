@@ -18,7 +18,7 @@ from assignadd.runs.environment import Environment
 from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
-from assignadd.training.trainer import Trainer
+from assignadd.training.trainer import Observer, Trainer
 
 LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
 # Steps between looks at the clock, the signals and the progress bar; models wait for each other this often.
@@ -56,16 +56,18 @@ def train_run(
     threads: int = 1,
     listener: Listener = lambda _: None,
     begin: Callable[[Trainer], None] = lambda trainer: None,
+    observe: Observer | None = None,
 ) -> Run:
     """Trains what is missing of a run. Rerun after any interruption: on a CPU the files come out bitwise the same.
 
-    On a GPU sums are taken in an order that varies, so a run that was interrupted there goes on with other last bits.
-    `begin` takes the trainer of a new run, which holds the initial weights, to where that run is to start: step 0 as it is.
+    On another device a run goes on with other last bits. `begin` takes the trainer of a new run, which holds the initial
+    weights, to where that run is to start: step 0 as it is. Every `record.measure_every` steps, and after the last,
+    `observe` looks at the models; what it finds is stored in the rows of the metrics under `measures`.
     """
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, _Signals() as signals:
         if run.finished and not run.damaged:
             return Run.open(path)
-        with closing(Trainer(config, members, seen, device, threads)) as trainer:
+        with closing(Trainer(config, members, seen, device, threads, observe)) as trainer:
             _mend(run, trainer)
             _resume(run, trainer, begin)
             _train(run, trainer, signals, listener)
@@ -81,7 +83,7 @@ def _train(run: Writer, trainer: Trainer, signals: _Signals, listener: Listener)
             rows = _commit(run, trainer) or rows
         listener(Progress(trainer.step, trainer.losses, rows))
         if signals.received:
-            if not is_stop(config, trainer.step):
+            if not saves_state(config, trainer.step):
                 run.commit(trainer.step, state=trainer.state())
             raise Interrupted(signals.received, trainer.step)
 
@@ -90,7 +92,7 @@ def _resume(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> 
     state = run.latest_state()
     if state is None:
         begin(trainer)
-        _commit(run, trainer)
+        _commit(run, trainer, first=True)
     else:
         trainer.load_state(state)
 
@@ -108,11 +110,12 @@ def _mend(run: Writer, trainer: Trainer) -> None:
     trainer.load_state(start)
 
 
-def _commit(run: Writer, trainer: Trainer) -> list[dict[str, Any]]:
+def _commit(run: Writer, trainer: Trainer, first: bool = False) -> list[dict[str, Any]]:
     step, config = trainer.step, run.config
-    rows = trainer.evaluate() if is_evaluation(config, step) else []
+    rows = trainer.evaluate(with_measures=is_measurement(config, step)) if is_evaluation(config, step) else []
     checkpoint = trainer.stack() if is_checkpoint(config, step) else None
-    run.commit(step, state=trainer.state(), checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
+    state = trainer.state() if first or saves_state(config, step) else None
+    run.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
     return rows
 
 
@@ -120,8 +123,18 @@ def is_checkpoint(config: Config, step: int) -> bool:
     return step in LOG_SPACED or step % config.record.checkpoint_every == 0 or step == config.optim.steps
 
 
+def saves_state(config: Config, step: int) -> bool:
+    """Where training can go on from: at regular checkpoints, as the moments take twice the room of the weights."""
+    return step % config.record.checkpoint_every == 0 or step == config.optim.steps
+
+
+def is_measurement(config: Config, step: int) -> bool:
+    every = config.record.measure_every
+    return every > 0 and (step % every == 0 or step == config.optim.steps)
+
+
 def is_evaluation(config: Config, step: int) -> bool:
-    return step % config.record.eval_every == 0 or step == config.optim.steps
+    return step % config.record.eval_every == 0 or step == config.optim.steps or is_measurement(config, step)
 
 
 def is_stop(config: Config, step: int) -> bool:
@@ -131,7 +144,7 @@ def is_stop(config: Config, step: int) -> bool:
 def next_stop(config: Config, step: int) -> int:
     """The first step after this one at which something is written."""
     record = config.record
-    regular = (step // every * every + every for every in (record.checkpoint_every, record.eval_every))
+    regular = (step // n * n + n for n in (record.checkpoint_every, record.eval_every, record.measure_every) if n)
     return min([config.optim.steps, *regular, *(s for s in LOG_SPACED if s > step)])
 
 

@@ -7,10 +7,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from assignadd.model.forward import table_forward
+from assignadd.model.fused import fits
 from assignadd.model.stack import Stack, views
-from assignadd.model.table import TableForward, Weights, covers
+from assignadd.model.table import Weights, covers
 from assignadd.model.transformer import reference_logits
 from assignadd.task.sampler import Batch
+from assignadd.training.fused import fused_cross_entropy
 
 
 class Gradient(Protocol):
@@ -28,8 +31,9 @@ def gradient_of(stack: Stack) -> Gradient:
 class TableGradient:
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
-        self._table = TableForward(stack.config, stack.flat.device)
-        self._alone = len(stack) == 1  # plain matrix products beat batched ones
+        self._fused = fits(stack.config, stack.flat.device)
+        self._table = table_forward(stack.config, stack.flat.device, stacked=True)
+        self._alone = len(stack) == 1 and not self._fused  # plain matrix products beat batched ones
         weights, grads = stack.weights, views(stack.config, self.flat)
         if self._alone:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
@@ -39,7 +43,7 @@ class TableGradient:
     def __call__(self, batch: Batch) -> Tensor:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         trace = self._table.forward(self._weights, tokens)
-        loss, grad = cross_entropy(trace.logits, labels)
+        loss, grad = (fused_cross_entropy if self._fused else cross_entropy)(trace.logits, labels)
         self._table.backward(self._weights, trace, grad, self._grads)
         return loss.view(-1)
 

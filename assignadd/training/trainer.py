@@ -38,11 +38,23 @@ def prepare(device: str, threads: int, config: Config) -> None:
         torch.backends.cuda.matmul.fp32_precision = precision
 
 
+# (models on their device, each one's configuration, its split there, the step) -> what was found, a dict per model.
+Observer = Callable[[Stack, Sequence[Config], Tensor, int], list[dict[str, Any]]]
+
+
 class Trainer:
     """The models of a run. On a CPU each trains alone, bit for bit as it would in a run of its own, several side by side."""
 
-    def __init__(self, config: Config, members: Sequence[Member], seen: Tensor, device: str = "cpu", threads: int = 1):
-        self.config, self.members = config, list(members)
+    def __init__(
+        self,
+        config: Config,
+        members: Sequence[Member],
+        seen: Tensor,
+        device: str = "cpu",
+        threads: int = 1,
+        observe: Observer | None = None,
+    ):
+        self.config, self.members, self.observer = config, list(members), observe
         configs = [m.config(config) for m in members]
         parts = [slice(i, i + 1) for i in range(len(configs))] if device == "cpu" else [slice(0, len(configs))]
         processes = min(threads, len(parts)) if can_fork() else 1
@@ -51,7 +63,8 @@ class Trainer:
         placed = shared if processes > 1 else lambda tensor: tensor
         self.workers = [Worker(stack.models(part), configs[part], seen[part], placed) for part in parts]
         self.exams = [Exam(configs[part], seen[part], EVAL_SETS + DOUBLY_HELD_OUT, config.record.eval_sequences, device) for part in parts]
-        tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark}
+        self._observed = [(configs[part], seen[part].to(device)) for part in parts]
+        tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         items = range(len(parts))
         self._crew = Crew(items, processes, tasks) if processes > 1 else Alone(items, tasks)
 
@@ -76,10 +89,13 @@ class Trainer:
     def _advance(self, index: int, steps: int) -> None:
         self.workers[index].advance(steps)
 
-    def evaluate(self) -> list[dict[str, object]]:
-        """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set."""
+    def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
+        """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
+
+        With measures, also what the observer finds.
+        """
         marks = [mark for part in self._crew.call("mark") for mark in part]
-        models = zip(self.members, self.losses, self.diverged_at, marks, strict=True)
+        models = zip(self.members, self.losses, self.diverged_at, marks, self._measures(with_measures), strict=True)
         step = self.step
         return [
             {
@@ -89,14 +105,25 @@ class Trainer:
                 "loss": loss if math.isfinite(loss) else None,
                 "diverged_at": diverged_at,
                 "accuracy": accuracy,
+                **measures,
             }
-            for index, (member, loss, diverged_at, accuracy) in enumerate(models)
+            for index, (member, loss, diverged_at, accuracy, measures) in enumerate(models)
         ]
+
+    def _measures(self, wanted: bool) -> list[dict[str, Any]]:
+        if not wanted or self.observer is None:
+            return [{} for _ in self.members]
+        return [{"measures": found} for part in self._crew.call("observe", self.step) for found in part]
+
+    def _observe(self, index: int, step: int) -> list[dict[str, Any]]:
+        assert self.observer is not None
+        configs, seen = self._observed[index]
+        with torch.no_grad():
+            return self.observer(self.workers[index].stack, configs, seen, step)
 
     def _mark(self, index: int) -> list[dict[str, float]]:
         exam = self.exams[index]
-        counts = exam.count_correct(self.workers[index].stack).tolist()
-        return [{name: k / exam.n for name, k in zip(exam.names, row, strict=True)} for row in counts]
+        return exam.accuracies(self.workers[index].stack)
 
     def stack(self) -> Stack:
         return concatenate([worker.stack for worker in self.workers]).to("cpu")

@@ -11,6 +11,7 @@ from assignadd.config import Config
 from assignadd.model.stack import Stack
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.adamw import AdamW, Placed
+from assignadd.training.captured import Captured
 from assignadd.training.objective import gradient_of
 
 # About so many sequences are drawn at once on a CPU, where small tensor operations cost more than their arithmetic.
@@ -31,18 +32,21 @@ class Worker:
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         self.steps_ahead = max(1, SEQUENCES_AHEAD // self.batch_size)
         self._ahead: tuple[int, Batch] | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._captured: Captured | None = None
 
     def advance(self, steps: int) -> None:
+        if self._captured is not None:
+            return self._captured.advance(steps)
         if self.stack.flat.device.type == "cuda":
-            return self._replay(steps)
+            self._captured = Captured(self)
+            return self._captured.advance(steps)
         for _ in range(steps):
             if (self.diverged_at >= 0).all():
                 self.step += 1  # nothing is left to train
             else:
-                self._update(self._next_batch())
+                self.update(self._next_batch())
 
-    def _update(self, batch: Batch) -> None:
+    def update(self, batch: Batch) -> None:
         """One step: a model whose loss is not finite stops before its update and stays as it is."""
         self.loss.copy_(self.gradient(batch))
         broken = ~self.loss.isfinite() & (self.diverged_at < 0)
@@ -58,27 +62,6 @@ class Worker:
             self._ahead = start, self.sampler.sample(steps, self.batch_size)
         tokens, labels = self._ahead[1].tokens, self._ahead[1].labels
         return Batch(tokens[step - start], labels[step - start])
-
-    def _replay(self, steps: int) -> None:
-        """On a GPU a step, its data included, is captured once and replayed: the host only counts."""
-        if self._graph is None:
-            self._graph = self._capture()
-        for _ in range(steps):
-            self._graph.replay()
-
-    def _capture(self) -> torch.cuda.CUDAGraph:
-        before = {name: t.clone() for name, t in self.state().items()}
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):  # libraries allocate on first use, which a capture does not allow
-                self._update(self.sampler.sample(self.step, self.batch_size))
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._update(self.sampler.sample(self.step, self.batch_size))
-        self.load_state(before)
-        return graph
 
     def state(self) -> dict[str, Tensor]:
         """All that training needs to go on, by name; models along the first axis but for `step`."""

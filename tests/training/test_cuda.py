@@ -7,12 +7,17 @@ import torch
 
 from assignadd.config import PRESETS, Member, Numerics, Optim
 from assignadd.model.forward import answer_logits
-from assignadd.model.stack import initial_stack
+from assignadd.model.fused import FusedTable
+from assignadd.model.stack import Stack, initial_stack, views
+from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.trainer import Trainer
+from assignadd.training.adamw import AdamW
+from assignadd.training.fused import fused_cross_entropy
+from assignadd.training.objective import cross_entropy
+from assignadd.training.trainer import Trainer, prepare
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -57,3 +62,56 @@ def test_a_broken_model_stops_and_the_others_go_on():
     assert trainer.diverged_at == [None, 5, None]
     assert torch.equal(after[1], before[1])
     assert after[[0, 2]].isfinite().all() and not torch.equal(after[0], before[0])
+
+
+@pytest.mark.parametrize(("preset", "batch", "scale"), [("paper", 512, 1.0), ("paper", 77, 2.0), ("tiny", 128, 5.0), ("smoke", 1, 2.0)])
+def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batch, scale):
+    """Logits and every gradient, on batches that fill no block too; large weights lose digits in any single precision."""
+    config = PRESETS[preset]
+    prepare("cuda", 1, config)
+    seen = torch.stack([pair_split(config.task, s) for s in SEEDS])
+    stack = initial_stack(config, SEEDS)
+    stack.flat.mul_(scale)
+    tokens = Sampler([config.task] * 3, seen, SEEDS).sample(3, batch).tokens
+    exact = Stack(replace(config, numerics=Numerics(dtype="float64")), stack.flat.double())
+    grad = torch.randn(3, batch, config.task.modulus, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = []
+    for table, own, on in ((TableForward(config), exact, "cpu"), (TableForward(config), stack, "cpu"), (FusedTable(config), stack, "cuda")):
+        own, out = own.to(on), torch.full_like(own.flat, torch.nan, device=on)
+        weights = Weights.of(own.weights)
+        trace = table.forward(weights, tokens.to(on))
+        table.backward(weights, trace, grad.to(on, own.flat.dtype), Weights.of(views(config, out)))
+        found.append({"logits": trace.logits.double().cpu()} | {k: g.double().cpu() for k, g in views(config, out).items()})
+    exactly, tables, kernels = found
+    for name, expected in exactly.items():
+        assert (kernels[name] - expected).norm() < 3 * (tables[name] - expected).norm() + 1e-6 * expected.norm(), name
+
+
+def test_loss_and_update_kernels_equal_the_formulas():
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(3, 77, 59, generator=generator) * torch.tensor([1.0, 30.0, 400.0]).view(3, 1, 1)
+    labels = torch.randint(0, 59, (3, 77), generator=generator)
+    expected = cross_entropy(logits.double(), labels)
+    for got, want in zip(fused_cross_entropy(logits.cuda(), labels.cuda()), expected, strict=True):
+        torch.testing.assert_close(got.cpu().double(), want, rtol=1e-5, atol=1e-8)
+    optims = [Optim(), Optim(lr=3e-2, weight_decay=0.5), Optim(lr=1e-2)]
+    start = torch.randn(3, 5003, generator=generator)
+    alive = torch.tensor([True, True, False])
+    kernel, formula = AdamW(start.clone().cuda(), optims), AdamW(start.double(), optims)
+    for step in range(1, 41):
+        grad = torch.randn(3, 5003, generator=generator) * 10.0 ** (step % 4 - 4)
+        kernel._update_kernel(grad.cuda(), alive.cuda(), torch.tensor(step, device="cuda"))
+        formula._update_stack(grad.double(), alive, torch.tensor(step))
+    torch.testing.assert_close(kernel.flat.cpu().double(), formula.flat, rtol=1e-5, atol=1e-6)
+    assert torch.equal(kernel.flat[2].cpu(), start[2])
+
+
+def test_in_single_precision_the_first_steps_are_those_of_a_cpu_and_a_rerun_is_the_same_bit_for_bit():
+    config = replace(PRESETS["paper"], optim=Optim(batch=512))
+    members = [Member(s) for s in SEEDS]
+    here, there, again = (Trainer(config, members, SEEN, device) for device in ("cpu", "cuda", "cuda"))
+    for trainer in (here, there, again):
+        trainer.advance(12)
+    # Adam divides by the root of a mean square, so where gradients are all but zero their rounding is a whole step of 1e-3.
+    torch.testing.assert_close(there.stack().flat, here.stack().flat, rtol=0, atol=2e-4)
+    assert torch.equal(there.stack().flat, again.stack().flat)

@@ -1,0 +1,131 @@
+"""assignadd sweep"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from assignadd.cli import options
+from assignadd.config import Config, ConfigError
+
+if TYPE_CHECKING:
+    from assignadd.sweeps.engine import Plan
+    from assignadd.sweeps.settings import Sweep as SweepTable
+
+# The census wants to see when a circuit forms; of a sweep's point, where it ends is what counts.
+EVERY = {"seeds": 250}
+USUALLY_EVERY = 1000
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Train many models, a table of settings times seeds, in stacks as large as the device holds.
+
+    The same command goes on where an interrupted one stopped, and does nothing where all is done. Results are a row
+    per model and evaluation in OUT/table.parquet, what made them in OUT/table.json.
+    """
+
+    what: Annotated[str, tyro.conf.Positional]
+    """fraction (20 values of f), two-var (20 values of r), seeds, or a Parquet file with columns among lr, weight_decay,
+    seen_fraction, one_var_ratio, two_var_ratio and seed."""
+    seeds: int = 10
+    """Models per row of settings, with the seeds 0, 1, 2, ..."""
+    steps: int | None = None
+    """Updates; the preset's (30,000 for paper) unless given."""
+    preset: str = "paper"
+    """Where the other settings start from: paper, authors, tiny or smoke."""
+    config: Path | None = None
+    """A JSON file of settings on top of the preset."""
+    every: int | None = None
+    """Steps between evaluations and measures; 250 for seeds, else 1000."""
+    save_every: int = 5000
+    """Steps between checkpoints: the most that an interruption costs."""
+    tf32: bool = False
+    """Round matrix-product inputs to TF32 on a GPU; kept in the results."""
+    device: str = "auto"
+    """auto, cpu or cuda (every GPU of this machine)."""
+    threads: int | None = None
+    """Models at a time on a CPU, one thread each; every core unless given."""
+    engine: str = "local"
+    """local, or ray (pip install 'assignadd[ray]')."""
+    address: str | None = None
+    """The Ray cluster: auto for the one on this machine (make ray-up). Without it one is started for this sweep alone."""
+    out: Path | None = None
+    """Where the run folders and the table go; runs/sweeps/WHAT-PRESET unless given."""
+    dry_run: bool = False
+    """Print cells, stacks, memory and an estimate of the time, and train nothing."""
+    json: bool = False
+    """Print JSON: the plan for --dry-run, else {"models", "diverged", "bind", "do_not_bind", "table"}."""
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Sweep, arguments, "sweep")
+    _, base = options.base_config(arguments)
+    if args.engine not in ("local", "ray"):
+        raise ConfigError("engine", args.engine, "local or ray")
+    if not 1 <= args.seeds <= options.MOST_MODELS:
+        raise ConfigError("seeds", args.seeds, f"a whole number from 1 to {options.MOST_MODELS}")
+    threads = options.resolve_threads(args.threads)
+    device = options.resolve_device(args.device) if args.engine == "local" or args.device != "auto" else "cpu"
+    table = cells(args, base)
+    out = args.out or Path("runs") / "sweeps" / f"{table.name}-{args.preset}"
+    from assignadd.sweeps.engine import plan
+
+    planned = plan(table, out, device, threads)
+    if args.dry_run:
+        _print_plan(planned.summary(table) | {"engine": args.engine, "out": str(out)}, args.json)
+        return 0
+    return _run(args, table, out, planned, threads, shlex.join(["assignadd", "sweep", *arguments]))
+
+
+def cells(args: Sweep, base: Config) -> SweepTable:
+    """The sweep that the flags ask for."""
+    from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
+
+    every = args.every or EVERY.get(args.what, USUALLY_EVERY)
+    record = replace(base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every, state_every=1 << 31)
+    optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)
+    config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=args.tf32))
+    seeds = list(range(args.seeds))
+    return named_sweep(args.what, config, seeds) if args.what in NAMES else sweep_from_file(Path(args.what), config, seeds)
+
+
+def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> int:
+    from assignadd.cli.progress import SweepScreen
+    from assignadd.cli.screen import print_json, say
+    from assignadd.sweeps.engine import TABLE, run_sweep, tally
+
+    with SweepScreen(out.name, planned.jobs, quiet=args.json) as screen:
+        results = run_sweep(table, out, planned.device, threads, args.engine, args.address, screen, command=command)
+    found: dict[str, Any] = tally(results, table.config.optim.steps) | {"table": str(out / TABLE)}
+    if args.json:
+        print_json(found)
+        return 0
+    say(f"{found['table']}: {found['models']} models, {results.height:,} rows")
+    say(f"{found['bind']} learned to bind variables, {found['do_not_bind']} did not, {found['diverged']} diverged")
+    return 0
+
+
+def _print_plan(planned: dict[str, Any], as_json: bool) -> None:
+    from assignadd.cli.screen import print_json, print_table
+
+    if as_json:
+        print_json(planned)
+        return
+    sizes = planned["stacks"]
+    stacks = f"{len(sizes)} of {min(sizes)} to {max(sizes)} models, {planned['finished_stacks']} finished"
+    seconds = planned["estimated_seconds"]
+    rows = [
+        ("cells", planned["cells"]),
+        ("steps each", f"{planned['steps']:,}"),
+        ("stacks", stacks),
+        ("at a time", f"{planned['at_a_time']} on {planned['device']}"),
+        ("memory of a stack", f"{planned['mib_per_stack']:,} MiB"),
+        ("estimated time", f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.1f} min"),
+        ("into", planned["out"]),
+    ]
+    print_table("sweep", ("what", "value"), rows, "the estimate is of the training steps alone; see docs/scale.md")

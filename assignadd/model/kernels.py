@@ -1,0 +1,169 @@
+"""The attention part of the table forward as Triton kernels: one pass over memory where tensor operations take ten.
+
+Shapes are those of `table`: tokens (M, T, B), patterns of layer 1 (M, query, key, B), tables of C = K + T rows. A
+program serves one model and a block of its sequences. TP is T rounded up to a power of two, BB the block of sequences.
+Nothing is added up by atomic operations, so a step comes out the same every time.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def patterns(scores, tokens, attention, scale, B, T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr):
+    """Softmax over the keys k <= q of the four entries of the score table (C, C) that belong to (q, k); zero above."""
+    C: tl.constexpr = K + T
+    m = tl.program_id(1).to(tl.int64)
+    b = tl.program_id(0) * BB + tl.arange(0, BB)
+    k = tl.arange(0, TP)[:, None]
+    inside = b[None, :] < B
+    own = tokens + m * T * B
+    key = tl.load(own + k * B + b[None, :], mask=(k < T) & inside, other=0)
+    table = scores + m * C * C
+    for q in range(T):
+        query = tl.load(own + q * B + b, mask=b < B, other=0)[None, :]
+        causal = (k <= q) & inside
+        score = tl.load(table + query * C + key, mask=causal, other=0.0)
+        score += tl.load(table + query * C + K + k, mask=causal, other=0.0)
+        score += tl.load(table + (K + q) * C + key, mask=causal, other=0.0)
+        score += tl.load(table + (K + q) * C + K + k, mask=causal, other=0.0)
+        score = tl.where(k <= q, score * scale, -float("inf"))
+        weight = tl.exp(score - tl.max(score, 0)[None, :])
+        weight = weight / tl.sum(weight, 0)[None, :]
+        tl.store(attention + ((m * T + q) * T + k) * B + b[None, :], weight, mask=(k < T) & inside)
+
+
+@triton.jit
+def spread(amount, tokens, rows, B, amount_stride, rows_stride, T: tl.constexpr, K: tl.constexpr, CB: tl.constexpr, BB: tl.constexpr):
+    """rows (C, B): to the row of each position's token and to that of the position goes the amount (T, B) there."""
+    C: tl.constexpr = K + T
+    m = tl.program_id(2).to(tl.int64)
+    b = tl.program_id(0) * BB + tl.arange(0, BB)
+    c = (tl.program_id(1) * CB + tl.arange(0, CB))[:, None]
+    total = tl.zeros((CB, BB), dtype=tl.float32)
+    for t in tl.static_range(T):
+        token = tl.load(tokens + (m * T + t) * B + b, mask=b < B, other=0)[None, :]
+        a = tl.load(amount + m * amount_stride + t * B + b, mask=b < B, other=0.0)[None, :]
+        total += tl.where((c == token) | (c == K + t), a, 0.0)
+    tl.store(rows + m * rows_stride + c * B + b[None, :], total, mask=(c < C) & (b[None, :] < B))
+
+
+@triton.jit
+def attend(
+    mixed, tokens, attention, key_scores, attention_2, carried, B,
+    T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
+):  # fmt: skip
+    """Layer 2 at `=`: from the scores of all table rows (2C, B) to its pattern and the attention it carries through layer 1."""
+    C: tl.constexpr = K + T
+    m = tl.program_id(1).to(tl.int64)
+    b = tl.program_id(0) * BB + tl.arange(0, BB)[None, :]
+    t = tl.arange(0, TP)[:, None]
+    there = (t < T) & (b < B)
+    token = tl.load(tokens + (m * T + t) * B + b, mask=there, other=0)
+    rows = mixed + m * 2 * C * B + b
+    own = tl.load(rows + token * B, mask=there, other=0.0) + tl.load(rows + (K + t) * B, mask=there, other=0.0)
+    through = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(rows + (C + K + t) * B, mask=there, other=0.0)
+    q, k = tl.arange(0, TP)[:, None, None], tl.arange(0, TP)[None, :, None]
+    b3 = tl.program_id(0) * BB + tl.arange(0, BB)[None, None, :]
+    a = tl.load(attention + ((m * T + q) * T + k) * B + b3, mask=(q < T) & (k < T) & (b3 < B), other=0.0)
+    score = tl.where(t < T, own + tl.sum(a * through[None, :, :], 1), -float("inf"))
+    weight = tl.exp(score - tl.max(score, 0)[None, :])
+    weight = weight / tl.sum(weight, 0)[None, :]
+    at = (m * T + t) * B + b
+    tl.store(key_scores + at, through, mask=there)
+    tl.store(attention_2 + at, weight, mask=there)
+    tl.store(carried + at, tl.sum(a * weight[:, None, :], 0), mask=there)
+
+
+@triton.jit
+def attend_backward(
+    g_usage, tokens, attention, attention_2, g_keys, g_carried, g_through, B,
+    T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
+):  # fmt: skip
+    """From the gradient of the usage (3C + 1, B) to those of layer 2's scores: own, carried and through layer 1."""
+    C: tl.constexpr = K + T
+    m = tl.program_id(1).to(tl.int64)
+    b = tl.program_id(0) * BB + tl.arange(0, BB)[None, :]
+    t = tl.arange(0, TP)[:, None]
+    there = (t < T) & (b < B)
+    token = tl.load(tokens + (m * T + t) * B + b, mask=there, other=0)
+    rows = g_usage + (m * (3 * C + 1) + C + 1) * B + b
+    own = tl.load(rows + token * B, mask=there, other=0.0) + tl.load(rows + (K + t) * B, mask=there, other=0.0)
+    through = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(rows + (C + K + t) * B, mask=there, other=0.0)
+    q, k = tl.arange(0, TP)[:, None, None], tl.arange(0, TP)[None, :, None]
+    b3 = tl.program_id(0) * BB + tl.arange(0, BB)[None, None, :]
+    a = tl.load(attention + ((m * T + q) * T + k) * B + b3, mask=(q < T) & (k < T) & (b3 < B), other=0.0)
+    at = (m * T + t) * B + b
+    weight = tl.load(attention_2 + at, mask=there, other=0.0)
+    g = own + tl.sum(a * through[None, :, :], 1)
+    g = weight * (g - tl.sum(weight * g, 0)[None, :])
+    tl.store(g_keys + at, g, mask=there)
+    tl.store(g_carried + at, through, mask=there)
+    tl.store(g_through + at, tl.sum(a * g[:, None, :], 0), mask=there)
+
+
+@triton.jit
+def pairs_backward(
+    g_used, tokens, attention, attention_2, key_scores, g_keys, g_carried, g_pairs, B,
+    T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
+):  # fmt: skip
+    """Gradient of every causal pair's score in layer 1; g_used are the first rows of the usage's gradient (3C + 1, B)."""
+    C: tl.constexpr = K + T
+    m = tl.program_id(1).to(tl.int64)
+    b1 = tl.program_id(0) * BB + tl.arange(0, BB)
+    b = b1[None, :]
+    k = tl.arange(0, TP)[:, None]
+    there = (k < T) & (b < B)
+    token = tl.load(tokens + (m * T + k) * B + b, mask=there, other=0)
+    rows = g_used + m * (3 * C + 1) * B + b
+    from_equals = tl.load(rows + token * B, mask=there, other=0.0) + tl.load(rows + (K + k) * B, mask=there, other=0.0)
+    at = (m * T + k) * B + b
+    carried, through = tl.load(g_carried + at, mask=there, other=0.0), tl.load(key_scores + at, mask=there, other=0.0)
+    for q in range(T):
+        of_query = (m * T + q) * B + b1
+        weight = tl.load(attention_2 + of_query, mask=b1 < B, other=0.0)[None, :]
+        g_key = tl.load(g_keys + of_query, mask=b1 < B, other=0.0)[None, :]
+        a = tl.load(attention + ((m * T + q) * T + k) * B + b, mask=there, other=0.0)
+        g = weight * carried + g_key * through + tl.where(q == T - 1, from_equals, 0.0)
+        tl.store(g_pairs + ((m * T + q) * T + k) * B + b, a * (g - tl.sum(a * g, 0)[None, :]), mask=there)
+
+
+@triton.jit
+def table_backward(
+    g_pairs, tokens, g_table, B, n_blocks,
+    T: tl.constexpr, K: tl.constexpr, CR: tl.constexpr, CC: tl.constexpr, BB: tl.constexpr, PARTS: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """Gradient of layer 1's score table (C, C), one slice of the sequences a program: sum of onehot(q) g(q, k) onehot(k).
+
+    Rows are collected by a matrix product with ones and zeros, which bfloat16 holds exactly; the other factor goes in
+    as the sum of PARTS bfloat16 numbers, three of which hold a float32. Keys come KEYS at a time, to load side by side.
+    """
+    C: tl.constexpr = K + T
+    m = tl.program_id(2).to(tl.int64)
+    piece = tl.program_id(0)
+    columns: tl.constexpr = (C + CC - 1) // CC
+    row = (tl.program_id(1) // columns * CR + tl.arange(0, CR))[:, None]
+    column = (tl.program_id(1) % columns * CC + tl.arange(0, CC))[:, None]
+    own = tokens + m * T * B
+    total = tl.zeros((CR, CC), dtype=tl.float32)
+    for block in range(n_blocks):
+        b = (piece * n_blocks + block) * BB + tl.arange(0, BB)
+        for q in range(T):
+            query = tl.load(own + q * B + b, mask=b < B, other=-1)[None, :]
+            onehot = ((row == query) | ((row == K + q) & (query >= 0))).to(tl.bfloat16)
+            of_keys = tl.zeros((CC, BB), dtype=tl.float32)
+            for group in range(q // KEYS + 1):
+                for i in tl.static_range(KEYS):
+                    k = group * KEYS + i
+                    there = b < B * (k < T)
+                    key = tl.load(own + k * B + b, mask=there, other=-1)[None, :]
+                    g = tl.load(g_pairs + ((m * T + q) * T + k) * B + b, mask=there, other=0.0)[None, :]
+                    of_keys += tl.where((column == key) | (column == K + k), g, 0.0)
+            for _ in tl.static_range(PARTS):
+                part = of_keys.to(tl.bfloat16)
+                total = tl.dot(onehot, tl.trans(part), total)
+                of_keys -= part.to(tl.float32)
+    out = ((m * tl.num_programs(0) + piece) * C + row) * C + tl.trans(column)
+    tl.store(g_table + out, total, mask=(row < C) & (tl.trans(column) < C))

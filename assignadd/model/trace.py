@@ -1,0 +1,85 @@
+"""What the table forward reads and leaves behind: the weights by the paper's letters, its tables, and the trace of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+
+class Weights(NamedTuple):
+    """The weights the tables read (or their gradients), each (..., rows, columns), without the axis of the one head."""
+
+    E: Tensor
+    pos: Tensor
+    Q1: Tensor
+    K1: Tensor
+    V1: Tensor
+    O1: Tensor
+    Q2: Tensor
+    K2: Tensor
+    V2: Tensor
+    O2: Tensor
+    W_in: Tensor
+    W_out: Tensor
+    U: Tensor
+
+    @classmethod
+    def of(cls, named: Mapping[str, Tensor]) -> Weights:
+        heads = [named[f"blocks.{layer}.attn.W_{letter}"].squeeze(-3) for layer in (0, 1) for letter in "QKVO"]
+        ends = [named[name] for name in ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out", "unembed.W_U")]
+        return cls(named["embed.W_E"], named["pos_embed.W_pos"], *heads, *ends)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a forward pass leaves behind, for the backward pass and for whoever wants to look."""
+
+    logits: Float[Tensor, "*M B N"]
+    resid_mid: Float[Tensor, "*M B d"]
+    """Residual at `=` before MLP2."""
+    neurons: Float[Tensor, "*M B h"]
+    """MLP2 after the ReLU."""
+    resid_post: Float[Tensor, "*M B d"]
+    attention_1: Float[Tensor, "*M T T B"]
+    attention_2: Float[Tensor, "*M T B"]
+    """Layer-2 attention of `=` over the keys."""
+    tokens: Int[Tensor, "*M T B"]
+    gathers: tuple[Tensor, ...]
+    """Flat indices: each causal pair's two scores in layer 1's table, and each token in a table with B columns."""
+    usage: Float[Tensor, "*M rows B"]
+    """How much of each table row the residual of `=` holds: w1, one for the constant row, w2."""
+    key_scores: Float[Tensor, "*M T B"]
+    """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
+    tables: Tables
+
+    @property
+    def resid_before_2(self) -> Float[Tensor, "*M B d"]:
+        """Residual at `=` before layer 2's attention: its embedding and what layer 1 wrote."""
+        return self.usage[..., : self.tables.equal_rows.shape[-2], :].mT @ self.tables.equal_rows
+
+    @property
+    def attention_output_2(self) -> Float[Tensor, "*M B d"]:
+        """What layer 2's attention writes into `=`: `resid_mid` less `resid_before_2`."""
+        first = self.tables.equal_rows.shape[-2]
+        return self.usage[..., first:, :].mT @ self.tables.outputs[..., first:, :]
+
+
+@dataclass(frozen=True)
+class Tables:
+    embeddings: Tensor  # (C, d)     [W_E; W_pos]
+    queries_1: Tensor  # (C, dh)
+    keys_1: Tensor  # (C, dh)
+    values_1: Tensor  # (C, dh)
+    equal_rows: Tensor  # (C + 1, d)  [C OV1; E_= + P_=]: what the residual of `=` after layer 1 is made of
+    both: Tensor  # (2C, d)    [C; C OV1]: what the residual of any key is made of
+    QK2: Tensor
+    queries_2: Tensor  # (C + 1, d)  equal_rows QK2
+    scores_2: Tensor  # (2C, C + 1)
+    OV2: Tensor
+    outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]

@@ -1,0 +1,83 @@
+"""The paper's sweep tests in full (figure generalization_combined)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.model.forward import CHUNK, answer_logits
+from assignadd.model.stack import Stack
+from assignadd.task.enumeration import EveryAddition
+from assignadd.task.evalsets import EvalSet
+from assignadd.task.sampler import EmptySetError
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
+
+ZERO_VAR = "0-var held out"
+TWO_VAR = "2-var test"
+# Held-out values with variables in slots they were seen in, and seen values with one or two variables in banned slots.
+TWO_VAR_PARTS = (
+    EvalSet("2-var test held out", n_vars=2, pair="held_out"),
+    EvalSet("2-var test banned (1)", n_vars=2, n_banned=1),
+    EvalSet("2-var test banned (2)", n_vars=2, n_banned=2),
+)
+# Steps of the evaluation stream that neither exams nor measures draw from.
+FIRST_STEP = 2000
+
+
+def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
+    """For each model, the accuracy on every held-out pair once, and on the three parts of the two-variable test.
+
+    The parts hold every pair of values with every pair of variables, one sequence each (193,580 in the paper's code);
+    their union is "2-var test". A part that is empty for a model is left out for it.
+    """
+    counted = [_count(stack, configs, seen, s, FIRST_STEP + i) for i, s in enumerate(TWO_VAR_PARTS)]
+    counted.append(_count(stack, configs, seen, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"), FIRST_STEP + len(counted)))
+    names = [*(s.name for s in TWO_VAR_PARTS), ZERO_VAR]
+    found = []
+    for m in range(len(stack)):
+        own = {name: (int(right[m]), int(n[m])) for name, (right, n) in zip(names, counted, strict=True) if n[m]}
+        parts = [own[s.name] for s in TWO_VAR_PARTS if s.name in own]
+        if parts:
+            own[TWO_VAR] = sum(right for right, _ in parts), sum(n for _, n in parts)
+        found.append({name: right / n for name, (right, n) in own.items()})
+    return found
+
+
+def sizes_of_tests(config: Config, seen: Bool[Tensor, "N N"]) -> dict[str, int]:
+    """Sequences in each of the tests for a model with this split."""
+    sizes: dict[str, int] = {}
+    for evalset in (*TWO_VAR_PARTS, EvalSet(ZERO_VAR, n_vars=0, pair="held_out")):
+        try:
+            sizes[evalset.name] = int(EveryAddition([config.task], seen[None], [0], evalset).n_rows)
+        except EmptySetError:
+            sizes[evalset.name] = 0
+    return sizes | {TWO_VAR: sum(sizes[s.name] for s in TWO_VAR_PARTS)}
+
+
+def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int) -> tuple[Tensor, Tensor]:
+    """Right answers and sequences for each model, (M,) each."""
+    right, n = torch.zeros(len(stack), dtype=torch.int64), torch.zeros(len(stack), dtype=torch.int64)
+    try:
+        sampler = EveryAddition([c.task for c in configs], seen, _seeds(configs), evalset, seen.device)
+    except EmptySetError:
+        if len(stack) > 1:  # empty for some models: one at a time
+            parts = [_count(stack.models(i), configs[i : i + 1], seen[i : i + 1], evalset, step) for i in range(len(stack))]
+            return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
+        return right, n
+    n = sampler.n_rows.flatten()
+    total = torch.zeros_like(n)
+    for start in range(0, int(n.max()), CHUNK):
+        batch = sampler.sample(step, CHUNK, first_row=start)
+        there = torch.arange(start, start + CHUNK, device=n.device) < n[:, None]
+        total += ((answer_logits(stack, batch.tokens).argmax(-1) == batch.labels) & there).sum(-1)
+    return total.cpu(), n.cpu()
+
+
+def _seeds(configs: Sequence[Config]) -> list[int]:
+    return [c.seed.data or 0 for c in configs]

@@ -1,0 +1,121 @@
+"""The Ray engine: the same jobs on a Ray cluster. The run folders, on a file system that all nodes share, are the truth;
+Ray only runs jobs, so a worker or a driver that is killed costs what came after the last checkpoint."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from assignadd.config import ConfigError, UserError
+from assignadd.runs.errors import RunBusy, RunError
+from assignadd.runs.folder import Run
+from assignadd.sweeps.jobs import run_job
+from assignadd.sweeps.local import JobFailed, Report, SweepStopped
+from assignadd.sweeps.plan import Job
+
+OLDEST = (2, 54)
+# How often a job may lose its worker before the sweep gives up on it.
+RETRIES = 5
+# A lost worker's process may live on for a moment and hold its run.
+BUSY_SECONDS = 120.0
+POLL_SECONDS = 0.5
+
+
+def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
+    """Trains every job on the cluster at `address`; None starts one on this machine alone, for as long as it takes."""
+    ray = _ray()
+    # A cluster without a token takes code from whoever reaches it. Must stand before the first connection.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    try:
+        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
+    except ConnectionError as error:
+        raise ConfigError("address", address, "a Ray cluster that runs: `make ray-up` starts one here") from error
+    try:
+        _Driver(ray, jobs, device, report).run()
+    finally:
+        ray.shutdown()
+
+
+class _Driver:
+    def __init__(self, ray: Any, jobs: Sequence[Job], device: str, report: Report):
+        self.ray, self.jobs, self.report = ray, [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs], report
+        task = ray.remote(num_cpus=1, num_gpus=1 if device == "cuda" else 0, max_retries=RETRIES)(train_job)
+        self.pending = {task.remote(job, device): i for i, job in enumerate(self.jobs)}
+        self.stop = 0
+
+    def run(self) -> None:
+        handlers = {}
+        if threading.current_thread() is threading.main_thread():
+            handlers = {s: signal.signal(s, self._note) for s in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            while self.pending and not self.stop:
+                ready, _ = self.ray.wait(list(self.pending), timeout=POLL_SECONDS)
+                for reference in ready:
+                    self._finish(reference)
+                for i in self.pending.values():
+                    self.report(i, step_of(self.jobs[i].path))
+            if self.stop:
+                for reference in self.pending:
+                    self.ray.cancel(reference)  # an interrupt in the worker, upon which a stack saves
+                with suppress(Exception):
+                    self.ray.wait(list(self.pending), num_returns=len(self.pending), timeout=60)
+                raise SweepStopped(self.stop)
+        finally:
+            for signum, handler in handlers.items():
+                signal.signal(signum, handler)
+
+    def _note(self, signum: int, _: FrameType | None) -> None:
+        self.stop = signum
+
+    def _finish(self, reference: Any) -> None:
+        i = self.pending.pop(reference)
+        try:
+            problem = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            raise JobFailed(f"{self.jobs[i].path}: {' '.join(str(error).split())[:200]}; what was committed is safe") from error
+        if problem:
+            raise JobFailed(f"{self.jobs[i].path}: {problem}")
+        self.report(i, self.jobs[i].config.optim.steps)
+
+
+def train_job(job: Job, device: str) -> str | None:
+    """On a worker: train, and say what a user could mend."""
+    start = time.monotonic()
+    while True:
+        try:
+            run_job(job, device)
+            return None
+        except RunBusy as error:
+            if time.monotonic() - start > BUSY_SECONDS:
+                return str(error)
+            time.sleep(1.0)
+        except UserError as error:
+            return str(error)
+
+
+def step_of(path: Path) -> int:
+    try:
+        return Run.open(path).step
+    except RunError:
+        return 0
+
+
+def _ray() -> Any:
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError("engine", "ray", "local, or Ray to be installed: pip install 'assignadd[ray]'")
+    ray: Any = importlib.import_module("ray")
+    if tuple(int(x) for x in ray.__version__.split(".")[:2]) < OLDEST:
+        raise ConfigError("engine", f"ray {ray.__version__}", "Ray 2.54 or newer, whose clusters ask for a token")
+    return ray

@@ -1,0 +1,99 @@
+"""A sweep from plan to table, on either engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
+from assignadd.runs.folder import Run
+from assignadd.sweeps.local import Report, run_local
+from assignadd.sweeps.plan import Job, bytes_per_model, estimated_seconds, jobs_of, models_together
+from assignadd.sweeps.results import provenance, results_table, write_results
+from assignadd.sweeps.settings import Sweep
+
+if TYPE_CHECKING:
+    import polars
+
+TABLE = "table.parquet"
+
+
+@dataclass(frozen=True)
+class Plan:
+    jobs: list[Job]
+    device: str
+    slots: int
+    """Jobs at a time on this machine."""
+
+    @property
+    def model_steps(self) -> int:
+        return sum(job.model_steps for job in self.jobs)
+
+    def summary(self, sweep: Sweep) -> dict[str, Any]:
+        largest = max((len(job.members) for job in self.jobs), default=0)
+        return {
+            "cells": len(sweep.cells),
+            "steps": sweep.config.optim.steps,
+            "stacks": [len(job.members) for job in self.jobs],
+            "finished_stacks": sum(not job.model_steps for job in self.jobs),
+            "device": self.device,
+            "at_a_time": self.slots,
+            "mib_per_stack": round(bytes_per_model(sweep.config) * largest / 2**20),
+            "estimated_seconds": round(estimated_seconds(self.jobs, self.device, self.slots), 1),
+        }
+
+
+def plan(sweep: Sweep, out: Path, device: str, cores: int = 1, together: int | None = None) -> Plan:
+    """Which stacks to train, and how many at a time; looks at the folder and trains nothing."""
+    together = together or models_together(sweep.config, device)
+    slots = torch.cuda.device_count() if device == "cuda" else cores
+    return Plan(jobs_of(sweep, out, together), device, max(1, slots))
+
+
+def run_sweep(
+    sweep: Sweep,
+    out: Path,
+    device: str = "cpu",
+    cores: int = 1,
+    engine: str = "local",
+    address: str | None = None,
+    report: Report = lambda job, step: None,
+    together: int | None = None,
+    command: str = "",
+) -> polars.DataFrame:
+    """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
+    planned = plan(sweep, out, device, cores, together)
+    todo = [job for job in planned.jobs if job.model_steps]
+    numbers = {id(job): i for i, job in enumerate(planned.jobs)}
+
+    def told(job: int, step: int) -> None:
+        report(numbers[id(todo[job])], step)
+
+    if engine == "ray":
+        from assignadd.sweeps.cluster import run_ray
+
+        run_ray(todo, device, address, told)
+    else:
+        run_local(todo, device, planned.slots, told)
+    runs = [Run.open(job.path) for job in planned.jobs]
+    table = results_table(runs, sweep)
+    write_results(table, provenance(runs, sweep, command), out / TABLE)
+    return table
+
+
+def tally(table: polars.DataFrame, steps: int) -> dict[str, int]:
+    """What became of the models: none is dropped."""
+    import polars
+
+    last = table.filter(polars.col("step") == steps)
+    bound = (polars.col(BINDING_SET) >= BINDING_THRESHOLD).fill_null(False) if BINDING_SET in last.columns else polars.lit(False)
+    diverged = polars.col("diverged_at").is_not_null()
+    return {
+        "models": last.height,
+        "diverged": last.filter(diverged).height,
+        "bind": last.filter(~diverged & bound).height,
+        "do_not_bind": last.filter(~diverged & ~bound).height,
+    }

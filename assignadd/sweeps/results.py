@@ -1,0 +1,82 @@
+"""The table of a sweep, read off its run folders: a row per cell and evaluation; and where it comes from."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from assignadd.runs import atomic
+from assignadd.runs.folder import Run
+from assignadd.sweeps.additions import sizes_of_tests
+from assignadd.sweeps.settings import OWN, Sweep
+
+if TYPE_CHECKING:
+    import polars
+
+COMPRESSION_LEVEL = 19
+
+
+def results_table(runs: Sequence[Run], sweep: Sweep, final: bool = False) -> polars.DataFrame:
+    """Settings and seed of every cell, step, loss, where it diverged, and every accuracy and measure as a column.
+
+    With `final` the last evaluation alone. A model that diverged keeps the row it had then, to the last step.
+    """
+    import polars
+
+    wanted = set(sweep.cells)
+    rows = [row for run in runs for row in _rows(run, wanted) if not final or row["step"] == run.config.optim.steps]
+    frame = polars.DataFrame(rows, infer_schema_length=None)
+    narrow = [polars.col(polars.Float64).cast(polars.Float32), polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32))]
+    exact = [polars.col(name) for name in OWN]  # settings are compared, not plotted
+    return frame.with_columns(narrow).with_columns(frame.select(exact)).sort([*OWN, "seed", "step"])
+
+
+def _rows(run: Run, wanted: set[Any]) -> Iterator[dict[str, Any]]:
+    configs = run.configs
+    for row in run.metrics():
+        if run.members[row["model"]] not in wanted:
+            continue
+        config, measures = configs[row["model"]], dict(row.get("measures", {}))
+        own = {name: getattr(config.optim if hasattr(config.optim, name) else config.task, name) for name in OWN}
+        tests = measures.pop("tests", {})
+        facts = {"seed": row["seed"], "step": row["step"], "loss": row["loss"], "diverged_at": row["diverged_at"]}
+        yield own | facts | row["accuracy"] | tests | measures
+
+
+def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
+    """What made the table: the command, the code, the machine, the time, and how many sequences the tests have."""
+    sessions = [session for run in runs for session in run.manifest.sessions]
+    environments = {json.dumps(msgspec.to_builtins(s.environment), sort_keys=True): None for s in sessions}
+    config = sweep.cells[0].config(sweep.config)
+    return {
+        "command": command,
+        "sweep": sweep.name,
+        "cells": len(sweep.cells),
+        "steps": sweep.config.optim.steps,
+        "stacks": [len(run.members) for run in runs],
+        "diverged": sum(step is not None for run in runs for step in run.diverged_at),
+        "wall_seconds": round(sum(s.seconds for s in sessions), 1),
+        "started": min((s.started for s in sessions), default=None),
+        "made_with": [json.loads(e) for e in environments],
+        "table_with": {"python": platform.python_version(), "platform": sys.platform},
+        "sequences_per_set": sweep.config.record.eval_sequences,
+        "sequences_in_tests_of_first_cell": sizes_of_tests(config, runs[0].seen[0]) if runs else {},
+        "config": json.loads(msgspec.json.encode(sweep.config)),
+    }
+
+
+def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) -> None:
+    """`path` (Parquet, zstd) and beside it the provenance as JSON, each by one rename."""
+    import io
+
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", compression_level=COMPRESSION_LEVEL, statistics=False)
+    atomic.make_directory(path.parent)
+    atomic.write(path, buffer.getvalue())
+    atomic.write(path.with_suffix(".json"), (json.dumps(about, indent=2) + "\n").encode())

@@ -1,0 +1,77 @@
+"""A sweep: a table of settings times seeds. Every cell is one model, and a cell's result does not depend on its neighbours."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assignadd.config import Config, ConfigError, Member
+
+# Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
+FRACTIONS = (0.05, 0.10, 0.14, 0.17, 0.19, 0.21, 0.23, 0.25, 0.27, 0.29, 0.31, 0.33, 0.36, 0.40, 0.45, 0.50, 0.60, 0.70, 0.80, 0.90)
+RATIOS = (0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.10, 0.12, 0.15, 0.18, 0.20, 0.22, 0.25, 0.30, 0.35, 0.40, 0.50, 0.65, 10 / 12, 1.25)
+GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {"fraction": ("seen_fraction", FRACTIONS), "two-var": ("two_var_ratio", RATIOS)}
+NAMES = (*GRIDS, "seeds")
+# What one sequence length and one set of kernels can hold: the settings in which the models of a stack may differ.
+OWN = tuple(f.name for f in dataclasses.fields(Member) if f.name != "seed")
+MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Sweep:
+    name: str
+    config: Config
+    """What all cells share."""
+    cells: tuple[Member, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.cells) <= MOST_CELLS:
+            raise ConfigError("cells", len(self.cells), f"1 to {MOST_CELLS} cells")
+        if len(set(self.cells)) < len(self.cells):
+            twice = next(c for i, c in enumerate(self.cells) if c in self.cells[:i])
+            raise ConfigError("cells", twice, "every combination of settings and seed once")
+        for cell in self.cells:
+            cell.config(self.config)  # refuses a value out of range before anything is trained
+
+
+def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
+    """`fraction` and `two-var` are the paper's two figures, `seeds` is nothing but seeds."""
+    if name == "seeds":
+        return Sweep(name, config, tuple(Member(seed) for seed in seeds))
+    field, values = GRIDS[name]
+    return Sweep(name, config, grid({field: values}, seeds))
+
+
+def grid(values: dict[str, Sequence[float]], seeds: Sequence[int]) -> tuple[Member, ...]:
+    """Every combination of the settings' values with every seed."""
+    rows: list[dict[str, float]] = [{}]
+    for field, options in values.items():
+        rows = [row | {field: value} for row in rows for value in options]
+    return tuple(Member(seed, **row) for row in rows for seed in seeds)
+
+
+def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
+    """One row of settings per line of a Parquet file; with the seeds given, unless it has a column `seed` of its own."""
+    import polars
+
+    try:
+        table = polars.read_parquet(path)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or a Parquet file ({' '.join(str(error).split())[:80]})") from error
+    known = ("seed", *OWN)
+    for column, dtype in table.schema.items():
+        if column not in known:
+            raise ConfigError(f"{path.name}: column", column, "one of " + ", ".join(known))
+        if not dtype.is_numeric() or (column == "seed" and not dtype.is_integer()):
+            raise ConfigError(f"{path.name}: {column}", str(dtype), "whole numbers" if column == "seed" else "numbers")
+    if "seed" in table.columns and table["seed"].null_count():
+        raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
+    rows: list[dict[str, Any]] = [
+        {k: v if k == "seed" or v is None else float(v) for k, v in row.items()} for row in table.iter_rows(named=True)
+    ]
+    if "seed" in table.columns:
+        return Sweep(path.stem, config, tuple(Member(**row) for row in rows))
+    return Sweep(path.stem, config, tuple(Member(seed, **row) for row in rows for seed in seeds))
