@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -59,7 +60,7 @@ def across_types(e: Evidence) -> Measured | None:
     if len(e.types) < 3:  # a task without two-variable sums
         return None
     tables = [causal(e).interchange[name].by_types() for name in ("first value", "second value")]
-    values = [t[i, j].item() for t in tables for i in range(3) for j in range(3) if i != j]
+    values = [t[i, j].item() for t in tables for i in range(3) for j in range(3) if i != j and t[i, j].isfinite()]
     return Measured.exactly(min(values), 2 * len(values), "pairs of types")
 
 
@@ -112,8 +113,10 @@ def grafted(e: Evidence) -> Measured | None:
 
 
 def frequency_agreement(e: Evidence) -> Measured | None:
+    """None where there are too few frequencies to compare, or none of them matters."""
     found = causal(e).frequency_damage
-    return Measured.exactly(found.agreement, len(found.frequencies), "frequencies") if len(found.frequencies) > 2 else None
+    agreement = found.agreement if len(found.frequencies) > 2 else math.nan
+    return Measured.exactly(agreement, len(found.frequencies), "frequencies") if math.isfinite(agreement) else None
 
 
 def delay(earlier: str, later: str) -> Measure:

@@ -131,7 +131,7 @@ class CircuitAlone:
     def relative(self, group: str, name: str) -> float:
         """Mean accuracy over the sets as a part of the whole network's: the faithfulness of what is kept; of the complement,
         what a complete circuit must not leave."""
-        return float(self.row(group, name).mean() / self.row("together", WHOLE).mean())
+        return float(self.row(group, name).mean() / max(self.row("together", WHOLE).mean(), 1 / self.n))
 
     def worst_loss(self, group: str, name: str) -> float:
         """The most that any set loses."""

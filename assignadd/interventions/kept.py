@@ -16,7 +16,8 @@ from torch import Tensor
 from assignadd.measures.fourier import kept
 from assignadd.model.forward import CHUNK, unstacked
 from assignadd.model.stack import Stack, single_models
-from assignadd.model.table import TableForward, Weights, _Tables
+from assignadd.model.table import TableForward
+from assignadd.model.trace import Tables, Weights
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -49,7 +50,7 @@ class KeptForward(TableForward):
         super().__init__(one.config, one.flat.device)
         self.keep, self.weights, self.modulus = keep, unstacked(one), one.config.task.modulus
 
-    def _tables(self, w: Weights) -> _Tables:
+    def _tables(self, w: Weights) -> Tables:
         full, keep, C = super()._tables(w), self.keep, self.C
         copied = full.equal_rows[:C] * keep.ov1[:, None]
         equal_rows = torch.cat([copied, full.equal_rows[C:]])

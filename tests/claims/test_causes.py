@@ -7,8 +7,12 @@ import pytest
 
 from assignadd.claims.causal import Causal, causal
 from assignadd.claims.causes import ALONE, CAUSES, INTERCHANGE, MODULE, STORY, across_types, behind_measure, delay, exchanged
+from assignadd.claims.evidence import evidence as evidence_of
+from assignadd.config import PRESETS, Member
 from assignadd.interventions.timeline import MEASURES, onset_steps
 from assignadd.measures.samples import sequences
+from assignadd.task.splits import pair_split
+from assignadd.training.loop import train_run
 from tests.interventions.small import CONFIG, HANDMADE, SEEN
 
 # Its QK1 holds nothing but `=` to slots, positions to positions and an entry from the second slot to `+`, which is in no block; its
@@ -73,3 +77,12 @@ def test_order_in_training():
 def test_ids_are_unique_and_the_story_is_ten_paths():
     assert len({c.id for c in CAUSES}) == len(CAUSES) and len(STORY) == 10
     assert all(c.measure and c.rule for c in CAUSES)
+
+
+def test_every_claim_can_be_asked_of_a_network_that_knows_nothing(tmp_path):
+    config, members = PRESETS["smoke"], [Member(0)]
+    run = train_run(tmp_path / "run", config, members, pair_split(config.task, 0)[None])
+    (evidence,), _ = evidence_of(run, n=90)
+    for claim in CAUSES:
+        found = claim.measure(evidence)
+        assert found is None or (np.isfinite([found.value, found.low, found.high]).all() and found.n > 0), claim.id
