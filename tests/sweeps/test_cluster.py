@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,11 +43,10 @@ def cluster(tmp_path_factory):
     started = subprocess.run([*ray, *start.split(), "--temp-dir", str(folder)], env=environment, capture_output=True, text=True)
     assert started.returncode == 0, started.stdout + started.stderr
     yield environment
-    for line in (folder / "session_latest" / "logs").glob("*.pid"):
-        line.unlink()
     for pid in _processes_with(str(folder)):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _processes_with(text: str) -> list[int]:

@@ -109,7 +109,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(tmp_path):
     assert process.communicate()[1] == "assignadd: stopped; run the same command to go on\n"
     assert process.returncode == 143
     steps = [Run.open(p.parent).step for p in (tmp_path / "killed").rglob("manifest.json")]
-    assert 20 <= max(steps) and min(steps) < 300
+    assert max(steps) >= 20 and min(steps) < 300
     assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
     base = PRESETS["smoke"]
     record = replace(base.record, eval_every=150, measure_every=150, checkpoint_every=1000, state_every=1 << 31)
