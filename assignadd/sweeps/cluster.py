@@ -37,8 +37,9 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
     local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
-    except ConnectionError as error:
-        raise ConfigError("address", address, "a Ray cluster that runs: `make ray-up` starts one here") from error
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+        why = "its token is in ~/.ray/auth_token or RAY_AUTH_TOKEN" if "oken" in str(error) else "`make ray-up` starts one here"
+        raise ConfigError("address", address, f"a Ray cluster that answers: {why}") from error
     try:
         _Driver(ray, jobs, device, report).run()
     finally:
