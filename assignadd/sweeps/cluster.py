@@ -38,8 +38,11 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
-        why = "its token is in ~/.ray/auth_token or RAY_AUTH_TOKEN" if "oken" in str(error) else "`make ray-up` starts one here"
-        raise ConfigError("address", address, f"a Ray cluster that answers: {why}") from error
+        raise ConfigError(
+            "address",
+            address,
+            "a Ray cluster that answers to the token in ~/.ray/auth_token or RAY_AUTH_TOKEN; `make ray-up` starts one here",
+        ) from error
     try:
         _Driver(ray, jobs, device, report).run()
     finally:
@@ -116,6 +119,7 @@ def _ray() -> Any:
     # A cluster without a token takes code from whoever reaches it. Ray reads this once, when it is imported.
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     ray: Any = importlib.import_module("ray")
     if tuple(int(x) for x in ray.__version__.split(".")[:2]) < OLDEST:
         raise ConfigError("engine", f"ray {ray.__version__}", "Ray 2.54 or newer, whose clusters ask for a token")

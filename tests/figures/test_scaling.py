@@ -14,7 +14,7 @@ def test_every_measured_point_is_drawn():
         axes = made.subplot_mosaic([["M", "batch", "d"], ["N", "V", "T"]])
         draw_scaling(data, axes)
         for setting, ax in axes.items():
-            assert ax.get_title() == LABELS[setting]
+            assert ax.get_title(loc="left") == LABELS[setting]
             for line, (values, times) in zip(ax.get_lines(), data[setting].values(), strict=True):
                 assert list(line.get_xdata()) == values and list(line.get_ydata()) == times
     assert data["M"]["fp32"][0] == [1, 4, 16, 32, 64, 128, 256, 512]
