@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from assignadd.claims.evidence import SEQUENCES, evidence
+from assignadd.claims.ledger import ledger as records_of
+from assignadd.claims.record import Record
 from assignadd.config import Config, ConfigError, Member
+from assignadd.dynamics.stored import measured_run, store, stored
 from assignadd.measures.accuracies import Accuracy, set_accuracies
+from assignadd.measures.observing import Observing
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.runs.documents import run_document
@@ -22,7 +27,7 @@ from assignadd.training.trainer import check_machine
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["evaluate", "load", "load_stack", "metrics", "open_run", "train"]
+__all__ = ["evaluate", "ledger", "load", "load_stack", "measure", "metrics", "open_run", "train"]
 
 
 def train(
@@ -47,7 +52,7 @@ def train(
         raise ConfigError("seeds", list(seeds), "at least one seed")
     if out is None:
         out = Path("runs") / f"run-{hashlib.sha256(run_document(config, members)).hexdigest()[:8]}"
-    return train_run(Path(out), config, members, seen, device, threads, listener)
+    return train_run(Path(out), config, members, seen, device, threads, listener, observe=Observing())
 
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:
@@ -68,8 +73,27 @@ def evaluate(run: str | Path | Run, step: int | None = None, n: int = 4000) -> l
 
 
 def metrics(run: str | Path | Run) -> polars.DataFrame:
-    """What a run recorded while training: a row per model and evaluation, a column per evaluation set."""
+    """What a run recorded while training: a row per model and evaluation, a column per evaluation set and per measure."""
     import polars
 
+    nested = ("accuracy", "measures")
     rows = open_run(run).metrics()
-    return polars.DataFrame([{k: v for k, v in row.items() if k != "accuracy"} | row["accuracy"] for row in rows], infer_schema_length=None)
+    flat = [{k: v for k, v in row.items() if k not in nested} | {k: v for n in nested for k, v in row.get(n, {}).items()} for row in rows]
+    return polars.DataFrame(flat, infer_schema_length=None)
+
+
+def measure(run: str | Path | Run) -> polars.DataFrame:
+    """Every progress measure at every checkpoint: a row per model and checkpoint. Stored beside the run, and read from there again."""
+    run = open_run(run)
+    table = stored(run)
+    if table is None:
+        table = measured_run(run)
+        store(run, table)
+    return table
+
+
+def ledger(*runs: str | Path | Run, n: int = SEQUENCES, only: str | None = None) -> list[Record]:
+    """Every claim of the paper against these runs: value, interval, verdict. Without a run, those on populations and theory."""
+    opened = [open_run(run) for run in runs]
+    evidences = [e for run in opened for e in evidence(run, n=n)[0]]
+    return records_of(evidences, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only)

@@ -36,3 +36,31 @@ def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
         k += 1
         miss += 2 * math.comb(n, k) * 0.5**n
     return median, Interval(ordered[k - 1], ordered[n - k]) if k else None
+
+
+def threshold(settings: Sequence[float], shares: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
+    """The setting at which a rising share crosses one half: linear between settings, after isotonic regression; None if it never does."""
+    from scipy.optimize import isotonic_regression
+
+    rising = isotonic_regression(shares, weights=weights).x
+    above = [i for i, share in enumerate(rising) if share >= 0.5]
+    if not above or above[0] == 0:
+        return settings[0] if above else None
+    i = above[0]
+    return settings[i - 1] + (0.5 - rising[i - 1]) / (rising[i] - rising[i - 1]) * (settings[i] - settings[i - 1])
+
+
+def threshold_interval(
+    settings: Sequence[float], outcomes: Sequence[Sequence[bool]], resamples: int = 2000
+) -> tuple[float, Interval] | None:
+    """The threshold of a share of successes, and its 95 % bootstrap interval: outcomes are drawn anew within every setting."""
+    import numpy as np
+
+    found = threshold(settings, [sum(o) / len(o) for o in outcomes])
+    if found is None:
+        return None
+    generator = np.random.default_rng(0)
+    shares = [generator.binomial(len(o), sum(o) / len(o), resamples) / len(o) for o in outcomes]
+    drawn = [threshold(settings, row.tolist()) for row in np.array(shares).T]
+    low, high = np.quantile([settings[-1] if t is None else t for t in drawn], [0.025, 0.975])
+    return found, Interval(float(low), float(high))

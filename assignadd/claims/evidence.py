@@ -21,6 +21,7 @@ from assignadd.measures.probes import AnswerProbes, answer_probes
 from assignadd.measures.routing import Routing, routing
 from assignadd.measures.samples import sequences
 from assignadd.measures.similarity import AgainstOV2, Matching, across_types, against_ov2, on_template, random_contexts
+from assignadd.measures.theory_gradient import TheoryGradient, one_variable_batch, telling_steps, theory_gradient
 from assignadd.model.stack import Stack
 from assignadd.model.table import require_covered
 from assignadd.runs.folder import Run
@@ -28,6 +29,7 @@ from assignadd.runs.folder import Run
 SEQUENCES = 4000
 # Of each type for the cosines, whose spread over sequences is small.
 CONTEXTS = 2000
+GRADIENT_SEQUENCES = 2048
 
 
 class Evidence:
@@ -115,6 +117,15 @@ class Evidence:
         if spike is None:
             return None
         return late_variable(self.trajectory, {"first": task.banned_first, "second": task.banned_second}, spike.after)
+
+    @cached_property
+    def theory_gradient(self) -> TheoryGradient | None:
+        """QK2's gradient and change along training beside the theory's direction; None with fewer than two checkpoints."""
+        steps = telling_steps(self.run.steps, self.rows)
+        if len(steps) < 2:
+            return None
+        batch = one_variable_batch(self.config, self.seen, GRADIENT_SEQUENCES)
+        return theory_gradient(self.run.trajectory(steps, self.index), steps, batch)
 
     def stack_at(self, step: int) -> Stack:
         """This model at another checkpoint."""

@@ -67,10 +67,6 @@ ROUTING = (
         "attention-every-sequence", "attention", "These patterns are the same in all sequences: no exception among those drawn.",
         "all sequences", every_pattern, AtLeast(1.0), comment="The lowest of the three patterns' rates, over 0, 1 and 2 variables.",
     ),
-    Claim(
-        "attention-every-seed", "attention", "These patterns are the same for all training initialisations.",
-        "all initialisations", every_pattern, AtLeast(0.99), all_seeds=True,
-    ),
 )  # fmt: skip
 
 WEIGHTS = (
@@ -112,9 +108,5 @@ WEIGHTS = (
         "qk2-identity", "qk0pos_and_qk1",
         "A copied variable matches itself best under QK2: (E OV1) QK2 (E OV1)^T is largest on its diagonal.",
         "every variable", identity, AtLeast(1.0),
-    ),
-    Claim(
-        "qk2-identity-every-seed", "ours", "The identity is there for all initialisations.",
-        "expected", identity, AtLeast(1.0), all_seeds=True,
     ),
 )  # fmt: skip

@@ -14,6 +14,7 @@ COMMANDS = {
     "train": "train a stack of models into a run folder, or go on with one",
     "eval": "accuracy on every evaluation set, with intervals",
     "claims": "every claim of the paper against trained models, with a verdict",
+    "report": "the claims and every figure for trained runs, as one page",
     "measure": "every progress measure at every checkpoint, as a Parquet table",
     "zoom": "train a part of a run again with checkpoints closer together",
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
@@ -21,6 +22,7 @@ COMMANDS = {
     "sweep": "train many models: a grid of settings times seeds, resumable, into one table",
     "runs": "list, show and verify run folders",
     "import": "read TransformerLens 2.x state dicts into a run",
+    "theory": "check the paper's theory: proof, theorem, what its step leads to, real training",
     "bench": "how fast: training step, sampler, evaluation, and the floors they stand on",
 }
 MODULES = {"eval": "evaluate", "import": "importer"}

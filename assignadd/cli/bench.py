@@ -53,6 +53,8 @@ def main(arguments: list[str]) -> int:
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
     from assignadd.cli.screen import console
+    from assignadd.measures.pace import checkpoint_ms
+    from assignadd.model.table import covers
     from assignadd.training import speed
 
     cores = options.resolve_threads(None)
@@ -63,6 +65,7 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
             "stacks": {str(n): speed.stack_step_ms(config, n, cores, args.seconds) / n for n in CPU_STACKS},
             "peak_memory_mb": speed.peak_memory_mb(),  # before the peers add theirs
             "gflop_per_step": speed.flops(config) / 1e9,
+            "measures": checkpoint_ms(config, args.seconds) if covers(config) else None,
         }
         return {"threads": {str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in range(1, min(cores, 2) + 1)}} | ours
 
@@ -123,6 +126,11 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
     print_table("stacks on all cores", ("models", "ms per model and step", "throughput against one"), rows)
     console.print(f"sampler     {result['sampler_per_second']:>12,.0f} sequences/s on one thread")
     console.print(f"evaluation  {result['evaluation_per_second']:>12,.0f} sequences/s on one thread")
+    if measures := result["measures"]:
+        ours, plain = measures["progress_ms"], measures["plain_ms"]
+        console.print(
+            f"measures    {ours:>12,.0f} ms a checkpoint on one thread; a plain loop takes {plain:,.0f} ({plain / ours:.1f} times)"
+        )
     console.print(f"memory      {result['peak_memory_mb']:>12,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step")
 
 

@@ -25,7 +25,7 @@ class Claims:
     """Every claim of the paper against trained models: value, 95 % interval, verdict."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Run folders, or their names under runs/."""
+    """Run folders, or their names under runs/. Without one, only what is known of populations of seeds and of the theory."""
     step: int | None = None
     """The checkpoint; each run's last one unless given."""
     n: int = 4000
@@ -40,16 +40,17 @@ class Claims:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Claims, arguments, "claims")
-    from assignadd.claims.ledger import chosen
+    from assignadd.claims.ledger import chosen, ledger
 
-    claims = chosen(args.only)
+    wanted = chosen(args.only)  # refuses a name before anything is measured
+    if not args.runs and wanted and all(claim.measure is not None for claim in wanted):
+        raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
-    from assignadd.claims.ledger import ledger
     from assignadd.cli.screen import console, print_json
 
     with console.status("measuring") as status:
         command = " ".join(["assignadd claims", *args.runs])
-        records = ledger(evidences, command, claims, lambda claim, i: status.update(f"measuring {claim} ({i + 1} of {len(claims)})"))
+        records = ledger(evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"))
     if args.json:
         print_json([dataclasses.asdict(record) for record in records])
     else:
@@ -60,8 +61,6 @@ def main(arguments: list[str]) -> int:
 def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int | None) -> list[Evidence]:
     """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr."""
     options.check_count("n", n)
-    if not runs:
-        raise UsageError("no run given; `assignadd runs list` shows what there is")
     from assignadd.claims.evidence import evidence
     from assignadd.cli.screen import note
     from assignadd.runs.folder import open_run
@@ -95,8 +94,10 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
             console.print(f"[bold]{escape(r.id)}[/]: [{colour}]{escape(r.verdict)}[/]")
             console.print(Padding(f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]", (0, 0, 0, 4)))
     counts = Counter(r.verdict if r.verdict in COLOURS else "holds in some seeds" for r in records)
-    bound = sum(e.learned_binding for e in evidences)
-    say(f"\n{len(evidences)} models, {bound} of which learned to bind variables: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
+    models = (
+        f"{len(evidences)} models, {sum(e.learned_binding for e in evidences)} of which learned to bind variables: " if evidences else ""
+    )
+    say(f"\n{models}" + ", ".join(f"{n} {v}" for v, n in counts.items()))
 
 
 def _measured(r: Record) -> str:

@@ -40,10 +40,11 @@ def main(arguments: list[str]) -> int:
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
     options.check_count("n", args.n)
     args.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after the training
-    from assignadd.cli.screen import console, say
+    from assignadd.claims.evidence import evidence
+    from assignadd.cli.report import report_on_screen
+    from assignadd.cli.screen import say
     from assignadd.cli.train import train_on_screen
     from assignadd.dynamics import learned_binding
-    from assignadd.report.reproduction import results, write_reproduction
     from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
 
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> int:
             break
         say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
     prepare("cpu", threads, config)
-    with console.status("evaluating and drawing"):
-        index = write_reproduction(results(trained, args.n), args.out, args.preset)
-    say(f"{index}: {learned} of {len(trained) * SEEDS_PER_ROUND} seeds learned to bind variables")
+    evidences = [e for run in trained for e in evidence(run, n=args.n)[0]]
+    command = f"assignadd reproduce --preset {args.preset}"
+    report_on_screen(evidences, args.out, " ".join(str(run.path) for run in trained), command, threads)
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +33,8 @@ class Train:
     threads: int | None = None
     """CPU threads in all, every core unless given. Several models train side by side, one thread each; a single model
     takes them all, which rounds differently."""
+    measure_every: int | None = None
+    """Steps between progress measures recorded while training (short for --record.measure-every); none unless given."""
     out: Path | None = None
     """The run folder; runs/PRESET-SEEDS unless given, with a mark of the settings where flags changed them."""
 
@@ -42,8 +44,11 @@ def main(arguments: list[str]) -> int:
     args = options.read(Train, arguments, "train", default=Train(settings=base))
     seeds = options.parse_seeds(args.seeds)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
-    changed = "" if args.settings == base else f"-{fingerprint(args.settings)}"
-    train_on_screen(args.settings, seeds, args.out or Path("runs") / f"{name}-{options.seeds_label(seeds)}{changed}", device, threads)
+    settings = args.settings
+    if args.measure_every is not None:
+        settings = replace(settings, record=replace(settings.record, measure_every=args.measure_every))
+    changed = "" if settings == base else f"-{fingerprint(settings)}"
+    train_on_screen(settings, seeds, args.out or Path("runs") / f"{name}-{options.seeds_label(seeds)}{changed}", device, threads)
     return 0
 
 

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from assignadd.figures.arrays import FigureData
 from assignadd.figures.style import BY_VARS
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
 
 @dataclass(frozen=True)
-class AccuraciesData:
+class AccuraciesData(FigureData):
     steps: np.ndarray  # (evaluations,)
     sets: list[str]
     accuracy: np.ndarray  # (evaluations, sets)
     diverged_at: int | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        diverged_at = np.array(-1 if self.diverged_at is None else self.diverged_at)
-        return {"steps": self.steps, "sets": np.array(self.sets), "accuracy": self.accuracy, "diverged_at": diverged_at}
+        return super().arrays() | {"diverged_at": np.array(-1 if self.diverged_at is None else self.diverged_at)}
 
 
 def accuracies_data(rows: Sequence[Mapping[str, Any]]) -> AccuraciesData:

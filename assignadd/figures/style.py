@@ -12,6 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 COLUMN_WIDTH = 5.5  # inches
 SMALLEST = 6.5  # points: no text is set smaller
@@ -56,5 +57,16 @@ def figure(width: float = COLUMN_WIDTH, height: float = 3.2) -> Iterator[Figure]
 
 def save(made: Figure, stem: Path) -> None:
     """The figure as SVG and PNG, without dates, so that drawing it again gives the same bytes."""
+    _settle(made)
     made.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
     made.savefig(stem.with_suffix(".png"), metadata={"Software": None})
+
+
+def _settle(made: Figure) -> None:
+    """Lays the figure out once and rounds: the solver behind the layout varies in the last bit from run to run."""
+    made.canvas.draw()
+    made.set_layout_engine("none")
+    for axes in made.axes:
+        for which in ("original", "active"):
+            place = axes.get_position(original=which == "original")
+            axes.set_position(Bbox(place.get_points().round(6)), which=which)

@@ -3,7 +3,7 @@
 A probe is the ridge-regularised least-squares classifier: centred features, one-hot targets, the exact minimiser in
 closed form, so there is no training that could stop too early. The ridge is a multiple of the features' mean variance.
 A multinomial logistic regression run to convergence (L-BFGS) draws the same conclusions on the paper's network at every
-stage, at 20 to 50 times the cost.
+stage, at ten to thirty times the cost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AnswerProbes:
     test: Float[Tensor, "M stages"]
     train: Float[Tensor, "M stages"]
     control: Float[Tensor, "M stages"]
-    """On test rows, of probes trained and tested on labels shuffled among the pairs: 1/N but for chance."""
+    """On test rows, of probes trained and tested on labels shuffled among the pairs: 1/N but for chance when split by pair."""
     n_train: int
     n_test: int
 

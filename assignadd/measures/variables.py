@@ -43,8 +43,13 @@ def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M 2 V"]:
     return accuracy.view(len(stack), 2, -1)
 
 
+def qk1_equals_parts(stack: Stack) -> Float[Tensor, "M 2 V"]:
+    """[E_=; P_=] QK1 E_v: what the token `=` and its position ask of each variable by its name."""
+    vocabulary = Vocabulary(stack.config.task)
+    asks = torch.stack([stack.W_E[:, vocabulary.equals], stack.W_pos[:, -1]], 1)  # (M, 2, d)
+    return asks @ QK(stack, 1) @ stack.W_E[:, vocabulary.first_variable :].mT
+
+
 def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
     """(E_= + P_=) QK1 E_v: how strongly `=` asks for each variable by its name (figure late a)."""
-    vocabulary = Vocabulary(stack.config.task)
-    asks = stack.W_E[:, vocabulary.equals] + stack.W_pos[:, -1]  # (M, d)
-    return (asks.unsqueeze(1) @ QK(stack, 1) @ stack.W_E[:, vocabulary.first_variable :].mT).squeeze(1)
+    return qk1_equals_parts(stack).sum(1)

@@ -38,8 +38,9 @@ def traces(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Iterator[Trace]:
     """Model by model, without the axis M, the trace of its own sequences (or of shared ones): what plain products are for."""
     table = table_forward(stack.config, stack.flat.device)
     for one, own in zip(single_models(stack), tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
-        with torch.no_grad():
-            yield table.forward(unstacked(one), own)
+        with torch.no_grad():  # left before the caller goes on
+            found = table.forward(unstacked(one), own)
+        yield found
 
 
 def unstacked(one: Stack) -> Weights:

@@ -1,39 +1,18 @@
-"""One self-contained HTML page: text, tables and figures in, bytes out; no script, no outside request."""
+"""One self-contained HTML page: parts in, bytes out; no outside request, and no script but the one it names by hash."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-CSS = """
-:root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4; --back: #ffffff; --card: #f6f8fa; --good: #1a7f37; --bad: #b35900; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --soft: #9aa4af; --line: #30363d; --back: #0d1117; --card: #161b22; --good: #4ac26b; --bad: #f0a050; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2rem 1rem 4rem; max-width: 60rem; font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; }
-p { margin: .5rem 0; } .soft { color: var(--soft); font-size: .9rem; }
-figure { margin: 1rem 0; padding: .5rem; border: 1px solid var(--line); border-radius: 8px; background: #fff; }
-figure img { display: block; width: 100%; height: auto; }
-figcaption { color: #444; font-size: .85rem; padding: .4rem .25rem 0; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } thead th { color: var(--soft); font-weight: 600; }
-code { background: var(--card); padding: .1em .35em; border-radius: 4px; font-size: .88em; overflow-wrap: anywhere; }
-figcaption code { background: #eef1f4; color: #333; } /* a figure stays light in the dark */
-.good { color: var(--good); } .bad { color: var(--bad); }
-"""  # noqa: E501
+from assignadd.report.markup import marked, tag
+from assignadd.report.table import SCRIPT, Cell, Column, Row, plain_table, sortable_table
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A table cell with a verdict's colour: good, bad or none."""
-
-    text: str
-    tone: str = ""
+CSS = Path(__file__).with_name("page.css").read_text()
 
 
 @dataclass
@@ -42,42 +21,53 @@ class Page:
 
     title: str
     _parts: list[str] = field(default_factory=list)
+    _scripted: bool = False
 
     def heading(self, text: str) -> None:
-        self._parts.append(f"<h2>{escape(text)}</h2>")
+        self._parts.append(tag("h2", escape(text)))
 
     def text(self, text: str, soft: bool = False) -> None:
-        self._parts.append(f'<p class="soft">{_marked(text)}</p>' if soft else f"<p>{_marked(text)}</p>")
+        self._parts.append(tag("p", marked(text), class_="soft" if soft else None))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
-        head = "".join(f'<th scope="col">{escape(c)}</th>' for c in columns)
-        body = "".join("<tr>" + "".join(_cell(c) for c in row) + "</tr>" for row in rows)
-        self._parts.append(f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>')
+        self._parts.append(plain_table(columns, rows))
 
-    def figure(self, svg: Path, alt: str, caption: str) -> None:
-        """An SVG file as a picture inside the page; its own markup stays shut in a data address."""
-        from base64 import b64encode
+    def sortable(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        self._parts.append(sortable_table(columns, rows))
+        self._scripted = True
 
+    def folded(self, summary: str, text: str) -> None:
+        """Long plain text, shown when asked for."""
+        self._parts.append(tag("details", tag("summary", marked(summary)) + tag("pre", escape(text))))
+
+    def picture(self, label: str, title: str, look_for: str, svg: Path, files: Sequence[str], caption: str) -> None:
+        """A section `#label` with an SVG file inside the page, what to look for in it, and links to files beside the page.
+
+        The file's own markup stays shut in a data address.
+        """
         data = b64encode(svg.read_bytes()).decode()
-        image = f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
-        self._parts.append(f"<figure>{image}<figcaption>{_marked(caption)}</figcaption></figure>")
+        image = f'<img alt="{escape(title)}. {escape(look_for)}" src="data:image/svg+xml;base64,{data}">'
+        links = " ".join(tag("a", escape(Path(name).name), href=name) for name in files)
+        shown = tag("figure", image + tag("figcaption", f"{links} {marked(caption)}"))
+        self._parts.append(tag("section", tag("h3", marked(title)) + tag("p", marked(look_for)) + shown, id=label))
 
     def html(self) -> str:
         title = escape(self.title)
+        script = tag("script", SCRIPT) if self._scripted else ""
         return (
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{self._policy()}<title>{title}</title>'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{CSS}</style></head>\n'
-            f"<body><main><h1>{title}</h1>\n" + "\n".join(self._parts) + "\n</main></body></html>\n"
+            f"<body><main><h1>{title}</h1>\n" + "\n".join(self._parts) + f"\n</main>{script}</body></html>\n"
         )
 
+    def _policy(self) -> str:
+        """Nothing may load or run but this page's own style and script, each by its hash, and pictures inside the page."""
+        allowed = {"style-src": _hash(CSS), "img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
+        if self._scripted:
+            allowed["script-src"] = _hash(SCRIPT)
+        policy = "; ".join(f"{kind} {source}" for kind, source in ({"default-src": "'none'"} | allowed).items())
+        return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
 
-def _cell(cell: str | Cell) -> str:
-    if isinstance(cell, str):
-        return f"<td>{escape(cell)}</td>"
-    return f'<td class="{escape(cell.tone)}">{escape(cell.text)}</td>'
 
-
-def _marked(text: str) -> str:
-    """Escaped text in which `back-quoted` words are code."""
-    parts = escape(text).split("`")
-    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

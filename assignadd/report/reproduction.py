@@ -1,102 +1,108 @@
-"""The reproduction page: what was trained, what it learned, the figures, and where every number came from."""
+"""The reproduction page: the claims, the figures, what every seed learned, and where every number came from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD, learned_binding
-from assignadd.figures.accuracies import accuracies_data, draw_accuracies
-from assignadd.figures.style import figure, save
-from assignadd.measures.accuracies import Accuracy, set_accuracies
-from assignadd.report.page import Cell, Page
+from assignadd.claims.evidence import Evidence
+from assignadd.claims.record import Record
+from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
+from assignadd.figures.catalogue import ACCURACIES
+from assignadd.figures.sections import SECTIONS
+from assignadd.measures.accuracies import Accuracy
+from assignadd.report.claims_table import claims_table
+from assignadd.report.page import Page
+from assignadd.report.pictures import add_picture
+from assignadd.report.table import Cell
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import ALL_SETS
 
 
-@dataclass(frozen=True)
-class SeedResult:
-    """One trained model: its curve and its final accuracies."""
-
-    run: Run
-    seed: int
-    rows: list[Mapping[str, Any]]
-    final: Mapping[str, Accuracy]
-
-    @property
-    def learned(self) -> bool:
-        return learned_binding(self.rows[-1])
-
-
-def results(runs: Sequence[Run], n: int) -> list[SeedResult]:
-    """Every model of every run, in the order of training."""
-    out = []
-    for run in runs:
-        rows, stack = run.metrics(), run.at()[1]
-        for i, final in enumerate(set_accuracies(stack, run.configs, run.seen, n)):
-            out.append(SeedResult(run, run.members[i].seed, [row for row in rows if row["model"] == i], final))
-    return out
-
-
-def write_reproduction(found: Sequence[SeedResult], folder: Path, preset: str) -> Path:
-    """Figures with their data under `folder`/figures, and `folder`/index.html that shows them."""
+def write_report(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str) -> Path:
+    """Figures with their data under `folder`/figures, and `folder`/index.html that shows them; `command` is what made it."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    shown = sorted(found, key=lambda r: not r.learned)  # those that learned binding first, else in order
+    shown = sorted(evidences, key=lambda e: not e.learned_binding)  # those that learned binding first, else in order
     page = Page("Assign and Add, reproduced")
-    _summary(page, found, preset)
+    _summary(page, evidences)
+    page.heading("Claims of the paper")
+    claims_table(page, records, _labels(shown))
     page.heading("Accuracies during training")
-    for i, result in enumerate(shown):
-        label = ("accuracies", "accuracies2")[i] if i < 2 else f"accuracies-seed-{result.seed}"
-        _accuracies(page, result, folder / "figures" / label)
+    _curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
-    _final_table(page, found)
+    _final_table(page, evidences)
+    for section in SECTIONS:
+        page.heading(section.heading)
+        if section.of_one_model:
+            _which(page, shown[0])
+        for kind in section.kinds:
+            add_picture(page, kind, shown, folder, command)
     page.heading("Provenance")
-    _provenance(page, found, preset)
+    _provenance(page, evidences, command)
     index = folder / "index.html"
     atomic.write(index, page.html().encode())
     return index
 
 
-def _summary(page: Page, found: Sequence[SeedResult], preset: str) -> None:
-    learned = [r.seed for r in found if r.learned]
+def _labels(evidences: Sequence[Evidence]) -> list[str]:
+    """Of all pictures on the page."""
+    trained = sum(bool(e.rows) for e in evidences)
+    return [_curves_label(i) for i in range(1, trained + 1)] + [kind.label for section in SECTIONS for kind in section.kinds]
+
+
+def _curves_label(i: int) -> str:
+    return "accuracies" if i == 1 else f"accuracies{i}"
+
+
+def _name(evidence: Evidence) -> str:
+    return f"seed {evidence.seed} of {evidence.run.name}"
+
+
+def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
+    learned = [e for e in evidences if e.learned_binding]
     page.text(
         "A two-layer, one-head transformer reads sequences such as `c=1, b=17, a=4, b+2=?` and learns to look variables up and to add "
-        f"mod {found[0].run.config.task.modulus}. This page was made from {len(found)} models of the `{preset}` preset; "
-        f"{len(learned)} of them learned to bind variables (at least {BINDING_THRESHOLD:.0%} on {BINDING_SET})."
+        f"mod {evidences[0].config.task.modulus}. This page was made from {len(evidences)} trained networks; {len(learned)} of them "
+        f"learned to bind variables (at least {BINDING_THRESHOLD:.0%} on {BINDING_SET})."
     )
     if not learned:
         page.text("No seed learned binding, so the curves below stop at the first phase. That is a result, not an error.")
-    elif len(learned) < len(found):
+    elif len(learned) < len(evidences):
         page.text("The others have not learned it within their training. That is a result, not an error, and their curves are below too.")
 
 
-def _accuracies(page: Page, result: SeedResult, stem: Path) -> None:
-    data = accuracies_data(result.rows)
-    np.savez(stem.with_suffix(".npz"), **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag
-    with figure() as made:
-        axes = made.add_subplot()
-        draw_accuracies(data, axes)
-        axes.set_title(f"seed {result.seed}" + ("" if result.learned else ": binding not learned"))
-        save(made, stem)
-    page.figure(
-        stem.with_suffix(".svg"),
-        f"Nine accuracy curves of seed {result.seed} against the training step",
-        f"`{stem.name}`, seed {result.seed}: colour is the number of variables in the sum, dashes mark sums held out from training, dots "
-        f"variables in slots where training never put them. {result.rows[-1]['step']:,} steps; data in `figures/{stem.name}.npz`.",
+def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -> None:
+    trained = [e for e in shown if e.rows]
+    for i, evidence in enumerate(trained, 1):
+        look_for = ACCURACIES.look_for if i == 1 else "As above, for another network."
+        kind = replace(ACCURACIES, label=_curves_label(i), title=_title(evidence), look_for=look_for)
+        add_picture(page, kind, [evidence], folder, command)
+    for evidence in shown:
+        if not evidence.rows:
+            page.text(f"The weights of {_name(evidence)} were imported: no curves of their training were recorded.", soft=True)
+
+
+def _title(evidence: Evidence) -> str:
+    learned = "" if evidence.learned_binding else ", binding not learned"
+    return f"Accuracies by evaluation set, {_name(evidence)}{learned}"
+
+
+def _which(page: Page, first: Evidence) -> None:
+    which = "the first that learned to bind variables" if first.learned_binding else "although it has not learned to bind variables"
+    page.text(
+        f"Drawn for {_name(first)} at step {first.step:,}, {which}; the last two compare networks. Every picture also lies beside this "
+        "page as SVG and PNG, with the arrays it was drawn from."
     )
 
 
-def _final_table(page: Page, found: Sequence[SeedResult]) -> None:
-    sets = [s.name for s in ALL_SETS if any(s.name in r.final for r in found)]
-    n = next(iter(found[0].final.values())).n
-    rows: list[list[str | Cell]] = [[s, *[_with_interval(r.final.get(s)) for r in found]] for s in sets]
-    page.table(("set", *[f"seed {r.seed}" for r in found]), rows)
-    page.text(f"{n:,} fresh sequences a set; 95 % Wilson intervals in brackets.", soft=True)
+def _final_table(page: Page, evidences: Sequence[Evidence]) -> None:
+    sets = [s.name for s in ALL_SETS if any(s.name in e.accuracies for e in evidences)]
+    rows: list[list[str | Cell]] = [[s, *[_with_interval(e.accuracies.get(s)) for e in evidences]] for s in sets]
+    page.table(("set", *[_name(e) for e in evidences]), rows)
+    page.text(f"{evidences[0].n:,} fresh sequences a set; 95 % Wilson intervals in brackets.", soft=True)
 
 
 def _with_interval(a: Accuracy | None) -> Cell:
@@ -106,11 +112,20 @@ def _with_interval(a: Accuracy | None) -> Cell:
     return Cell(f"{a.accuracy:.3f} [{a.interval.low:.3f}, {a.interval.high:.3f}]", tone)
 
 
-def _provenance(page: Page, found: Sequence[SeedResult], preset: str) -> None:
-    runs = list({r.run.name: r.run for r in found}.values())
-    facts = [(name, run.provenance | {"wall_minutes": f"{run.wall_seconds / 60:.1f}"}) for name, run in ((r.name, r) for r in runs)]
-    keys = [key for key in facts[0][1] if any(fact[key] not in ({}, None) for _, fact in facts)]
-    page.table(("", *[name for name, _ in facts]), [[key.replace("_", " "), *[str(f.get(key)) for _, f in facts]] for key in keys])
-    page.text(
-        f"Made by `assignadd reproduce --preset {preset}`; the runs' own folders hold configuration, metrics and checkpoints.", soft=True
-    )
+def _provenance(page: Page, evidences: Sequence[Evidence], command: str) -> None:
+    runs = list({e.run.path: e.run for e in evidences}.values())
+    facts = [_facts(run) for run in runs]
+    keys = [key for key in dict.fromkeys(key for fact in facts for key in fact) if any(fact.get(key) for fact in facts)]
+    page.table(("", *[run.name for run in runs]), [[key, *[fact.get(key, "") for fact in facts]] for key in keys])
+    page.text(f"Made by `{command}`; the runs' own folders hold configuration, metrics and checkpoints.", soft=True)
+    for run in runs:
+        page.folded(f"Configuration of {run.name}", json.dumps(run.document, indent=2))
+
+
+def _facts(run: Run) -> dict[str, str]:
+    """What a run was made with, in words."""
+    made = run.provenance
+    sources = made.pop("sources")
+    steps = {"steps": f"{run.step:,}", "wall time": f"{run.wall_seconds / 60:.1f} min"}
+    origin = {"imported from": f"{len(sources)} files, their sha256 in the run's manifest"} if sources else steps
+    return {key: str(value) for key, value in made.items() if value is not None} | origin

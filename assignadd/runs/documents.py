@@ -29,6 +29,10 @@ def read_config(path: Path, base: Config) -> Config:
     return config_from(values, base)
 
 
+# Fields that runs of an earlier version do not have; their defaults say what was done then.
+ADDED_LATER = ("record.measure_every",)
+
+
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
     """The `config.json` of a run: every field, the same bytes for the same settings."""
     for member in members:
@@ -122,7 +126,7 @@ def _fields(name: str, values: Any, known: list[str], complete: bool) -> dict[st
         if key not in known:
             raise ConfigError(prefix + key, value, f"a field of {name}: " + ", ".join(known))
     for key in known:
-        if complete and key not in values:
+        if complete and key not in values and prefix + key not in ADDED_LATER:
             raise ConfigError(prefix + key, None, "every field of a run's settings to be there")
     return values
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from assignadd.runs import atomic, tensors
-from assignadd.runs.documents import first_difference, read_run_document
+from assignadd.runs.documents import first_difference, read_run_document, run_document
 from assignadd.runs.errors import RunError
 from assignadd.runs.folder import read_committed
 from assignadd.runs.lock import LOCK
@@ -67,7 +67,8 @@ def resume(path: Path, manifest: Manifest, documents: Mapping[str, bytes], seen:
         if manifest.files[name].sha256 == Blob.of(data).sha256 and (problem := file_problem(path, manifest, name)):
             atomic.write(path / name, data)
             notes.append(f"{problem}; it was written again")
-    if difference := first_difference(read_committed(path, manifest, CONFIG), documents[CONFIG]):
+    stands = run_document(*read_run_document(read_committed(path, manifest, CONFIG)))  # in full, also where an earlier version wrote it
+    if difference := first_difference(stands, documents[CONFIG]):
         field, old, new = difference
         raise RunError(f"{path} holds a run with {field} = {old!r}, not {new!r}; give the same settings to go on with it, or another --out")
     stored = tensors.decode(read_committed(path, manifest, SPLITS), str(path / SPLITS))

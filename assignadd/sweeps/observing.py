@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,29 +9,19 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.measures.cheap import CheapProgress
+from assignadd.measures.observing import Observing
 from assignadd.model.stack import Stack
-from assignadd.model.table import covers
 from assignadd.sweeps.additions import addition_tests
 
 
-class Watch:
-    """An observer for the training loop; the sequences it looks at are drawn once for each part of a stack."""
+class Watch(Observing):
+    """The cheap measures, and after the last step the paper's tests."""
 
     def __init__(self) -> None:
-        self._progress: dict[int, CheapProgress] = {}
+        super().__init__(CheapProgress)
 
     def __call__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, step: int) -> list[dict[str, Any]]:
-        columns: dict[str, list[Any]] = {}
-        if covers(stack.config):
-            if id(seen) not in self._progress:
-                self._progress[id(seen)] = CheapProgress(configs, seen)
-            columns = {name: values.double().tolist() for name, values in self._progress[id(seen)](stack).items()}
-        found: list[dict[str, Any]] = [{name: _rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
+        found = super().__call__(stack, configs, seen, step)
         if step == stack.config.optim.steps:
             found = [row | {"tests": tests} for row, tests in zip(found, addition_tests(stack, configs, seen), strict=True)]
         return found
-
-
-def _rounded(value: float) -> float | None:
-    """Six digits, more than some hundred sequences say; None where a diverged model or an empty set has no number."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None

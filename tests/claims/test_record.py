@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from assignadd.claims.record import FAILS, HOLDS, UNMEASURED, UNTESTABLE, AtLeast, AtMost, Claim, Measured, judge
+from assignadd.claims import judge as judging
+from assignadd.claims.judge import judge
+from assignadd.claims.record import FAILS, HOLDS, UNMEASURED, UNTESTABLE, AtLeast, AtMost, Between, Claim, Measured
 
 
 def models(*values, binds=None):
@@ -41,12 +43,32 @@ def test_an_unmeasured_claim_says_so():
     assert (record.verdict, record.value, record.seeds) == (UNMEASURED, None, 0)
 
 
-def test_a_claim_about_all_seeds_needs_thirty_five_or_one_exception():
-    about_all = claim(all_seeds=True)
-    assert judge(about_all, models(*[0.95] * 34), "").verdict == UNTESTABLE
-    assert "34 of the 35 seeds" in judge(about_all, models(*[0.95] * 34), "").comment
-    assert judge(about_all, models(*[0.95] * 35), "").verdict == HOLDS
-    assert judge(about_all, models(0.95, 0.5), "").verdict == "holds in 1 of 2 seeds"
+def asked_of_all(monkeypatch, *values):
+    """A claim about every seed, before a census of these."""
+    monkeypatch.setattr(judging, "population", lambda name: SimpleNamespace(seeds=models(*values)))
+    asked = claim().measure
+    return judge(Claim("x", "section 3", "All do.", "expected", rule=AtLeast(0.9), seed_measure=asked), [], "")
+
+
+def test_a_claim_about_all_seeds_needs_thirty_five_or_one_exception(monkeypatch):
+    assert asked_of_all(monkeypatch, *[0.95] * 34).verdict == UNTESTABLE
+    enough = asked_of_all(monkeypatch, *[0.95] * 35)
+    assert (enough.verdict, enough.value, enough.n, enough.unit, enough.seeds) == (HOLDS, 1.0, 35, "seeds", 35)
+    some = asked_of_all(monkeypatch, 0.95, 0.5, None)
+    assert (some.verdict, some.value, some.seeds) == ("holds in 1 of 2 seeds", 0.5, 2)
+    assert some.low < 0.5 < some.high and enough.low > 0.9  # Wilson's intervals of the share of seeds
+
+
+def test_a_number_of_a_population_is_judged_as_it_is():
+    threshold = Claim(
+        "f", "generalization_combined", "f", "0.25", rule=Between(0.2, 0.3), measured=lambda: Measured(0.27, 0.25, 0.31, 200, "seeds")
+    )
+    assert judge(threshold, [], "").verdict == HOLDS and judge(threshold, [], "").seeds == 200
+    beside = Claim(
+        "f", "generalization_combined", "f", "0.25", rule=Between(0.2, 0.3), measured=lambda: Measured(0.4, 0.35, 0.45, 200, "seeds")
+    )
+    assert judge(beside, [], "").verdict == FAILS
+    assert judge(Claim("f", "x", "f", "0", rule=Between(0, 1), measured=lambda: None), [], "").verdict == UNTESTABLE
 
 
 def test_the_value_is_that_of_the_seeds_that_bind_and_the_verdict_that_of_all():
@@ -54,7 +76,6 @@ def test_the_value_is_that_of_the_seeds_that_bind_and_the_verdict_that_of_all():
     assert (record.value, record.low, record.high, record.n) == (pytest.approx(0.94), 0.92, 0.96, 20)
     assert record.verdict == "holds in 2 of 3 seeds" and "2 of the 2 seeds that learned binding" in record.comment
     assert judge(claim(), models(0.2, 0.1, binds=[False, False]), "").value == pytest.approx(0.15)
-    assert judge(claim(all_seeds=True), models(0.9, 0.1, binds=[True, False]), "").value == pytest.approx(0.5)
 
 
 def test_many_seeds_have_the_interval_of_their_median():

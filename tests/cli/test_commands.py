@@ -2,43 +2,13 @@
 
 import json
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from assignadd.cli import COMMANDS, main
 from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
+from tests.cli.asking import complaint, said
 from tests.reference import REFERENCE
-
-
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory) -> Path:
-    """A folder with a finished run of two seeds in runs/smoke-seeds-0-1."""
-    folder = tmp_path_factory.mktemp("workplace")
-    subprocess.run(
-        [sys.executable, "-m", "assignadd", "train", "--preset", "smoke", "--seeds", "0..1"], cwd=folder, check=True, timeout=300
-    )
-    return folder
-
-
-@pytest.fixture
-def here(workplace, monkeypatch) -> Path:
-    monkeypatch.chdir(workplace)
-    return workplace
-
-
-def said(capsys, *arguments: str) -> str:
-    assert main(arguments) == 0
-    return capsys.readouterr().out
-
-
-def complaint(capsys, *arguments: str, code: int = 2) -> str:
-    assert main(arguments) == code
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.startswith("assignadd: ") and captured.err.count("\n") == 1, captured
-    return captured.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

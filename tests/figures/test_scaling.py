@@ -5,7 +5,7 @@ from pathlib import Path
 from assignadd.figures.scaling import LABELS, draw_scaling, scaling_data
 from assignadd.figures.style import figure
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[2] / "assignadd" / "results"
 
 
 def test_every_measured_point_is_drawn():

@@ -63,7 +63,7 @@ def test_an_adam_probe_is_torchs_adam_on_the_cross_entropy():
     assert adam_probe(x, labels, 4, 200, steps=4).item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("contexts", [1, 2, 3])
+@pytest.mark.parametrize("contexts", [1, 3, 4])  # .7 of 4 x 529 is no whole number of pairs
 def test_no_pair_is_on_both_sides(contexts):
     found = answer_probes(RANDOM.models(0), [CONFIG], SEEN, contexts=contexts)
     pairs = probes._pairs(N, contexts, "pair").tolist()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Model, Numerics
-from assignadd.model.forward import answer_logits
+from assignadd.model.forward import answer_logits, traces
 from assignadd.model.forward import trace as table_trace
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights, covers
@@ -121,3 +121,11 @@ def test_narrow_heads_are_covered():
     assert covers(config)
     stack, tokens = make(config, 3.0)
     torch.testing.assert_close(answer_logits(stack, tokens), reference_logits(stack, tokens))
+
+
+def test_traces_leave_gradients_as_they_were():
+    stack = initial_stack(PRESETS["smoke"], [0, 1])
+    tokens = torch.zeros(1, PRESETS["smoke"].task.length, 3, dtype=torch.long)
+    for _ in zip(traces(stack, tokens), traces(stack, tokens), strict=True):
+        assert torch.is_grad_enabled()
+    assert torch.is_grad_enabled()

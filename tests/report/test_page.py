@@ -1,48 +1,61 @@
 """The page is one file without outside requests, and nothing that is put into it becomes markup."""
 
-from html.parser import HTMLParser
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
-from assignadd.report.page import Cell, Page
-
-HOSTILE = "<script>alert(1)</script>\"' & `<img src=x onerror=alert(2)>`"
-
-
-class Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-
-    def handle_starttag(self, tag, attributes) -> None:
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, data) -> None:
-        self.words.append(data)
+from assignadd.report.claims_table import claims_table
+from assignadd.report.page import Page
+from assignadd.report.table import SCRIPT, Cell
+from tests.report.reader import Reader
+from tests.report.records import HOSTILE, RECORDS
 
 
-def page(tmp_path: Path) -> Reader:
+def page(tmp_path: Path, claims: bool = False) -> str:
     svg = tmp_path / "x.svg"
     svg.write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(3)</script></svg>')
     made = Page(HOSTILE)
     made.heading(HOSTILE)
     made.text(HOSTILE)
     made.table((HOSTILE,), [[HOSTILE], [Cell(HOSTILE, "good")]])
-    made.figure(svg, HOSTILE, HOSTILE)
-    reader = Reader()
-    reader.feed(made.html())
-    return reader
+    made.folded(HOSTILE, HOSTILE)
+    made.picture(HOSTILE, HOSTILE, HOSTILE, svg, [f"figures/{HOSTILE}.npz"], HOSTILE)
+    if claims:
+        claims_table(made, RECORDS, ["attention"])
+    return made.html()
 
 
 def test_hostile_text_stays_text(tmp_path):
-    reader = page(tmp_path)
-    names = [tag for tag, _ in reader.tags]
-    assert "script" not in names and names.count("img") == 1
+    reader = Reader(page(tmp_path))
+    assert not reader.named("script") and len(reader.named("img")) == 1
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
-    assert "".join(reader.words).count("alert(1)") == 8  # title, h1, h2, p, th, two cells, figcaption
+    # title, h1, h2, p; th and two cells; summary and pre; h3, p and figcaption. A link shows what follows the last slash.
+    assert "".join(reader.words).count("alert(1)") == 12
+
+
+def test_hostile_claims_stay_text(tmp_path):
+    html = page(tmp_path, claims=True)
+    reader = Reader(html)
+    assert len(reader.named("script")) == 1 and html.count("<script>" + SCRIPT) == 1 and len(reader.named("img")) == 1
+    assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
 
 
 def test_nothing_is_fetched(tmp_path):
-    for tag, attributes in page(tmp_path).tags:
-        for name in ("src", "href", "action"):
+    for tag, attributes in Reader(page(tmp_path, claims=True)).tags:
+        for name in ("src", "action", "srcset", "data"):
             assert (attributes.get(name) or "data:").startswith("data:"), (tag, attributes)
+        assert (attributes.get("href") or "#").startswith(("#", "figures/")), attributes
+
+
+def test_the_policy_allows_this_style_and_this_script_alone(tmp_path):
+    html = page(tmp_path, claims=True)
+    policy = next(a["content"] for a in Reader(html).named("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    style = html.split("<style>")[1].split("</style>")[0]
+    assert rules["default-src"] == "'none'" and rules["img-src"] == "data:"
+    for kind, text in (("script-src", SCRIPT), ("style-src", style)):
+        assert rules[kind] == f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def test_a_page_without_claims_has_no_script(tmp_path):
+    assert "script-src" not in page(tmp_path)

@@ -37,7 +37,9 @@ def test_a_window_at_the_end_stops_with_the_run(run, tmp_path):
     assert dense.step == 80 and differing == [] and dense.steps[0] == 65
 
 
-@pytest.mark.parametrize(("around", "every", "within", "words"), [(81, 5, 5, "from 0 to 80"), (50, 0, 5, "every = 0"), (50, 5, 0, "within = 0")])
+@pytest.mark.parametrize(
+    ("around", "every", "within", "words"), [(81, 5, 5, "from 0 to 80"), (50, 0, 5, "every = 0"), (50, 5, 0, "within = 0")]
+)
 def test_bad_windows_are_refused(run, tmp_path, around, every, within, words):
     with pytest.raises(ConfigError, match=words):
         zoom(run, tmp_path / "dense", around, every, within)

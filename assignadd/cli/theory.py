@@ -1,0 +1,169 @@
+"""assignadd theory"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from assignadd.cli import options
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from assignadd.measures.theory_gradient import TheoryGradient
+    from assignadd.runs.folder import Run
+    from assignadd.theory.setting import Setting
+    from assignadd.theory.study import Study
+    from assignadd.theory.verdict import Verdict
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Check the paper's theory: its proof, its theorem over a grid of sizes, what the step leads to, and real training."""
+
+    run: Annotated[str | None, tyro.conf.Positional] = None
+    """A run folder, or its name under runs/, whose training is held against the theory; without it that part is left out."""
+    seed: int | None = None
+    """Which model of the run; the first unless given."""
+    sequences: int = 2048
+    """One-variable sequences for the run's gradient."""
+    N: int = 59
+    """Numbers."""
+    T: int = 16
+    """Positions."""
+    V: int = 12
+    """Variables, at most N."""
+    alpha: float = 1e-3
+    """Scale of the final logits."""
+    beta: float | None = None
+    """Strength of the initial attention; log T unless given."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """A folder for the figures, their data and verdicts.json."""
+    threads: int | None = None
+    """CPU threads; every core unless given."""
+    json: bool = False
+    """Print {"setting", "verdicts": [{"id", "claim", "paper", "value", "verdict", "detail"}], "step": {"stated": [...], ...}}."""
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Theory, arguments, "theory")
+    options.check_count("sequences", args.sequences)
+    options.check_seed("seed", args.seed)
+    threads = options.resolve_threads(args.threads)
+    from assignadd.runs.folder import open_run
+    from assignadd.theory.descent import balanced_length
+    from assignadd.theory.setting import Setting
+
+    s = Setting(args.N, args.T, args.V, args.alpha, args.beta)
+    balanced_length(s)  # refuses a beta too small for the theorem
+    run = None if args.run is None else open_run(args.run)
+    if run is not None:
+        run.index_of(args.seed)
+    if args.out is not None:
+        args.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after the work
+    from assignadd.cli.screen import console, print_json
+
+    with nullcontext() if args.json else console.status("checking the theory") as status:
+        study, real, name, verdicts = _found(args, s, run, threads, lambda text: status.update(text) if status else None)
+        if args.out is not None:
+            _write(args.out, study, real, name, verdicts)
+    if args.json:
+        steps = {"before": study.step.before, "stated": study.step.stated, "shorter": study.step.shorter}
+        by_step = {kind: [asdict(c) for c in found] for kind, found in steps.items()}
+        print_json({"setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": by_step})
+    else:
+        _print_step(study)
+        _print(args, verdicts)
+    return 0
+
+
+def _found(args: Theory, s: Setting, run: Run | None, threads: int, say: Say) -> tuple[Study, TheoryGradient | None, str, list[Verdict]]:
+    from assignadd.config import Config
+    from assignadd.measures.theory_verdicts import real_verdicts
+    from assignadd.theory.study import theory_study
+    from assignadd.theory.verdicts import verdicts
+    from assignadd.training.trainer import prepare
+
+    prepare("cpu", threads, Config() if run is None else run.config)
+    real, name = (None, "") if run is None else _real(args, run, say)
+    study = theory_study(s, say)
+    return study, real, name, [*verdicts(study), *real_verdicts(real, name)]
+
+
+def _real(args: Theory, run: Run, say: Say) -> tuple[TheoryGradient, str]:
+    from assignadd.measures.theory_gradient import one_variable_batch, telling_steps, theory_gradient
+
+    say(f"the gradients of {run.name}")
+    model = run.index_of(args.seed)
+    steps = telling_steps(run.steps, [row for row in run.metrics() if row["model"] == model])
+    batch = one_variable_batch(run.configs[model], run.seen[model], args.sequences)
+    return theory_gradient(run.trajectory(steps, model), steps, batch), f"{run.name}, seed {run.members[model].seed}"
+
+
+def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, verdicts: list[Verdict]) -> None:
+    """theory_remainder, theory_attention and, with a run, theory_real_gradient, each as .svg, .png and .npz; verdicts.json."""
+    import json
+
+    from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
+    from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
+    from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
+    from assignadd.runs import atomic
+
+    remainder = theory_remainder_data(study.grid, study.at)
+    _picture(folder / "theory_remainder", remainder, draw_theory_remainder, 6.6, 3.5)
+    _picture(folder / "theory_attention", theory_attention_data(study.step), draw_theory_attention, 7.0, 2.5)
+    if real is not None:
+        _picture(folder / "theory_real_gradient", theory_real_gradient_data(real, name), draw_theory_real_gradient, 5.5, 4.4)
+    atomic.write(folder / "verdicts.json", (json.dumps([v.record() for v in verdicts], indent=2) + "\n").encode())
+
+
+def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: float, height: float) -> None:
+    import numpy as np
+
+    from assignadd.figures.style import figure, save
+
+    np.savez(stem.with_suffix(".npz"), **data.arrays())
+    with figure(width, height) as made:
+        draw(data, made)
+        save(made, stem)
+
+
+def _print_step(study: Study) -> None:
+    """Attention, accuracy and sharpened answers after the theorem's step and after the shorter one."""
+    from assignadd.cli.screen import print_table
+
+    step, rows = study.step, []
+    for kind, found in (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter)):
+        for c in found:
+            attention = [f"{x:.3f}" for x in (c.target, c.distractor, c.second)]
+            rows.append((f"{kind}, {c.K}", *attention, f"{c.accuracy:.3f}", *[f"{c.chance[a]:.3f}" for a in (10.0, 1000.0)]))
+    columns = ("step, |tau|", "right one", "each other", "operand m", "accuracy", "p at alpha 10", "at 1000")
+    print_table("attention and answers after one step", columns, rows)
+
+
+def _print(args: Theory, verdicts: list[Verdict]) -> None:
+    from assignadd.cli.screen import console, say, table
+
+    rows = [(v.id.removeprefix("theory."), "-" if v.value is None else f"{v.value:.3g}", v.verdict, v.claim) for v in verdicts]
+    made = table(f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}", ("", "found", "verdict", "claim"), rows)
+    for column in made.columns[2:]:
+        column.justify = "left"
+    made.columns[2].no_wrap = True
+    console.print(made)
+    for v in verdicts:
+        if v.verdict == "does not hold":
+            say(f"{v.id.removeprefix('theory.')}: {v.detail}.")
+    tested = [v for v in verdicts if v.verdict != "cannot be tested"]
+    say(
+        f"{sum(v.verdict == 'holds' for v in tested)} of {len(tested)} statements hold"
+        + ("" if args.run else "; name a run to test real training")
+    )
+    if args.out is not None:
+        say(f"figures, their data and verdicts.json are in {args.out}")

@@ -1,0 +1,24 @@
+"""In place of a figure that a run has no data for: a framed panel that says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from assignadd.figures.arrays import FigureData
+from assignadd.figures.style import GREY
+
+
+@dataclass(frozen=True)
+class Absent(FigureData):
+    words: str
+
+
+def draw_absent(data: Absent, made: Figure) -> None:
+    made.set_figheight(1.0)
+    axes = made.add_subplot()
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_color(GREY)
+    axes.text(0.5, 0.5, data.words, transform=axes.transAxes, ha="center", va="center", linespacing=1.6, wrap=True)

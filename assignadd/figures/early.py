@@ -1,0 +1,98 @@
+"""Figure `early`: layer-1 attention and variable matching just before and just after the first spike (paper, section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.claims.evidence import Evidence
+from assignadd.config import Task
+from assignadd.figures import examples
+from assignadd.figures.absent import Absent, draw_absent
+from assignadd.figures.arrays import FigureData
+from assignadd.figures.attention import attention_data
+from assignadd.figures.heat import WEIGHTS, bar, cells, draw_heat, name_ticks
+from assignadd.figures.style import RED
+from assignadd.measures.scores import qk2_ov1_var_scores
+from assignadd.task.text import render_tokens
+from assignadd.task.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class EarlyData(FigureData):
+    steps: np.ndarray  # (2,): before, after
+    tokens: list[str]
+    attention: np.ndarray  # (2, T, T): layer 1, query, key; NaN where the key is ahead of the query
+    to_operands: np.ndarray  # (T, T): the two cells of `=`
+    variables: np.ndarray  # (2, V, V)
+    letters: list[str]
+
+
+def early_data(model: Evidence) -> EarlyData | Absent:
+    """The last checkpoint before the first spike and the first one behind it."""
+    spike, task = model.phases.first_spike, model.config.task
+    if spike is None:
+        return Absent(f"seed {model.seed}: no first spike\n{model.phases.summary}")
+    steps = model.checkpoint_steps(spike)
+    stacks = [model.stack_at(step) for step in steps]
+    text = render_tokens(allowed_example(task), task)
+    looks = [attention_data(stack, text) for stack in stacks]
+    return EarlyData(
+        np.array(steps),
+        looks[0].tokens,
+        np.stack([look.patterns[0] for look in looks]),
+        looks[0].to_operands,
+        np.stack([qk2_ov1_var_scores(stack)[0].detach().cpu().numpy() for stack in stacks]),
+        list(task.variables),
+    )
+
+
+def allowed_example(task: Task) -> list[int]:
+    """The sequence of figure attention, with a variable that training bans from neither slot: a banned one may come later."""
+    tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
+    if tokens is None:
+        raise ValueError("the task has no sums with one variable")
+    variable = vocabulary.name(tokens[task.prefix + 1])
+    free = [v for v in task.variables if v not in task.banned_first + task.banned_second]
+    if variable in free or not free:
+        return tokens
+    return exchanged(tokens, vocabulary.variable(variable), vocabulary.variable(free[0]))
+
+
+def exchanged(tokens: list[int], one: int, other: int) -> list[int]:
+    """The same sequence with two tokens in each other's place."""
+    return [{one: other, other: one}.get(token, token) for token in tokens]
+
+
+def draw_early(data: EarlyData | Absent, made: Figure) -> None:
+    if isinstance(data, Absent):
+        draw_absent(data, made)
+        return
+    upper, lower = made.subplots(2, 2, height_ratios=(1.12, 1))
+    most = float(np.abs(data.variables).max())
+    for i, when in enumerate(("before", "after")):
+        found = int((data.variables[i].argmax(1) == np.arange(len(data.letters))).sum())
+        weights = draw_heat(upper[i], data.attention[i], WEIGHTS, (0, 1))
+        _attention(upper[i], data, data.attention[i], f"({'ab'[i]}) {when}: step {data.steps[i]:,}")
+        scores = draw_heat(lower[i], data.variables[i], limits=(-most, most))
+        name_ticks(lower[i], data.letters, data.letters)
+        lower[i].set_title(f"({'cd'[i]}) step {data.steps[i]:,}: {found} of {len(data.letters)} match")
+        lower[i].set(xlabel="variable held by a number (key)", aspect="equal")
+    upper[0].set_ylabel("attending (query)")
+    lower[0].set_ylabel("variable held by = (query)")
+    bar(weights, list(upper), "layer-1 attention")
+    bar(scores, list(lower), "score under QK$_2$")
+
+
+def _attention(ax: Axes, data: EarlyData, pattern: np.ndarray, title: str) -> None:
+    """Tokens along both axes; in the empty corner, what the boxed cells hold."""
+    name_ticks(ax, data.tokens, data.tokens)
+    ax.tick_params(axis="x", rotation=90)
+    cells(ax, data.to_operands, RED)
+    held = [f"to {data.tokens[key]}: {pattern[query, key]:.2f}" for query, key in np.argwhere(data.to_operands)]
+    ax.text(0.98, 0.95, "\n".join(["= looks", *held]), transform=ax.transAxes, ha="right", va="top", linespacing=1.4)
+    ax.set_title(title)
+    ax.set(xlabel="attended to (key)", aspect="equal")

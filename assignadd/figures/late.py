@@ -1,0 +1,228 @@
+"""Figure `late`: the variable that comes last, around its spike (paper, section 5): what `=` asks for, and what it then finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from assignadd.claims.evidence import Evidence
+from assignadd.config import Task
+from assignadd.dynamics.late import LateVariable
+from assignadd.dynamics.spikes import Spike
+from assignadd.figures import examples
+from assignadd.figures.absent import Absent, draw_absent
+from assignadd.figures.arrays import FigureData
+from assignadd.figures.early import exchanged
+from assignadd.figures.heat import bar, box, draw_heat, name_ticks
+from assignadd.figures.progress_measures import dots
+from assignadd.figures.style import BLUE, GREY, INK, SMALLEST, VERMILION
+from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables
+from assignadd.model.circuits import OV, QK
+from assignadd.model.forward import trace
+from assignadd.model.stack import Stack, concatenate
+from assignadd.task.roles import operand_slots, roles
+from assignadd.task.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+AROUND = 3000  # steps before and after the spike: scores move for a while before accuracy jumps
+AT_LEAST = 2  # checkpoints on either side, however far
+AT_MOST = 36  # checkpoints in all
+APART = 1500  # steps between "before" and "after" in (c), as in the paper
+COMPARED = 5  # variables in (c)
+TWICE_BANNED = "2-var var-restricted (2)"
+# How the late variable in its slot is drawn, and what it is compared with.
+OWN: dict[str, Any] = {"color": VERMILION, "linewidth": 1.6, "zorder": 3}
+SECOND: dict[str, Any] = {"color": BLUE, "linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2.5}
+
+
+@dataclass(frozen=True)
+class LateData(FigureData):
+    steps: np.ndarray  # (checkpoints,): the window
+    variable: str
+    slot: str
+    banned: bool
+    letters: list[str]
+    spike: np.ndarray  # (2,): the checkpoints just before and just after it
+    ends: np.ndarray  # (2,): those that (c) compares
+    asked: np.ndarray  # (checkpoints, V): (E_= + P_=) QK1 E_v
+    accuracy: np.ndarray  # (checkpoints,): sums with the variable in its slot
+    twice_banned_steps: np.ndarray
+    twice_banned: np.ndarray  # accuracy with both operands in banned slots
+    compared: list[str]
+    parts: np.ndarray  # (2, 2, compared): before and after; E_= and P_=; QK1 E_v
+    path: np.ndarray  # (checkpoints, 2, V): the term of the QK2 score, by slot and variable
+
+
+@torch.no_grad()
+def late_data(model: Evidence) -> LateData | Absent:
+    """Of the variable that comes last after the first spike, whichever it is; the window begins behind that spike."""
+    first, late, task, columns = model.phases.first_spike, model.late_variable, model.config.task, model.trajectory
+    if first is None or late is None or late.spike is None:
+        return Absent(_why_absent(model, late))
+    since = columns["step"][columns["step"] >= first.after]
+    steps, ends = window(since, late.spike), surrounding(since, late.spike)
+    stack = concatenate([model.stack_at(int(step)) for step in steps])
+    compared = companions(task, late)
+    accuracy, curves = columns[f"accuracy {late.variable} {late.slot}"], model.curves
+    twice = curves.accuracy.get(TWICE_BANNED, np.zeros(0))
+    inside = (curves.steps >= steps[0]) & (curves.steps <= steps[-1]) & (len(twice) > 0)
+    return LateData(
+        steps,
+        late.variable,
+        late.slot,
+        late.banned,
+        list(task.variables),
+        np.array([late.spike.before, late.spike.after]),
+        ends,
+        _numbers(qk1_equals_to_variables(stack)),
+        accuracy[np.searchsorted(columns["step"], steps)],
+        curves.steps[inside],
+        twice[inside[: len(twice)]],
+        compared,
+        _numbers(qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist())))[..., [task.variables.index(v) for v in compared]],
+        _numbers(qk2_path_terms(stack)),
+    )
+
+
+def _why_absent(model: Evidence, late: LateVariable | None) -> str:
+    if late is not None:
+        return f"seed {model.seed}: no second spike\n{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
+    why = "every variable comes with the first spike" if model.phases.first_spike else model.phases.summary
+    return f"seed {model.seed}: no late variable\n{why}"
+
+
+def window(steps: np.ndarray, spike: Spike) -> np.ndarray:
+    """Checkpoints around a spike, its own two and those of (c) among them: thinned evenly where they are many."""
+    before, after = (int(np.searchsorted(steps, step)) for step in (spike.before, spike.after))
+    first = min(int(np.searchsorted(steps, spike.before - AROUND)), max(0, before - AT_LEAST + 1))
+    last = max(int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1, min(len(steps) - 1, after + AT_LEAST - 1))
+    kept = np.linspace(first, last, min(AT_MOST - 4, last - first + 1)).round().astype(int)
+    return np.unique(np.concatenate([steps[kept], [spike.before, spike.after], surrounding(steps, spike)]))
+
+
+def surrounding(steps: np.ndarray, spike: Spike) -> np.ndarray:
+    """The nearest checkpoints outside a spike that are `APART` steps from each other, or the outermost ones."""
+    middle = (spike.before + spike.after) / 2
+    early = steps[(steps <= spike.before) & (steps <= middle - APART / 2)]
+    late = steps[(steps >= spike.after) & (steps >= middle + APART / 2)]
+    return np.array([early[-1] if len(early) else steps[0], late[0] if len(late) else steps[-1]])
+
+
+def companions(task: Task, late: LateVariable) -> list[str]:
+    """The late variable with a few others, in their order: those banned from its slot first, then those never banned."""
+    banned = {"first": task.banned_first, "second": task.banned_second}
+    anywhere = task.banned_first + task.banned_second
+    ranked = sorted(task.variables, key=lambda v: (v != late.variable, v not in banned[late.slot], v in anywhere))
+    return sorted(ranked[:COMPARED])
+
+
+def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
+    """sum_p a1(=, p) a1(n, n - 1) ((E_x + P_p) OV1) QK2 (E_v OV1)^T over both operand slots p, x the token there.
+
+    The part of the layer-2 score between `=` and the number n assigned to v (4 in the paper) that runs through what
+    layer 1 copied into either. By the slot of v, and by v; a1 are layer-1 attention weights.
+    """
+    task = stack.config.task
+    tokens = path_sequences(task).to(stack.flat.device)  # (T, B), B = 2 V
+    slots, B = torch.tensor(operand_slots(task), device=tokens.device), tokens.shape[1]
+    role, each = roles(task, tokens), torch.arange(B, device=tokens.device)
+    number = role.value_positions.gather(0, role.is_variable.int().argmax(0, keepdim=True))[0]  # (B,)
+    attention = trace(stack, tokens[None]).attention_1  # (M, T, T, B)
+    OV1 = OV(stack, 1)
+    held = (stack.W_E[:, tokens[slots]] + stack.W_pos[:, slots, None]) @ OV1[:, None]  # (M, 2, B, d)
+    kept = (stack.W_E[:, tokens[number - 1, each]] @ OV1).unsqueeze(1)  # (M, 1, B, d)
+    scores = ((held @ QK(stack, 2)[:, None]) * kept).sum(-1)  # (M, 2, B)
+    terms = (attention[:, -1, slots] * scores).sum(1) * attention[:, number, number - 1, each]  # (M, B)
+    return terms.view(len(stack), 2, -1)
+
+
+def path_sequences(task: Task) -> Int[Tensor, "T B"]:
+    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`; the rest is that of figure attention."""
+    tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
+    if tokens is None:
+        raise ValueError("the task has no sums with one variable")
+    first = torch.tensor([exchanged(tokens, tokens[task.prefix + 1], v) for v in vocabulary.variables]).T
+    second = first.clone()
+    second[list(operand_slots(task))] = first[list(operand_slots(task))].flip(0)
+    return torch.cat([first, second], 1)
+
+
+def _numbers(values: Tensor) -> np.ndarray:
+    return values.detach().cpu().numpy()
+
+
+def draw_late(data: LateData | Absent, made: Figure) -> None:
+    if isinstance(data, Absent):
+        draw_absent(data, made)
+        return
+    grid = made.add_gridspec(2, 2)
+    asked, accuracy, path = (made.add_subplot(grid[at]) for at in ((0, 0), (0, 1), (1, 1)))
+    _asked(asked, data)
+    _accuracy(accuracy, data)
+    pair = grid[1, 0].subgridspec(2, 1)
+    _parts([made.add_subplot(pair[i]) for i in range(2)], data)
+    _path(path, data)
+    for axes in (asked, accuracy, path):
+        axes.axvspan(*data.spike, color="#FBE3D6", linewidth=0, zorder=0)
+        axes.set(xlim=(data.steps[0], data.steps[-1]), xlabel="training step")
+        axes.locator_params(axis="x", nbins=4)
+        # Above the axes, where no curve can run through it.
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(-0.02, 0.98), ncols=2, handlelength=1.6, handletextpad=0.5, columnspacing=1.0, borderaxespad=0
+        )
+        axes.set_title(axes.get_title("left"), pad=19)
+
+
+def _asked(axes: Axes, data: LateData) -> None:
+    own = data.letters.index(data.variable)
+    axes.plot(data.steps, data.asked[:, own], label=data.variable, **OWN, **dots(data.steps))
+    _others(axes, data.steps, np.delete(data.asked, own, 1), "every other variable")
+    axes.set_title("(a) what = asks for in layer 1")
+    axes.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
+
+
+def _accuracy(axes: Axes, data: LateData) -> None:
+    axes.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **OWN, **dots(data.steps))
+    if len(data.twice_banned):
+        axes.plot(data.twice_banned_steps, data.twice_banned, label="both operands banned", **SECOND, **dots(data.twice_banned_steps))
+    axes.set_title("(b) sums of two variables")
+    axes.set(ylabel="accuracy", ylim=(-0.03, 1.04))
+
+
+def _parts(panels: list[Axes], data: LateData) -> None:
+    """A pair of heat maps on one scale, the late variable boxed."""
+    most, own = float(np.abs(data.parts).max()), data.compared.index(data.variable)
+    for axes, when, step, parts in zip(panels, ("before", "after"), data.ends, data.parts, strict=True):
+        image = draw_heat(axes, parts, limits=(-most, most))
+        name_ticks(axes, ["E$_=$", "P$_=$"], data.compared)
+        axes.set_ylabel(f"{when}\n{step:,}")
+        for (row, column), value in np.ndenumerate(parts):
+            color = "white" if abs(value) > 0.6 * most else INK
+            axes.text(column, row, f"{value:.1f}".replace("-", "\u2212"), ha="center", va="center", fontsize=SMALLEST, color=color)
+        box(axes, (0, 1), (own, own), VERMILION)
+    panels[0].tick_params(labelbottom=False)
+    panels[0].set_title("(c) the two parts of (a)")
+    panels[1].set_xlabel("variable $v$")
+    bar(image, panels, "QK$_1$ E$_v$", aspect=22)
+
+
+def _path(axes: Axes, data: LateData) -> None:
+    own, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
+    axes.plot(data.steps, data.path[:, slot, own], label=f"{data.variable} {data.slot}", **OWN, **dots(data.steps))
+    axes.plot(data.steps, data.path[:, 1 - slot, own], label=f"{data.variable} {SLOTS[1 - slot]}", **SECOND, **dots(data.steps))
+    _others(axes, data.steps, np.delete(data.path[:, slot], own, 1), None)
+    axes.set_title(f"(d) = finds the value of {data.variable} in layer 2")
+    axes.set_ylabel("term of the QK$_2$ score")
+
+
+def _others(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str | None) -> None:
+    for i, curve in enumerate(curves.T):
+        axes.plot(steps, curve, label=None if i else label, color=GREY, linewidth=0.6, alpha=0.8)

@@ -1,0 +1,111 @@
+"""Figure `progress_measures`: the seven measures of App. B against the training step, with the ends of the phases marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.dynamics.phases import Phases
+from assignadd.figures.arrays import FigureData
+from assignadd.figures.style import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION
+
+# Colour and line of each measure; the variants are thin and in the colour of what they vary.
+FOR_ADDING_AND_COPYING: dict[str, tuple[str, Any]] = {
+    "ov2_mlp2_accuracy": (BLUE, "-"),
+    "qk1_num_to_prev_var": (ORANGE, "-"),
+    "qk1_num_to_prev_var (rows 3 on)": (ORANGE, (0, (2, 1.2))),
+    "attn_l1_num_to_prev": (PURPLE, (0, (5, 1.5))),
+    "probe_l1_var_from_num": (INK, "-"),
+    "probe_l1_var_from_num (four steps)": (INK, (0, (2, 1.2))),
+}
+FOR_ROUTING: dict[str, tuple[str, Any]] = {
+    "qk2_ov1_var_identity": (GREEN, "-"),
+    "attn_l1_equal_to_operands": (VERMILION, "-"),
+    "attn_l2_equal_to_values": (SKY, "-"),
+}
+MARKERS_UP_TO = 25  # checkpoints: fewer are drawn as dots, joined by lines
+
+
+@dataclass(frozen=True)
+class ProgressMeasuresData(FigureData):
+    steps: np.ndarray  # (checkpoints,)
+    names: list[str]
+    measures: np.ndarray  # (names, checkpoints): the mean over the types of sequences, where a measure has types
+    low: np.ndarray  # (names, checkpoints): the lowest and the highest type
+    high: np.ndarray
+    phases: list[str]
+    ends: np.ndarray  # (phases,): the step where each one ends
+    summary: str
+
+
+def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
+    """From the columns of a measured trajectory. `name (1-var)` and its like are the types of the measure `name`."""
+    names = [*FOR_ADDING_AND_COPYING, *FOR_ROUTING]
+    types = [np.stack([columns[c] for c in columns if c == name or c in [f"{name} ({n}-var)" for n in range(3)]]) for name in names]
+    measures, low, high = (np.stack([of(t, axis=0) for t in types]) for of in (np.mean, np.min, np.max))
+    return ProgressMeasuresData(columns["step"], names, measures, low, high, *phase_ends(phases), phases.summary)
+
+
+def phase_ends(phases: Phases) -> tuple[list[str], np.ndarray]:
+    """Names and last steps of the phases that end."""
+    return [name for name, _ in phases.boundaries], np.array([step for _, step in phases.boundaries], dtype=int)
+
+
+def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
+    upper, lower = made.subplots(2, 1, sharex=True)
+    panels = (
+        (upper, FOR_ADDING_AND_COPYING, "adding; copying a variable\ninto its number"),
+        (lower, FOR_ROUTING, "routing"),
+    )
+    for axes, lines, title in panels:
+        for name, (color, line) in lines.items():
+            row, thin = data.names.index(name), "(" in name
+            style = {"color": color, "linestyle": line, "linewidth": 0.8 if thin else 1.4, "zorder": 2.6 if thin else 2.5}
+            axes.plot(data.steps, data.measures[row], label=name.replace(" (", "\n("), **style, **dots(data.steps, 1.6 if thin else 2.6))
+            axes.fill_between(data.steps, data.low[row], data.high[row], color=color, alpha=0.13, linewidth=0)
+        axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, alignment="left", handlelength=2.2, labelspacing=0.5)
+        rule_phases(axes, data.ends)
+    lower.set_xlabel("training step")
+    lower.text(1.03, 0.0, "attn_...: mean over sums with\n0, 1, 2 variables; band: range", transform=lower.transAxes, fontsize=7)
+    name_phases(upper, data.phases, data.ends, data.summary)
+
+
+def dots(steps: np.ndarray, size: float = 2.6) -> dict[str, Any]:
+    """Markers for a trajectory of few checkpoints, whose lines would else look like measured curves."""
+    return {"marker": "o", "markersize": size} if len(steps) <= MARKERS_UP_TO else {}
+
+
+def rule_phases(axes: Axes, ends: Sequence[int] | np.ndarray, **style: Any) -> None:
+    """A vertical line where each phase ends."""
+    line: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 2)), "zorder": 1.5, **style}
+    for step in ends:
+        axes.axvline(step, **line)
+
+
+def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndarray, summary: str) -> None:
+    """(a), (b), (c) on top of the lines, pushed apart where they would touch, and in the title what they stand for."""
+    letters = [f"({letter})" for letter in "abc"[: len(phases)]]
+    low, high = axes.get_xlim()
+    for letter, x in zip(letters, spread([(step - low) / (high - low) for step in ends], 0.06), strict=True):
+        axes.text(x, 1.01, letter, transform=axes.transAxes, ha="center", va="bottom", fontweight="bold")
+    named = [f"{letter} {phase}, {step:,}" for letter, phase, step in zip(letters, phases, ends, strict=True)]
+    lines = ["end of a phase:  " + "   ".join(named)] * bool(named) + [summary] * (len(named) < 3)
+    axes.set_title("\n".join(lines), pad=14 if named else 6, fontsize=8, x=0)
+
+
+def spread(places: Sequence[float], apart: float) -> list[float]:
+    """The places, moved to the left and right as little as keeps neighbours `apart`."""
+    order, moved = np.argsort(places, kind="stable"), np.sort(np.asarray(places, dtype=float))
+    for _ in range(100):
+        short = np.maximum(0, apart - np.diff(moved)) / 2
+        moved[:-1] -= short
+        moved[1:] += short
+    found = np.empty_like(moved)
+    found[order] = moved
+    return found.tolist()

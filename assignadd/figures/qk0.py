@@ -1,0 +1,95 @@
+"""Figure `qk0`: the layer-1 scores between all embeddings, tokens and positions, and the four blocks the paper names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.config import LETTERS
+from assignadd.figures.arrays import FigureData
+from assignadd.figures.heat import bar, box, box_legend, draw_heat, thinned
+from assignadd.figures.style import ORANGE, PURPLE, RED, SMALLEST
+from assignadd.measures.scores import qk1_table
+from assignadd.model.stack import Stack
+
+# How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest needs its name.
+WIDE = 3
+# Rows, columns, colour (the paper's) and name of each outlined block.
+OUTLINES = (
+    ("numbers", "variables", PURPLE, "number to variable"),
+    ("prefix", "variables", ORANGE, "position before + to variable"),
+    ("positions", "positions", RED, "position to position"),
+    ("=", "operands", "black", "= to operand positions"),
+)
+
+
+@dataclass(frozen=True)
+class QK0Data(FigureData):
+    scores: np.ndarray  # (C, C): rows ask, columns answer; numbers, +, =, PAD, variables, positions
+    modulus: int
+    n_vars: int
+    prefix: int
+
+    def rows(self, group: str) -> tuple[int, int]:
+        """First and last row of a group of embeddings."""
+        v = self.modulus + 3
+        p = v + self.n_vars
+        return {
+            "numbers": (0, self.modulus - 1),
+            "=": (self.modulus + 1, self.modulus + 1),
+            "variables": (v, p - 1),
+            "positions": (p, len(self.scores) - 1),
+            "prefix": (p, p + self.prefix - 1),
+            "operands": (p + self.prefix + 1, p + self.prefix + 2),
+        }[group]
+
+
+def qk0_data(stack: Stack) -> QK0Data:
+    """Of the first model."""
+    task = stack.config.task
+    return QK0Data(qk1_table(stack.models(0))[0].detach().cpu().numpy(), task.modulus, task.n_vars, task.prefix)
+
+
+def draw_qk0(data: QK0Data, made: Figure) -> None:
+    ax = made.add_subplot()
+    widths = np.where(np.arange(len(data.scores)) < data.modulus, 1, WIDE)
+    starts = np.concatenate([[0], widths.cumsum()])
+    most = float(np.quantile(np.abs(data.scores), 0.998))  # a few extreme scores would leave the rest white
+    limits = (-most, most) if most else None
+    image = draw_heat(ax, data.scores.repeat(widths, 0).repeat(widths, 1), limits=limits)
+    ax.set_aspect("equal")
+    bar(image, ax, "attention score", extend="both")
+
+    def span(group: str) -> tuple[float, float]:
+        first, last = data.rows(group)
+        return float(starts[first]), float(starts[last + 1] - 1)
+
+    for rows, columns, color, _ in OUTLINES:
+        box(ax, span(rows), span(columns), color, 1.5)
+    box_legend(made, [(color, label) for *_, color, label in OUTLINES], columns=2)
+    _name(ax, data, starts)
+
+
+def _name(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
+    """Every tenth number, every other embedding by its name, and the groups outside."""
+    T = len(data.scores) - data.rows("positions")[0]
+    names = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars], *map(str, range(T))]
+    named = [*range(0, data.modulus, 10), *range(data.modulus, len(names) - T), *(len(names) - T + t for t in thinned(T, 24))]
+    ticks, labels = [(starts[row] + starts[row + 1] - 1) / 2 for row in named], [names[row] for row in named]
+    ax.set_yticks(ticks, labels, fontsize=SMALLEST)
+    ax.set_xticks(ticks, labels, fontsize=SMALLEST)
+    for row, label in zip(named, ax.get_xticklabels(), strict=True):
+        label.set_rotation(90 if row >= data.modulus and len(names[row]) > 1 else 0)
+    for group in ("numbers", "variables", "positions"):
+        first, last = data.rows(group)
+        middle = (starts[first] + starts[last + 1] - 1) / 2
+        ax.text(middle, 1.01, group, transform=ax.get_xaxis_transform(), ha="center", va="bottom")
+        ax.text(-0.06, middle, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
+    for edge in (data.modulus, data.rows("variables")[0], data.rows("positions")[0]):
+        for rule in (ax.axhline, ax.axvline):
+            rule(starts[edge] - 0.5, color="#B0B0B0", linewidth=0.5)
+    ax.set_xlabel("attended to (key)")
+    ax.set_ylabel("attending (query)", labelpad=18)

@@ -1,0 +1,146 @@
+"""Every figure, in the order of the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from assignadd.claims.theory import study
+from assignadd.figures.absent import Absent, draw_absent
+from assignadd.figures.catalogue import MECHANISM
+from assignadd.figures.census import census_data, draw_census
+from assignadd.figures.early import draw_early, early_data
+from assignadd.figures.generalization_combined import draw_generalization, generalization_data
+from assignadd.figures.kinds import Data, FigureKind, Models
+from assignadd.figures.late import draw_late, late_data
+from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_data
+from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
+from assignadd.figures.theory_real_gradient import TheoryRealGradientData, draw_theory_real_gradient, theory_real_gradient_data
+from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
+from assignadd.figures.variables import draw_variables, variables_data
+from assignadd.sweeps.population import population
+
+DYNAMICS = (
+    FigureKind(
+        "progress_measures",
+        "Progress measures and phases",
+        "Adding and copying (above) are complete before routing (below), which rises in a jump at (a). Thin lines are variants: without "
+        "the two rows that cannot fail, and a probe trained for only four steps, whose late rise is the probe's own.",
+        lambda models: progress_measures_data(models[0].trajectory, models[0].phases),
+        draw_progress_measures,
+        height=4.4,
+    ),
+    FigureKind(
+        "early",
+        "Across the first spike",
+        "Above, the boxed cells: in the paper's run `=` sees only the literal before the spike and both operands after it; other seeds may "
+        "have this in place earlier. Below, the diagonal grows: `match` counts variables whose best score is with themselves.",
+        lambda models: early_data(models[0]),
+        draw_early,
+        height=5.3,
+    ),
+    FigureKind(
+        "late",
+        "The variable that comes last",
+        "The orange curve is the variable that came last, in its slot. `=` asks for it less than for any other (a), so what it finds in "
+        "layer 2 has the wrong sign (d); both rise before or with its accuracy (b), while the same variable in the other slot was never a "
+        "problem.",
+        lambda models: late_data(models[0]),
+        draw_late,
+        height=4.6,
+    ),
+    FigureKind(
+        "variables",
+        "Every variable in every slot",
+        "Each row is a variable in a slot. A white bar that goes on behind (a) is a variable not yet looked up there, and it is nearly "
+        "always one that training never put in that slot.",
+        lambda models: variables_data(models[0].trajectory, models[0].phases, models[0].config.task),
+        draw_variables,
+        height=4.0,
+    ),
+)
+
+POPULATIONS = (
+    FigureKind(
+        "census",
+        "A census of seeds",
+        "(a) Every seed learns to add, within a few thousand steps; not every seed learns to bind. (b) The order of the three skills, seed "
+        "by seed. (c) Where the accuracies end. (d) Which variable comes last, if one comes after the first spike.",
+        lambda _: census_data(population("census").seeds),
+        draw_census,
+        height=5.2,
+    ),
+    FigureKind(
+        "generalization_combined",
+        "How much data generalisation needs",
+        "Every dot is a network. (a) With few two-variable sequences the two-variable test fails in parts, drawn apart; seeds that never "
+        "bind stay low at any ratio. (b) The rise with the share of pairs in training is steep, and not at the same share for every seed.",
+        lambda _: generalization_data(population("two-var"), population("fraction")),
+        draw_generalization,
+        height=3.2,
+    ),
+)
+
+
+def _real_gradient(models: Models) -> Data:
+    first = models[0]
+    if first.theory_gradient is None:
+        return Absent(f"seed {first.seed}: no checkpoints to hold against the theory")
+    return theory_real_gradient_data(first.theory_gradient, f"{first.run.name}, seed {first.seed}")
+
+
+def _draw_real_gradient(data: TheoryRealGradientData | Absent, made: Figure) -> None:
+    if isinstance(data, Absent):
+        draw_absent(data, made)
+    else:
+        draw_theory_real_gradient(data, made)
+
+
+THEORY = (
+    FigureKind(
+        "theory_remainder",
+        "The theorem's remainder",
+        "Left, every setting of the grid against the bound: the remainder follows V/T and stays below a constant times the bound. Right, "
+        "where it is smaller than the memory it is a remainder of; the cross is the paper's own experiment.",
+        lambda _: theory_remainder_data(study().grid, study().at),
+        draw_theory_remainder,
+        height=3.5,
+        width=6.6,
+    ),
+    FigureKind(
+        "theory_attention",
+        "What one gradient step buys",
+        "After the step of the stated length the right assignment is preferred, but the second operand is lost; a shorter step along the "
+        "same gradient adds, and further steps on several assignments make it robust.",
+        lambda _: theory_attention_data(study().step),
+        draw_theory_attention,
+        height=2.5,
+        width=7.0,
+    ),
+    FigureKind(
+        "theory_real_gradient",
+        "The theory's direction in real training",
+        "Cosine of the real gradient, and of the real change of QK2, with the direction that the theorem predicts. It is there before the "
+        "first spike, above permuted variables (band), and small.",
+        _real_gradient,
+        _draw_real_gradient,
+        height=4.4,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    heading: str
+    kinds: tuple[FigureKind, ...]
+    of_one_model: bool
+    """Whether its figures show one trained network, or things that no run of the user's goes into."""
+
+
+SECTIONS = (
+    Section("The mechanism", MECHANISM, True),
+    Section("Training dynamics", DYNAMICS, True),
+    Section("Populations of seeds", POPULATIONS, False),
+    Section("The theory", THEORY, True),
+)

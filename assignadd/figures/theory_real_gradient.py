@@ -1,0 +1,67 @@
+"""Figure `theory_real_gradient`: a real network's gradient and movement against the memory that the theory predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.figures.style import BY_VARS, INK
+from assignadd.measures.theory_gradient import Alignment, TheoryGradient
+
+BLUE, GREY = "#0072B2", "#9A9A9A"
+
+
+@dataclass(frozen=True)
+class TheoryRealGradientData:
+    name: str
+    steps: np.ndarray  # (M,)
+    accuracy: np.ndarray  # (M,) on one-variable sequences
+    spike_at: int  # -1 where there is none
+    gradient: np.ndarray  # (5, M) cosine with the prediction, 5 and 95 % of the permuted ones, of the random ones
+    change: np.ndarray  # (5, M - 1) the same for the change of QK2 to the next checkpoint
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: np.array(value) for name, value in vars(self).items()}
+
+
+def theory_real_gradient_data(found: TheoryGradient, name: str) -> TheoryRealGradientData:
+    spike_at = -1 if found.spike_at is None else found.spike_at
+    return TheoryRealGradientData(
+        name, np.array(found.steps), found.accuracy.numpy(), spike_at, _with_bands(found.descent), _with_bands(found.change)
+    )
+
+
+def _with_bands(found: Alignment) -> np.ndarray:
+    bands = [x.quantile(q, 1) for x in (found.permuted, found.random) for q in (0.05, 0.95)]
+    return np.stack([x.numpy() for x in (found.memory, *bands)])
+
+
+def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> None:
+    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[0.8, 1.2, 1.2])
+    x = np.maximum(data.steps, 1)
+    top.plot(x, data.accuracy, color=BY_VARS[1], marker=".", markersize=3)
+    top.set(ylabel="1-var accuracy", ylim=(0, 1.05), title=data.name)
+    middles = np.sqrt(x[:-1] * x[1:])
+    for axes, where, rows, what in ((middle, x, data.gradient, "−gradient"), (bottom, middles, data.change, "change")):
+        _draw_cosines(axes, where, rows)
+        axes.set_ylabel(f"cosine, {what}")
+    for axes in (top, middle, bottom):
+        if data.spike_at > 0:
+            axes.axvline(data.spike_at, color=INK, linewidth=0.8, linestyle=":")
+    if data.spike_at > 0:
+        top.annotate("first spike ", (data.spike_at, 0.12), ha="right", fontsize=7.5)
+    figure.legend(handles=middle.get_legend_handles_labels()[0], loc="outside lower center", ncols=3, handlelength=1.6)
+    bottom.set(xscale="log", xlabel="training step (log scale)", xlim=(min(100, x[-1] / 2), x[-1]))
+    figure.align_ylabels()
+
+
+def _draw_cosines(axes: Axes, x: np.ndarray, rows: np.ndarray) -> None:
+    cosine, low, high, random_low, random_high = rows
+    axes.fill_between(x, low, high, color=GREY, alpha=0.35, linewidth=0, label="variables permuted, 5–95 %")
+    axes.fill_between(x, random_low, random_high, color=INK, alpha=0.55, linewidth=0, label="random, 5–95 %")
+    axes.plot(x, cosine, color=BLUE, marker=".", markersize=3.5, label="predicted memory")
+    most = max(0.12, float(np.abs(rows).max()) * 1.15)
+    axes.set_ylim(-most, most)

@@ -1,0 +1,79 @@
+"""Whether the theory's direction is the one a real network takes as it learns to bind variables: a verdict for one model."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from assignadd.measures.theory_gradient import Alignment, TheoryGradient
+from assignadd.theory.verdict import Verdict, judged
+
+CLAIMS = {
+    "real_gradient": (
+        "While a network learns to bind, the gradient of QK2 on one-variable data points along the predicted memory",
+        "sum_v OV1 e_v (OV1 e_v + p_T)^T is in the negative gradient (simplified setup)",
+    ),
+    "real_change": (
+        "While a network learns to bind, QK2 moves along the predicted memory",
+        "an update along this negative gradient leads to the QK_2 mechanism",
+    ),
+    "real_dominant": (
+        "The predicted memory is the dominant term of a real gradient",
+        "has the following associative memory as its dominant term",
+    ),
+    "real_spurious": (
+        "The memory comes with a term in p_T of the same weight",
+        "(OV1 e_v + p_T): both have coefficient one",
+    ),
+}  # fmt: skip
+
+
+def untested(why: str) -> list[Verdict]:
+    return [Verdict(f"theory.{name}", *words, None, "cannot be tested", why) for name, words in CLAIMS.items()]
+
+
+def real_verdicts(found: TheoryGradient | None, name: str = "") -> list[Verdict]:
+    """Of one model, called `name`: over the last quarter of the steps before its first spike."""
+    if found is None:
+        return untested("no run was given")
+    end = found.spike_at
+    if end is None:
+        return untested(f"{name} does not bind variables ({float(found.accuracy.max()):.2f} on one-variable sequences at best)")
+    steps = torch.tensor(found.steps)
+    during, before, after = (steps >= 0.75 * end) & (steps < end), steps < 0.75 * end, steps >= end
+    moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
+    if not during.any():
+        return untested(f"{name} has no checkpoint in the last quarter of the steps before its first spike, at {end:,}")
+    where = f"{name}, the last quarter of the {end:,} steps until its first spike (checkpoints: {int(during.sum())})"
+    gradient, change = _Means(found.descent, during), _Means(found.change, moving)
+    also = f"; {_mean(found.descent.memory, before)} before, {_mean(found.descent.memory, after)} after"
+    top = float(found.descent.memory.max())
+    ratio = gradient.spurious / gradient.binding
+    share = f"largest cosine at any of {len(steps)} checkpoints of {name} ({top**2:.1%} of the squared norm)"
+    values: dict[str, tuple[float, bool, str]] = {
+        "real_gradient": (gradient.memory, gradient.above, f"mean cosine, {where}; {gradient.beside}{also}"),
+        "real_change": (change.memory, change.above, f"mean cosine of the change of QK2 between checkpoints, {where}; {change.beside}"),
+        "real_dominant": (top, top > math.sqrt(0.5), share),
+        "real_spurious": (
+            ratio, ratio > 0.5,
+            f"mean cosine with p_T^T sum c_v ({gradient.spurious:+.3f}) over that with sum c_v^T c_v ({gradient.binding:+.3f}), {where}",
+        ),
+    }  # fmt: skip
+    return [Verdict(f"theory.{key}", *CLAIMS[key], value, judged(ok), detail) for key, (value, ok, detail) in values.items()]
+
+
+class _Means:
+    """Means over some checkpoints; a permuted or random direction is the same one at each of them."""
+
+    def __init__(self, found: Alignment, chosen: Tensor):
+        self.memory, self.binding, self.spurious = (float(x[chosen].mean()) for x in (found.memory, found.binding, found.spurious))
+        permuted, random = found.permuted[chosen].mean(0), found.random[chosen].mean(0)
+        limits = [float(x.quantile(0.95)) for x in (permuted, random)]
+        self.above = self.memory > max(limits)
+        self.beside = f"permuted {float(permuted.mean()):+.3f} (95 % below {limits[0]:+.3f}), random (95 % below {limits[1]:+.3f})"
+
+
+def _mean(values: Tensor, chosen: Tensor) -> str:
+    return f"{float(values[chosen].mean()):+.3f}" if chosen.any() else "none"

@@ -1,0 +1,74 @@
+"""The claims of the paper as the first thing on the page: what was measured, and the verdict in colour and words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from html import escape
+
+from assignadd.claims.record import FAILS, HOLDS, UNMEASURED, UNTESTABLE, Record
+from assignadd.report.markup import marked, tag
+from assignadd.report.page import Page
+from assignadd.report.table import Column, Row, SortedCell
+
+SOME = "holds in some seeds"
+TONES = {HOLDS: "good", FAILS: "bad", SOME: "mixed"}
+ORDER = (HOLDS, SOME, FAILS, UNTESTABLE, UNMEASURED)
+COLUMNS = (
+    Column("claim", wide=True),
+    Column("verdict", numeric=True),
+    Column("paper", wide=True),
+    Column("measured", numeric=True),
+    Column("n", numeric=True, wide=True),
+    Column("seeds", numeric=True),
+    Column("where"),
+)
+
+
+def claims_table(page: Page, records: Sequence[Record], figures: Collection[str] = ()) -> None:
+    """`figures` are the labels that have a picture on the page, to be linked to."""
+    page.sortable(COLUMNS, [_row(record, record.label in figures) for record in records])
+
+
+def _row(record: Record, has_figure: bool) -> Row:
+    verdict = group(record.verdict)
+    pill = tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip())
+    place = marked(record.label)
+    cells = (
+        SortedCell(marked(record.claim) + _details(record), record.claim),
+        SortedCell(pill, _rank(record.verdict)),
+        SortedCell(marked(record.paper), record.paper),
+        SortedCell(_measured(record), record.value),
+        SortedCell(f"{record.n:,} {escape(record.unit)}" if record.n else "", record.n or None),
+        SortedCell(str(record.seeds) if record.seeds else "", record.seeds or None),
+        SortedCell(tag("a", place, href=f"#{record.label}") if has_figure else place, record.label),
+    )
+    return Row(cells, verdict, f"claim-{record.id}")
+
+
+def group(verdict: str) -> str:
+    """The verdict without its count of seeds."""
+    return verdict if verdict in ORDER else SOME
+
+
+def _rank(verdict: str) -> float:
+    """From what holds, by the share of seeds it holds in, to what was not measured."""
+    share = re.fullmatch(r"holds in (\d+) of (\d+) seeds", verdict)
+    within = 1 - int(share[1]) / int(share[2]) if share else 0.0
+    return ORDER.index(group(verdict)) + within
+
+
+def _measured(record: Record) -> str:
+    """The number, below it its 95 % interval unless it is exact."""
+    if record.value is None:
+        return ""
+    sampled = record.low is not None and record.low != record.high
+    return f"{record.value:.4g}" + (tag("div", f"{record.low:.4g} to {record.high:.4g}", class_="soft") if sampled else "")
+
+
+def _details(record: Record) -> str:
+    """The rule and the command behind a verdict, and the seeds one by one, shown when asked for."""
+    by_seed = ", ".join(f"{s.seed}: {s.value:.4g}{'' if s.holds else ' (fails)'}" for s in record.by_seed)
+    lines = [record.comment, f"Rule: {record.rule}." if record.rule else "", f"By seed: {by_seed}." if len(record.by_seed) > 1 else ""]
+    text = "".join(tag("p", marked(line)) for line in lines if line) + tag("p", tag("code", escape(record.command)))
+    return tag("details", tag("summary", "how it was judged") + text)

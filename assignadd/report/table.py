@@ -1,0 +1,85 @@
+"""Tables: plain ones, and ones that sort by their headers and filter by a group (`table.js`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from assignadd.report.markup import marked, tag
+
+SCRIPT = Path(__file__).with_name("table.js").read_text()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a plain table, with a verdict's colour: good, bad or none."""
+
+    text: str
+    tone: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    numeric: bool = False
+    wide: bool = False
+    """Whether its text may break into lines."""
+
+
+@dataclass(frozen=True)
+class SortedCell:
+    """HTML, and what it is sorted by: None sorts last."""
+
+    html: str
+    key: str | float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    cells: Sequence[SortedCell]
+    group: str
+    id: str
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
+    head = "".join(tag("th", escape(c), scope="col") for c in columns)
+    body = "".join(tag("tr", "".join(_plain(c) for c in row)) for row in rows)
+    return tag("div", tag("table", tag("thead", tag("tr", head)) + tag("tbody", body)), class_="scroll", tabindex="0")
+
+
+def _plain(cell: str | Cell) -> str:
+    return tag("td", escape(cell)) if isinstance(cell, str) else tag("td", escape(cell.text), class_=cell.tone or None)
+
+
+def sortable_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """Headers are buttons; above the table a button for each group shows its rows alone (both need `SCRIPT` in the page)."""
+    head = "".join(
+        tag("th", tag("button", escape(c.name), type="button"), scope="col", data_kind="number" if c.numeric else None) for c in columns
+    )
+    body = "".join(tag("tr", "".join(map(_sorted, row.cells, columns)), id=row.id, data_group=row.group) for row in rows)
+    table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body), data_sortable=True)
+    return tag("div", _filters(rows) + tag("div", table, class_="scroll"), data_table=True)
+
+
+def _sorted(cell: SortedCell, column: Column) -> str:
+    return tag(
+        "td",
+        cell.html,
+        data_label=column.name,
+        data_sort="" if cell.key is None else str(cell.key),
+        data_kind="number" if column.numeric else None,
+        class_="wide" if column.wide else None,
+    )
+
+
+def _filters(rows: Sequence[Row]) -> str:
+    counts = Counter(row.group for row in rows)
+    buttons = [("", "all", len(rows)), *((group, group, n) for group, n in counts.items())]
+    made = (
+        tag("button", marked(f"{name} ({n})"), type="button", data_show=show, aria_pressed="false" if show else "true")
+        for show, name, n in buttons
+    )
+    return tag("div", "".join(made), class_="filters", role="group", aria_label="Show", hidden=True)

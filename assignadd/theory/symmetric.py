@@ -1,0 +1,136 @@
+"""Matrices that treat all variables alike, all numbers alike and all prefix positions alike.
+
+W_0 is one, and so is every gradient of a loss that does not tell them apart, so gradient descent never leaves them.
+Such a matrix has a column for the query's p_T and one for its Phi_1 e_v, and 18 numbers say all:
+
+    rows p_t (each of the first T-3), p_{T-2}, p_{T-1}, p_T, e_n (each), e_pad     (column p_T, column Phi_1 e_v)
+    rows e_v (each), Phi_1 e_v (each)                  (column p_T, own column Phi_1 e_v, any other variable's)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from assignadd.theory.setting import DTYPE, Setting
+
+PREFIX, FIRST, SECOND, LAST, NUMBER, PAD = range(6)  # rows p_t, p_{T-2}, p_{T-1}, p_T, e_n, e_pad
+VARIABLE, COPIED = range(2)  # rows e_v, Phi_1 e_v
+P_T, OWN, OTHER = range(3)  # columns; for the six plain rows the second column is Phi_1 e_v of whatever variable
+
+
+@dataclass(frozen=True)
+class Symmetric:
+    s: Setting
+    plain: Tensor  # (6, 2)
+    variable: Tensor  # (2, 3)
+
+    @classmethod
+    def zeros(cls, s: Setting) -> Symmetric:
+        return cls(s, torch.zeros(6, 2, dtype=DTYPE), torch.zeros(2, 3, dtype=DTYPE))
+
+    def _with(self, change: Callable[[Tensor, Tensor], Tensor], other: Symmetric) -> Symmetric:
+        return Symmetric(self.s, change(self.plain, other.plain), change(self.variable, other.variable))
+
+    def __add__(self, other: Symmetric) -> Symmetric:
+        return self._with(torch.add, other)
+
+    def __sub__(self, other: Symmetric) -> Symmetric:
+        return self._with(torch.sub, other)
+
+    def __mul__(self, factor: float) -> Symmetric:
+        return Symmetric(self.s, self.plain * factor, self.variable * factor)
+
+    def dense(self) -> Tensor:
+        """The matrix itself, (d, d)."""
+        s, W = self.s, torch.zeros(self.s.d, self.s.d, dtype=DTYPE)
+        rows: tuple[slice | int, ...] = (slice(0, s.T - 3), s.T - 3, s.T - 2, s.T - 1, s.number, s.pad)
+        for row, (to_p_T, to_copied) in zip(rows, self.plain.tolist(), strict=True):
+            W[row, s.T - 1], W[row, s.copied] = to_p_T, to_copied
+        for row, (to_p_T, own, other) in zip((s.variable, s.copied), self.variable.tolist(), strict=True):
+            W[row, s.T - 1] = to_p_T
+            W[row, s.copied] = other + (own - other) * torch.eye(s.V, dtype=DTYPE)
+        return W
+
+    def infinity_norm(self) -> float:
+        """The matrix infinity norm: the largest sum of absolute values in a row."""
+        V, plain, variable = self.s.V, self.plain.tolist(), self.variable.tolist()
+        sums = [abs(a) + V * abs(b) for a, b in plain] + [abs(a) + abs(b) + (V - 1) * abs(c) for a, b, c in variable]
+        return max(sums)
+
+    def largest_entry(self) -> float:
+        return float(max(self.plain.abs().max(), self.variable.abs().max()))
+
+    def dot(self, other: Symmetric) -> float:
+        """Frobenius product of the full matrices."""
+        plain, variable = multiplicity(self.s)
+        return float((plain * self.plain * other.plain).sum() + (variable * self.variable * other.variable).sum())
+
+    def frobenius(self) -> float:
+        return math.sqrt(self.dot(self))
+
+
+@lru_cache(maxsize=256)
+def multiplicity(s: Setting) -> tuple[Tensor, Tensor]:
+    """How many entries of the full matrix each number stands for, (6, 2) and (2, 3)."""
+    rows = torch.tensor([s.T - 3, 1, 1, 1, s.N, 1], dtype=DTYPE)
+    return torch.stack([rows, rows * s.V], 1), torch.tensor([s.V, s.V, s.V * (s.V - 1)], dtype=DTYPE).expand(2, 3)
+
+
+def W_0(s: Setting) -> Symmetric:
+    """beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T."""
+    W = Symmetric.zeros(s)
+    W.plain[[FIRST, SECOND, NUMBER], P_T] = math.log(s.e_beta)
+    return W
+
+
+def pulls(s: Setting) -> tuple[float, float, float, float]:
+    """What the gradient at W_0 comes down to, as nabla L = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]:
+    the parts of a_m and a_n from a uniform prediction, and the parts from its deviation r.
+
+    With q_k = p_k - 1{y=k}, expanding A_k as the proof does gives a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and
+    a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2 q_{n+m}. Both depend on n - m alone, hence on neither n nor m by itself, so they
+    can be averaged on their own. M(z) is rho_1^2, 2 rho_1 rho_2, rho_2^2 at 2m, n+m, 2n, added up where those coincide.
+    """
+    N, a, b = s.N, s.rho_1, s.rho_2
+    equal = N % 2 == 0  # then 2n = 2m for n - m = N/2 as well
+    cases = [
+        (1 / N, (a + b) ** 2, (a + b) ** 2, (a + b) ** 2, [(a + b) ** 2]),
+        ((N - 1 - equal) / N, a * a, 2 * a * b, b * b, [a * a, 2 * a * b, b * b]),
+        (equal / N, a * a + b * b, 2 * a * b, a * a + b * b, [a * a + b * b, 2 * a * b]),
+    ]
+    r = [0.0, 0.0, 0.0]  # r_k = p_k - 1/N at 2m, n+m, 2n
+    for chance, *at, peaks in cases:
+        if not chance:
+            continue
+        mean = sum(math.expm1(s.alpha * x) for x in peaks) / N
+        for i, x in enumerate(at):
+            r[i] += chance * (math.expm1(s.alpha * x) - mean) / (N * (1 + mean))
+    uniform = -2 * a * b * (N - 1) / N  # 1/N - 1{n=m} averages to nothing, so 2m and 2n drop out: G_1 = G_2 = 0
+    return uniform, uniform, 2 * a * a * r[0] + 2 * a * b * r[1], 2 * b * b * r[2] + 2 * a * b * r[1]
+
+
+def gradient_from(s: Setting, a_m: float, a_n: float) -> Symmetric:
+    """alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]."""
+    total, (rho_1, rho_2, rho_3) = a_m + a_n, (s.rho_1, s.rho_2, s.rho_3)
+    prefix = (a_n - total * rho_2 - total * rho_3 * (s.T - 4)) / (s.T - 3)
+    numbers = (a_m + a_n - total * (rho_1 + rho_2)) / s.N
+    rows = [prefix, -total * rho_2, a_m - total * rho_1, -total * rho_3, numbers, -total * rho_3 * (s.T - 4)]
+    plain = torch.tensor(rows, dtype=DTYPE)
+    variable = torch.tensor([-total * rho_2, a_n - total * (rho_2 + rho_3)], dtype=DTYPE) / s.V
+    return Symmetric(
+        s,
+        s.alpha * torch.stack([plain, plain / s.V], 1),  # x_T = p_T + Phi_1 e_v, and v is any variable with chance 1/V
+        s.alpha * torch.stack([variable, variable, torch.zeros_like(variable)], 1),
+    )
+
+
+def gradient(s: Setting) -> Symmetric:
+    """nabla L(W_0), exactly, in time that does not grow with N, T or V."""
+    m_uniform, n_uniform, m_r, n_r = pulls(s)
+    return gradient_from(s, m_uniform + m_r, n_uniform + n_r)

@@ -1,0 +1,93 @@
+"""Theorem "One gradient step leads to composition": W_1, the terms it predicts one by one, and what they leave over."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from assignadd.theory.setting import Setting
+from assignadd.theory.symmetric import COPIED, OWN, P_T, SECOND, Symmetric, gradient, gradient_from, pulls
+
+MEMORY_NORM = 2.0  # each row Phi_1 e_v of the associative memory has two ones
+
+
+def eta(s: Setting) -> float:
+    """The theorem's learning rate V N / (2 alpha rho_1 rho_2 (N - 1))."""
+    return s.V * s.N / (2 * s.alpha * s.rho_1 * s.rho_2 * (s.N - 1))
+
+
+def update(s: Setting) -> Symmetric:
+    """W_1 - W_0 = -eta nabla L(W_0)."""
+    return gradient(s) * -eta(s)
+
+
+def memory(s: Setting) -> Symmetric:
+    """The associative memory sum_v Phi_1 e_v (Phi_1 e_v + p_T)^T."""
+    term = Symmetric.zeros(s)
+    term.variable[COPIED, P_T] = term.variable[COPIED, OWN] = 1
+    return term
+
+
+def attenuation(s: Setting) -> Symmetric:
+    """W~_0 - W_0 = -(2 rho_1 - 1) p_{T-1} (V p_T + sum_v Phi_1 e_v)^T."""
+    term = Symmetric.zeros(s)
+    term.plain[SECOND, P_T], term.plain[SECOND, OWN] = -(2 * s.rho_1 - 1) * s.V, -(2 * s.rho_1 - 1)
+    return term
+
+
+def remainder(s: Setting) -> Symmetric:
+    """W_1 - W~_0 - memory, which the theorem bounds by a constant times V (1/N + 1/T + T alpha)."""
+    return update(s) - memory(s) - attenuation(s)
+
+
+def remainder_parts(s: Setting) -> tuple[Symmetric, Symmetric]:
+    """The remainder of G_3 (claimed: V (1/N + 1/T)) and that of the softmax's deviation R_alpha (claimed: V T alpha)."""
+    m_uniform, n_uniform, m_r, n_r = pulls(s)
+    uniform = gradient_from(s, m_uniform, n_uniform) * -eta(s) - memory(s) - attenuation(s)
+    return uniform, gradient_from(s, m_r, n_r) * -eta(s)
+
+
+@dataclass(frozen=True)
+class Check:
+    """The theorem at one setting."""
+
+    s: Setting
+    remainder: float
+    """In the matrix infinity norm (largest row sum)."""
+    largest_entry: float
+    """In absolute value: the appendix's own reading of O_infinity for vectors."""
+    uniform_part: float
+    softmax_part: float
+    attenuation: float
+    cosine: float
+    """Between the whole update and the associative memory."""
+
+    @property
+    def constant(self) -> float:
+        """The constant that the bound needs here."""
+        return self.remainder / self.s.bound
+
+    @property
+    def small(self) -> bool:
+        """Whether the remainder is below the memory's norm."""
+        return self.remainder < MEMORY_NORM
+
+    @property
+    def informative(self) -> bool:
+        """Whether the bound itself, its constant taken as one, is below the memory's norm (N, T >> V and V T alpha << 1)."""
+        return self.s.bound < MEMORY_NORM
+
+
+def check(s: Setting) -> Check:
+    uniform, softmax = remainder_parts(s)
+    left, M, lowered = uniform + softmax, memory(s), attenuation(s)
+    step = left + M + lowered
+    cosine = step.dot(M) / (step.frobenius() * M.frobenius())
+    sizes = (left.infinity_norm(), left.largest_entry(), uniform.infinity_norm(), softmax.infinity_norm(), lowered.infinity_norm())
+    return Check(s, *sizes, cosine)
+
+
+def limiting_cosine(V: int) -> float:
+    """Cosine of update and memory as N, T grow without bound and alpha vanishes: rho_1 = 1, no remainder is left, and the
+    attenuation's V^2 + V outweighs the memory's 2 V."""
+    return math.sqrt(2 / (V + 3))

@@ -1,0 +1,70 @@
+"""`assignadd theory` end to end on small sizes and the smoke preset."""
+
+import functools
+import json
+
+import pytest
+
+from assignadd.cli import main
+from assignadd.theory import study
+from assignadd.theory.verdict import Verdict
+
+SMALL = ("--N", "11", "--T", "9", "--V", "3", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "smoke"
+    assert main(["train", "--preset", "smoke", "--seeds", "0..1", "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_study_for_all():
+    """The command's study of one setting, computed once."""
+    patch, cached = pytest.MonkeyPatch(), functools.cache(study.theory_study)
+    patch.setattr(study, "theory_study", lambda s, say: (say("all of it"), cached(s))[1])
+    yield
+    patch.undo()
+
+
+def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
+    capsys.readouterr()
+    assert main(["theory", str(run), "--seed", "1", "--sequences", "64", *SMALL, "-o", str(tmp_path / "new" / "out"), "--json"]) == 0
+    reply = json.loads(capsys.readouterr().out)
+    assert reply["setting"] == {"N": 11, "T": 9, "V": 3, "alpha": 1e-3, "beta": None}
+    verdicts = {v["id"]: Verdict(**v) for v in reply["verdicts"]}
+    assert verdicts["theory.G_1_G_2"].verdict == "holds" and verdicts["theory.memory_dominates"].verdict == "does not hold"
+    assert verdicts["theory.real_gradient"].verdict == "cannot be tested"  # 60 steps teach nothing
+    assert "smoke, seed 1 does not bind" in verdicts["theory.real_gradient"].detail
+    assert [c["K"] for c in reply["step"]["stated"]] == [1, 2, 3] and reply["step"]["shorter"][0]["accuracy"] == 1
+    names = ("theory_remainder", "theory_attention", "theory_real_gradient")
+    expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {"verdicts.json"}
+    assert {p.name for p in (tmp_path / "new" / "out").iterdir()} == expected
+    assert json.loads((tmp_path / "new" / "out" / "verdicts.json").read_text()) == reply["verdicts"]
+
+
+def test_without_a_run_as_a_table(capsys):
+    assert main(["theory", *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "does not hold" in out and "cannot be tested" in out and "name a run" in out and "G_1_G_2" in out and "stated eta, 3" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "code"),
+    [
+        (["--V", "60"], ["theory.V = 60", "theory.N = 59"], 2),
+        (["--T", "3"], ["theory.T = 3", "from 4"], 2),
+        (["--alpha", "0"], ["theory.alpha = 0.0", "above 0"], 2),
+        (["--alpha", "-1"], ["theory.alpha = -1.0", "above 0"], 2),
+        (["--beta", "0.5"], ["theory.beta = 0.5", "rho_1 > 1/2"], 2),
+        (["--sequences", "0"], ["sequences = 0"], 2),
+        (["nowhere"], ["no run at nowhere"], 1),
+    ],
+)
+def test_bad_input_is_one_line_and_creates_nothing(arguments, words, code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["theory", *arguments, "-o", "out"]) == code
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("assignadd: ") and captured.err.count("\n") == 1
+    assert all(word in captured.err for word in words) and list(tmp_path.iterdir()) == []

@@ -1,0 +1,91 @@
+"""Every figure of the catalogue draws a trained run of any size, legibly, and comes out the same each time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assignadd.api import train
+from assignadd.claims.evidence import Evidence, evidence
+from assignadd.config import PRESETS
+from assignadd.figures.catalogue import ACCURACIES
+from assignadd.figures.sections import SECTIONS
+from assignadd.figures.style import SMALLEST, figure, save
+from assignadd.runs.folder import open_run
+
+KINDS = (ACCURACIES, *(kind for section in SECTIONS for kind in section.kinds))
+PAPER_LABELS = {
+    "token-seqs", "accuracies", "attention", "cosine_sim_combined", "preacts", "qk0", "qk0pos_and_qk1",
+    "generalization_combined", "progress_measures", "early", "late",
+}  # fmt: skip
+HEAT_MAPS = {"attention": 2, "preacts": 2, "qk0": 1, "qk0pos_and_qk1": 2}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> list[Evidence]:
+    path = tmp_path_factory.mktemp("runs") / "smoke"
+    train(PRESETS["smoke"], (0, 1), path, threads=1)
+    return evidence(open_run(path), n=50)[0]
+
+
+def test_the_paper_is_covered_and_labels_are_file_names():
+    labels = [kind.label for kind in KINDS]
+    assert set(labels) >= PAPER_LABELS and len(set(labels)) == len(labels)
+    assert all(Path(label).name == label for label in labels)
+    assert all(len(kind.look_for) > 60 and kind.look_for.endswith(".") for kind in KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.label)
+def test_it_draws_the_same_bytes_twice_with_data_that_needs_no_pickle(kind, models, tmp_path):
+    for name in ("a", "b"):
+        data = kind.data(models)
+        with figure(kind.width, kind.height) as made:
+            kind.draw(data, made)
+            save(made, tmp_path / name)
+        np.savez(tmp_path / f"{name}.npz", **data.arrays())
+    for suffix in (".svg", ".png", ".npz"):
+        one, other = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
+        assert one == other and len(one) > 0
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as loaded:
+        assert all(loaded[name].shape is not None for name in loaded)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.label)
+def test_no_text_is_too_small_or_outside_the_picture(kind, models):
+    with figure(kind.width, kind.height) as made:
+        kind.draw(kind.data(models), made)
+        made.canvas.draw()
+        shown = [t for axes in made.axes for t in _texts(axes)]
+        assert shown and all(t.get_fontsize() >= SMALLEST for t in shown)
+        for text in shown:
+            extent = text.get_window_extent()
+            assert extent.x0 > -2 and extent.y0 > -2 and extent.x1 < made.bbox.x1 + 2 and extent.y1 < made.bbox.y1 + 2, text
+
+
+@pytest.mark.parametrize("label", HEAT_MAPS)
+def test_every_heat_map_has_named_axes_and_a_colour_bar(label, models):
+    kind = next(kind for kind in KINDS if kind.label == label)
+    with figure(kind.width, kind.height) as made:
+        kind.draw(kind.data(models), made)
+        maps = [axes for axes in made.axes if axes.images]
+        bars = [axes for axes in made.axes if axes.get_label() == "<colorbar>"]
+        assert len(maps) == HEAT_MAPS[label] and bars
+        assert all(axes.get_xlabel() for axes in maps) and maps[0].get_ylabel()
+        assert all(bar.get_ylabel() or bar.get_xlabel() for bar in bars)
+
+
+def _texts(axes) -> list:
+    """The visible words of an axes: ticks, labels, title, notes."""
+    ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+    found = [*ticks, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+    return [t for t in found if t.get_visible() and t.get_text() and _in_view(axes, t, ticks)]
+
+
+def _in_view(axes, text, ticks) -> bool:
+    """Whether a tick is within the limits; matplotlib keeps labels for ticks beyond them."""
+    if text not in ticks:
+        return True
+    x, y = text.get_position()
+    horizontal = text in axes.get_xticklabels()
+    low, high = sorted(axes.get_xlim() if horizontal else axes.get_ylim())
+    return low <= (x if horizontal else y) <= high

@@ -1,0 +1,261 @@
+"""Figures of training dynamics: known scores, the formulas by brute force, the paper's own run, words where nothing can be drawn."""
+
+import dataclasses
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.text import Text
+
+from assignadd.claims.evidence import evidence
+from assignadd.config import PRESETS, Config
+from assignadd.dynamics.late import LateVariable
+from assignadd.dynamics.onsets import Onset
+from assignadd.dynamics.phases import Curves, Phases
+from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.trajectory import accuracy_curves
+from assignadd.figures import progress_measures
+from assignadd.figures.absent import Absent
+from assignadd.figures.early import allowed_example, draw_early, early_data
+from assignadd.figures.late import companions, draw_late, late_data, path_sequences, qk2_path_terms, window
+from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_data, spread
+from assignadd.figures.style import SMALLEST, figure
+from assignadd.figures.variables import draw_variables, variables_data
+from assignadd.measures.variables import qk1_equals_parts, qk1_equals_to_variables
+from assignadd.model.circuits import OV, QK
+from assignadd.model.handmade import SCORE, handmade
+from assignadd.model.stack import initial_stack
+from assignadd.model.transformer import Transformer
+from assignadd.task.text import render_tokens
+from assignadd.task.vocabulary import Vocabulary
+
+NONE = Phases(Onset(1000, 1000, 1000), None, None, None, None)
+ALL = Phases(
+    Onset(1000, 900, 1100), Onset(2100, 2100, 2100), Onset(6000, 6000, 6000), Spike(1900, 2000, 0.5, 0.9), Spike(5900, 6000, 0.6, 1.0)
+)
+STEPS = np.arange(0, 10_001, 100)
+
+
+def columns(task, late=()) -> dict[str, np.ndarray]:
+    """A trajectory drawn by hand: everything comes at step 2,000, but the (variable, slot) in `late` at 6,000."""
+    came = (STEPS >= 2000).astype(float)
+    names = [*progress_measures.FOR_ADDING_AND_COPYING, "qk2_ov1_var_identity"]
+    found = {"step": STEPS} | {name: came for name in names if name != "attn_l1_num_to_prev"}
+    for i, n_vars in enumerate((0, 1, 2)):
+        for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values"):
+            found[f"{name} ({n_vars}-var)"] = came * (1 - 0.3 * i)
+    for slot in ("first", "second"):
+        for v in task.variables:
+            found[f"accuracy {v} {slot}"] = (STEPS >= 6000).astype(float) if (v, slot) in late else came
+    return found
+
+
+def model(stack, phases, late=None, letters=()):
+    """A run whose checkpoints are all the same model."""
+    task = stack.config.task
+    accuracy = {"2-var var-restricted (2)": (STEPS >= 6000).astype(float)}
+    return SimpleNamespace(
+        seed=1, config=stack.config, phases=phases, late_variable=late,
+        trajectory=columns(task, letters), curves=Curves(STEPS, accuracy, 512),
+        stack_at=lambda step: stack, checkpoint_steps=lambda spike: (spike.before, spike.after),
+    )  # fmt: skip
+
+
+LATE = LateVariable("b", "second", True, 6000, Spike(5900, 6000, 0.0, 1.0))
+
+
+def words(made) -> str:
+    return "\n".join(text.get_text() for axes in made.axes for text in [*axes.texts, axes.title, axes._left_title])
+
+
+def test_measures_with_types_are_averaged_and_their_range_kept():
+    data = progress_measures_data(columns(Config().task), ALL)
+    assert len(data.names) == 9 and sum("(" not in name for name in data.names) == 7
+    row = data.names.index("attn_l1_equal_to_operands")
+    assert [values[row, -1] for values in (data.low, data.measures, data.high)] == pytest.approx([0.4, 0.7, 1.0])
+    assert (data.low[data.names.index("qk2_ov1_var_identity")] == data.high[data.names.index("qk2_ov1_var_identity")]).all()
+    assert data.phases == ["addition", "binding", "refinement"] and data.ends.tolist() == [1900, 2100, 6000]
+
+
+def test_labels_that_would_touch_are_pushed_apart():
+    assert spread([0.2, 0.21, 0.9], 0.05) == pytest.approx([0.18, 0.23, 0.9])
+    assert spread([0.9, 0.1], 0.05) == [0.9, 0.1]
+    assert np.diff(spread([0.5, 0.5, 0.5], 0.05)) == pytest.approx([0.05, 0.05])
+    assert spread([], 0.05) == []
+
+
+def test_the_phases_are_named_and_a_missing_one_is_said():
+    for phases, said in ((ALL, "(c) refinement, 6,000"), (NONE, "no second phase: binding was not learned")):
+        for data, draw in (
+            (progress_measures_data(columns(Config().task), phases), draw_progress_measures),
+            (variables_data(columns(Config().task), phases, Config().task), draw_variables),
+        ):
+            with figure() as made:
+                draw(data, made)
+                assert said in words(made)
+
+
+def test_the_map_marks_late_rows_and_banned_ones():
+    task = PRESETS["authors"].task
+    data = variables_data(columns(task, [("b", "second"), ("l", "first")]), ALL, task)
+    assert data.accuracy.shape == (2, 12, len(STEPS))
+    assert {(int(s), data.letters[v]) for s, v in np.argwhere(data.late)} == {(1, "b"), (0, "l")}
+    assert {(int(s), data.letters[v]) for s, v in np.argwhere(data.banned)} == {(0, "k"), (0, "l"), (1, "a"), (1, "b")}
+    assert data.onsets[1, 1] == 6000 and data.onsets[0, 0] == 2000
+    assert not variables_data(columns(task), NONE, task).late.any()
+
+
+def test_the_map_shows_each_step_the_nearest_checkpoint():
+    task = PRESETS["smoke"].task
+    few = {name: values[[0, 10, 100]] for name, values in columns(task).items()}  # steps 0, 1000, 10000
+    with figure() as made:
+        draw_variables(variables_data(few, NONE, task), made)
+        shown = np.asarray(made.axes[0].images[0].get_array())
+    assert shown.shape[0] == 2 * task.n_vars + 1
+    assert (shown[0] == 0).mean() == pytest.approx(0.55, abs=0.01)  # up to the middle of 1000 and 10000
+
+
+def test_early_shows_a_variable_that_is_never_banned():
+    for preset in ("paper", "authors"):
+        task = PRESETS[preset].task
+        assert render_tokens(allowed_example(task), task) == ". . . c 7 . e 5 . d 2 . + c 9 ="
+    data = early_data(model(handmade(Config()), ALL))
+    assert data.steps.tolist() == [1900, 2000]
+    assert data.attention.shape == (2, 16, 16) and data.attention[:, 15, [13, 14]] == pytest.approx(0.5, abs=1e-3)
+    assert data.variables[0] == pytest.approx(2 * SCORE * np.eye(12), abs=1e-3)
+
+
+@pytest.mark.parametrize("preset", ["paper", "tiny"])
+def test_the_handmade_model_finds_every_variable_from_either_slot(preset):
+    """Half of the attention of `=` is on the variable, all of that of the number: G = 2G / 2. And names are not asked for."""
+    stack = handmade(PRESETS[preset])
+    assert qk2_path_terms(stack).numpy() == pytest.approx(np.full((1, 2, stack.config.task.n_vars), SCORE), rel=1e-4)
+    assert (qk1_equals_parts(stack) == 0).all()
+
+
+def test_path_sequences_are_the_papers():
+    task = Config().task
+    tokens = path_sequences(task).T.tolist()
+    assert render_tokens(tokens[1], task) == ". . . b 7 . e 5 . d 2 . + b 9 ="
+    assert render_tokens(tokens[3], task) == ". . . d 7 . e 5 . b 2 . + d 9 ="
+    assert render_tokens(tokens[12 + 1], task) == ". . . b 7 . e 5 . d 2 . + 9 b ="
+
+
+def test_scores_are_the_formulas_on_random_weights():
+    stack = initial_stack(Config(), [3, 4])
+    task, vocabulary = stack.config.task, Vocabulary(stack.config.task)
+    asks = torch.stack([stack.W_E[1, vocabulary.equals], stack.W_pos[1, 15]]) @ QK(stack, 1)[1]
+    by_hand = [[float(asks[i] @ stack.W_E[1, v]) for v in vocabulary.variables] for i in (0, 1)]
+    assert qk1_equals_parts(stack)[1].numpy() == pytest.approx(np.array(by_hand), abs=1e-6)
+    assert qk1_equals_to_variables(stack)[1].numpy() == pytest.approx(np.sum(by_hand, axis=0), abs=1e-6)
+    terms, tokens = qk2_path_terms(stack).detach(), path_sequences(task).T
+    for slot, v in ((0, 1), (1, 7)):
+        own, e_v = tokens[slot * 12 + v], vocabulary.first_variable + v
+        pattern = Transformer.from_stack(stack, 1).run_with_cache(own[None])[1]["blocks.0.attn.hook_pattern"][0, 0]
+        E, P, expected = stack.W_E[1], stack.W_pos[1], 0.0
+        for p in (13, 14):
+            query = (E[own[p]] + P[p]) @ OV(stack, 1)[1]
+            expected += float(pattern[15, p] * pattern[4, 3] * (query @ QK(stack, 2)[1] @ (E[e_v] @ OV(stack, 1)[1])))
+        assert float(terms[1, slot, v]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_window_holds_the_spike_and_stays_small():
+    dense = np.arange(0, 30_001, 10)
+    found = window(dense, Spike(17_600, 17_610, 0, 1))
+    assert {17_600, 17_610} <= set(found.tolist()) and len(found) <= 36
+    assert (found[0], found[-1]) == (14_600, 20_610)
+    coarse = np.array([1, 5301, 5401, 10001, 14501, 16001, 20001, 40000])
+    assert window(coarse, Spike(14501, 16001, 0, 1)).tolist() == [10001, 14501, 16001, 20001]
+    assert window(np.array([0, 500, 1000]), Spike(0, 500, 0, 1)).tolist() == [0, 500, 1000]
+
+
+def test_the_late_variable_is_compared_with_its_like():
+    assert companions(PRESETS["authors"].task, LATE) == ["a", "b", "c", "d", "e"]
+    assert companions(PRESETS["paper"].task, dataclasses.replace(LATE, variable="h")) == ["c", "d", "e", "g", "h"]
+
+
+def test_late_reads_its_variable_and_window():
+    data = late_data(model(handmade(PRESETS["smoke"]), ALL, LATE, [("b", "second")]))
+    assert (data.variable, data.slot) == ("b", "second") and data.spike.tolist() == [5900, 6000] and data.ends.tolist() == [5200, 6700]
+    assert (data.steps[0], data.steps[-1]) == (2900, 9000)
+    assert data.accuracy.tolist() == (data.steps >= 6000).tolist()
+    assert data.twice_banned.tolist() == (data.twice_banned_steps >= 6000).tolist()
+    V = len(data.letters)
+    assert data.path.shape == (len(data.steps), 2, V) and data.parts.shape == (2, 2, min(5, V))
+
+
+def test_the_late_window_begins_behind_the_first_spike():
+    soon = dataclasses.replace(LATE, onset=2500, spike=Spike(2300, 2400, 0.0, 1.0))
+    data = late_data(model(handmade(PRESETS["smoke"]), ALL, soon))
+    assert data.steps[0] == 2000 and data.ends.tolist() == [2000, 3100]
+
+
+def test_a_run_without_spikes_says_so():
+    stack = handmade(PRESETS["smoke"])
+    never, once = model(stack, NONE), model(stack, ALL)
+    flat = model(stack, ALL, dataclasses.replace(LATE, spike=None))
+    for data, draw, said in (
+        (early_data(never), draw_early, "seed 1: no first spike"),
+        (late_data(never), draw_late, "binding was not learned"),
+        (late_data(once), draw_late, "every variable comes with the first spike"),
+        (late_data(flat), draw_late, "seed 1: no second spike"),
+    ):
+        assert isinstance(data, Absent) and data.arrays()["words"].dtype.kind == "U"
+        with figure() as made:
+            draw(data, made)
+            assert said in words(made)
+
+
+def test_drawings_are_the_same_bytes_and_no_text_is_small():
+    run = model(handmade(PRESETS["smoke"]), ALL, LATE, [("b", "second")])
+    for draw, data in (
+        (draw_progress_measures, progress_measures_data(run.trajectory, run.phases)),
+        (draw_early, early_data(run)),
+        (draw_late, late_data(run)),
+        (draw_variables, variables_data(run.trajectory, run.phases, run.config.task)),
+    ):
+        assert all(array.dtype != object for array in data.arrays().values())
+        assert drawn(draw, data) == drawn(draw, data)
+
+
+def drawn(draw, data) -> bytes:
+    with figure(height=4.4) as made:
+        draw(data, made)
+        file = io.BytesIO()
+        made.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        texts = [text for text in made.findobj(Text) if text.get_text()]
+        assert min(text.get_fontsize() for text in texts) >= SMALLEST
+        return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def authors(paper_run):
+    torch.set_num_threads(1)
+    found = evidence(paper_run)[0][0]
+    found.curves = accuracy_curves(paper_run, n=500)  # fewer sequences than usual: what is read here has wide margins
+    return found
+
+
+def test_the_papers_first_spike(authors):
+    data = early_data(authors)
+    assert data.steps.tolist() == [5301, 5401]
+    to_variable, to_number = data.attention[:, 15, 13], data.attention[:, 15, 14]
+    assert to_number[0] > 0.9 and to_variable[0] < 0.1 and to_variable[1] > 0.3  # "still attends only to constant operands"
+    before, after = (np.diagonal(scores).mean() for scores in data.variables)
+    assert after > 3 * before
+
+
+def test_the_papers_late_variable(authors):
+    data = late_data(authors)
+    assert (data.variable, data.slot) == ("b", "second") and data.ends.tolist() == [14501, 16001]
+    before, after = (data.steps.tolist().index(step) for step in data.ends)
+    b = data.letters.index("b")
+    others = np.delete(data.asked, b, 1)
+    assert data.asked[before, b] < others[before].min() - 0.5 and data.asked[after, b] > others[after].min() - 0.3
+    assert data.path[before, 1, b] < 0 < 1 < data.path[after, 1, b]
+    assert data.path[:, 0, b].min() > 1  # in the first slot b was never a problem
+    assert data.accuracy[before] < 0.1 and data.accuracy[after] > 0.85
+    assert data.twice_banned[[before, after]] == pytest.approx([0.507, 0.995], abs=0.07)
+    assert variables_data(authors.trajectory, authors.phases, authors.config.task).late[1, b]

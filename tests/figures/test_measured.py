@@ -1,0 +1,102 @@
+"""Figures drawn from measured numbers show those numbers: cosines, probes, waves, held-out sets."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from assignadd.config import PRESETS
+from assignadd.figures.cosine_sim import A_KINDS, B_KINDS, cosine_sim_data, draw_cosine_sim
+from assignadd.figures.held_out import doubly_held_out_data, draw_doubly_held_out, draw_mirror, mirror_data
+from assignadd.figures.preacts import draw_fourier_shares, draw_preacts, fourier_shares_data, preacts_data
+from assignadd.figures.probes import draw_probes, probes_data
+from assignadd.figures.style import figure
+from assignadd.measures.accuracies import Accuracy
+from assignadd.measures.fourier import circuit_waves, waves
+from assignadd.measures.probes import STAGES, AnswerProbes
+from assignadd.measures.similarity import AgainstOV2, Cosine, Matching, Shuffles
+from assignadd.model.handmade import handmade
+from assignadd.stats import wilson
+
+
+def cosine(mean: float) -> Cosine:
+    return Cosine(torch.tensor([mean, -9.0]), torch.tensor([mean / 10, -9.0]), torch.tensor([100, 100]))
+
+
+def test_cosines_come_out_in_their_rows():
+    across = {(x, y): Matching(cosine(0.9 + y / 100), cosine(x / 10)) for x, y in ((0, 1), (0, 2), (1, 2))}
+    against = {n: AgainstOV2(*(Shuffles(cosine(c + n / 100), cosine(0.5), cosine(0.1)) for c in (0.8, 0.9))) for n in (0, 1, 2)}
+    data = cosine_sim_data(across, Matching(cosine(0.97), cosine(0.13)), against)
+    assert data.a_mean[:, 0] == pytest.approx([0.91, 0.92, 0.92, 0.97]) and data.a_mean[:, 1] == pytest.approx([0, 0, 0.1, 0.13])
+    assert data.b_mean[:, 0] == pytest.approx([0.8, 0.81, 0.82, 0.9, 0.91, 0.92])
+    assert data.b_std == pytest.approx(data.b_mean / 10)
+    with figure() as made:
+        draw_cosine_sim(data, made)
+        for axes, kinds, mean in zip(made.axes, (A_KINDS, B_KINDS), (data.a_mean, data.b_mean), strict=True):
+            dots = [container.lines[0] for container in axes.containers]
+            assert [container.get_label().replace(" ", "_") for container in axes.containers] == list(kinds)
+            shown = np.array([dot.get_xdata() for dot in dots]).T
+            assert shown == pytest.approx(mean)
+
+
+def test_probes_have_their_interval_and_chance():
+    test = torch.tensor([[0.0, 0.02, 0.03, 0.9, 1.0, 1.0]])
+    data = probes_data(AnswerProbes(test, test, test.flip(1) * 0, 700, 300), 59)
+    assert data.stages == list(STAGES) and data.chance == 1 / 59
+    assert (data.low[3], data.high[3]) == (wilson(270, 300).low, wilson(270, 300).high)
+    with figure() as made:
+        axes = made.add_subplot()
+        draw_probes(data, axes)
+        assert [bar.get_height() for bar in axes.patches] == pytest.approx(test[0].tolist())
+        assert [text.get_text() for text in axes.texts] == ["0.000", "0.020", "0.030", "0.900", "1.000", "1.000"]
+
+
+def test_the_neuron_that_is_a_wave_is_found_and_fitted():
+    N, angle = 11, 2 * math.pi * 3 * torch.arange(11.0) / 11
+    wave = 2 * torch.cos(angle + 0.4)[:, None] + 0.5 * torch.cos(angle - 1.3) + 7
+    noise = torch.randn(N, N, generator=torch.Generator().manual_seed(0))
+    preactivations = torch.stack([noise, wave, wave + noise], -1)[None]
+    data = preacts_data(preactivations, waves(preactivations))
+    assert (data.neuron, data.frequency) == (1, 3) and data.share == pytest.approx(1, abs=1e-5)
+    assert data.measured == pytest.approx(wave.numpy() - 7, abs=1e-4) and data.fitted == pytest.approx(data.measured, abs=1e-4)
+    with figure() as made:
+        draw_preacts(data, made)
+        left, right = (axes.images[0] for axes in made.axes[:2])
+        assert left.get_clim() == right.get_clim()
+        assert "neuron 1" in made.axes[0].get_title("left") and "frequency 3, share 1.000" in made.axes[1].get_title("left")
+
+
+def test_every_neuron_is_a_dot_above_its_frequency():
+    stack = handmade(PRESETS["tiny"], kind="fourier")
+    data = fourier_shares_data(stack, circuit_waves(stack))
+    with figure() as made:
+        draw_fourier_shares(data, made)
+        dots = np.asarray(made.axes[1].collections[0].get_offsets())
+        bars = [bar.get_height() for bar in made.axes[0].patches]
+    assert np.rint(dots[:, 0]).tolist() == data.frequency.tolist() and dots[:, 1] == pytest.approx(data.share)
+    assert bars == pytest.approx(data.power.tolist()) and sum(bars) == pytest.approx(1, abs=1e-5)
+
+
+def accuracy(k: int) -> Accuracy:
+    return Accuracy(k / 100, 100, wilson(k, 100))
+
+
+def test_held_out_sets_show_each_model_with_its_interval():
+    models = [{"0-var mirror seen": accuracy(100), "0-var mirror held out": accuracy(90)}, {"0-var mirror seen": accuracy(99)}]
+    data = mirror_data([4, 7], models)
+    assert data.sets == ["0-var mirror seen", "0-var mirror held out"]
+    assert data.accuracy[0].tolist() == [1.0, 0.99] and data.accuracy[1, 0] == 0.9 and np.isnan(data.accuracy[1, 1])
+    assert data.low[1, 0] == wilson(90, 100).low and data.high[1, 0] == wilson(90, 100).high
+    with figure() as made:
+        axes = made.add_subplot()
+        draw_mirror(data, axes)
+        assert "seeds 4, 7" in axes.get_legend().get_texts()[0].get_text()
+        assert [container.lines[0].get_xdata()[0] for container in axes.containers] == [1.0, 0.9]
+
+
+def test_a_task_without_such_sets_says_so():
+    with figure() as made:
+        axes = made.add_subplot()
+        draw_doubly_held_out(doubly_held_out_data([0], [{"0-var train": accuracy(100)}]), axes)
+        assert [text.get_text() for text in axes.texts] == ["this task has no such sets"]

@@ -1,0 +1,33 @@
+"""A report of a run that was really trained, whose name tries to become markup."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from assignadd.api import train
+from assignadd.claims.evidence import Evidence, evidence
+from assignadd.config import PRESETS
+from assignadd.report.reproduction import write_report
+from assignadd.runs.folder import open_run
+from tests.report.records import RECORDS
+
+
+@dataclass(frozen=True)
+class Report:
+    evidences: list[Evidence]
+    folder: Path
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index.html"
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory) -> Report:
+    folder = tmp_path_factory.mktemp("report")
+    run = folder / "<img src=x onerror=alert(4)>"
+    train(PRESETS["smoke"], (0, 1), run, threads=1)
+    made = Report(evidence(open_run(run), n=50)[0], folder / "out")
+    write_report(made.folder, made.evidences, RECORDS, f"assignadd report '{run.name}'")
+    return made

@@ -1,0 +1,146 @@
+"""The report in a real browser: nothing fails, nothing is fetched, tables sort, pictures have size, a phone can show it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.report.records import RECORDS
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the dev extra's playwright is not installed")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+if CHROMIUM is None:
+    pytest.skip("no Chromium found; CHROMIUM may name one", allow_module_level=True)
+
+COLUMNS = ("claim", "verdict", "paper", "measured", "n", "seeds", "where")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as play:
+        made = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def opened(browser, report):
+    """The report on a desktop's screen, with what it complained of and what it asked for."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.problems, page.requests = [], []
+    page.on("console", lambda message: page.problems.append(message.text))
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on("dialog", lambda dialog: page.problems.append(dialog.message) or dialog.dismiss())
+    page.on("request", lambda request: page.requests.append(request.url))
+    page.goto(report.index.as_uri())
+    yield page
+    page.close()
+
+
+def ids(page) -> list[str]:
+    """Claims in the order shown."""
+    rows = page.locator("table[data-sortable] tbody tr:visible")
+    return [row.removeprefix("claim-") for row in rows.evaluate_all("rows => rows.map(row => row.id)")]
+
+
+def header(page, name: str):
+    return page.locator("table[data-sortable] th").nth(COLUMNS.index(name))
+
+
+def test_it_loads_in_silence_and_fetches_nothing(opened, report):
+    opened.wait_for_load_state("networkidle")
+    assert opened.problems == []
+    assert [url for url in opened.requests if not url.startswith("data:")] == [report.index.as_uri()]
+    assert opened.locator("script").count() == 1
+    assert opened.title() == "Assign and Add, reproduced"
+
+
+def test_hostile_names_are_words(opened, report):
+    assert opened.locator("img").count() == opened.locator("figure > img").count()
+    assert report.evidences[0].run.name in opened.inner_text("main")
+    assert "<script>alert(1)</script>" in opened.inner_text("#claim-nine")
+
+
+def test_every_picture_has_size(opened):
+    sizes = opened.locator("figure img").evaluate_all("all => all.map(i => [i.complete, i.naturalWidth, i.naturalHeight, i.alt.length])")
+    assert len(sizes) >= 12 and all(complete and width > 0 and height > 0 and alt > 20 for complete, width, height, alt in sizes)
+
+
+@pytest.mark.parametrize("press", ["click", "enter"])
+def test_numbers_sort_as_numbers_both_ways_and_gaps_stay_last(opened, press):
+    def sort_by(name: str) -> None:
+        button = header(opened, name).locator("button")
+        button.click() if press == "click" else button.press("Enter")
+
+    assert ids(opened) == [r.id for r in RECORDS]
+    sort_by("measured")
+    assert ids(opened) == ["minus", "tiny", "half", "nine", "ten", "none"]
+    assert header(opened, "measured").get_attribute("aria-sort") == "ascending"
+    sort_by("measured")
+    assert ids(opened) == ["ten", "nine", "half", "tiny", "minus", "none"]
+    assert header(opened, "measured").get_attribute("aria-sort") == "descending"
+    sort_by("n")
+    assert ids(opened) == ["minus", "tiny", "ten", "half", "nine", "none"]
+    assert header(opened, "measured").get_attribute("aria-sort") is None
+
+
+def test_words_sort_as_words_and_equals_keep_their_order(opened):
+    header(opened, "claim").locator("button").click()
+    assert ids(opened) == ["half", "minus", "nine", "none", "ten", "tiny"]
+    header(opened, "where").locator("button").click()
+    assert ids(opened) == ["nine", "none", "minus", "tiny", "half", "ten"]
+
+
+def test_a_verdict_can_be_shown_alone(opened):
+    def show(name: str) -> None:
+        opened.locator(".filters button", has_text=name).click()
+
+    show("holds in some seeds")
+    assert ids(opened) == ["minus", "tiny"]
+    header(opened, "verdict").locator("button").click()
+    assert ids(opened) == ["tiny", "minus"]
+    assert opened.locator('.filters [aria-pressed="true"]').inner_text() == "holds in some seeds (2)"
+    show("all")
+    assert len(ids(opened)) == len(RECORDS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_no_window_scrolls_sideways(browser, report, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.goto(report.index.as_uri())
+    page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    cut = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"
+    assert page.locator("p, h1, h2, h3, figure, .filters button, #claim-nine > *").evaluate_all(cut) == []
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_verdicts_can_be_read(browser, report, scheme):
+    """Text and ground differ by the 4.5 : 1 that WCAG asks for."""
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(report.index.as_uri())
+    colours = "all => all.map(e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor])"
+    for ink, ground in page.locator(".verdict").evaluate_all(colours):
+        assert contrast(ink, ground) >= 4.5, (ink, ground)
+    page.close()
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in colour.split("(")[1].rstrip(")").split(",")[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_links_to_data_lead_to_files(opened, report):
+    links = opened.locator("figcaption a").evaluate_all("all => all.map(a => a.href)")
+    assert len(links) >= 36 and all(Path(link.removeprefix("file://")).is_relative_to(report.folder) for link in links)
+    inner = opened.locator("table[data-sortable] a").evaluate_all("all => all.map(a => a.hash)")
+    assert inner and all(opened.locator(hash).count() == 1 for hash in set(inner))

@@ -1,0 +1,51 @@
+"""Each record is a row with its verdict in words and colour, keys to sort by, and the command behind it."""
+
+from dataclasses import replace
+
+from assignadd.claims.record import HOLDS
+from assignadd.report.claims_table import COLUMNS, claims_table
+from assignadd.report.page import Page
+from tests.report.reader import Reader
+from tests.report.records import RECORDS, record
+
+
+def reader(*records) -> Reader:
+    page = Page("t")
+    claims_table(page, records, ["attention"])
+    return Reader(page.html())
+
+
+def test_rows_keep_the_order_of_the_ledger():
+    assert [a["id"] for a in reader(*RECORDS).named("tr") if "id" in a] == [f"claim-{r.id}" for r in RECORDS]
+
+
+def test_verdicts_are_coloured_and_written():
+    found = reader(*RECORDS)
+    tones = [a["class"] for a in found.named("span")]
+    assert tones == ["verdict good", "verdict", "verdict bad", "verdict mixed", "verdict mixed", "verdict"]
+    assert all(r.verdict in "".join(found.words) for r in RECORDS)
+
+
+def test_verdicts_sort_from_what_holds_to_what_is_not_measured():
+    column = [c.name for c in COLUMNS].index("verdict")
+    keys = [a["data-sort"] for a in reader(*RECORDS).named("td")][column :: len(COLUMNS)]
+    order = sorted(RECORDS, key=lambda r: float(keys[RECORDS.index(r)]))
+    assert [r.id for r in order] == ["nine", "tiny", "minus", "ten", "half", "none"]
+
+
+def test_filters_count_the_verdicts():
+    found = reader(*RECORDS)
+    shown = [a["data-show"] for a in found.named("button") if "data-show" in a]
+    assert shown == ["", "holds", "not measured yet", "does not hold", "holds in some seeds", "cannot be tested"]
+    assert {"all (6)", "holds (1)", "holds in some seeds (2)"} <= set(found.words)
+
+
+def test_numbers_are_shown_with_their_interval_unless_exact():
+    sampled, exact = record("a", 0.99294, HOLDS), replace(record("b", 1.0, HOLDS), low=1.0, high=1.0)
+    words = reader(sampled, exact).words
+    assert {"0.9929", "0.9829 to 1.003", "1", "100 pairs"} <= set(words)
+    assert "1 to 1" not in words
+
+
+def test_labels_link_to_the_pictures_on_the_page():
+    assert [a["href"] for a in reader(*RECORDS).named("a")] == ["#attention"] * 5

@@ -1,0 +1,79 @@
+"""The report says what was found, shows every figure with its data, and is the same bytes each time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assignadd.figures.sections import SECTIONS
+from assignadd.measures.accuracies import Accuracy
+from assignadd.report import reproduction
+from assignadd.report.reproduction import write_report
+from assignadd.stats import wilson
+from tests.report.reader import Reader
+from tests.report.records import RECORDS
+
+LABELS = ["accuracies", "accuracies2", *(kind.label for section in SECTIONS for kind in section.kinds)]
+
+
+def test_every_figure_is_there_with_its_data(report):
+    reader = Reader(report.index.read_text())
+    assert [a["id"] for a in reader.named("section")] == LABELS
+    assert len(reader.named("img")) == len(LABELS)
+    linked = {a["href"] for a in reader.named("a") if a["href"].startswith("figures/")}
+    assert linked == {f"figures/{label}{suffix}" for label in LABELS for suffix in (".npz", ".svg", ".png")}
+    assert all((report.folder / name).stat().st_size > 0 for name in linked)
+    for label in LABELS:
+        with np.load(report.folder / "figures" / f"{label}.npz", allow_pickle=False) as arrays:
+            assert list(arrays)
+
+
+def test_claims_come_first_and_provenance_last(report):
+    words = "".join(Reader(report.index.read_text()).words)
+    places = [words.index(t) for t in ("Claims of the paper", "Accuracies during training", "The mechanism", "Provenance", '"modulus": 7')]
+    assert places == sorted(places)
+    assert report.evidences[0].run.provenance["torch"] in words
+    assert "No seed learned binding" in words and "although it has not learned to bind variables" in words
+
+
+def test_the_same_bytes_again(report, tmp_path):
+    command = f"assignadd report '{report.evidences[0].run.name}'"
+    write_report(tmp_path, report.evidences, RECORDS, command)
+    files = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file())
+    assert files == sorted(p.relative_to(report.folder) for p in report.folder.rglob("*") if p.is_file())
+    for name in files:
+        assert (tmp_path / name).read_bytes() == (report.folder / name).read_bytes(), name
+
+
+@pytest.fixture
+def few_figures(monkeypatch) -> list[str]:
+    """Two figures stand in for all where a test asks for something else."""
+    few = [replace(SECTIONS[0], kinds=SECTIONS[0].kinds[:2])]
+    monkeypatch.setattr(reproduction, "SECTIONS", few)
+    return [kind.label for kind in few[0].kinds]
+
+
+def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, few_figures, tmp_path, monkeypatch):
+    learned = report.evidences[1]
+    perfect = {name: replace(a, accuracy=1.0) for name, a in learned.accuracies.items()}
+    monkeypatch.setitem(learned.__dict__, "accuracies", perfect)
+    write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
+    words = "".join(Reader((tmp_path / "index.html").read_text()).words)
+    assert f"Drawn for seed {learned.seed} of" in words and "the first that learned to bind variables" in words
+    assert "1 of them learned" in words and "seed 0 of" in words
+
+
+def test_imported_weights_have_no_curves_and_the_page_says_so(report, few_figures, tmp_path, monkeypatch):
+    for evidence in report.evidences:
+        monkeypatch.setitem(evidence.__dict__, "rows", [])
+    write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
+    reader = Reader((tmp_path / "index.html").read_text())
+    assert [a["id"] for a in reader.named("section")] == few_figures
+    assert "".join(reader.words).count("no curves of their training were recorded") == 2
+
+
+def test_a_set_that_a_split_does_not_have_reads_so(report, few_figures, tmp_path, monkeypatch):
+    one = report.evidences[0]
+    monkeypatch.setitem(one.__dict__, "accuracies", {"0-var train": Accuracy(0.5, 50, wilson(25, 50))})
+    write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
+    assert "none exists" in (tmp_path / "index.html").read_text()

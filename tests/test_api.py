@@ -1,0 +1,32 @@
+"""The package from Python, on a run that was really trained."""
+
+import dataclasses
+
+import polars
+import pytest
+
+import assignadd
+
+SMOKE = assignadd.PRESETS["smoke"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    config = dataclasses.replace(SMOKE, record=dataclasses.replace(SMOKE.record, measure_every=20))
+    return assignadd.train(config, [0, 1], tmp_path_factory.mktemp("api") / "run")
+
+
+def test_measures_recorded_live_are_those_of_the_checkpoints(run):
+    live = assignadd.metrics(run).filter(polars.col("qk2_ov1_var_margin").is_not_null())
+    later = assignadd.measure(run)
+    assert live["step"].unique().sort().to_list() == [0, 20, 40, 60]
+    for row in live.iter_rows(named=True):
+        same = later.filter((polars.col("seed") == row["seed"]) & (polars.col("step") == row["step"])).row(0, named=True)
+        for name in ("ov2_mlp2_accuracy", "qk2_ov1_var_margin", "attn_l1_num_to_prev (1-var)", "accuracy b second", "norm embed.W_E"):
+            assert row[name] == pytest.approx(same[name], rel=1e-4, abs=1e-5), name
+
+
+def test_the_ledger(run):
+    records = assignadd.ledger(run, n=40, only="qk2-identity")
+    assert [r.id for r in records] == ["qk2-identity"] and records[0].seeds == 2
+    assert {r.label for r in assignadd.ledger(only="generalization_combined")} == {"generalization_combined"}

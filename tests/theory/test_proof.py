@@ -1,0 +1,46 @@
+"""The proof's statements as numbers: right where it is right, and able to tell where it would be wrong."""
+
+import math
+
+import pytest
+import torch
+
+from assignadd.theory import network, proof, symmetric
+from assignadd.theory.setting import Setting
+
+S = Setting(5, 7, 2, 0.3)
+
+
+@pytest.mark.parametrize("N", [2, 5, 8])
+def test_the_mlps_identities(N):
+    assert proof.addition_error(N) < 1e-12 and proof.gradient_error(N) < 1e-12
+
+
+def test_the_identities_notice_a_wrong_mlp(monkeypatch):
+    v, u = network.fourier(5)
+    monkeypatch.setattr(network, "fourier", lambda N: (v, u.roll(1, 0)))
+    assert proof.addition_error(5) > 0.9 and proof.gradient_error(5) > 0.9
+
+
+def test_the_bounds_by_hand():
+    """n = m puts all of (rho_1 + rho_2)^2 on one k; its neighbours are 0."""
+    b, peak = proof.bounds(S), (S.rho_1 + S.rho_2) ** 2
+    assert b.v_x == pytest.approx(1) and pytest.approx(peak) == b.M and b.grad_M == pytest.approx(2 * (S.rho_1 + S.rho_2))
+    top = math.exp(S.alpha * peak) / (math.exp(S.alpha * peak) + S.N - 1) - 1 / S.N
+    assert b.r == pytest.approx(top * S.N / math.expm1(2 * S.alpha))
+    assert b.expansion < 1e-14 and b.sigma_spread < 1e-14 and 0 < b.A <= 4
+
+
+def test_the_three_parts_of_the_gradient():
+    G_1, G_2, G_3 = proof.G(S)
+    assert G_1.abs().max() < 1e-15 and G_2.abs().max() < 1e-15
+    # An untrained prediction is uniform: with alpha this small, nabla L / alpha is G_3 but for r.
+    tiny = Setting(S.N, S.T, S.V, 1e-9)
+    assert torch.allclose(G_3, symmetric.gradient(tiny).dense() / tiny.alpha, atol=1e-8)
+    assert float(G_3[S.T - 2, S.T - 1]) == pytest.approx(-2 * S.rho_1 * S.rho_2 * (S.N - 1) / S.N * (1 - 2 * S.rho_1))
+
+
+def test_the_deviation_is_bounded_and_small():
+    whole = symmetric.gradient(S).dense() / S.alpha - proof.G(S)[2]
+    assert proof.R_alpha(S) == pytest.approx(float(whole.abs().max()) / math.expm1(2 * S.alpha))
+    assert proof.R_alpha(Setting(59, 256, 12, 1e-3)) < proof.R_alpha(Setting(59, 16, 12, 1e-3)) < 0.01

@@ -1,0 +1,52 @@
+"""Bad sizes are one line; inputs and W_0 are the appendix's displays, entry by entry."""
+
+import math
+
+import pytest
+import torch
+
+from assignadd.config import ConfigError
+from assignadd.theory.network import attention
+from assignadd.theory.setting import W_0, Setting, augmented_inputs
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"N": 5, "V": 6}, ["theory.V = 6", "from 1 to theory.N = 5"]),
+        ({"T": 3}, ["theory.T = 3", "from 4"]),
+        ({"alpha": 0.0}, ["theory.alpha = 0.0", "above 0"]),
+        ({"alpha": -1.0}, ["theory.alpha = -1.0", "above 0"]),
+        ({"alpha": math.nan}, ["theory.alpha = nan", "above 0"]),
+        ({"beta": 0.0}, ["theory.beta = 0.0", "above 0"]),
+        ({"N": 1}, ["theory.N = 1", "from 2"]),
+        ({"N": 7.0}, ["theory.N = 7.0", "a whole number"]),
+        ({"V": True}, ["theory.V = True", "a whole number"]),
+    ],
+)
+def test_bad_sizes_are_one_line(sizes, words):
+    with pytest.raises(ConfigError) as error:
+        Setting(**sizes)
+    assert all(word in str(error.value) for word in words) and "\n" not in str(error.value)
+
+
+def test_inputs_are_the_appendix_display():
+    s = Setting(N=5, T=7, V=3)
+    X = augmented_inputs(s, torch.tensor([[1, 3]]), torch.tensor([[2, 0]]), torch.tensor([[4, 1]]), torch.tensor([3]))[0]
+    p, e, pad, var, copied = 0, 7, 12, 13, 16  # where each group of the basis begins
+    ones = [{p + 0, pad}, {p + 1, e + 4, copied + 2}, {p + 2, pad}, {p + 3, e + 1, copied + 0}, {p + 4, var + 2}, {p + 5, e + 3}]
+    ones.append({p + 6, copied + 2})
+    assert s.d == 19 and [set(row.nonzero().flatten().tolist()) for row in X] == ones
+    assert X.sum() == sum(map(len, ones))
+
+
+@pytest.mark.parametrize("beta", [None, 0.7])
+def test_attention_at_the_start(beta):
+    """Scores by hand: 2 beta for the second operand, beta for the assignment and the first operand, 0 elsewhere."""
+    s = Setting(N=6, T=8, V=2, beta=beta)
+    X = augmented_inputs(s, torch.tensor([[2]]), torch.tensor([[1]]), torch.tensor([[5]]), torch.tensor([5]))
+    b = math.log(8) if beta is None else beta
+    weights = [math.exp(x) for x in (0, 0, b, 0, 0, b, 2 * b, 0)]
+    found = attention(X, W_0(s))[0].tolist()
+    assert found == pytest.approx([w / sum(weights) for w in weights])
+    assert (found[6], found[2], found[0]) == pytest.approx((s.rho_1, s.rho_2, s.rho_3))

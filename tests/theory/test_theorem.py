@@ -1,0 +1,60 @@
+"""The theorem's terms are the matrices it displays; the remainder is what a hand calculation leaves over."""
+
+import math
+
+import pytest
+import torch
+
+from assignadd.theory import theorem
+from assignadd.theory.grid import fitted_constant, grid_checks, growth, region, term_weights
+from assignadd.theory.population import population_gradient
+from assignadd.theory.setting import W_0, Setting
+
+
+def test_the_terms_are_the_displayed_matrices():
+    s = Setting(N=5, T=6, V=2)
+    one = torch.eye(s.d, dtype=torch.float64)
+    p, copied = one[: s.T], one[s.copied]
+    memory = sum(torch.outer(c, c + p[-1]) for c in copied)
+    lowered = -(2 * s.rho_1 - 1) * torch.outer(p[-2], s.V * p[-1] + copied.sum(0))
+    assert torch.equal(theorem.memory(s).dense(), memory)
+    assert torch.allclose(theorem.attenuation(s).dense(), lowered)
+    step = -theorem.eta(s) * population_gradient(s, W_0(s))
+    assert torch.allclose(theorem.remainder(s).dense(), step - memory - lowered, atol=1e-10)
+    uniform, softmax = theorem.remainder_parts(s)
+    assert torch.allclose((uniform + softmax).dense(), theorem.remainder(s).dense(), atol=1e-12)
+
+
+@pytest.mark.parametrize("s", [Setting(59, 16, 12, 1e-9), Setting(199, 256, 4, 1e-9)])
+def test_the_remainder_by_hand(s):
+    """As alpha vanishes: the row p_{T-2} has -2 rho_2 V in column p_T and -2 rho_2 in each of the V others."""
+    assert theorem.check(s).remainder == pytest.approx(4 * s.V * s.rho_2, rel=1e-6)
+    assert theorem.check(s).largest_entry == pytest.approx(2 * s.V * s.rho_2, rel=1e-6)
+
+
+def test_the_softmax_part_vanishes_with_alpha():
+    parts = [theorem.check(Setting(59, 16, 12, alpha)).softmax_part for alpha in (1e-3, 1e-5)]
+    assert parts[1] == pytest.approx(parts[0] / 100, rel=1e-2) and parts[1] > 0
+
+
+def test_what_dominates_the_update():
+    for V in (1, 2, 12):
+        found = theorem.check(Setting(9973, 1 << 24, V, 1e-12))
+        assert found.cosine == pytest.approx(math.sqrt(2 * V) / math.sqrt(V * V + 3 * V), abs=1e-3)  # V^2 + V beside 2 V
+        assert theorem.limiting_cosine(V) == pytest.approx(found.cosine, abs=1e-3)
+        assert found.attenuation == pytest.approx(2 * V, abs=1e-3)
+
+
+def test_the_grid_has_its_size_and_growth():
+    ticks = []
+    checks = grid_checks(N=(13, 199), T=(64, 256), V=(2, 20), alpha=(1e-6, 1e-4), each=lambda: ticks.append(1))
+    assert len(ticks) == 16 and len(checks) == 12  # V = 20 does not fit N = 13
+    assert fitted_constant(checks) == max(c.remainder / (c.s.V * (1 / c.s.N + 1 / c.s.T + c.s.T * c.s.alpha)) for c in checks)
+    g = growth(checks, [c.s.N**-1.5 * c.s.T**2 * c.s.V * 3.0 for c in checks])
+    assert (g.n, g.t, g.v, g.a, g.r2) == pytest.approx((-1.5, 2, 1, 0, 1), abs=1e-9)
+    g = growth(checks, [c.remainder for c in checks])
+    assert (g.n, g.t, g.v, g.a) == pytest.approx((0, -1, 1, 0), abs=0.05)
+    a, b, c = term_weights(checks)
+    assert b == pytest.approx(4, rel=0.05) and abs(a) < 0.1 and abs(c) < 0.02
+    found = region(checks)
+    assert found.settings == 12 and found.small >= found.informative - found.informative_but_large
