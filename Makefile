@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 # The constraints reach pip's build environments too.
 PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help reproduce quick test check clean
+.PHONY: help reproduce quick test check clean ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
 	@echo "make quick       the same pipeline on the tiny preset, in about two minutes (reproduction/tiny/index.html)"
 	@echo "make test        lint, types and tests"
+	@echo "make ray-up      a Ray cluster on this machine for assignadd sweep --engine ray --address auto; make ray-down ends it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
 reproduce: $(VENV)/.core
@@ -38,6 +39,18 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.ray: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[ray]'
+	@touch $@ $(VENV)/.core
+
+# On the loopback alone, no dashboard, and nobody without the token in ~/.ray/auth_token (docs/cluster.md).
+ray-up: $(VENV)/.ray
+	$(BIN)/ray get-auth-token --generate > /dev/null
+	RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0 $(BIN)/ray start --head --node-ip-address=127.0.0.1 --include-dashboard=false
+
+ray-down:
+	RAY_AUTH_MODE=token $(BIN)/ray stop
 
 clean:
 	rm -rf $(VENV)

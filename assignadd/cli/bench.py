@@ -27,6 +27,8 @@ class Bench:
     """Time TransformerLens too, where it is installed (pip install 'assignadd[lens]')."""
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU."""
+    scaling: bool = False
+    """Instead, the cost of a training step against N, V, T, width, batch and (on a GPU) models in the stack; docs/scale.md."""
     json: bool = False
     """Print {"threads": {"1": {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"}, ...}, ...}."""
 
@@ -39,6 +41,8 @@ def main(arguments: list[str]) -> int:
     on_cuda = options.resolve_device(args.device) == "cuda"
     from assignadd.cli.screen import print_json
 
+    if args.scaling:
+        return _scaling(config, args, on_cuda)
     result = _cuda(config, args) if on_cuda else _cpu(config, args)
     if args.json:
         print_json(result)
@@ -80,6 +84,23 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
         "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in CUDA_STACKS},
         "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
+
+
+def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
+    from dataclasses import replace
+
+    from assignadd.cli.screen import print_json, print_table
+    from assignadd.training.scaling import device_name, scaling
+
+    config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
+    points = scaling(config, on_cuda, args.seconds)
+    if args.json:
+        print_json({"device": device_name(on_cuda), "tf32": args.tf32, "points": points})
+        return 0
+    rows = [(f"{p['setting']} = {p['value']}", p["models"], f"{p['gflop']:.3f}", f"{p['us']:.1f}", f"{p['tflops']:.2f}") for p in points]
+    columns = ("setting", "models", "GFLOP a step", "us per model-step", "TFLOP/s")
+    print_table(f"{device_name(on_cuda)}, {'TF32' if args.tf32 else 'fp32'}", columns, rows, "all else as in the preset")
+    return 0
 
 
 def _print_cpu(result: dict[str, Any], config: Config) -> None:
