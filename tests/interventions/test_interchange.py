@@ -37,6 +37,8 @@ def test_tags_are_passed_on_and_the_program_follows_them():
         bound = dict(zip(other, own.values(), strict=True))  # the source's letters on the base's numbers
         expected = sum(bound.get(x, x) for x in base[PREFIX + 1 : PREFIX + 3]) % TASK.modulus
         assert said == expected and counts == (expected != answer(base, TASK))
+    numbers = (pairs.base < TASK.modulus) & (torch.arange(TASK.length) < PREFIX)
+    assert (pairs.base != pairs.source)[numbers].float().mean() > 0.8  # the source has values of its own: 10 of 11 differ
     assert (pairs.counts & (pairs.base_vars == 2)).any() and not pairs.counts[pairs.base_vars == 0].any()
 
 
