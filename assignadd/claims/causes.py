@@ -123,6 +123,8 @@ def delay(earlier: str, later: str) -> Measure:
     """Steps from the onset of one cause to that of another, each above one half for good; None where one never comes."""
 
     def measure(e: Evidence) -> Measured | None:
+        if not e.learned_binding:  # of a network that never binds there is no order to tell
+            return None
         onsets = causal(e).onsets
         first, second = onsets[earlier], onsets[later]
         return (
@@ -136,6 +138,8 @@ def behind_measure(name: str) -> Measure:
     """Steps by which a cause comes after the paper's measure of it, each above one half for good, at the same checkpoints."""
 
     def measure(e: Evidence) -> Measured | None:
+        if not e.learned_binding:
+            return None
         steps = causal(e).over_time["step"]
         column = e.trajectory[MEASURES[name]][np.isin(e.trajectory["step"], steps)]
         cause, correlate = causal(e).onsets[name], onset_steps({"step": steps, name: column})[name]

@@ -10,8 +10,8 @@ from assignadd.dynamics.onsets import first_lasting
 from assignadd.interventions.interchange import ALIGNMENTS, Interchange
 from assignadd.runs.folder import Run
 
-# Pairs a checkpoint, which give one half to within .015 or so, and checkpoints of a run.
-PAIRS, CHECKPOINTS = 2000, 60
+# Pairs a checkpoint, which give one half to within .02 or so, and checkpoints of a run.
+PAIRS, CHECKPOINTS = 1000, 60
 # A cause (or a measure) is there from where it stays above one half.
 THRESHOLD = 0.5
 # The paper's measure of what each variable of the program needs, by its column in a measured trajectory.
