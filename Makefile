@@ -7,14 +7,15 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test check browser clean
+.PHONY: help reproduce quick explorer explorer-web test check browser clean ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
 	@echo "make quick       the same pipeline on the tiny preset, in about two minutes (reproduction/tiny/index.html)"
-	@echo "make explorer    an interactive page of two small networks, trained in about two minutes (explorer/index.html)"
+	@echo "make explorer    an interactive page of the six networks that the tests carry (explorer/index.html)"
 	@echo "make explorer-web  build the page's bundle again from its sources (needs Node)"
 	@echo "make test        lint, types and tests"
+	@echo "make ray-up      a Ray cluster on this machine for assignadd sweep --engine ray --address auto; make ray-down ends it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
 reproduce: $(VENV)/.core
@@ -24,8 +25,7 @@ quick: $(VENV)/.core
 	$(BIN)/assignadd reproduce --preset tiny --out reproduction/tiny
 
 explorer: $(VENV)/.core
-	$(BIN)/assignadd train --preset tiny --seeds 0..1 --out runs/explorer-tiny
-	$(BIN)/assignadd explore runs/explorer-tiny --out explorer
+	$(BIN)/assignadd explore tests/fixtures/census-six --out explorer
 
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build
@@ -60,6 +60,18 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.ray: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[ray]'
+	@touch $@ $(VENV)/.core
+
+# On the loopback alone, no dashboard, and nobody without the token in ~/.ray/auth_token (docs/cluster.md).
+ray-up: $(VENV)/.ray
+	$(BIN)/ray get-auth-token --generate > /dev/null
+	RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0 $(BIN)/ray start --head --node-ip-address=127.0.0.1 --include-dashboard=false
+
+ray-down:
+	RAY_AUTH_MODE=token $(BIN)/ray stop
 
 clean:
 	rm -rf $(VENV)

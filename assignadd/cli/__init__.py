@@ -19,6 +19,7 @@ COMMANDS = {
     "zoom": "train a part of a run again with checkpoints closer together",
     "explore": "write an interactive page of trained models: ask, see, scrub, break",
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
+    "intervene": "change something inside a trained model: answer and accuracy before and after",
     "show": "sequences of the task as the model sees them",
     "sweep": "train many models: a grid of settings times seeds, resumable, into one table",
     "runs": "list, show and verify run folders",

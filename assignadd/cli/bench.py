@@ -27,6 +27,8 @@ class Bench:
     """Time TransformerLens too, where it is installed (pip install 'assignadd[lens]')."""
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU."""
+    scaling: bool = False
+    """Instead, the cost of a training step against N, V, T, width, batch and (on a GPU) models in the stack; docs/scale.md."""
     json: bool = False
     """Print {"threads": {"1": {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"}, ...}, ...}."""
 
@@ -39,6 +41,8 @@ def main(arguments: list[str]) -> int:
     on_cuda = options.resolve_device(args.device) == "cuda"
     from assignadd.cli.screen import print_json
 
+    if args.scaling:
+        return _scaling(config, args, on_cuda)
     result = _cuda(config, args) if on_cuda else _cpu(config, args)
     if args.json:
         print_json(result)
@@ -49,6 +53,8 @@ def main(arguments: list[str]) -> int:
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
     from assignadd.cli.screen import console
+    from assignadd.measures.pace import checkpoint_ms
+    from assignadd.model.table import covers
     from assignadd.training import speed
 
     cores = options.resolve_threads(None)
@@ -59,6 +65,7 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
             "stacks": {str(n): speed.stack_step_ms(config, n, cores, args.seconds) / n for n in CPU_STACKS},
             "peak_memory_mb": speed.peak_memory_mb(),  # before the peers add theirs
             "gflop_per_step": speed.flops(config) / 1e9,
+            "measures": checkpoint_ms(config, args.seconds) if covers(config) else None,
         }
         return {"threads": {str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in range(1, min(cores, 2) + 1)}} | ours
 
@@ -77,6 +84,23 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
         "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in CUDA_STACKS},
         "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
+
+
+def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
+    from dataclasses import replace
+
+    from assignadd.cli.screen import print_json, print_table
+    from assignadd.training.scaling import device_name, scaling
+
+    config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
+    points = scaling(config, on_cuda, args.seconds)
+    if args.json:
+        print_json({"device": device_name(on_cuda), "tf32": args.tf32, "points": points})
+        return 0
+    rows = [(f"{p['setting']} = {p['value']}", p["models"], f"{p['gflop']:.3f}", f"{p['us']:.1f}", f"{p['tflops']:.2f}") for p in points]
+    columns = ("setting", "models", "GFLOP a step", "us per model-step", "TFLOP/s")
+    print_table(f"{device_name(on_cuda)}, {'TF32' if args.tf32 else 'fp32'}", columns, rows, "all else as in the preset")
+    return 0
 
 
 def _print_cpu(result: dict[str, Any], config: Config) -> None:
@@ -102,6 +126,11 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
     print_table("stacks on all cores", ("models", "ms per model and step", "throughput against one"), rows)
     console.print(f"sampler     {result['sampler_per_second']:>12,.0f} sequences/s on one thread")
     console.print(f"evaluation  {result['evaluation_per_second']:>12,.0f} sequences/s on one thread")
+    if measures := result["measures"]:
+        ours, plain = measures["progress_ms"], measures["plain_ms"]
+        console.print(
+            f"measures    {ours:>12,.0f} ms a checkpoint on one thread; a plain loop takes {plain:,.0f} ({plain / ours:.1f} times)"
+        )
     console.print(f"memory      {result['peak_memory_mb']:>12,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step")
 
 

@@ -9,7 +9,7 @@ data/m0/00030000.js           one checkpoint's weights
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -75,8 +75,8 @@ def export(runs: Sequence[Run], out: Path, settings: Settings, command: str, lis
 def _export_model(one: Evidence, key: str, out: Path, settings: Settings, listener: Listener) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it."""
     run, name = one.run, f"{one.run.name}, seed {one.seed}"
-    spikes = [s for s in (one.phases.first_spike, one.phases.second_spike) if s is not None]
-    steps = chosen_steps(run.steps, spikes, settings.checkpoints or len(run.steps))
+    spikes = story.straddled(one.phases, run.steps)
+    steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints or len(run.steps))
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
         _write(out / "data" / key / f"{step:08d}.js", weights.script(key, step, one.stack_at(step)).encode())
@@ -94,11 +94,11 @@ def _export_model(one: Evidence, key: str, out: Path, settings: Settings, listen
     return {
         "key": key, "run": run.name, "seed": one.seed, "steps": steps, "task": task_data(one.config),
         "matrices": weights.shapes(one.stack), "binds": bool(np.any(one.curves.accuracy[BINDING_SET][-3:] >= BINDING_THRESHOLD)),
-        "phases": story.phases_data(one.phases), "wall": story.thinned(one.curves, WALL_SETS), "telling": _telling(one),
+        "phases": story.phases_data(one.phases, spikes), "wall": story.thinned(one.curves, WALL_SETS), "telling": _telling(one, spikes),
     }  # fmt: skip
 
 
-def _telling(one: Evidence) -> dict[str, str | None]:
+def _telling(one: Evidence, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
     """Prompts for the tour: wrong just before a spike and right just after it, and wrong in the end for a seed that never binds."""
 
     def across(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
@@ -109,8 +109,8 @@ def _telling(one: Evidence) -> dict[str, str | None]:
 
     bound = [s for s in EVAL_SETS if s.name == BINDING_SET]
     return {
-        "first": across(one.phases.first_spike, bound),
-        "second": across(one.phases.second_spike, [s for s in EVAL_SETS if s.n_banned]),
+        "first": across(spikes.get("first"), bound),
+        "second": across(spikes.get("second"), [s for s in EVAL_SETS if s.n_banned]),
         "end": prompts.wrong_answer(one.config, one.seen, one.stack, bound),
     }
 

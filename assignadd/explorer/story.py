@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import ledger
 from assignadd.dynamics.phases import Curves, Phases
+from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.stored import stored, trajectory_of
 from assignadd.dynamics.trajectory import CHUNK, Listener
 from assignadd.measures.probes import probe_l1_var_from_num
@@ -46,13 +47,18 @@ def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, An
     return {"steps": curves.steps[at].tolist(), "values": chosen}
 
 
-def phases_data(phases: Phases) -> dict[str, Any]:
+def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
+    """The spikes that have a checkpoint on either side."""
+    found = {"first": phases.first_spike, "second": phases.second_spike}
+    return {name: s for name, s in found.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
+
+
+def phases_data(phases: Phases, spikes: Mapping[str, Spike]) -> dict[str, Any]:
     onsets = {name: getattr(phases, name) for name in ("addition", "binding", "refinement")}
-    spikes = {"first": phases.first_spike, "second": phases.second_spike}
     return {
         "summary": phases.summary,
         "onsets": {name: None if onset is None else onset.step for name, onset in onsets.items()},
-        "spikes": [{"name": name, **dataclasses.asdict(s)} for name, s in spikes.items() if s is not None],
+        "spikes": [{"name": name, **dataclasses.asdict(spike)} for name, spike in spikes.items()],
     }
 
 

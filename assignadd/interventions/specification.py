@@ -109,7 +109,8 @@ def specification(values: Any) -> tuple[Intervention, ...]:
 
 def to_json(interventions: Sequence[Intervention]) -> str:
     """The list that reads back as these interventions; what is None is left out."""
-    return json.dumps([{k: v for k, v in dataclasses.asdict(one).items() if v is not None} for one in interventions])
+    fields = ({"action": one.action} | dataclasses.asdict(one) for one in interventions)
+    return json.dumps([{k: v for k, v in named.items() if v is not None} for named in fields])
 
 
 def _intervention(name: str, values: Any) -> Intervention:

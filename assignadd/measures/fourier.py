@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.addition import number_outputs, pair_logits
+from assignadd.measures.addition import number_outputs, pairs_added
 from assignadd.measures.samples import sequences
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
@@ -180,9 +180,7 @@ def kept(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " K"]) -> Float[T
 
 
 def _kept_accuracy(one: Stack, keep: Bool[Tensor, " K"]) -> Float[Tensor, ""]:
-    n = torch.arange(one.config.task.modulus, device=one.flat.device)
-    guesses = pair_logits(one, kept(number_outputs(one), keep)).argmax(-1)[0]
-    return (guesses == (n[:, None] + n) % len(n)).to(one.flat.dtype).mean()
+    return pairs_added(one, kept(number_outputs(one), keep)).to(one.flat.dtype).mean()
 
 
 def _together(parts: Iterable[Waves]) -> Waves:

@@ -34,14 +34,15 @@ POLL_SECONDS = 0.5
 def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
     """Trains every job on the cluster at `address`; None starts one on this machine alone, for as long as it takes."""
     ray = _ray()
-    # A cluster without a token takes code from whoever reaches it. Must stand before the first connection.
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
-    except ConnectionError as error:
-        raise ConfigError("address", address, "a Ray cluster that runs: `make ray-up` starts one here") from error
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+        raise ConfigError(
+            "address",
+            address,
+            "a Ray cluster that answers to the token in ~/.ray/auth_token or RAY_AUTH_TOKEN; `make ray-up` starts one here",
+        ) from error
     try:
         _Driver(ray, jobs, device, report).run()
     finally:
@@ -115,6 +116,10 @@ def step_of(path: Path) -> int:
 def _ray() -> Any:
     if importlib.util.find_spec("ray") is None:
         raise ConfigError("engine", "ray", "local, or Ray to be installed: pip install 'assignadd[ray]'")
+    # A cluster without a token takes code from whoever reaches it. Ray reads this once, when it is imported.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     ray: Any = importlib.import_module("ray")
     if tuple(int(x) for x in ray.__version__.split(".")[:2]) < OLDEST:
         raise ConfigError("engine", f"ray {ray.__version__}", "Ray 2.54 or newer, whose clusters ask for a token")

@@ -70,7 +70,7 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
     if "seed" in table.columns and table["seed"].null_count():
         raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
     rows: list[dict[str, Any]] = [
-        {k: v if k == "seed" or v is None else float(v) for k, v in row.items()} for row in table.iter_rows(named=True)
+        {name: v if name == "seed" or v is None else float(v) for name, v in row.items()} for row in table.iter_rows(named=True)
     ]
     if "seed" in table.columns:
         return Sweep(path.stem, config, tuple(Member(**row) for row in rows))

@@ -120,13 +120,13 @@ def evaluation_rate(config: Config, seconds: float) -> float:
     return exam.labels.numel() / ms * 1e3
 
 
-def cuda_microseconds(config: Config, n_models: int, steps: int = 200) -> float:
+def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
     """Microseconds per model and step on a GPU, sampling included, by replaying the captured step."""
     prepare("cuda", 1, config)
     configs = [Member(i).config(config) for i in range(n_models)]
-    stack = initial_stack(config, [0] * n_models).to("cuda")
-    worker = Worker(stack, configs, _splits(config, n_models))
-    worker.advance(20)
+    one = initial_stack(config, [0]).to("cuda")
+    worker = Worker(Stack(config, one.flat.repeat(n_models, 1)), configs, _splits(config, 1).expand(n_models, -1, -1))
+    worker.advance(64)  # captures, and draws ahead as long as any stack does
     torch.cuda.synchronize()
     start = time.perf_counter()
     worker.advance(steps)
@@ -154,6 +154,12 @@ def _step_ms(worker: Worker, seconds: float) -> float:
     start = time.perf_counter()
     worker.advance(steps)
     return 1e3 * (time.perf_counter() - start) / steps
+
+
+def single_step_ms(config: Config, seconds: float) -> float:
+    """One model on one thread, sampling included."""
+    prepare("cpu", 1, config)
+    return _step_ms(_worker(config), seconds)
 
 
 def _plain_step(config: Config, batch: Batch) -> Callable[[], None]:

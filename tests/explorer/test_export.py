@@ -9,10 +9,13 @@ import torch
 
 from assignadd.cli import main
 from assignadd.config import PRESETS
+from assignadd.dynamics.onsets import Onset
+from assignadd.dynamics.phases import Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.explorer import prompts, weights
 from assignadd.explorer.checkpoints import chosen_steps
 from assignadd.explorer.export import ExportError, Settings, export
+from assignadd.explorer.story import straddled
 from assignadd.model.circuits import QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.handmade import handmade
@@ -71,6 +74,11 @@ def test_the_index_names_the_models(page_folder):
     for model in index["models"]:
         for step in model["steps"]:
             assert (page_folder / "data" / model["key"] / f"{step:08d}.js").is_file()
+
+
+def test_spikes_without_checkpoints_are_no_places_to_jump_to():
+    phases = Phases(Onset(500, 500, 500), Onset(1500, 1500, 1500), None, Spike(1000, 1500, 0.3, 1.0), None)
+    assert list(straddled(phases, [0, 1000, 1500, 3000])) == ["first"] and straddled(phases, [3000]) == {}
 
 
 def test_a_model_s_file_has_its_exam_and_its_pairs(page_folder):

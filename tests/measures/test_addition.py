@@ -3,7 +3,7 @@
 import torch
 
 from assignadd.config import PRESETS, Config
-from assignadd.measures.addition import number_outputs, ov2_mlp2_accuracy, ov2_mlp2_correct, pair_logits, wrong_pairs
+from assignadd.measures.addition import number_outputs, ov2_mlp2_accuracy, ov2_mlp2_correct, pair_logits, pairs_added, wrong_pairs
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
@@ -24,7 +24,10 @@ def test_it_is_the_transformers_own_mlp_on_the_two_numbers():
     model, x = Transformer.from_stack(stack, 0), number_outputs(stack)
     with torch.no_grad():
         plain = torch.stack([model.blocks[1].mlp((x[0, a] + x[0])[None])[0] for a in range(x.shape[1])]) @ stack.W_U[0]
-    torch.testing.assert_close(pair_logits(stack, x)[0], plain)
+    first, second = torch.cartesian_prod(torch.arange(x.shape[1]), torch.arange(x.shape[1])).T
+    torch.testing.assert_close(pair_logits(stack, x, first, second)[0], plain.flatten(0, 1))
+    answer = (first + second) % x.shape[1]
+    assert (pairs_added(stack, x)[0].flatten() == (plain.flatten(0, 1).argmax(-1) == answer)).all()
 
 
 def test_random_weights_are_at_chance_and_a_broken_ov2_too():

@@ -11,6 +11,7 @@ from assignadd.model.fused import FusedTable
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
+from assignadd.sweeps.observing import Watch
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
@@ -115,3 +116,25 @@ def test_in_single_precision_the_first_steps_are_those_of_a_cpu_and_a_rerun_is_t
     # Adam divides by the root of a mean square, so where gradients are all but zero their rounding is a whole step of 1e-3.
     torch.testing.assert_close(there.stack().flat, here.stack().flat, rtol=0, atol=2e-4)
     assert torch.equal(there.stack().flat, again.stack().flat)
+
+
+def test_a_model_in_a_stack_is_the_model_alone_up_to_rounding():
+    """Data and initial weights are the same bit for bit; products of another number of models may add up in another order."""
+    config = replace(PRESETS["paper"], optim=Optim(batch=512))
+    together = Trainer(config, [Member(s) for s in SEEDS], SEEN, "cuda")
+    alone = [Trainer(config, [Member(s)], SEEN[i : i + 1], "cuda") for i, s in enumerate(SEEDS)]
+    assert torch.equal(together.stack().flat, torch.cat([t.stack().flat for t in alone]))
+    for trainer in (together, *alone):
+        trainer.advance(12)
+    torch.testing.assert_close(together.stack().flat, torch.cat([t.stack().flat for t in alone]), rtol=0, atol=2e-4)
+
+
+def test_measures_of_a_stack_there_are_those_of_each_model_here():
+    config = PRESETS["paper"]
+    stack = initial_stack(config, SEEDS)
+    stack["pos_embed.W_pos"].mul_(6)
+    configs = [Member(s).config(config) for s in SEEDS]
+    there, here = (Watch()(stack.to(d), configs, SEEN.to(d), config.optim.steps) for d in ("cuda", "cpu"))
+    for a, b in zip(there, here, strict=True):
+        tests = a.pop("tests"), b.pop("tests")
+        assert a == pytest.approx(b, abs=0.02) and tests[0] == pytest.approx(tests[1], abs=1e-3)

@@ -1,0 +1,104 @@
+"""The Ray engine on a real cluster of two workers: killed workers and drivers change nothing in the store."""
+
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from assignadd.config import ConfigError
+from assignadd.sweeps.cluster import run_ray
+from tests.sweeps.small import stores
+
+INSTALLED = importlib.util.find_spec("ray") is not None
+needs_ray = pytest.mark.skipif(not INSTALLED, reason="Ray is not installed (pip install 'assignadd[ray]')")
+FLAGS = "--preset smoke --seeds 2 --steps 400 --every 200 --save-every 50 --device cpu --threads 1"
+
+
+@pytest.mark.skipif(INSTALLED, reason="Ray is installed")
+def test_without_ray_a_line_says_what_to_install():
+    with pytest.raises(ConfigError, match=r"pip install 'assignadd\[ray\]'"):
+        run_ray([], "cpu", None)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A head on the loopback with two CPUs, a token of its own and no dashboard; the environment that reaches it."""
+    # Sockets live below this folder, and their paths may not be long.
+    folder = Path("/tmp") / f"ray-{secrets.token_hex(3)}"
+    environment = os.environ | {
+        "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_TMPDIR": str(folder),
+        "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0",
+    }  # fmt: skip
+    ray = [sys.executable, "-m", "ray.scripts.scripts"]
+    start = "start --head --node-ip-address 127.0.0.1 --port 0 --include-dashboard false --num-cpus 2 --disable-usage-stats"
+    started = subprocess.run([*ray, *start.split(), "--temp-dir", str(folder)], env=environment, capture_output=True, text=True)
+    assert started.returncode == 0, started.stdout + started.stderr
+    yield environment
+    for pid in _processes_with(str(folder)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _processes_with(text: str) -> list[int]:
+    """This cluster's own processes: those that name its folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if text.encode() in (entry / "cmdline").read_bytes() and int(entry.name) != os.getpid():
+                    found.append(int(entry.name))
+    return found
+
+
+def sweep(out: Path, environment, *flags: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "assignadd", "sweep", "seeds", *FLAGS.split(), "--out", str(out), *flags]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def worker_in_training(out: Path, process: subprocess.Popen) -> int:
+    """Who holds a run that has passed its first regular checkpoint."""
+    while True:
+        assert process.poll() is None, process.communicate()[1]
+        for lock in out.glob("stack-*/lock"):
+            saved = sorted(p.name for p in (lock.parent / "states").glob("0*.safetensors"))
+            if saved and "00000050.safetensors" <= saved[-1] < "00000350.safetensors":
+                return msgspec.json.decode(lock.read_bytes())["pid"]
+        time.sleep(0.01)
+
+
+@needs_ray
+def test_killed_workers_and_drivers_leave_the_store_as_the_local_engine_makes_it(tmp_path, cluster):
+    local = sweep(tmp_path / "local", cluster)
+    on_ray = ("--engine", "ray", "--address", "auto")
+    first = sweep(tmp_path / "ray", cluster, *on_ray)
+    os.kill(worker_in_training(tmp_path / "ray", first), signal.SIGKILL)  # Ray starts the job again elsewhere
+    assert first.wait(120) == 0, first.communicate()[1]
+    assert local.wait(120) == 0
+
+    second = sweep(tmp_path / "driver", cluster, *on_ray)
+    worker_in_training(tmp_path / "driver", second)
+    second.kill()
+    second.wait()
+    assert 'finished": true' not in "".join(p.read_text() for p in (tmp_path / "driver").rglob("manifest.json"))
+    assert sweep(tmp_path / "driver", cluster, *on_ray).wait(120) == 0
+
+    expected = stores(tmp_path / "local")
+    assert len(expected) == 2 and stores(tmp_path / "ray") == expected and stores(tmp_path / "driver") == expected
+
+
+@needs_ray
+def test_a_wrong_token_is_turned_away(tmp_path, cluster):
+    stranger = sweep(tmp_path / "x", cluster | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}, "--engine", "ray", "--address", "auto")
+    errors = stranger.communicate(timeout=120)[1]
+    assert stranger.returncode == 2 and "assignadd: address = 'auto': expected a Ray cluster that answers to the token" in errors, errors
+    assert not list(tmp_path.rglob("manifest.json"))

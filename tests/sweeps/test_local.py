@@ -1,0 +1,119 @@
+"""A sweep on this machine: the same bytes whatever the stack, the processes and the interruptions."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import msgspec
+import polars
+import pytest
+import torch
+
+from assignadd.cli import main
+from assignadd.config import PRESETS, Member, Optim
+from assignadd.runs.folder import Run
+from assignadd.sweeps.engine import plan, run_sweep, tally
+from assignadd.sweeps.jobs import run_job
+from assignadd.sweeps.local import run_local
+from assignadd.sweeps.plan import jobs_of
+from assignadd.sweeps.settings import Sweep, named_sweep
+from tests.sweeps.small import CONFIG, SWEEP, rows_by_cell, stores
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The sweep in one go, a model at a time."""
+    out = tmp_path_factory.mktemp("whole")
+    return out, run_sweep(SWEEP, out, together=1)
+
+
+def test_a_cell_comes_out_the_same_whatever_stack_it_was_in(tmp_path, whole):
+    alone = rows_by_cell(plan(SWEEP, whole[0], "cpu", together=1).jobs)
+    assert set(alone) == set(SWEEP.cells) and all(len(rows) == 3 for rows in alone.values())
+    for together in (3, 4):
+        table = run_sweep(SWEEP, tmp_path / str(together), together=together)
+        assert rows_by_cell(plan(SWEEP, tmp_path / str(together), "cpu", together=together).jobs) == alone
+        assert table.equals(whole[1])
+
+
+def test_the_table_has_a_row_per_cell_and_evaluation(whole):
+    out, table = whole
+    assert table.select("seen_fraction", "seed", "step").rows() == [(f, s, t) for f in (0.5, 1.0) for s in (0, 1) for t in (0, 20, 40)]
+    assert table.equals(polars.read_parquet(out / "table.parquet"))
+    last = table.filter(polars.col("step") == 40)
+    assert last["2-var test"].null_count() == 0 and table.filter(polars.col("step") < 40)["2-var test"].null_count() == 8
+    assert last["0-var held out"].is_null().to_list() == [False, False, True, True]  # nothing is held out at f = 1
+    assert table["0-var add-restricted"].is_null().to_list() == [False] * 6 + [True] * 6
+    rows = [row for job in plan(SWEEP, out, "cpu", together=1).jobs for row in Run.open(job.path).metrics()]
+    assert sorted(table["1-var train"].to_list()) == pytest.approx(sorted(row["accuracy"]["1-var train"] for row in rows))
+    assert sorted(table["accuracy c first"].to_list()) == pytest.approx(sorted(row["measures"]["accuracy c first"] for row in rows))
+    about = msgspec.json.decode((out / "table.json").read_bytes())
+    assert about["cells"] == 4 and about["made_with"][0]["torch"] == torch.__version__ and about["wall_seconds"] > 0
+    assert {"command", "config", "started", "stacks"} <= about.keys() and about["made_with"][0]["device"].startswith("cpu")
+
+
+def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
+    config = replace(CONFIG, optim=Optim(batch=8, steps=20))
+    run_sweep(named_sweep("seeds", config, (0, 1)), tmp_path, together=2)
+    before = {
+        p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file() and p.parent != tmp_path and p.name != "lock"
+    }
+    reports: list[tuple[int, int]] = []
+    table = run_sweep(named_sweep("seeds", config, (0, 1, 2)), tmp_path, together=2, report=lambda *at: reports.append(at))
+    assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in before} == before
+    assert {job for job, _ in reports} == {1} and sorted(table["seed"].unique()) == [0, 1, 2]
+    assert tally(table, 20) == {"models": 3, "diverged": 0, "bind": 0, "do_not_bind": 3}
+
+
+def test_a_diverged_model_is_a_result(tmp_path):
+    sweep = Sweep("hot", CONFIG, (Member(0, lr=1e-3), Member(0, lr=10.0, weight_decay=100.0)))
+    table = run_sweep(sweep, tmp_path, together=2)
+    assert table.filter(polars.col("lr") == 10.0)["diverged_at"].to_list()[-1] is not None
+    assert table.filter(polars.col("lr") == 1e-3)["diverged_at"].to_list() == [None] * 3
+    found = tally(table, 40)
+    assert (found["models"], found["diverged"]) == (2, 1)
+
+
+def test_processes_side_by_side_make_the_same_files_even_when_one_is_killed(tmp_path):
+    """Each of two processes gets jobs; one is killed in training, and another takes its job up."""
+    sweep = replace(SWEEP, config=replace(CONFIG, optim=Optim(batch=16, steps=150)))
+    jobs = jobs_of(sweep, tmp_path / "processes", together=2)
+    for job in jobs_of(sweep, tmp_path / "alone", together=2):
+        run_job(job, "cpu")
+    killed: list[int] = []
+
+    def kill_once(job: int, step: int) -> None:
+        if not killed and 0 < step < 150:
+            killed.append(msgspec.json.decode((jobs[job].path / "lock").read_bytes())["pid"])
+            os.kill(killed[0], signal.SIGKILL)
+
+    run_local(jobs, "cpu", 2, kill_once)
+    assert killed and killed[0] != os.getpid()
+    assert stores(tmp_path / "processes") == stores(tmp_path / "alone")
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(tmp_path):
+    flags = "--preset smoke --seeds 2 --steps 200 --every 100 --save-every 1000 --threads 2 --device cpu --out"
+    command = [sys.executable, "-m", "assignadd", "sweep", "seeds", *flags.split(), str(tmp_path / "killed")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    threading.Timer(120, process.kill).start()
+    while not list(tmp_path.rglob("00000020.safetensors")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.terminate()
+    assert process.communicate()[1] == "assignadd: stopped; run the same command to go on\n"
+    assert process.returncode == 143
+    steps = [Run.open(p.parent).step for p in (tmp_path / "killed").rglob("manifest.json")]
+    assert max(steps) >= 20 and min(steps) < 200
+    assert main([*command[3:], "--threads", "1"]) == 0  # here, one after the other
+    base = PRESETS["smoke"]
+    record = replace(base.record, eval_every=100, measure_every=100, checkpoint_every=1000, state_every=1 << 31)
+    sweep = named_sweep("seeds", replace(base, optim=replace(base.optim, steps=200), record=record), (0, 1))
+    run_sweep(sweep, tmp_path / "whole")
+    assert stores(tmp_path / "killed") == stores(tmp_path / "whole")

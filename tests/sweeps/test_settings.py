@@ -1,0 +1,63 @@
+"""Which models a sweep asks for."""
+
+from itertools import pairwise, product
+
+import polars
+import pytest
+
+from assignadd.config import PRESETS, ConfigError, Member
+from assignadd.sweeps.settings import FRACTIONS, RATIOS, Sweep, grid, named_sweep, sweep_from_file
+
+PAPER = PRESETS["paper"]
+
+
+def test_a_grid_is_every_combination_once():
+    cells = grid({"lr": (1e-3, 1e-2), "seen_fraction": (0.3, 0.5, 0.7)}, (4, 9))
+    expected = {(lr, f, seed) for lr, f, seed in product((1e-3, 1e-2), (0.3, 0.5, 0.7), (4, 9))}
+    assert {(c.lr, c.seen_fraction, c.seed) for c in cells} == expected and len(cells) == 12
+
+
+@pytest.mark.parametrize(("name", "values", "threshold"), [("fraction", FRACTIONS, 0.25), ("two-var", RATIOS, 0.2)])
+def test_the_papers_sweeps_have_twenty_values_close_together_at_the_threshold(name, values, threshold):
+    assert len(set(values)) == 20 and list(values) == sorted(values)
+    assert len(named_sweep(name, PAPER, range(10)).cells) == 200
+    near = [v for v in values if abs(v - threshold) <= 0.1 + 1e-9]
+    assert len(near) >= 7 and max(b - a for a, b in pairwise(near)) <= 0.05 + 1e-9
+
+
+def test_a_file_has_a_row_of_settings_a_line(tmp_path):
+    path = tmp_path / "mine.parquet"
+    polars.DataFrame({"lr": [1e-3, 3e-3], "two_var_ratio": [0.5, None]}).write_parquet(path)
+    sweep = sweep_from_file(path, PAPER, (0, 1))
+    assert sweep.cells == (
+        Member(0, lr=1e-3, two_var_ratio=0.5), Member(1, lr=1e-3, two_var_ratio=0.5), Member(0, lr=3e-3), Member(1, lr=3e-3),
+    )  # fmt: skip
+    polars.DataFrame({"seed": [7, 8], "lr": [1, 2]}).write_parquet(path)
+    assert sweep_from_file(path, PAPER, (0, 1)).cells == (Member(7, lr=1.0), Member(8, lr=2.0))
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"depth": [1]}, "'depth': expected one of seed, lr"),
+        ({"lr": ["fast"]}, "lr = 'String': expected numbers"),
+        ({"seed": [0.5]}, "seed = 'Float64': expected whole numbers"),
+        ({"seed": [1, None]}, "a seed in every row"),
+        ({"seed": [3, 3]}, "every combination of settings and seed once"),
+        ({"seen_fraction": [1.5]}, "task.seen_fraction = 1.5"),
+    ],
+)
+def test_a_bad_file_is_refused_in_a_line(tmp_path, columns, says):
+    path = tmp_path / "mine.parquet"
+    polars.DataFrame(columns).write_parquet(path)
+    with pytest.raises(ConfigError) as caught:
+        sweep_from_file(path, PAPER, (0,))
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+    (tmp_path / "text.parquet").write_text("no table")
+    with pytest.raises(ConfigError, match="a Parquet file"):
+        sweep_from_file(tmp_path / "text.parquet", PAPER, (0,))
+
+
+def test_a_cell_may_not_come_twice():
+    with pytest.raises(ConfigError, match="once"):
+        Sweep("twice", PAPER, (Member(0), Member(0)))
