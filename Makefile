@@ -12,7 +12,7 @@ WEB := assignadd/explorer/web
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
 	@echo "make quick       the same pipeline on the tiny preset, in about two minutes (reproduction/tiny/index.html)"
-	@echo "make explorer    an interactive page of the six networks that the tests carry (explorer/index.html)"
+	@echo "make explorer    an interactive page of the networks of make reproduce, if trained, and of six that are shipped (explorer/index.html)"
 	@echo "make explorer-web  build the page's bundle again from its sources (needs Node)"
 	@echo "make test        lint, types and tests"
 	@echo "make ray-up      a Ray cluster on this machine for assignadd sweep --engine ray --address auto; make ray-down ends it"
@@ -25,7 +25,7 @@ quick: $(VENV)/.core
 	$(BIN)/assignadd reproduce --preset tiny --out reproduction/tiny
 
 explorer: $(VENV)/.core
-	$(BIN)/assignadd explore tests/fixtures/census-six --out explorer
+	$(BIN)/assignadd explore $(wildcard runs/paper-seeds-0-1) tests/fixtures/census-six --out explorer
 
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build

@@ -53,8 +53,12 @@ def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
     return {name: s for name, s in found.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
 
 
-def phases_data(phases: Phases, spikes: Mapping[str, Spike]) -> dict[str, Any]:
-    onsets = {name: getattr(phases, name) for name in ("addition", "binding", "refinement")}
+def phases_data(phases: Phases, spikes: Mapping[str, Spike], curves: Curves) -> dict[str, Any]:
+    """When each skill came, where there is more than one evaluation to tell it from."""
+    names = ("addition", "binding", "refinement")
+    if len(curves.steps) == 1:
+        return {"summary": f"evaluated once, at step {curves.steps[0]:,}", "onsets": dict.fromkeys(names), "spikes": []}
+    onsets = {name: getattr(phases, name) for name in names}
     return {
         "summary": phases.summary,
         "onsets": {name: None if onset is None else onset.step for name, onset in onsets.items()},

@@ -63,7 +63,7 @@ function Maps({ width, snapshot, over, onOver }: { width: number; snapshot: Snap
   const T = snapshot.trace.prompt.task.length;
   const margin = { left: 30, top: 24, bottom: 24, gap: 24 };
   const side = stacked ? width - margin.left - 8 : (width - 2 * margin.left - margin.gap) / 2;
-  const cell = Math.min(side / T, 26);
+  const cell = Math.min(side / T, 40);
   const [w, h] = [margin.left + cell * T, margin.top + cell * T + margin.bottom];
   const height = stacked ? 2 * h + 8 : h;
   return (

@@ -62,6 +62,7 @@ function Seed({ m, x, y, w, h }: { m: ModelEntry; x: number; y: number; w: numbe
         <rect width={w} height={h} class="seed-back" rx={4} />
         <PhaseBands own={m} x={px} height={h} labels={false} />
         {DOCK_SETS.map(([name, colour]) => <path key={name} d={pathOf(m.wall, name, px, py)} style={{ stroke: colour }} class="curve" />)}
+        {DOCK_SETS.map(([name, colour]) => <circle key={name} cx={px(m.wall.steps.at(-1) ?? 0)} cy={py(m.wall.values[name]?.at(-1) ?? 0)} r={3} style={{ fill: colour }} class="point" />)}
         <rect width={w} height={h} class="seed-frame" rx={4} />
         <text x={0} y={h + 9} class="tick start">{m.run.length > 26 ? `${m.run.slice(0, 25)}…` : m.run}</text>
         <text x={w} y={h + 9} class="tick end">{shortStep(last)}</text>
