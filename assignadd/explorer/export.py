@@ -94,7 +94,8 @@ def _export_model(one: Evidence, key: str, out: Path, settings: Settings, listen
     return {
         "key": key, "run": run.name, "seed": one.seed, "steps": steps, "task": task_data(one.config),
         "matrices": weights.shapes(one.stack), "binds": bool(np.any(one.curves.accuracy[BINDING_SET][-3:] >= BINDING_THRESHOLD)),
-        "phases": story.phases_data(one.phases, spikes, one.curves), "wall": story.thinned(one.curves, WALL_SETS), "telling": _telling(one, spikes),
+        "phases": story.phases_data(one.phases, spikes, one.curves), "wall": story.thinned(one.curves, WALL_SETS),
+        "telling": _telling(one, spikes),
     }  # fmt: skip
 
 
