@@ -10,8 +10,8 @@ from assignadd.model.forward import answer_logits
 from assignadd.model.fused import FusedTable
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
-from assignadd.sweeps.observing import Watch
 from assignadd.model.transformer import reference_logits
+from assignadd.sweeps.observing import Watch
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
