@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from assignadd.claims.addition import CIRCUIT, FOURIER, SIMILARITY
+from assignadd.claims.causes import CAUSES
 from assignadd.claims.dynamics import DYNAMICS
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.generalisation import GENERALISATION
@@ -16,7 +17,7 @@ from assignadd.claims.theory import LABEL as THEORY_LABEL
 from assignadd.claims.theory import theory_records
 from assignadd.config import ConfigError
 
-CLAIMS: tuple[Claim, ...] = (*GENERALISATION, *CIRCUIT, *SIMILARITY, *FOURIER, *ROUTING, *WEIGHTS, *DYNAMICS, *POPULATION)
+CLAIMS: tuple[Claim, ...] = (*GENERALISATION, *CIRCUIT, *SIMILARITY, *FOURIER, *ROUTING, *WEIGHTS, *CAUSES, *DYNAMICS, *POPULATION)
 
 
 def ledger(

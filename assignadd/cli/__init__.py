@@ -18,6 +18,7 @@ COMMANDS = {
     "measure": "every progress measure at every checkpoint, as a Parquet table",
     "zoom": "train a part of a run again with checkpoints closer together",
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
+    "intervene": "change something inside a trained model: answer and accuracy before and after",
     "show": "sequences of the task as the model sees them",
     "sweep": "train many models: a grid of settings times seeds, resumable, into one table",
     "runs": "list, show and verify run folders",

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from assignadd.claims.theory import study
 from assignadd.figures.absent import Absent, draw_absent
 from assignadd.figures.catalogue import MECHANISM
+from assignadd.figures.causes import CAUSES
 from assignadd.figures.census import census_data, draw_census
 from assignadd.figures.early import draw_early, early_data
 from assignadd.figures.generalization_combined import draw_generalization, generalization_data
@@ -140,6 +141,7 @@ class Section:
 
 SECTIONS = (
     Section("The mechanism", MECHANISM, True),
+    Section("Causes", CAUSES, True),
     Section("Training dynamics", DYNAMICS, True),
     Section("Populations of seeds", POPULATIONS, False),
     Section("The theory", THEORY, True),

@@ -1,0 +1,81 @@
+"""What the interventions find on one trained model, each thing once and only when a claim or a figure asks for it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from assignadd.claims.evidence import Evidence
+from assignadd.interventions.circuit import CircuitAlone, circuit_alone
+from assignadd.interventions.interchange import VARIANTS, Interchange, Outcome
+from assignadd.interventions.module import FrequencyDamage, frequency_damage, grafted
+from assignadd.interventions.paths import Path, direct_logits, path_effects
+from assignadd.interventions.timeline import causes_over_time, onset_steps, spread_steps
+from assignadd.measures.accuracies import Accuracy, set_accuracies
+from assignadd.model.stack import initial_stack
+from assignadd.task.evalsets import EVAL_SETS
+
+# Sequences of each type for the paths, and of each set for the circuit alone.
+PATH_SEQUENCES, CIRCUIT_SEQUENCES = 600, 1000
+
+
+class Causal:
+    def __init__(self, evidence: Evidence):
+        self._evidence = evidence
+
+    @cached_property
+    def _interchange(self) -> Interchange:
+        return Interchange(self._evidence.config, self._evidence.seen, self._evidence.n)
+
+    @cached_property
+    def interchange(self) -> dict[str, Outcome]:
+        """Every alignment with its controls."""
+        return self._interchange(self._evidence.stack, VARIANTS)[0]
+
+    @cached_property
+    def untrained(self) -> dict[str, Outcome]:
+        """The same on this model's initial weights."""
+        e = self._evidence
+        return self._interchange(initial_stack(e.stack.config, [e.config.seed.init or 0]))[0]
+
+    @cached_property
+    def circuit_alone(self) -> CircuitAlone:
+        e = self._evidence
+        return circuit_alone(e.stack, e.config, e.seen, min(e.n, CIRCUIT_SEQUENCES))
+
+    @cached_property
+    def paths(self) -> dict[int, dict[Path, float]]:
+        """By the number of variables in the sum."""
+        e = self._evidence
+        return {k: path_effects(e.stack, e.sequences(k)[0][:, :PATH_SEQUENCES]) for k in e.types}
+
+    @cached_property
+    def direct_logits(self) -> dict[int, dict[str, float]]:
+        e = self._evidence
+        return {k: direct_logits(e.stack, e.sequences(k)[0][:, :PATH_SEQUENCES]) for k in e.types}
+
+    @cached_property
+    def frequency_damage(self) -> FrequencyDamage:
+        e = self._evidence
+        return frequency_damage(e.stack, e.config, e.seen, min(e.n, 1000))
+
+    @cached_property
+    def grafted(self) -> dict[str, Accuracy]:
+        """Accuracies with an MLP2 that has only seen sums of literals."""
+        e = self._evidence
+        return set_accuracies(grafted(e.stack, e.config, e.seen), [e.config], e.seen[None], e.n, EVAL_SETS)[0]
+
+    @cached_property
+    def over_time(self) -> dict[str, np.ndarray]:
+        e = self._evidence
+        return causes_over_time(e.run, e.index, spread_steps(e.run.steps))
+
+    @cached_property
+    def onsets(self) -> dict[str, int | None]:
+        return onset_steps(self.over_time)
+
+
+def causal(evidence: Evidence) -> Causal:
+    """The causal evidence on a model, kept with it."""
+    return vars(evidence).setdefault("causal", Causal(evidence))

@@ -1,0 +1,109 @@
+"""assignadd intervene"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from assignadd.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assignadd.interventions.specification import Intervention
+    from assignadd.runs.folder import Run
+
+
+@dataclass(frozen=True)
+class Intervene:
+    """Change something inside a trained model and see what it does to one prompt, and to accuracy on 512 prompts."""
+
+    specification: Annotated[str, tyro.conf.Positional]
+    """A JSON list of interventions, or a file that holds one, such as
+    [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]"""
+    prompt: Annotated[str, tyro.conf.Positional]
+    """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
+    run: str | None = None
+    """A run folder, or its name under runs/; the newest run unless given."""
+    step: int | None = None
+    """The checkpoint; the last one unless given."""
+    seed: int | None = None
+    """Which model of the run; its first unless given."""
+    json: bool = False
+    """Print {"before", "after", "label", "probability_change", "accuracy", ...}."""
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Intervene, arguments, "intervene")
+    from assignadd.cli.screen import note, print_json
+    from assignadd.interventions.specification import read_specification
+    from assignadd.runs.folder import newest_run, open_run
+
+    interventions = read_specification(args.specification)
+    run = open_run(args.run) if args.run else newest_run("runs")
+    step, _, notes = run.at(args.step)
+    for text in notes:
+        note(text)
+    reply = _reply(run, step, run.index_of(args.seed), args.prompt, interventions)
+    if args.json:
+        print_json(reply)
+    else:
+        _print(reply)
+    return 0
+
+
+def _reply(run: Run, step: int, index: int, prompt: str, interventions: Sequence[Intervention]) -> dict[str, Any]:
+    import json
+
+    import torch
+
+    from assignadd.interventions.application import effect, reference_sequences
+    from assignadd.interventions.specification import to_json
+    from assignadd.interventions.swaps import donors_of
+    from assignadd.task.text import parse, render
+
+    task, one = run.config.task, run.trajectory([step], index)
+    tokens = parse(prompt, task)
+    reference, donor = reference_sequences(run.configs[index], run.seen[index]), donors_of(run, step)
+    # The stack has one model here; a swap counts in the run's own places.
+    donors = lambda swap, _: donor(swap, index)  # noqa: E731
+    on_prompt, on_set = (effect(one, t[None], interventions, reference, donors) for t in (torch.tensor(tokens)[:, None], reference))
+    label = int(on_prompt.labels)
+    before, after = (_answer(logits[0, 0].softmax(-1), label) for logits in (on_prompt.before, on_prompt.after))
+    accuracy = [x.item() for x in on_set.accuracies]
+    return {
+        "text": render(tokens, task),
+        "interventions": json.loads(to_json(interventions)),
+        "label": label,
+        "before": before,
+        "after": after,
+        "probability_change": after["label_probability"] - before["label_probability"],
+        "accuracy": {"before": accuracy[0], "after": accuracy[1], "change": accuracy[1] - accuracy[0], "n": reference.shape[-1]},
+        "run": run.name,
+        "seed": run.members[index].seed,
+        "step": step,
+    }
+
+
+def _answer(probabilities: Any, label: int) -> dict[str, Any]:
+    best = int(probabilities.argmax())
+    return {"answer": best, "probability": float(probabilities[best]), "label_probability": float(probabilities[label])}
+
+
+def _print(reply: dict[str, Any]) -> None:
+    from rich.markup import escape
+
+    from assignadd.cli.screen import console, print_table
+
+    rows = [
+        [name, part["answer"], f"{part['probability']:.4f}", f"{part['label_probability']:.4f}", f"{reply['accuracy'][name]:.4f}"]
+        for name, part in (("before", reply["before"]), ("after", reply["after"]))
+    ]
+    change = f"{reply['probability_change']:+.4f}", f"{reply['accuracy']['change']:+.4f}"
+    console.print(
+        f"{reply['text']}  [dim]the sum is {reply['label']}; {escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}"
+    )
+    columns = ["", "answer", "its probability", f"that of {reply['label']}", f"accuracy on {reply['accuracy']['n']}"]
+    print_table("the model, without and with the intervention", columns, [*rows, ["change", "", "", *change]])

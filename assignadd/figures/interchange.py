@@ -1,0 +1,79 @@
+"""Figure `interchange` (ours): where the program's variables are held, and that they are nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.figures.arrays import FigureData
+from assignadd.figures.heat import WEIGHTS
+from assignadd.figures.style import BLUE, GREY, INK, ORANGE, SKY, VERMILION
+from assignadd.interventions.interchange import Outcome
+from assignadd.stats import wilson
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "whole": {"color": BLUE, "marker": "o", "label": "all that is there"},
+    "named": {"color": SKY, "marker": "s", "label": "the paper's directions alone"},
+    "random": {"color": GREY, "marker": "D", "label": "as many random directions"},
+    "elsewhere": {"color": ORANGE, "marker": "X", "label": "another place"},
+    "untrained": {"color": VERMILION, "marker": "v", "label": "untrained network"},
+}
+BY_TYPE = ("first value", "second value", "values")
+
+
+@dataclass(frozen=True)
+class InterchangeData(FigureData):
+    alignments: list[str]
+    variants: list[str]
+    accuracy: np.ndarray  # (alignments, variants)
+    low: np.ndarray  # 95 % Wilson interval
+    high: np.ndarray
+    n: np.ndarray  # (alignments,): pairs of prompts
+    by_types: np.ndarray  # (alignments, base, source) by numbers of variables; NaN where no pair counts
+
+
+def interchange_data(trained: Mapping[str, Outcome], untrained: Mapping[str, Outcome]) -> InterchangeData:
+    names = list(trained)
+    counts = [[*(trained[a].count(v) for v in LOOKS if v != "untrained"), untrained[a].count()] for a in names]
+    n = np.array([trained[a].n for a in names])
+    intervals = [[wilson(k, m) for k in row] for row, m in zip(counts, n.tolist(), strict=True)]
+    low, high = (np.array([[getattr(i, end) for i in row] for row in intervals]) for end in ("low", "high"))
+    by_types = np.stack([trained[a].by_types().numpy() for a in names])
+    return InterchangeData(names, list(LOOKS), np.array(counts) / n[:, None], low, high, n, by_types)
+
+
+def draw_interchange(data: InterchangeData, made: Figure) -> None:
+    grid = made.add_gridspec(len(BY_TYPE), 2, width_ratios=(2, 1))
+    _draw_alignments(data, made.add_subplot(grid[:, 0]))
+    for row, name in enumerate(BY_TYPE):
+        _draw_types(data, name, made.add_subplot(grid[row, 1]), last=row == len(BY_TYPE) - 1)
+
+
+def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
+    y = np.arange(len(data.alignments))
+    for i, variant in enumerate(data.variants):
+        value, look = data.accuracy[:, i], LOOKS[variant]
+        errors = np.stack([value - data.low[:, i], data.high[:, i] - value]).clip(0)
+        axes.errorbar(value, y + 0.13 * (i - 2), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
+    axes.set_yticks(y, [f"{a}\n({n:,} pairs)" for a, n in zip(data.alignments, data.n, strict=True)])
+    axes.set(xlim=(-0.03, 1.03), ylim=(len(y) - 0.5, -0.5), xlabel="interchange accuracy", title="(a) exchanged between prompts")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=2, handletextpad=0.3, columnspacing=1.0)
+
+
+def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> None:
+    values = data.by_types[data.alignments.index(name)]
+    axes.imshow(values, cmap=WEIGHTS, vmin=0, vmax=2, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=6.5, color=INK)
+    axes.grid(False)
+    axes.tick_params(length=0)
+    axes.set_xticks(range(3), ["0", "1", "2"] if last else ["", "", ""])
+    axes.set_yticks(range(3), ["0", "1", "2"])
+    axes.set(ylabel="base", xlabel="source: variables in the sum" if last else "")
+    axes.set_title(f"({'bcd'[BY_TYPE.index(name)]}) {name}")

@@ -1,0 +1,223 @@
+"""Interchange interventions: does a place in the network hold a variable of the program (Geiger et al., 2021)?
+
+The program's variables, each aligned to a place:
+
+    binding tag     which variable an assigned number belongs to: layer 1's output at the assigned numbers
+    operand query   which variables are asked for: layer 1's output at `=`
+    query in QK2    the same, where only layer 2's scores read it, and not MLP2
+    first value, second value    the operand's value: what layer 2 brings to `=` from where that value stands
+    values          both of them: layer 2's output at `=`
+    sum             MLP2's output at `=`
+
+The activation there is taken from the source, the rest of the network runs on the base, and the answer must be the
+program's (`pairs`). Controls: only the directions that the paper names (`named`), as many random ones (`random`), and a
+place where the program's variable should not be (`elsewhere`, see `ELSEWHERE`).
+
+A search for directions (distributed alignment search, Geiger et al., 2023) is not made: the directions that the weights name
+already do what the whole vector does, a search could only find others of the same effect, and one that is trained on the
+answers can make a program come true that the network does not run (Makelov et al., 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.interventions.edits import Edits, Record
+from assignadd.interventions.lean import Lean
+from assignadd.interventions.pairs import Pairs, prompts, query_pairs, tag_pairs, value_pairs
+from assignadd.interventions.places import Places
+from assignadd.interventions.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
+from assignadd.model.forward import CHUNK
+from assignadd.model.stack import Stack, single_models
+from assignadd.model.table import require_covered
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+ALIGNMENTS = ("binding tag", "operand query", "query in QK2", "first value", "second value", "values", "sum")
+VARIANTS = ("whole", "named", "random", "elsewhere")
+ELSEWHERE = {
+    "binding tag": "layer 1's output at the assigned variables",
+    "operand query": "layer 1's output at the operand slots",
+    "query in QK2": "layer 1's output at the operand slots",
+    "first value": "what layer 2 brings from the position before",
+    "second value": "what layer 2 brings from the position before",
+    "values": "layer 1's output at `=`",
+    "sum": "layer 1's output at `=`",
+}
+PAIRS = 4000
+RANDOM_SEED = 7
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One alignment on one model: for every pair that counts, whether the answer was the program's."""
+
+    hits: dict[str, Bool[Tensor, " n"]]
+    """By variant."""
+    base_vars: Int[Tensor, " n"]
+    source_vars: Int[Tensor, " n"]
+
+    @property
+    def n(self) -> int:
+        return len(self.base_vars)
+
+    def count(self, variant: str = "whole") -> int:
+        return int(self.hits[variant].sum())
+
+    def accuracy(self, variant: str = "whole") -> float:
+        return self.count(variant) / self.n if self.n else float("nan")
+
+    def by_types(self, variant: str = "whole") -> Float[Tensor, "3 3"]:
+        """Accuracy by the numbers of variables in base (rows) and source (columns); NaN where no pair counts."""
+        found = torch.full((3, 3), torch.nan)
+        for i in range(3):
+            for j in range(3):
+                own = (self.base_vars == i) & (self.source_vars == j)
+                if own.any():
+                    found[i, j] = self.hits[variant][own].float().mean()
+        return found
+
+
+class Activations:
+    """What a model has at the places of the alignments on a chunk of prompts; layer 2 is run when it is first asked for."""
+
+    def __init__(self, model: Lean, places: Places):
+        layer_1 = Record()
+        self.model, self.places = model, places
+        self.resid: Float[Tensor, "B T d"] = model.first(places.tokens, Edits(("blocks.0.hook_attn_out", layer_1)))
+        self.layer_1: Float[Tensor, "B T d"] = layer_1.value
+
+    @cached_property
+    def layer_2(self) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B 1 d"], Float[Tensor, "B 1 d"]]:
+        """The attention of `=`, what it brings, and what MLP2 makes of it."""
+        hooks = {name: Record() for name in ("blocks.1.attn.hook_pattern", "blocks.1.hook_attn_out", "blocks.1.hook_mlp_out")}
+        self.model.second(self.resid, Edits(*hooks.items()))
+        pattern, attn_out, mlp_out = (record.value for record in hooks.values())
+        return pattern[:, 0, 0], attn_out, mlp_out
+
+    @property
+    def attn_out(self) -> Float[Tensor, "B 1 d"]:
+        return self.layer_2[1]
+
+    @property
+    def mlp_out(self) -> Float[Tensor, "B 1 d"]:
+        return self.layer_2[2]
+
+    def brought(self, position: Int[Tensor, " B"]) -> Float[Tensor, "B 1 d"]:
+        """What layer 2 brings to `=` from one position of each sequence."""
+        rows = torch.arange(len(position))
+        return ((self.layer_2[0][rows, position, None] * self.resid[rows, position]) @ self.model.OV2)[:, None]
+
+
+# For base and source, the logits with a variable taken from the source: as it is aligned, and elsewhere.
+Exchange = Callable[[Lean, Activations, Activations, "Tensor | None"], Tensor]
+
+
+def _layer_1(*places: str) -> Exchange:
+    def exchange(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+        where = base.places.any_of(places)[:, :, None]
+        return model.second(base.resid + where * within(source.layer_1 - base.layer_1, basis))
+
+    return exchange
+
+
+def _asked(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+    asks = base.resid[:, -1:] + within(source.layer_1[:, -1:] - base.layer_1[:, -1:], basis)
+    scores = (base.resid * (asks @ model.QK2)).sum(-1)[:, None, None]
+    return model.second(base.resid, Edits(("blocks.1.attn.hook_attn_scores", lambda _: scores)))
+
+
+def _brought(operand: str, before: int = 0) -> Exchange:
+    def exchange(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+        own, other = (a.brought(a.places.position(f"{operand}_value") - before) for a in (base, source))
+        return model.tail(base.resid[:, -1:] + base.attn_out + within(other - own, basis))
+
+    return exchange
+
+
+def _values(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+    return model.tail(base.resid[:, -1:] + base.attn_out + within(source.attn_out - base.attn_out, basis))
+
+
+def _sum(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+    post = base.resid[:, -1:] + base.attn_out + base.mlp_out + within(source.mlp_out - base.mlp_out, basis)
+    return (post @ model.weights.U)[:, 0]
+
+
+EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
+    "binding tag": (_layer_1("assigned"), _layer_1("variables")),
+    "operand query": (_layer_1("equals"), _layer_1("first", "second")),
+    "query in QK2": (_asked, _layer_1("first", "second")),
+    "first value": (_brought("first"), _brought("first", before=1)),
+    "second value": (_brought("second"), _brought("second", before=1)),
+    "values": (_values, _layer_1("equals")),
+    "sum": (_sum, _layer_1("equals")),
+}
+NAMED: dict[str, Callable[[Stack], Tensor]] = {
+    "binding tag": copied_variables, "operand query": copied_variables, "query in QK2": copied_variables,
+    "first value": fetched_values, "second value": fetched_values, "values": fetched_values, "sum": read_answers,
+}  # fmt: skip
+
+
+class Interchange:
+    """Fixed pairs of prompts for every alignment; called on a stack of models that share a task and a split."""
+
+    def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int = PAIRS):
+        task = config.task
+        self.base, source = prompts(config, seen, n)
+        values = value_pairs(task, self.base, source, (True, True))
+        query = query_pairs(task, self.base, self.base.roll(1, 0))  # a neighbour is of the same type
+        self.pairs: dict[str, Pairs] = {
+            "binding tag": tag_pairs(task, self.base),
+            "operand query": query,
+            "query in QK2": query,
+            "first value": value_pairs(task, self.base, source, (True, False)),
+            "second value": value_pairs(task, self.base, source, (False, True)),
+            "values": values,
+            "sum": values,
+        }
+
+    @torch.no_grad()
+    def __call__(
+        self, stack: Stack, variants: Sequence[str] = ("whole",), alignments: Sequence[str] = ALIGNMENTS
+    ) -> list[dict[str, Outcome]]:
+        """For each model the outcome of every alignment."""
+        require_covered(stack.config)
+        return [self._outcomes(one, variants, alignments) for one in single_models(stack)]
+
+    def _outcomes(self, one: Stack, variants: Sequence[str], alignments: Sequence[str]) -> dict[str, Outcome]:
+        model, bases = Lean(one), {name: _bases(one, name, variants) for name in alignments}
+        hits: dict[tuple[str, str], list[Tensor]] = {(name, variant): [] for name in alignments for variant in variants}
+        for part in torch.arange(len(self.base)).split(CHUNK):
+            base = Activations(model, Places(one.config.task, self.base[part]))
+            sources: dict[int, Activations] = {}  # several alignments share their source prompts
+            for name in alignments:
+                pairs = self.pairs[name]
+                if id(pairs.source) not in sources:
+                    sources[id(pairs.source)] = Activations(model, Places(one.config.task, pairs.source[part]))
+                for variant in variants:
+                    exchange = EXCHANGES[name][variant == "elsewhere"]
+                    logits = exchange(model, base, sources[id(pairs.source)], bases[name].get(variant))
+                    hits[name, variant].append(logits.argmax(-1) == pairs.answer[part])
+        return {name: self._outcome(name, {v: torch.cat(hits[name, v]) for v in variants}) for name in alignments}
+
+    def _outcome(self, name: str, hits: dict[str, Tensor]) -> Outcome:
+        pairs = self.pairs[name]
+        counted = {variant: found[pairs.counts] for variant, found in hits.items()}
+        return Outcome(counted, pairs.base_vars[pairs.counts], pairs.source_vars[pairs.counts])
+
+
+def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:
+    """The directions of the variants that have fewer than all."""
+    if not {"named", "random"} & set(variants):
+        return {}
+    named = NAMED[name](one)
+    return {"named": named, "random": random_directions(named, RANDOM_SEED)}

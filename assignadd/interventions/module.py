@@ -1,0 +1,96 @@
+"""One addition module? Whether MLP2 does the same sum for literals and for variables (paper, section 5.1).
+
+Three tests. Operand by operand exchange between types of sequences is `interchange` (alignments first value, second value,
+values, by types): to exchange the whole input of MLP2 would prove nothing, as all behind it is a function of that input.
+Here: the damage of removing a frequency, type by type; and a new MLP2 that has only ever seen sums of literals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config, Optim
+from assignadd.interventions.application import effect, reference_sequences
+from assignadd.interventions.specification import Replace
+from assignadd.measures.fourier import network_frequencies
+from assignadd.measures.samples import sequences
+from assignadd.model.forward import CHUNK, traces
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.training.adamw import AdamW
+from assignadd.training.objective import cross_entropy
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+# Sequences of literals that a grafted MLP2 is trained on, in a part of the evaluation stream that nothing else draws from.
+POOL, POOL_DRAW = 16384, 50
+STEPS, BATCH, LR = 500, 512, 2e-3
+MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
+
+
+@dataclass(frozen=True)
+class FrequencyDamage:
+    """What sums of each type lose of their margin (the right answer's logit less the best other) when the neurons of one of the
+    network's frequencies give only their mean. Accuracy would not show it: no single frequency is needed for the answer."""
+
+    frequencies: list[int]
+    loss: Float[Tensor, "F types"]
+    """As a part of the type's margin."""
+
+    @property
+    def agreement(self) -> float:
+        """The least correlation, over the frequencies, between the losses of two types; NaN where nothing varies."""
+        r = torch.corrcoef(self.loss.T)
+        return r[~torch.eye(len(r), dtype=torch.bool)].min().item()
+
+
+def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = 1000) -> FrequencyDamage:
+    own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
+    types, reference = range(1 + min(2, config.task.max_assignments)), reference_sequences(config, seen)
+    tokens = torch.cat([sequences([config], seen[None], kind, n).tokens for kind in types], -1)
+    losses = []
+    for k in own:
+        found = effect(one, tokens, [Replace("mean", "blocks.1.mlp.hook_post", frequencies=(k,))], reference)
+        before, after = (_margin(logits[0], found.labels[0]).view(len(types), n).mean(1) for logits in (found.before, found.after))
+        losses.append((before - after) / before)
+    return FrequencyDamage(own, torch.stack(losses))
+
+
+def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
+    right = logits.gather(1, labels[:, None])
+    return (right - logits.scatter(1, labels[:, None], -math.inf).amax(1, keepdim=True))[:, 0]
+
+
+def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS, seed: int = 1) -> Stack:
+    """The model with a new MLP2, trained from random weights on seen sums of literals alone, all else as it was."""
+    pool = sequences([config], seen[None], 0, POOL, POOL_DRAW)
+    with torch.no_grad():
+        inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, -1) for trace in traces(one, part)])
+    result, fresh = one.clone(), initial_stack(one.config, [seed])
+    weights = {name: fresh[name][0].clone() for name in MLP2_WEIGHTS}
+    _fit(weights, inputs, pool.labels[0], one.W_U[0], steps)
+    for name, weight in weights.items():
+        result[name].copy_(weight[None])
+    return result
+
+
+@torch.no_grad()
+def _fit(weights: dict[str, Tensor], inputs: Float[Tensor, "n d"], labels: Int[Tensor, " n"], W_U: Tensor, steps: int) -> None:
+    """Cross entropy by AdamW with the paper's decay; the gradient of one hidden layer, written out."""
+    W_in, W_out = (weights[name] for name in MLP2_WEIGHTS)
+    optims = [AdamW(w.view(1, -1), [Optim(lr=LR)]) for w in (W_in, W_out)]
+    alive, starts = torch.ones(1, dtype=torch.bool), range(0, len(inputs) - BATCH + 1, BATCH)
+    for step in range(steps):
+        rows = slice(starts[step % len(starts)], starts[step % len(starts)] + BATCH)
+        x = inputs[rows]
+        neurons = (x @ W_in).relu()
+        _, grad = cross_entropy((x + neurons @ W_out) @ W_U, labels[rows])
+        to_out = grad @ W_U.T
+        to_in = (to_out @ W_out.T) * (neurons > 0)
+        for optim, gradient in zip(optims, (x.T @ to_in, neurons.T @ to_out), strict=True):
+            optim.update(gradient.reshape(1, -1), alive, torch.tensor(step + 1))

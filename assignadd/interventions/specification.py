@@ -1,0 +1,183 @@
+"""Interventions as data: what to change in a forward pass, as frozen records with strict JSON in and out.
+
+A specification is a list of interventions. Weights are swapped first; the others act in one pass, in the order of the
+network, and several at one place in the order of the list. An unknown key or a wrong value is one line that names it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assignadd.config import ConfigError
+from assignadd.runs.documents import parse
+
+HOOKS = (
+    "hook_embed", "hook_pos_embed", "blocks.0.attn.hook_pattern", "blocks.0.hook_attn_out", "blocks.1.hook_resid_pre",
+    "blocks.1.attn.hook_pattern", "blocks.1.hook_attn_out", "blocks.1.hook_resid_mid", "blocks.1.mlp.hook_pre",
+    "blocks.1.mlp.hook_post", "blocks.1.hook_mlp_out", "blocks.1.hook_resid_post",
+)  # fmt: skip
+NEURON_HOOKS = ("blocks.1.mlp.hook_pre", "blocks.1.mlp.hook_post")
+# Roles that are one token at most, and roles that many tokens may have.
+SINGLE_ROLES = ("equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable")
+ROLES = (*SINGLE_ROLES, "assigned", "variables", "distractors", "pads")
+COMPONENTS = {
+    "embed": ("embed.", "pos_embed."),
+    "qk1": ("blocks.0.attn.W_Q", "blocks.0.attn.W_K", "blocks.0.attn.b_Q", "blocks.0.attn.b_K"),
+    "ov1": ("blocks.0.attn.W_V", "blocks.0.attn.W_O", "blocks.0.attn.b_V", "blocks.0.attn.b_O"),
+    "qk2": ("blocks.1.attn.W_Q", "blocks.1.attn.W_K", "blocks.1.attn.b_Q", "blocks.1.attn.b_K"),
+    "ov2": ("blocks.1.attn.W_V", "blocks.1.attn.W_O", "blocks.1.attn.b_V", "blocks.1.attn.b_O"),
+    "mlp2": ("blocks.1.mlp.",),
+    "unembed": ("unembed.",),
+}
+"""What each component's weights are called; `embed` is tokens and positions."""
+ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
+Place = str | int
+
+
+@dataclass(frozen=True)
+class Replace:
+    """An activation gives way to zero, to its mean over a reference set, or to its value on another sequence."""
+
+    action: str
+    hook: str
+    positions: tuple[Place, ...] | None = None
+    """Roles or positions; all where None."""
+    neurons: tuple[int, ...] | None = None
+    frequencies: tuple[int, ...] | None = None
+    """At the MLP the neurons with these dominant frequencies, at hook_embed these Fourier components of the numbers."""
+    source: str | None = None
+    """The other prompt of a patch."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An edge of attention removed: its score is minus infinity, the others share what it had. Layers count from 1."""
+
+    layer: int
+    query: Place
+    key: Place
+    action: str = "cut"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A row of a pattern set by hand; a role of several tokens gives each of them its weight, what is not named gets none."""
+
+    layer: int
+    query: Place
+    weights: Mapping[str, float]
+    action: str = "pattern"
+
+
+@dataclass(frozen=True)
+class Swap:
+    """A component's weights from another checkpoint, seed or run; what is None is that of the model itself."""
+
+    component: str
+    step: int | None = None
+    seed: int | None = None
+    run: str | None = None
+    action: str = "swap"
+
+
+Intervention = Replace | Cut | Pattern | Swap
+KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
+
+
+def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
+    """From JSON, or from the path of a JSON file."""
+    data = text.encode() if isinstance(text, str) else text
+    if not data.lstrip().startswith((b"[", b"{")):
+        try:
+            data = Path(data.decode()).read_bytes()
+        except OSError as error:
+            raise ConfigError("specification", data.decode(), f"a JSON list or a file that holds one ({error.strerror})") from error
+    return specification(parse(data, "the specification"))
+
+
+def specification(values: Any) -> tuple[Intervention, ...]:
+    """From parsed JSON."""
+    if not isinstance(values, list):
+        raise ConfigError("interventions", values, "a list of interventions")
+    return tuple(_intervention(f"interventions[{i}]", value) for i, value in enumerate(values))
+
+
+def to_json(interventions: Sequence[Intervention]) -> str:
+    """The list that reads back as these interventions; what is None is left out."""
+    fields = ({"action": one.action} | dataclasses.asdict(one) for one in interventions)
+    return json.dumps([{k: v for k, v in named.items() if v is not None} for named in fields])
+
+
+def _intervention(name: str, values: Any) -> Intervention:
+    if not isinstance(values, dict) or values.get("action") not in ACTIONS:
+        shown = values.get("action") if isinstance(values, dict) else values
+        raise ConfigError(f"{name}.action", shown, "one of " + ", ".join(ACTIONS))
+    kind = KINDS.get(values["action"], Replace)
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    for key, value in values.items():
+        if key not in fields:
+            raise ConfigError(f"{name}.{key}", value, f"a field of {values['action']}: " + ", ".join(fields))
+    for key, field in fields.items():
+        if field.default is dataclasses.MISSING and key not in values:
+            raise ConfigError(f"{name}.{key}", None, f"{values['action']} to have this field")
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    for key, value in given.items():
+        accepts, words = CHECKS[key]
+        optional = fields[key].default is None
+        if not (accepts(value) or (value is None and optional)):
+            raise ConfigError(f"{name}.{key}", values[key], words + (", or null" if optional else ""))
+    return _checked_together(name, kind(**given))
+
+
+def _checked_together(name: str, one: Any) -> Intervention:
+    if isinstance(one, Swap) and (one.step, one.seed, one.run) == (None, None, None):
+        raise ConfigError(f"{name}.step", None, "a step, a seed or a run to take the weights from")
+    if isinstance(one, Replace):
+        if (one.source is None) == (one.action == "patch"):
+            raise ConfigError(f"{name}.source", one.source, "another prompt for a patch, and nothing for other actions")
+        if one.neurons is not None and one.hook not in NEURON_HOOKS:
+            raise ConfigError(f"{name}.neurons", list(one.neurons), "null but at " + " and ".join(NEURON_HOOKS))
+        if one.frequencies is not None and one.hook not in ("hook_embed", *NEURON_HOOKS):
+            raise ConfigError(f"{name}.frequencies", list(one.frequencies), "null but at hook_embed, " + " and ".join(NEURON_HOOKS))
+    return one
+
+
+def _whole(least: int) -> Callable[[Any], bool]:
+    return lambda x: isinstance(x, int) and not isinstance(x, bool) and x >= least
+
+
+def _is_place(x: Any) -> bool:
+    return x in ROLES if isinstance(x, str) else _whole(0)(x)
+
+
+def _all(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda xs: isinstance(xs, tuple) and len(xs) > 0 and all(map(accepts, xs))
+
+
+def _are_weights(x: Any) -> bool:
+    numbers = isinstance(x, dict) and all(isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values())
+    return numbers and all(key in ROLES or key.isdecimal() for key in x)
+
+
+_PLACE = "a position, or a role among " + ", ".join(ROLES)
+CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "action": (lambda x: x in ACTIONS, "one of " + ", ".join(ACTIONS)),
+    "hook": (lambda x: x in HOOKS, "one of " + ", ".join(HOOKS)),
+    "positions": (_all(_is_place), f"a list, each {_PLACE}"),
+    "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
+    "frequencies": (_all(_whole(1)), "a list of frequencies, counted from 1"),
+    "source": (lambda x: isinstance(x, str), "a prompt such as 'c=1, b=17, b+19=?'"),
+    "layer": (lambda x: x in (1, 2) and not isinstance(x, bool), "1 or 2"),
+    "query": (_is_place, _PLACE),
+    "key": (_is_place, _PLACE),
+    "weights": (_are_weights, f"an object with a weight from 0 to 1 for each of some places, each {_PLACE}"),
+    "component": (lambda x: x in COMPONENTS, "one of " + ", ".join(COMPONENTS)),
+    "step": (_whole(0), "a step"),
+    "seed": (_whole(0), "a seed"),
+    "run": (lambda x: isinstance(x, str), "a run's folder or name"),
+}

@@ -1,0 +1,77 @@
+"""assignadd intervene, as a user types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assignadd.cli import main
+
+RUN, PROMPT = "smoke-seeds-0-1", "a=3, b=5, b+1=?"
+CUT = '[{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]'
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("workplace")
+    train = [sys.executable, "-m", "assignadd", "train", "--preset", "smoke", "--seeds", "0..1"]
+    subprocess.run(train, cwd=folder, check=True, timeout=300)
+    return folder
+
+
+@pytest.fixture
+def here(workplace, monkeypatch) -> Path:
+    monkeypatch.chdir(workplace)
+    return workplace
+
+
+def reply(capsys, *arguments: str):
+    assert main(["intervene", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_nothing_changes_nothing_and_the_answer_is_that_of_ask(here, capsys):
+    found = reply(capsys, "[]", PROMPT, "--run", RUN)
+    assert main(["ask", PROMPT, "--run", RUN, "--json"]) == 0
+    asked = json.loads(capsys.readouterr().out)
+    assert found["before"] == found["after"] and found["before"]["answer"] == asked["answer"]
+    assert found["before"]["probability"] == pytest.approx(asked["probability"], abs=1e-5)
+    assert found["accuracy"]["change"] == 0 and found["accuracy"]["n"] == 512 and found["label"] == 6
+
+
+def test_a_file_and_its_text_do_the_same(here, capsys):
+    Path("cut.json").write_text(CUT)
+    inline, file = reply(capsys, CUT, PROMPT, "--run", RUN), reply(capsys, "cut.json", PROMPT, "--run", RUN)
+    assert inline == file and inline["interventions"] == json.loads(CUT)
+    assert inline["probability_change"] == pytest.approx(inline["after"]["label_probability"] - inline["before"]["label_probability"])
+    assert main(["intervene", CUT, PROMPT, "--run", RUN]) == 0
+    out = capsys.readouterr().out
+    assert "before" in out and "after" in out and "accuracy on 512" in out
+
+
+def test_to_swap_every_component_is_to_be_the_other_model(here, capsys):
+    parts = ["embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed"]
+    swaps = json.dumps([{"action": "swap", "component": part, "seed": 1, "step": 20} for part in parts])
+    swapped = reply(capsys, swaps, PROMPT, "--run", RUN, "--seed", "0")
+    other = reply(capsys, "[]", PROMPT, "--run", RUN, "--seed", "1", "--step", "20")
+    assert swapped["after"]["label_probability"] == pytest.approx(other["before"]["label_probability"], abs=1e-6)
+    elsewhere = json.dumps([{"action": "swap", "component": part, "run": RUN, "seed": 1} for part in parts])
+    last = reply(capsys, "[]", PROMPT, "--run", RUN, "--seed", "1")
+    assert reply(capsys, elsewhere, PROMPT, "--run", RUN)["after"]["answer"] == last["before"]["answer"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (('[{"action": "zap"}]', PROMPT), "interventions[0].action = 'zap'"),
+        (("nothing.json", PROMPT), "specification = 'nothing.json'"),
+        ((CUT, "a=3, c+1=?"), "column 6"),
+        (('[{"action": "swap", "component": "mlp2", "step": 3}]', PROMPT, "--run", RUN), "no checkpoint at step 3"),
+    ],
+)
+def test_mistakes_are_one_line(here, capsys, arguments, words):
+    assert main(["intervene", *arguments]) in (1, 2)
+    captured = capsys.readouterr()
+    assert captured.out == "" and words in captured.err and captured.err.count("\n") == 1

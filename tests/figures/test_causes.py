@@ -1,0 +1,80 @@
+"""The figures on causes draw the numbers they are given."""
+
+import numpy as np
+import pytest
+
+from assignadd.dynamics.phases import Phases
+from assignadd.figures.causes import CAUSES
+from assignadd.figures.causes_over_time import causes_over_time_data, draw_causes_over_time
+from assignadd.figures.circuit import circuit_data, draw_circuit
+from assignadd.figures.circuit_only import circuit_only_data, draw_circuit_only
+from assignadd.figures.interchange import draw_interchange, interchange_data
+from assignadd.figures.style import figure, save
+from assignadd.interventions.circuit import WHOLE, CircuitAlone
+from assignadd.interventions.interchange import ALIGNMENTS, VARIANTS, Interchange
+from assignadd.interventions.paths import EMBEDDING, LAYER_1, LAYER_2, LOGITS, MLP2, VALUE, Path
+from assignadd.interventions.timeline import MEASURES
+from assignadd.model.stack import initial_stack
+from assignadd.task.evalsets import EVAL_SETS
+from tests.interventions.small import CONFIG, HANDMADE, SEEN
+
+
+def written(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_interchange(tmp_path):
+    interchange = Interchange(CONFIG, SEEN, 270)
+    trained, untrained = interchange(HANDMADE, VARIANTS)[0], interchange(initial_stack(CONFIG, [0]))[0]
+    data = interchange_data(trained, untrained)
+    assert data.accuracy.shape == (len(ALIGNMENTS), 5) and (data.accuracy[:, 0] == 1).all() and (data.high[:, 0] == 1).all()
+    assert data.accuracy[0, 4] == pytest.approx(untrained["binding tag"].accuracy())
+    with figure(6.4, 4.2) as made:
+        draw_interchange(data, made)
+        left, *types = made.axes
+        assert [t.get_text().split("\n")[0] for t in left.get_yticklabels()] == list(ALIGNMENTS)
+        assert written(types[2]) == ["1.000"] * 9
+        save(made, tmp_path / "x")
+
+
+def test_circuit_only():
+    rows = [("together", WHOLE), ("together", "all named parts"), ("kept alone", "OV1: variables"), ("removed alone", "OV1: variables")]
+    accuracy = np.linspace(1, 0.2, 4)[:, None] * np.ones(9)
+    data = circuit_only_data(CircuitAlone(rows, [s.name for s in EVAL_SETS], accuracy, 100))
+    assert data.relative == pytest.approx(np.linspace(1, 0.2, 4)) and data.groups == [g for g, _ in rows]
+    with figure(6.4, 5) as made:
+        axes = made.add_subplot()
+        draw_circuit_only(data, axes)
+        numbers = [text for text in written(axes) if text[0].isdigit()]
+        assert numbers == [f"{v:.2f}" for v in np.linspace(1, 0.2, 4) for _ in range(10)]
+        assert {"parts together", "one circuit reduced to", "one part removed"} <= set(written(axes))
+
+
+def test_circuit():
+    paths = {Path(EMBEDDING, "first", VALUE): 0.5, Path(EMBEDDING, "PAD", VALUE): 0.001, Path(MLP2, "=", LOGITS): 0.97}
+    direct = dict(zip((EMBEDDING, LAYER_1, LAYER_2, MLP2), (0.0, 0.0, 1.0, 9.0), strict=True))
+    data = circuit_data({0: paths, 1: paths}, {0: direct, 1: direct})
+    assert data.effect.shape == (3, 2) and len(data.senders) == 3
+    with figure(7, 4.4) as made:
+        axes = made.add_subplot()
+        draw_circuit(data, axes)
+        said = written(axes)
+        assert {"0.50", "0.97"} <= set(said) and "0.00" not in said  # what is worth nothing is not drawn
+        assert any("90.0%" in text for text in said)
+
+
+def test_causes_over_time():
+    steps = np.arange(0, 6000, 1000)
+    causes = {"step": steps} | {name: (steps >= 1000 * i) * 1.0 for i, name in enumerate(ALIGNMENTS[:-1])} | {"sum": steps * 0.0}
+    measured = {"step": np.arange(0, 6000, 500)} | {column: np.ones(12) for column in MEASURES.values()}
+    data = causes_over_time_data(causes, measured, Phases(None, None, None, None, None))
+    assert data.onsets.tolist() == [0, 1000, 2000, 3000, 4000, 5000, -1] and data.measure_onsets.tolist() == [0] * len(MEASURES)
+    assert data.measures.shape == (len(MEASURES), 6)
+    with figure(6.4, 4.4) as made:
+        draw_causes_over_time(data, made)
+        labels = [text.get_text() for text in made.axes[0].get_legend().get_texts()]
+        assert labels[1] == "operand query: 1,000" and labels[-1] == "sum: never"
+
+
+def test_every_figure_has_a_name_of_its_own():
+    assert [kind.label for kind in CAUSES] == ["circuit", "interchange", "circuit_only", "causes_over_time"]

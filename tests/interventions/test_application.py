@@ -1,0 +1,159 @@
+"""One function for every intervention: the lean pass equals the hooked reference, and both equal what is known by hand."""
+
+import pytest
+import torch
+
+from assignadd.config import Config, ConfigError
+from assignadd.interventions.application import apply, effect, reference_sequences
+from assignadd.interventions.places import Places
+from assignadd.interventions.resolution import shuffled
+from assignadd.interventions.specification import HOOKS, NEURON_HOOKS, ROLES, Cut, Pattern, Replace, Swap, specification
+from assignadd.interventions.swaps import swapped
+from assignadd.measures.fourier import kept
+from assignadd.model.forward import answer_logits
+from assignadd.model.stack import initial_stack
+from assignadd.model.transformer import Transformer
+from assignadd.task.text import parse
+from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
+
+SOURCE = "d=3, c=7, e=2, c+e=?"
+STACK, TOKENS = random_stack(), tokens()
+REFERENCE = reference_sequences(STACK.config, SEEN, 40)
+
+
+def both(interventions, stack=STACK, batch=TOKENS, **more):
+    lean, hooked = (apply(stack, batch, interventions, REFERENCE, engine=engine, **more) for engine in ("lean", "hooked"))
+    assert torch.allclose(lean, hooked, atol=1e-9), interventions
+    return lean
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("action", ["zero", "mean", "resample", "patch"])
+def test_lean_and_hooked_agree_on_every_replacement(hook, action):
+    clean, source = answer_logits(STACK, TOKENS), SOURCE if action == "patch" else None
+    for positions in (None, ("equals",), ("first_value", 3), ("second_variable", "distractors")):
+        changed = both([Replace(action, hook, positions, source=source)])
+        if positions is None:  # positions are embedded alike in every sequence
+            assert ((changed - clean).abs().amax() > 1e-3) == (hook != "hook_pos_embed" or action == "zero")
+    if hook in NEURON_HOOKS:
+        both([Replace(action, hook, None, (0, 3, 7), source=source)])
+    if hook in ("hook_embed", *NEURON_HOOKS):
+        both([Replace(action, hook, None, None, (1, 2, 4), source)])
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_lean_and_hooked_agree_on_every_edge(role):
+    for layer in (1, 2):
+        both([Cut(layer, "equals", role), Cut(layer, 3, role)])
+        both([Cut(layer, role, 0), Pattern(layer, role, {"first": 0.25, "assigned": 0.5, "2": 0.1})])
+
+
+def test_nothing_changes_nothing_and_interventions_compose_in_order():
+    clean = answer_logits(STACK, TOKENS)
+    assert torch.allclose(both([]), clean, atol=1e-9)
+    zero, mean = Replace("zero", "blocks.1.hook_attn_out"), Replace("mean", "blocks.1.hook_attn_out")
+    assert torch.equal(both([zero, mean]), both([mean])) and torch.equal(both([mean, zero]), both([zero]))
+    assert not torch.allclose(both([zero]), both([mean]))
+    everywhere = [Cut(2, "equals", "first"), Replace("zero", "hook_embed", ("plus",)), Replace("resample", "blocks.1.mlp.hook_pre")]
+    both(everywhere)
+
+
+def at_equals(hook, batch=TOKENS, index=0):
+    """From the reference transformer's own cache."""
+    return Transformer.from_stack(STACK, index).run_with_cache(batch[0].T)[1][hook][:, -1].detach()
+
+
+def test_without_mlp2_the_answer_is_read_off_the_residual():
+    expected = at_equals("blocks.1.hook_resid_mid") @ STACK.W_U[0]
+    assert torch.allclose(both([Replace("zero", "blocks.1.hook_mlp_out")])[0], expected, atol=1e-9)
+
+
+def test_mean_and_resample_are_those_of_the_reference_set():
+    post, reference = at_equals("blocks.1.hook_resid_post"), at_equals("blocks.1.hook_resid_post", REFERENCE[None])
+    assert torch.allclose(
+        both([Replace("mean", "blocks.1.hook_resid_post")])[0], (reference.mean(0) @ STACK.W_U[0]).expand(len(post), -1), atol=1e-9
+    )
+    order = shuffled(40)
+    assert sorted(order.tolist()) == list(range(40)) and order.tolist() != list(range(40))
+    expected = reference[order[torch.arange(len(post)) % 40]] @ STACK.W_U[0]
+    assert torch.allclose(both([Replace("resample", "blocks.1.hook_resid_post")])[0], expected, atol=1e-9)
+
+
+def test_a_patch_takes_a_role_to_the_same_role():
+    """Patching the embedding (token and position apart) at a role is to write the source's token there."""
+    source = parse(SOURCE, TASK)
+    for role, at in (("first", 7), ("first_value", source.index(7)), ("plus", 6)):
+        patched, batch = both([Replace("patch", "hook_embed", (role,), source=SOURCE)]), TOKENS.clone()
+        batch[0].T[Places(TASK, TOKENS[0].T).mask(role)] = source[at]
+        assert torch.allclose(patched, answer_logits(STACK, batch), atol=1e-9), role
+    # A literal has no variable in the prefix: nothing is patched from it, nor in it.
+    literal = both([Replace("patch", "blocks.0.hook_attn_out", ("first_variable",), source="d=3, 1+2=?")])
+    assert torch.allclose(literal, answer_logits(STACK, TOKENS), atol=1e-9)
+
+
+def test_a_cut_query_attends_nowhere():
+    cuts = [Cut(2, "equals", key) for key in range(TASK.length)]
+    expected = both([Replace("zero", "blocks.1.hook_attn_out")])
+    assert torch.allclose(both(cuts), expected, atol=1e-9)
+
+
+def test_frequencies_of_the_embedding():
+    """To take all frequencies away leaves every number the mean embedding; to take some is to embed without them."""
+    N, stack = TASK.modulus, STACK.clone()
+    stack.W_E[:, :N] = STACK.W_E[:, :N].mean(1, keepdim=True)
+    assert torch.allclose(both([Replace("zero", "hook_embed", frequencies=tuple(range(1, 6)))]), answer_logits(stack, TOKENS), atol=1e-9)
+    stack.W_E[:, :N] = kept(STACK.W_E[:, :N], torch.tensor([True, False, True, True, False]))
+    assert torch.allclose(both([Replace("zero", "hook_embed", frequencies=(2, 5))]), answer_logits(stack, TOKENS), atol=1e-9)
+
+
+def test_a_swap_is_the_other_models_weights():
+    other = initial_stack(STACK.config, [9])
+    donors = lambda swap, model: other  # noqa: E731
+    for component, names in {
+        "mlp2": ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out"),
+        "qk1": ("blocks.0.attn.W_Q", "blocks.0.attn.W_K"),
+    }.items():
+        by_hand = STACK.clone()
+        for name in names:
+            by_hand[name].copy_(other[name].expand_as(by_hand[name]))
+        assert torch.allclose(both([Swap(component, 1)], donors=donors), answer_logits(by_hand, TOKENS), atol=1e-9)
+    with pytest.raises(ConfigError, match="no run to take weights from"):
+        apply(STACK, TOKENS, [Swap("mlp2", 1)])
+    with pytest.raises(ConfigError, match="same shape"):
+        swapped(STACK.models(0), HANDMADE, "unembed")
+
+
+def test_the_hand_made_model_adds_what_it_is_made_to_look_at():
+    """Its answer is the sum of two equal shares of attention: cut one operand and the other counts twice."""
+    batch = tokens(20)
+    found = effect(HANDMADE, batch, specification([{"action": "cut", "layer": 2, "query": "equals", "key": "second_value"}]))
+    first = Places(TASK, batch[0].T).roles.values[0]
+    assert found.accuracies[0].item() == 1.0 and found.accuracy_change.item() < -0.5
+    assert found.answers[1][0].tolist() == (2 * first % TASK.modulus).tolist()
+    weights = {"first_value": 0.5, "second_value": 0.5}
+    blind = [Replace("zero", "blocks.0.hook_attn_out"), Pattern(2, "equals", weights)]  # the pattern makes up for no binding
+    assert effect(HANDMADE, batch, blind).accuracies[1].item() == 1.0
+    assert effect(HANDMADE, batch, blind[:1]).accuracies[1].item() < 0.7
+
+
+def test_other_architectures_go_through_the_reference():
+    config = Config(task=TASK, model=type(CONFIG.model)(n_layers=2, n_heads=2, d_model=16, d_head=8, d_mlp=(8, 24), norm="rms"))
+    stack = initial_stack(config, [0])
+    changed = apply(stack, TOKENS, [Replace("zero", "blocks.1.hook_attn_out"), Cut(1, "equals", "first")])
+    assert changed.shape == (1, 24, 11) and not torch.allclose(changed, answer_logits(stack, TOKENS))
+    one_layer = initial_stack(Config(task=TASK, model=type(CONFIG.model)(n_layers=1, d_model=16, d_head=8, d_mlp=(8,))), [0])
+    with pytest.raises(ConfigError, match=r"hook = 'blocks\.1"):
+        apply(one_layer, TOKENS, [Replace("zero", "blocks.1.hook_attn_out")])
+
+
+@pytest.mark.parametrize(
+    ("intervention", "words"),
+    [
+        (Cut(1, 10, 0), "0 to 9"),
+        (Replace("zero", NEURON_HOOKS[0], neurons=(40,)), "0 to 39"),
+        (Replace("zero", NEURON_HOOKS[0], frequencies=(6,)), "1 to 5"),
+    ],
+)
+def test_what_this_model_does_not_have_is_refused(intervention, words):
+    with pytest.raises(ConfigError, match=words):
+        apply(STACK, TOKENS, [intervention])

@@ -1,0 +1,47 @@
+"""One addition module: a frequency's damage is the same for all types where there is one module, and a graft learns to add."""
+
+import torch
+
+from assignadd.interventions.module import MLP2_WEIGHTS, _margin, frequency_damage, grafted
+from assignadd.measures.accuracies import set_accuracies
+from assignadd.model.stack import initial_stack
+from assignadd.task.evalsets import EVAL_SETS
+from tests.interventions.small import CONFIG, HANDMADE, SEEN
+
+
+def test_frequencies_of_the_hand_made_model_hurt_all_types_alike():
+    """Its MLP sees half the sum of two one-hot values whatever the type; mod a prime all frequencies are each other's images."""
+    found = frequency_damage(HANDMADE, CONFIG, SEEN, 300)
+    assert found.frequencies == [1, 2, 3, 4, 5] and found.loss.shape == (5, 3)
+    assert (found.loss > 0.05).all() and found.loss.max() - found.loss.min() < 0.04
+
+
+def test_two_modules_would_not_agree():
+    """The same with a second type that needs other frequencies: agreement is the least correlation."""
+    damage = type(frequency_damage(HANDMADE, CONFIG, SEEN, 20))
+    same, other = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.4, 0.3, 0.2, 0.1])
+    assert damage([1, 2, 3, 4], torch.stack([same, same * 2, same], 1)).agreement > 0.999
+    assert damage([1, 2, 3, 4], torch.stack([same, same, other], 1)).agreement < -0.999
+
+
+def test_margin():
+    logits = torch.tensor([[3.0, 1.0, 2.5], [0.0, 4.0, 1.0]])
+    assert _margin(logits, torch.tensor([0, 2])).tolist() == [0.5, -3.0]
+
+
+def test_a_graft_trained_on_literals_serves_variables():
+    """The hand-made model feeds its MLP the same for both; all other weights stay as they were, to the bit."""
+    result = grafted(HANDMADE, CONFIG, SEEN, steps=400)
+    for name, weight in HANDMADE.weights.items():
+        assert torch.equal(result[name], weight) == (name not in MLP2_WEIGHTS)
+    sets = [s for s in EVAL_SETS if s.pair == "seen"]
+    trained, fresh = (set_accuracies(model, [CONFIG], SEEN[None], 200, sets)[0] for model in (result, _untrained()))
+    assert all(a.accuracy > 0.95 for a in trained.values()), trained
+    assert all(a.accuracy < 0.3 for a in fresh.values())
+
+
+def _untrained():
+    model, other = HANDMADE.clone(), initial_stack(HANDMADE.config, [1])
+    for name in MLP2_WEIGHTS:
+        model[name].copy_(other[name])
+    return model

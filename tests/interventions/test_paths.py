@@ -1,0 +1,73 @@
+"""Paths one by one: on the hand-made model those of its construction matter and no others; one against the reference's hooks."""
+
+import pytest
+import torch
+
+from assignadd.claims.causes import STORY
+from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path, PathPatching, path_effects
+from assignadd.interventions.places import Places
+from assignadd.model.transformer import Transformer
+from tests.interventions.small import HANDMADE, TASK, random_stack, tokens
+
+BATCH = tokens(60)[0]  # (T, 180): sixty of each type
+ONE = BATCH[:, 60:120]
+
+
+def test_every_token_has_one_role():
+    roles = PathPatching(HANDMADE, BATCH.T.contiguous()).roles
+    assert (torch.stack(list(roles.values())).sum(0) == 1).all()
+    places = Places(TASK, BATCH.T)
+    assert (roles["operand variable"].sum(1) == places.roles.is_variable.sum(0)).all()
+    assert torch.equal(roles["operand variable"].roll(1, 1), roles["operand number"])  # a number follows its variable
+    assert torch.equal(roles["other number"], places.mask("distractors"))
+
+
+def test_the_hand_made_models_paths_are_those_of_its_construction():
+    effects = path_effects(HANDMADE, ONE)
+    # Its QK2 finds literals by their number and slot: what a slot is matters to its key as well.
+    expected = STORY | {Path(EMBEDDING, slot, KEY) for slot in ("first", "second")}
+    assert {path for path, effect in effects.items() if effect > 0.15} == expected
+    assert all(abs(effect) < 0.05 for path, effect in effects.items() if path not in expected)
+
+
+def test_literals_need_no_layer_1():
+    effects = path_effects(HANDMADE, BATCH[:, :60])
+    assert effects[Path(EMBEDDING, "first", VALUE)] > 0.5 and effects[Path(LAYER_2, "=", MLP2)] > 0.5
+    assert all(effect == 0 for path, effect in effects.items() if LAYER_1 in (path.sender, path.receiver))
+
+
+def test_the_direct_effects_add_up_to_the_logits():
+    stack = random_stack(1)
+    patching = PathPatching(stack, ONE.T.contiguous())
+    logits = Transformer.from_stack(stack, 0).answer_logits(ONE.T).detach()
+    rows = torch.arange(len(logits))
+    right = (logits[rows, patching.labels] - logits.mean(1)).mean()
+    assert sum(patching.direct_logits().values()) == pytest.approx(right.item(), abs=1e-8)
+    assert set(patching.direct_logits()) == {EMBEDDING, LAYER_1, LAYER_2, MLP2}
+
+
+@pytest.mark.parametrize(("receiver", "hook"), [(QUERY, "hook_q"), (KEY, "hook_k"), (VALUE, "hook_v")])
+def test_one_path_is_one_receivers_input(receiver, hook):
+    """What layer 1 sends to `=` replaced by its mean, for layer 2's query, key or value alone, in the reference."""
+    stack = random_stack(1)
+    model = Transformer.from_stack(stack, 0)
+    with torch.no_grad():
+        _, cache = model.run_with_cache(ONE.T)
+        sent = cache["blocks.0.hook_attn_out"][:, -1]
+        changed = cache["blocks.1.hook_resid_pre"].clone()
+        changed[:, -1] += sent.mean(0) - sent
+        weight = {"hook_q": "W_Q", "hook_k": "W_K", "hook_v": "W_V"}[hook]
+        read = (changed @ stack[f"blocks.1.attn.{weight}"][0, 0])[:, :, None]
+        expected = model.run_with_hooks(ONE.T, fwd_hooks=[(f"blocks.1.attn.{hook}", lambda x, point: read)])[:, -1]
+    found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(LAYER_1, "=", receiver)]
+    assert torch.allclose(found, expected, atol=1e-8)
+
+
+def test_the_mlps_path_to_the_logits():
+    stack = random_stack(1)
+    model = Transformer.from_stack(stack, 0)
+    with torch.no_grad():
+        logits, cache = model.run_with_cache(ONE.T)
+        out = cache["blocks.1.hook_mlp_out"][:, -1]
+    found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(MLP2, "=", LOGITS)].detach()
+    assert torch.allclose(found, logits[:, -1].detach() + (out.mean(0) - out) @ stack.W_U[0], atol=1e-8)
