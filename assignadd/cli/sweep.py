@@ -47,7 +47,7 @@ class Sweep:
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU; kept in the results."""
     device: str = "auto"
-    """auto, cpu or cuda (every GPU of this machine)."""
+    """auto, cpu or cuda (every GPU of this machine, or with --engine ray of the cluster)."""
     threads: int | None = None
     """Models at a time on a CPU, one thread each; every core unless given."""
     engine: str = "local"
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     if not 1 <= args.seeds <= options.MOST_MODELS:
         raise ConfigError("seeds", args.seeds, f"a whole number from 1 to {options.MOST_MODELS}")
     threads = options.resolve_threads(args.threads)
-    device = options.resolve_device(args.device) if args.engine == "local" or args.device != "auto" else "cpu"
+    device = _resolve(args)
     table = cells(args, base)
     out = args.out or Path("runs") / "sweeps" / f"{table.name}-{args.preset}"
     from assignadd.sweeps.engine import plan
@@ -80,6 +80,13 @@ def main(arguments: list[str]) -> int:
         _print_plan(planned.summary(table) | {"engine": args.engine, "out": str(out)}, args.json)
         return 0
     return _run(args, table, out, planned, threads, shlex.join(["assignadd", "sweep", *arguments]))
+
+
+def _resolve(args: Sweep) -> str:
+    """On a cluster the device is the workers', which this machine need not have."""
+    if args.engine == "ray" and args.device in ("cpu", "cuda"):
+        return args.device
+    return options.resolve_device(args.device)
 
 
 def cells(args: Sweep, base: Config) -> SweepTable:

@@ -24,6 +24,8 @@ MOST_TOGETHER = 256
 # What a training step reaches of the matrix products it has to do, for the estimates of a dry run (docs/scale.md).
 GPU_GFLOPS, CORE_GFLOPS = 21_000.0, 23.0
 SHARE_OF_MEMORY = 0.8
+# What a GPU of a cluster is taken to have where this machine has none to ask.
+ELSEWHERE = 40 * 2**30
 
 
 @dataclass(frozen=True)
@@ -101,4 +103,4 @@ def _folder(config: Config, members: Sequence[Member]) -> str:
 def _device_memory() -> int:
     import torch
 
-    return int(torch.cuda.mem_get_info()[1])
+    return int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else ELSEWHERE

@@ -1,10 +1,12 @@
 """From cells to stacks."""
 
+import json
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assignadd.cli import main
 from assignadd.config import PRESETS, Member
 from assignadd.sweeps.jobs import run_job
 from assignadd.sweeps.plan import MOST_TOGETHER, Job, bytes_per_model, estimated_seconds, jobs_of, models_together, stacks
@@ -50,3 +52,14 @@ def test_runs_that_are_there_keep_their_cells_whatever_the_device_holds_now(tmp_
     assert again.model_steps == 0 and others[0].model_steps == CONFIG.optim.steps
     other = replace(SWEEP, config=replace(CONFIG, optim=replace(CONFIG.optim, steps=50)))
     assert all(job.done == 0 for job in jobs_of(other, tmp_path, together=2))  # another sweep in the same folder
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path, capsys):
+    flags = ["--seeds", "100", "--dry-run", "--json", "--out", str(tmp_path / "x")]
+    assert main(["sweep", "seeds", *flags, "--device", "cpu", "--threads", "2"]) == 0
+    here = json.loads(capsys.readouterr().out)
+    assert (here["cells"], here["steps"], here["stacks"], here["at_a_time"]) == (100, 30_000, [1] * 100, 2)
+    assert main(["sweep", "fraction", *flags, "--device", "cuda", "--engine", "ray"]) == 0  # the cluster's GPUs, not ours
+    there = json.loads(capsys.readouterr().out)
+    assert there["cells"] == 2000 and sum(there["stacks"]) == 2000 and max(there["stacks"]) <= MOST_TOGETHER
+    assert there["mib_per_stack"] < 40 * 1024 and not (tmp_path / "x").exists()
