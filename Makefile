@@ -30,8 +30,9 @@ explorer: $(VENV)/.core
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build
 
+# A file of tests on each core at a time; one thread each, so that they do not fight for the cores.
 test: check browser
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 # The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
 browser:

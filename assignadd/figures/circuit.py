@@ -60,7 +60,7 @@ def draw_circuit(data: CircuitData, axes: Axes) -> None:
     axes.text(
         3.8, 8.0, f"MLP2 writes {mlp / total:.1%} of the\nright answer's logit itself", ha="right", va="center", fontsize=7, color=INK
     )
-    axes.set(xlim=(-0.32, 3.85), ylim=(8.9, -1.3))
+    axes.set(xlim=(-0.32, 3.85), ylim=(8.9, -1.3), xticks=[], yticks=[])
     axes.set_axis_off()
 
 

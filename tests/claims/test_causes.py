@@ -65,7 +65,8 @@ def test_order_in_training():
     steps = np.arange(0, 6000, 1000)
     late, early = (steps >= 3000) * 1.0, (steps >= 1000) * 1.0
     columns = {"step": steps, "binding tag": late, "sum": early}
-    evidence = SimpleNamespace(trajectory={"step": np.arange(0, 6000, 500), MEASURES["binding tag"]: np.repeat(early, 2)})
+    trajectory = {"step": np.arange(0, 6000, 500), MEASURES["binding tag"]: np.repeat(early, 2)}
+    evidence = SimpleNamespace(trajectory=trajectory, learned_binding=True)
     evidence.causal = SimpleNamespace(over_time=columns, onsets=onset_steps(columns))
     assert delay("sum", "binding tag")(evidence).value == 2000 and delay("binding tag", "sum")(evidence).value == -2000
     assert behind_measure("binding tag")(evidence).value == 2000

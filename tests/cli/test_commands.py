@@ -208,28 +208,3 @@ def test_the_wrong_settings_do_not_overwrite_a_run(here, capsys):
     command = ["train", "--preset", "smoke", "--seeds", "0..1", "--optim.lr", "0.5", "--out", "runs/smoke-seeds-0-1"]
     line = complaint(capsys, *command, code=1)
     assert "optim.lr" in line and "--out" in line
-
-
-def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
-    """Nothing is learned, so all six seeds are trained and shown, and the page says so."""
-    monkeypatch.chdir(tmp_path)
-    said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
-    page = (tmp_path / "reproduction" / "index.html").read_text()
-    assert "No seed learned binding" in page and all(f"seed {s}" in page for s in range(6))
-    first = {p: p.read_bytes() for p in sorted((tmp_path / "reproduction").rglob("*")) if p.is_file()}
-    said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
-    assert first == {p: p.read_bytes() for p in first}  # nothing to train, and the same bytes again
-
-
-def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch):
-    """The whole pipeline at a size where the network really learns: add, bind, and generalise."""
-    monkeypatch.chdir(tmp_path)
-    said(capsys, "reproduce", "--preset", "tiny")
-    runs = sorted(p.name for p in (tmp_path / "runs").iterdir())
-    models = [m for run in runs for m in json.loads(said(capsys, "eval", run, "--n", "2000", "--json"))["models"]]
-    learned = [m["sets"] for m in models if m["sets"]["1-var train"]["accuracy"] >= 0.95]
-    assert len(learned) >= 2 or len(models) == 6
-    assert all(m["sets"]["0-var train"]["accuracy"] >= 0.95 for m in models)
-    assert any(sets["2-var train"]["accuracy"] >= 0.9 and sets["2-var add-restricted"]["accuracy"] >= 0.8 for sets in learned)
-    page = (tmp_path / "reproduction" / "index.html").read_text()
-    assert "<img" in page and "http" not in page.replace("http-equiv", "")

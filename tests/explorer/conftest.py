@@ -1,30 +1,15 @@
 """One page for all tests, one browser, and a fresh tab for each test that fails on any error or request."""
 
-import shutil
-
 import pytest
 import torch
 
 from tests.explorer.pages import write_page
-
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 
 
 @pytest.fixture(scope="session")
 def page_folder(tmp_path_factory):
     torch.set_num_threads(1)
     return write_page(tmp_path_factory.mktemp("explorer")).parent
-
-
-@pytest.fixture(scope="session")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the explorer's page tests need the playwright package")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine; `make test` installs it where it is root and has apt")
-    with sync_api.sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield made
-        made.close()
 
 
 @pytest.fixture

@@ -1,27 +1,12 @@
 """The report in a real browser: nothing fails, nothing is fetched, tables sort, pictures have size, a phone can show it."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.report.records import RECORDS
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the dev extra's playwright is not installed")
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-if CHROMIUM is None:
-    pytest.skip("no Chromium found; CHROMIUM may name one", allow_module_level=True)
-
 COLUMNS = ("claim", "verdict", "paper", "measured", "n", "seeds", "where")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as play:
-        made = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 @pytest.fixture
