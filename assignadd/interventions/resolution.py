@@ -34,17 +34,27 @@ class Resolver:
     def edits(self, tokens: Int[Tensor, "B T"], interventions: Sequence[Intervention], first_row: int = 0) -> Edits:
         """The changes for these sequences, the first of which is row `first_row` of its batch."""
         places, found = Places(self.task, tokens), Edits()
-        for layer in (1, 2):
-            cuts = [one for one in interventions if isinstance(one, Cut) and one.layer == layer]
-            if cuts:
-                for hook, edit in zip(("hook_attn_scores", "hook_pattern"), _cut(cuts, places), strict=True):
-                    found.add(f"blocks.{layer - 1}.attn.{hook}", edit)
+        cuts = [one for one in interventions if isinstance(one, Cut)]
+        for layer, head in dict.fromkeys((one.layer, one.head) for one in cuts):
+            together = [one for one in cuts if (one.layer, one.head) == (layer, head)]
+            for hook, edit in zip(("hook_attn_scores", "hook_pattern"), _cut(together, places), strict=True):
+                found.add(f"blocks.{layer - 1}.attn.{hook}", self._on_head(head, edit))
         for one in interventions:
             if isinstance(one, Pattern):
-                found.add(f"blocks.{one.layer - 1}.attn.hook_pattern", _set_row(one, places))
+                found.add(f"blocks.{one.layer - 1}.attn.hook_pattern", self._on_head(one.head, _set_row(one, places)))
             elif isinstance(one, Replace):
-                found.add(one.hook, self._replacement(one, places, first_row))
+                found.add(one.hook, self._on_head(one.head, self._replacement(one, places, first_row)))
         return found
+
+    def _on_head(self, head: int | None, edit: Edit) -> Edit:
+        """The same change in one head alone; activations (B, heads, queries, keys)."""
+        n_heads = self.one.config.model.n_heads
+        if head is None:
+            return edit
+        if head >= n_heads:
+            raise ConfigError("head", head, f"a head from 0 to {n_heads - 1}")
+        here = (torch.arange(n_heads, device=self.one.flat.device) == head).view(1, -1, 1, 1)
+        return lambda activation: torch.where(here, edit(activation), activation)
 
     def _replacement(self, one: Replace, places: Places, first_row: int) -> Edit:
         where = places.any_of(one.positions)

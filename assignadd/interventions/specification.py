@@ -52,6 +52,8 @@ class Replace:
     """At the MLP the neurons with these dominant frequencies, at hook_embed these Fourier components of the numbers."""
     source: str | None = None
     """The other prompt of a patch."""
+    head: int | None = None
+    """Of a pattern: one head, counted from 0; all where None."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Cut:
     layer: int
     query: Place
     key: Place
+    head: int | None = None
     action: str = "cut"
 
 
@@ -71,6 +74,7 @@ class Pattern:
     layer: int
     query: Place
     weights: Mapping[str, float]
+    head: int | None = None
     action: str = "pattern"
 
 
@@ -144,6 +148,8 @@ def _checked_together(name: str, one: Any) -> Intervention:
             raise ConfigError(f"{name}.neurons", list(one.neurons), "null but at " + " and ".join(NEURON_HOOKS))
         if one.frequencies is not None and one.hook not in ("hook_embed", *NEURON_HOOKS):
             raise ConfigError(f"{name}.frequencies", list(one.frequencies), "null but at hook_embed, " + " and ".join(NEURON_HOOKS))
+        if one.head is not None and not one.hook.endswith("hook_pattern"):
+            raise ConfigError(f"{name}.head", one.head, "null but at attention patterns")
     return one
 
 
@@ -172,6 +178,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
     "frequencies": (_all(_whole(1)), "a list of frequencies, counted from 1"),
     "source": (lambda x: isinstance(x, str), "a prompt such as 'c=1, b=17, b+19=?'"),
+    "head": (_whole(0), "a head, counted from 0"),
     "layer": (lambda x: x in (1, 2) and not isinstance(x, bool), "1 or 2"),
     "query": (_is_place, _PLACE),
     "key": (_is_place, _PLACE),

@@ -146,9 +146,29 @@ def test_other_architectures_go_through_the_reference():
         apply(one_layer, TOKENS, [Replace("zero", "blocks.1.hook_attn_out")])
 
 
+def test_one_head_of_several_can_be_changed():
+    """Against hooks written by hand on the transformer itself."""
+    stack = initial_stack(Config(task=TASK, model=type(CONFIG.model)(n_heads=2, d_model=16, d_head=8, d_mlp=(None, 24))), [0])
+    model, batch = Transformer.from_stack(stack, 0), TOKENS[0].T
+
+    def without_head_1(pattern, hook):
+        return pattern * torch.tensor([1.0, 0.0]).view(1, 2, 1, 1)
+
+    with torch.no_grad():
+        by_hand = model.run_with_hooks(batch, fwd_hooks=[("blocks.1.attn.hook_pattern", without_head_1)])[:, -1]
+    zero = Replace("zero", "blocks.1.attn.hook_pattern", head=1)
+    torch.testing.assert_close(apply(stack, TOKENS, [zero])[0], by_hand)
+    both_heads = [Replace("zero", "blocks.1.attn.hook_pattern", head=h) for h in (0, 1)]
+    torch.testing.assert_close(apply(stack, TOKENS, both_heads), apply(stack, TOKENS, [Replace("zero", "blocks.1.attn.hook_pattern")]))
+    cuts = [Cut(1, "equals", "first", head=h) for h in (0, 1)]
+    torch.testing.assert_close(apply(stack, TOKENS, cuts), apply(stack, TOKENS, [Cut(1, "equals", "first")]))
+    assert not torch.allclose(apply(stack, TOKENS, cuts[:1]), apply(stack, TOKENS, cuts))
+
+
 @pytest.mark.parametrize(
     ("intervention", "words"),
     [
+        (Replace("zero", "blocks.0.attn.hook_pattern", head=1), "a head from 0 to 0"),
         (Cut(1, 10, 0), "0 to 9"),
         (Replace("zero", NEURON_HOOKS[0], neurons=(40,)), "0 to 39"),
         (Replace("zero", NEURON_HOOKS[0], frequencies=(6,)), "1 to 5"),
