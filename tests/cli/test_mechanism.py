@@ -1,11 +1,14 @@
 """claims, report, measure and zoom end to end on a run of the smoke preset."""
 
+import dataclasses
 import json
 
 import polars
 import pytest
 
 from assignadd.claims.ledger import CLAIMS
+from assignadd.figures.sections import SECTIONS
+from assignadd.report import reproduction
 from tests.cli.asking import complaint, said
 
 RUN = "smoke-seeds-0-1"
@@ -37,12 +40,14 @@ def test_claims_for_people(here, capsys):
     assert {r["label"] for r in late} == {"late"} and late[0]["id"] == "second-spike"
 
 
-def test_report(here, capsys, tmp_path):
+def test_report(here, capsys, tmp_path, monkeypatch):
+    few = [dataclasses.replace(SECTIONS[0], kinds=SECTIONS[0].kinds[:2])]
+    monkeypatch.setattr(reproduction, "SECTIONS", few)
     said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="claim-{c.id}"' in page for c in CLAIMS) and "theory-remainder" in page
     figures = {p.stem for p in (tmp_path / "page" / "figures").glob("*.svg")}
-    assert figures >= {"accuracies", "accuracies2", "qk0", "late", "circuit", "census", "theory_remainder"}
+    assert figures == {"accuracies", "accuracies2", *(kind.label for kind in few[0].kinds)}
 
 
 def test_measure_writes_a_row_per_model_and_checkpoint(here, capsys, tmp_path):
