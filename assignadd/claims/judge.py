@@ -11,6 +11,10 @@ from assignadd.sweeps.population import SeedCurves, population
 
 # A claim about all seeds is tested on so many at least: none failing then bounds the share that fails below 10 % (95 %).
 SEEDS_FOR_ALL = 35
+CANNOT = (
+    "No network here can be asked: it takes one that learned binding, with checkpoints along its training (train with "
+    "--record.checkpoint-every 100), and a task and split that have such sequences."
+)
 
 
 def judge(claim: Claim, evidences: Sequence[Evidence], command: str) -> Record:
@@ -26,7 +30,9 @@ def judge(claim: Claim, evidences: Sequence[Evidence], command: str) -> Record:
     shown = _over_seeds([m for e, m in found if e.learned_binding] or [m for _, m in found])
     verdict = UNMEASURED if claim.measure is None else _verdict(results)
     binding = [r.holds for (e, _), r in zip(found, results, strict=True) if e.learned_binding]
-    return _record(claim, shown, results, verdict, _comment(claim, results, binding), command)
+    said = [_on_binding(results, binding), claim.comment, _detail(claim, [e for e, _ in found])]
+    comment = " ".join(filter(None, said)) if results or claim.measure is None else CANNOT
+    return _record(claim, shown, results, verdict, comment, command)
 
 
 def _of_seeds(claim: Claim, seeds: Sequence[SeedCurves]) -> Record:
@@ -75,12 +81,17 @@ def _verdict(results: Sequence[SeedResult]) -> str:
     return f"holds in {held} of {len(results)} seeds"
 
 
-def _comment(claim: Claim, results: Sequence[SeedResult], binding: Sequence[bool]) -> str:
-    """Behind a mixed verdict, how it stands among the seeds that learned to bind variables, as the paper's network did."""
-    mixed = 0 < sum(r.holds for r in results) < len(results)
-    if not mixed or not 0 < len(binding) < len(results):
-        return claim.comment
-    return f"Holds in {sum(binding)} of the {len(binding)} seeds that learned binding. {claim.comment}".strip()
+def _on_binding(results: Sequence[SeedResult], binding: Sequence[bool]) -> str:
+    """Where only some seeds learned to bind variables, as the paper's network did: that the value is theirs, and how it stands there."""
+    if not 0 < len(binding) < len(results):
+        return ""
+    return f"The value is that of the {len(binding)} seeds that learned binding; it holds in {sum(binding)} of them."
+
+
+def _detail(claim: Claim, asked: Sequence[Evidence]) -> str:
+    """More on the first network that binds."""
+    first = next((e for e in asked if e.learned_binding), None)
+    return f"Seed {first.seed}: {claim.detail(first)}." if claim.detail and first else ""
 
 
 def _over_seeds(found: Sequence[Measured]) -> Measured | None:

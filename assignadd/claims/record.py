@@ -98,6 +98,8 @@ class Claim:
     seed_measure: Callable[[SeedCurves], Measured | None] | None = None
     measured: Callable[[], Measured | None] | None = None
     comment: str = ""
+    detail: Callable[[Evidence], str] | None = None
+    """More than a number, of one network."""
 
 
 @dataclass(frozen=True)

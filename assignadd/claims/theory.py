@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from assignadd.claims.evidence import Evidence
+from assignadd.claims.judge import CANNOT
 from assignadd.claims.record import FAILS, HOLDS, UNTESTABLE, Record, SeedResult
 from assignadd.measures.theory_verdicts import CLAIMS, real_verdicts
 from assignadd.stats import median_interval
@@ -53,7 +54,13 @@ def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Verdict], 
     value = median_interval([r.value for r in results])[0] if n else None
     low, high = (min(r.value for r in results), max(r.value for r in results)) if n else (None, None)
     claim, paper = CLAIMS[name]
-    comment = found[0].detail + "." if len(found) == 1 else "Each seed that learned binding; the range over them for an interval."
+    comment = (
+        CANNOT
+        if not n
+        else found[0].detail + "."
+        if len(found) == 1
+        else "Each seed that learned binding; the range over them for an interval."
+    )
     return Record(
         _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict, "", comment, command, tuple(results)
     )

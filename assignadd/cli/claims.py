@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +30,7 @@ class Claims:
     step: int | None = None
     """The checkpoint; each run's last one unless given."""
     n: int = 4000
-    """Sequences per evaluation set and per type of sequence."""
+    """Sequences per evaluation set and per type of sequence; trajectories, probes and the theory take their time at any n."""
     only: str | None = None
     """The id or the paper's label of a claim."""
     threads: int | None = None
@@ -49,13 +50,19 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.screen import console, print_json
 
     with console.status("measuring") as status:
-        command = " ".join(["assignadd claims", *args.runs])
+        command = asked("claims", args.runs, args.step, args.n)
         records = ledger(evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"))
     if args.json:
         print_json([dataclasses.asdict(record) for record in records])
     else:
         print_records(records, evidences)
     return 0
+
+
+def asked(command: str, runs: Sequence[str], step: int | None, n: int) -> str:
+    """The command line that asks the same again."""
+    more = ([] if step is None else ["--step", str(step)]) + ([] if n == Claims.n else ["--n", str(n)])
+    return shlex.join(["assignadd", command, *runs, *more])
 
 
 def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int | None) -> list[Evidence]:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """The claims and every figure for trained runs, as one self-contained page."""
+    """The claims and every figure for trained runs, as one self-contained page.
+
+    What is measured along training is stored in the run folder (measures.parquet), where it is found again.
+    """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Run folders, or their names under runs/."""
@@ -46,7 +49,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def report_on_screen(evidences: Sequence[Evidence], out: Path, runs: str, command: str, threads: int) -> Path:
+def report_on_screen(evidences: Sequence[Evidence], out: Path, claims: str, command: str, threads: int) -> Path:
     """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page."""
     from assignadd.claims.ledger import ledger
     from assignadd.cli.measure import measure_on_screen
@@ -56,7 +59,7 @@ def report_on_screen(evidences: Sequence[Evidence], out: Path, runs: str, comman
     for run in {e.run.path: e.run for e in evidences}.values():
         measure_on_screen(run, threads)
     with console.status("judging") as status:
-        records = ledger(evidences, f"assignadd claims {runs}", listener=lambda claim: status.update(f"judging {claim}"))
+        records = ledger(evidences, claims, listener=lambda claim: status.update(f"judging {claim}"))
     with console.status("drawing"):
         index = write_report(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)

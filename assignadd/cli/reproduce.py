@@ -41,6 +41,7 @@ def main(arguments: list[str]) -> int:
     options.check_count("n", args.n)
     args.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after the training
     from assignadd.claims.evidence import evidence
+    from assignadd.cli.claims import asked
     from assignadd.cli.report import report_on_screen
     from assignadd.cli.screen import say
     from assignadd.cli.train import train_on_screen
@@ -61,5 +62,6 @@ def main(arguments: list[str]) -> int:
     prepare("cpu", threads, config)
     evidences = [e for run in trained for e in evidence(run, n=args.n)[0]]
     command = f"assignadd reproduce --preset {args.preset}"
-    report_on_screen(evidences, args.out, " ".join(str(run.path) for run in trained), command, threads)
+    claims = asked("claims", [str(run.path) for run in trained], None, args.n)
+    report_on_screen(evidences, args.out, claims, command, threads)
     return 0

@@ -42,11 +42,6 @@ class CheapProgress:
         return columns
 
 
-def cheap_progress(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> Columns:
-    """Name -> one value per model."""
-    return CheapProgress(configs, seen)(stack)
-
-
 def routing_rates(stack: Stack, tokens: Int[Tensor, "M T B"]) -> dict[str, Float[Tensor, " M"]]:
     """The three rates of `routing` for all models at once."""
     task = stack.config.task

@@ -74,7 +74,7 @@ def test_a_number_of_a_population_is_judged_as_it_is():
 def test_the_value_is_that_of_the_seeds_that_bind_and_the_verdict_that_of_all():
     record = judge(claim(), models(0.92, 0.1, 0.96, binds=[True, False, True]), "")
     assert (record.value, record.low, record.high, record.n) == (pytest.approx(0.94), 0.92, 0.96, 20)
-    assert record.verdict == "holds in 2 of 3 seeds" and "2 of the 2 seeds that learned binding" in record.comment
+    assert record.verdict == "holds in 2 of 3 seeds" and "of the 2 seeds that learned binding; it holds in 2 of them" in record.comment
     assert judge(claim(), models(0.2, 0.1, binds=[False, False]), "").value == pytest.approx(0.15)
 
 

@@ -20,9 +20,11 @@ def test_claims_as_json(here, capsys):
     assert ids[: len(CLAIMS)] == [c.id for c in CLAIMS] and all(id.startswith("theory-") for id in ids[len(CLAIMS) :])
     keys = {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", "command"}
     for r in records:
-        assert keys <= r.keys() and r["command"].startswith("assignadd ")
+        assert keys <= r.keys() and r["command"].startswith("assignadd ") and (r["verdict"] != "cannot be tested" or r["comment"])
         assert r["value"] is None or r["low"] <= r["value"] <= r["high"]
         assert r["verdict"].startswith(("holds", "does not hold", "cannot be tested", "not measured yet"))
+    asked = next(r for r in records if r["id"] == "qk2-identity")
+    assert asked["command"] == f"assignadd claims {RUN} --n 40 --only qk2-identity"
     # Sixty steps teach nothing.
     assert next(r for r in records if r["id"] == "over-98-1-var-var-restricted")["verdict"] == "does not hold"
 

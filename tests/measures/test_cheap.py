@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.cheap import cheap_progress, routing_rates
+from assignadd.measures.cheap import CheapProgress, routing_rates
 from assignadd.measures.routing import routing
 from assignadd.measures.samples import sequences
 from assignadd.model.handmade import handmade
@@ -30,9 +30,9 @@ def test_rates_of_a_stack_are_those_of_each_model():
 def test_the_handmade_model_has_all_of_it_and_random_weights_little():
     made = handmade(Config(task=TASK))
     configs, seen = [Member(0).config(made.config)], pair_split(TASK, 0)[None]
-    found = cheap_progress(made, configs, seen)
+    found = CheapProgress(configs, seen)(made)
     assert {"ov2_mlp2_accuracy", "qk2_ov1_var_identity", "attn_l2_equal_to_values (1-var)", "accuracy a first"} <= found.keys()
     rates = [name for name in found if "margin" not in name]
     assert {name: float(found[name]) for name in rates} == pytest.approx(dict.fromkeys(rates, 1.0))
-    random = cheap_progress(initial_stack(PRESETS["tiny"], [0]), configs, seen)
+    random = CheapProgress(configs, seen)(initial_stack(PRESETS["tiny"], [0]))
     assert all(float(random[name]) < 0.6 for name in rates)
