@@ -32,7 +32,7 @@ explorer-web: $(WEB)/node_modules/.package-lock.json
 
 # A file of tests on each core at a time; one thread each, so that they do not fight for the cores.
 test: check browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
 browser:
