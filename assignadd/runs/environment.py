@@ -24,8 +24,8 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threads: int
     commit: str | None
     """The commit of the source tree this package runs from; where git cannot tell, as in a copied tree, ASSIGNADD_COMMIT, or None."""
-    dirty: bool
-    """Whether the package differed from that commit."""
+    dirty: bool | None
+    """Whether the package differed from that commit; None where only ASSIGNADD_COMMIT names it and nothing was compared."""
 
     @classmethod
     def here(cls, device: str, threads: int) -> Environment:
@@ -47,11 +47,12 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [f"{name} {before} -> {after}" for name, before, after in pairs if before != after]
 
 
-def source_commit(folder: Path) -> tuple[str | None, bool]:
+def source_commit(folder: Path) -> tuple[str | None, bool | None]:
     """The commit checked out where `folder` is tracked, and whether its files differ from it."""
     if not _git(folder, "ls-files", "--", "."):
         # For example a copied tree, or a virtual environment inside somebody else's repository.
-        return os.environ.get("ASSIGNADD_COMMIT"), False
+        named = os.environ.get("ASSIGNADD_COMMIT")
+        return named, None if named else False
     status = _git(folder, "status", "--porcelain=v2", "--branch", "--", ".").splitlines()
     commits = [line.split()[-1] for line in status if line.startswith("# branch.oid ")]
     if not commits or commits[0] == "(initial)":
