@@ -89,7 +89,7 @@ class FusedTable(TableForward):
             g_pairs, tokens, g_table, B, blocks,
             T=self.T, K=self.K, CR=TILE, CC=TILE, BB=TILE_SEQUENCES, PARTS=3, KEYS=KEYS, num_warps=TILE_WARPS,
         )  # fmt: skip
-        return g_table.sum(1).mul_(self.scale)
+        return g_table.sum(1)
 
     def _spread_stack(self, amount: Tensor, tokens: Tensor, rows: Tensor) -> None:
         """The kernel writes every row, so `rows` need not be zero."""

@@ -60,6 +60,7 @@ class TableForward:
         self.C = self.K + self.T
         self.equals = vocabulary.equals
         self.scale = 1 / math.sqrt(config.model.d_head)
+        self.nothing = torch.zeros((), dtype=getattr(torch, config.numerics.dtype), device=device)
         self.lengths = list(range(1, self.T + 1))
         query, key = torch.tril_indices(self.T, self.T, device=device)
         self.query, self.key, self.pair_row = query, key, query * self.T + key
@@ -98,7 +99,8 @@ class TableForward:
         torch.matmul(trace.resid_post.mT, grad, out=grads.U)
         g = grad @ w.U.mT  # (..., B, d)
         torch.matmul(trace.neurons.mT, g, out=grads.W_out)
-        g_neurons = torch.ops.aten.threshold_backward(g @ w.W_out.mT, trace.neurons, 0)
+        g_neurons = g @ w.W_out.mT
+        torch.ops.aten.threshold_backward.grad_input(g_neurons, trace.neurons, 0, grad_input=g_neurons)
         torch.matmul(trace.resid_mid.mT, g_neurons, out=grads.W_in)
         g = _plus_product(g, g_neurons, w.W_in.mT)
         g_usage, g_outputs = trace.tables.outputs @ g.mT, trace.usage @ g  # (..., 3C + 1, B), (..., 3C + 1, d)
@@ -112,7 +114,7 @@ class TableForward:
         constant = embeddings[..., self.equals, :] + embeddings[..., -1, :]
         equal_rows = torch.cat([outputs_1, constant.unsqueeze(-2)], -2)
         both = torch.cat([embeddings, outputs_1], -2)
-        QK2, OV2 = w.Q2 @ w.K2.mT * self.scale, w.V2 @ w.O2
+        QK2, OV2 = self._scaled(w.Q2, w.K2.mT), w.V2 @ w.O2
         queries_2 = equal_rows @ QK2
         return Tables(
             embeddings, embeddings @ w.Q1, embeddings @ w.K1, values_1, equal_rows, both, QK2, queries_2,
@@ -136,12 +138,12 @@ class TableForward:
 
     def _attention_1(self, tables: Tables, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
         """Patterns of layer 1, (..., T, T, B), zero above the diagonal."""
-        scores = tables.queries_1 @ tables.keys_1.mT * self.scale  # (..., C, C)
+        scores = self._scaled(tables.queries_1, tables.keys_1.mT)  # (..., C, C)
         if scores.device.type == "cpu":
-            to_tokens, to_positions = scores.split([self.K, self.T], -1)
-            below = torch.cat([to_tokens - to_tokens.amax(-1, keepdim=True), to_positions - to_positions.amax(-1, keepdim=True)], -1)
-            if float(below.amin()) > SAFE_EXPONENT:
-                return self._by_products(below.exp_(), gathers, shape)
+            for part in scores.split([self.K, self.T], -1):
+                part -= part.amax(-1, keepdim=True)  # a pattern does not change when all scores of a query do
+            if scores.amin() > SAFE_EXPONENT:
+                return self._by_products(scores.exp_(), gathers, shape)
         return self._by_softmax(scores, gathers, shape)
 
     def _by_products(self, exponentials: Tensor, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
@@ -152,7 +154,7 @@ class TableForward:
         pairs = table.index_select(0, gathers[0]).mul_(table.index_select(0, gathers[1]))
         pattern = exponentials.new_zeros(*lead, T * T, B).index_copy_(-2, self.pair_row, pairs.view(*lead, -1, B))
         pattern = pattern.view(*lead, T, T, B)
-        return pattern.div_(pattern.sum(-2, keepdim=True))
+        return pattern.mul_(pattern.sum(-2, keepdim=True).reciprocal_())
 
     def _by_softmax(self, scores: Tensor, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
         """Score by score, safe for any weights."""
@@ -192,7 +194,7 @@ class TableForward:
         for index in trace.gathers[:2]:
             g_table.index_add_(0, index, g_pairs)
         g_table = g_table.view(*lead, T, K, C)
-        return torch.cat([g_table.sum(-3), g_table.sum(-2)], -2).mul_(self.scale), g_scores_2
+        return torch.cat([g_table.sum(-3), g_table.sum(-2)], -2), g_scores_2
 
     def _tables_backward(self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights) -> None:
         C = self.C
@@ -202,7 +204,7 @@ class TableForward:
         torch.matmul(w.V2.mT, g_OV2, out=grads.O2)
         g_both = _plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
         g_queries_2 = g_scores_2.mT @ t.both
-        g_QK2 = (t.equal_rows.mT @ g_queries_2).mul_(self.scale)
+        g_QK2 = self._scaled(t.equal_rows.mT, g_queries_2)
         torch.matmul(g_QK2, w.K2, out=grads.Q2)
         torch.matmul(g_QK2.mT, w.Q2, out=grads.K2)
         g_equal = _plus_product(g_equal, g_queries_2, t.QK2.mT)
@@ -215,14 +217,19 @@ class TableForward:
         torch.matmul(t.values_1.mT, g_outputs_1, out=grads.O1)
         for g_rows, weight, grad in (
             (g_outputs_1 @ w.O1.mT, w.V1, grads.V1),
-            (g_scores_1 @ t.keys_1, w.Q1, grads.Q1),
-            (g_scores_1.mT @ t.queries_1, w.K1, grads.K1),
+            (self._scaled(g_scores_1, t.keys_1), w.Q1, grads.Q1),
+            (self._scaled(g_scores_1.mT, t.queries_1), w.K1, grads.K1),
         ):
             torch.matmul(t.embeddings.mT, g_rows, out=grad)
             g_embeddings = _plus_product(g_embeddings, g_rows, weight.mT)
         g_tokens, g_positions = g_embeddings.split([self.K, self.T], -2)
         grads.E.copy_(g_tokens)
         grads.pos.copy_(g_positions)
+
+    def _scaled(self, a: Tensor, b: Tensor) -> Tensor:
+        """a @ b / sqrt(d_head), without another pass over the product."""
+        plus = torch.addmm if a.dim() == 2 else torch.baddbmm
+        return plus(self.nothing, a, b, beta=0, alpha=self.scale)
 
     # One model's rows lie side by side in memory, where a flat index is several times faster than an index along an axis.
 

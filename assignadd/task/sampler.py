@@ -169,7 +169,7 @@ class Sampler:
         gaps.masked_fill_(pad >= n_pads.unsqueeze(-2), most)
         starts = torch.full((*n.shape[:-1], most + 1, n.shape[-1]), self.task.length, device=n.device)
         for i in range(most):
-            start = (gaps <= i).sum(-2) + 2 * i
+            start = (gaps <= i).sum(-2, dtype=gaps.dtype) + 2 * i
             starts[..., i, :] = torch.where(i < n, start, self.task.length)
         return starts
 

@@ -36,13 +36,12 @@ class AdamW:
     def _update_fused(self, grad: Tensor, alive: Tensor, count: Tensor) -> None:
         """Model by model through the kernel behind torch.optim.AdamW(fused=True), which reads memory once."""
         steps = count.float()
-        for i, optim in enumerate(self.optims):
-            if alive[i]:
-                torch._fused_adamw_(
-                    [self.flat[i]], [grad[i]], [self.mean[i]], [self.square[i]], [], [steps],
-                    lr=optim.lr, beta1=optim.beta1, beta2=optim.beta2, weight_decay=optim.weight_decay, eps=optim.eps,
-                    amsgrad=False, maximize=False,
-                )  # fmt: skip
+        for i in [i for i in range(len(alive)) if alive[i]]:
+            o = self.optims[i]
+            torch._fused_adamw_(
+                [self.flat[i]], [grad[i]], [self.mean[i]], [self.square[i]], [], [steps], lr=o.lr, beta1=o.beta1, beta2=o.beta2,
+                weight_decay=o.weight_decay, eps=o.eps, amsgrad=False, maximize=False,
+            )  # fmt: skip
 
     def _update_kernel(self, grad: Tensor, alive: Tensor, count: Tensor) -> None:
         """All models at once in one pass over memory, on a GPU."""

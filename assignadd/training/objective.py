@@ -31,9 +31,9 @@ def gradient_of(stack: Stack) -> Gradient:
 class TableGradient:
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
-        self._fused = fits(stack.config, stack.flat.device)
+        self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"  # plain matrix products beat batched ones
         self._table = table_forward(stack.config, stack.flat.device, stacked=True)
-        self._alone = len(stack) == 1 and not self._fused  # plain matrix products beat batched ones
+        self._loss = fused_cross_entropy if fits(stack.config, stack.flat.device) else cross_entropy
         weights, grads = stack.weights, views(stack.config, self.flat)
         if self._alone:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
@@ -43,7 +43,7 @@ class TableGradient:
     def __call__(self, batch: Batch) -> Tensor:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         trace = self._table.forward(self._weights, tokens)
-        loss, grad = (fused_cross_entropy if self._fused else cross_entropy)(trace.logits, labels)
+        loss, grad = self._loss(trace.logits, labels)
         self._table.backward(self._weights, trace, grad, self._grads)
         return loss.view(-1)
 
@@ -66,10 +66,10 @@ class ReferenceGradient:
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Mean cross entropy over the sequences (..., B, N), and its gradient; destroys the logits."""
-    target = labels.unsqueeze(-1)
+    target, B = labels.unsqueeze(-1), logits.shape[-2]
     logits -= logits.amax(-1, keepdim=True)
     of_target = logits.gather(-1, target)
     total = logits.exp_().sum(-1, keepdim=True)
     loss = (total.log() - of_target).mean((-2, -1))
-    grad = logits.mul_(1 / (total * logits.shape[-2]))
-    return loss, grad.scatter_add_(-1, target, grad.new_full(target.shape, -1 / logits.shape[-2]))
+    grad = logits.div_(total.mul_(B))
+    return loss, grad.scatter_add_(-1, target, torch.full(target.shape, -1 / B, dtype=grad.dtype, device=grad.device))

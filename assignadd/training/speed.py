@@ -23,6 +23,7 @@ from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
+from assignadd.training.taped import steps_ahead
 from assignadd.training.trainer import Trainer, prepare
 from assignadd.training.worker import Worker
 
@@ -106,9 +107,9 @@ def sampler_rate(config: Config, seconds: float) -> float:
     """Sequences a second on one thread, drawn as training draws them."""
     prepare("cpu", 1, config)
     worker = _worker(config)
-    steps = torch.arange(worker.steps_ahead).view(-1, 1, 1)
+    steps = torch.arange(steps_ahead(worker)).view(-1, 1, 1)
     ms = milliseconds(lambda: worker.sampler.sample(steps, config.optim.batch), seconds)
-    return worker.steps_ahead * config.optim.batch / ms * 1e3
+    return len(steps) * config.optim.batch / ms * 1e3
 
 
 def evaluation_rate(config: Config, seconds: float) -> float:
@@ -149,8 +150,9 @@ def _worker(config: Config) -> Worker:
 
 def _step_ms(worker: Worker, seconds: float) -> float:
     """Mean over whole rounds of the sampler's look-ahead, so that drawing the data counts in full."""
-    steps = worker.steps_ahead * max(1, round(seconds / 2))
-    worker.advance(worker.steps_ahead)
+    ahead = steps_ahead(worker)
+    steps = ahead * max(1, round(seconds / 4))
+    worker.advance(ahead)
     start = time.perf_counter()
     worker.advance(steps)
     return 1e3 * (time.perf_counter() - start) / steps

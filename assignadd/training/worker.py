@@ -13,9 +13,7 @@ from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.adamw import AdamW, Placed
 from assignadd.training.captured import Captured
 from assignadd.training.objective import gradient_of
-
-# About so many sequences are drawn at once on a CPU, where small tensor operations cost more than their arithmetic.
-SEQUENCES_AHEAD = 32_768
+from assignadd.training.taped import Taped
 
 
 class Worker:
@@ -30,38 +28,21 @@ class Worker:
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
-        self.steps_ahead = max(1, SEQUENCES_AHEAD // self.batch_size)
-        self._ahead: tuple[int, Batch] | None = None
-        self._captured: Captured | None = None
+        self._engine: Captured | Taped | None = None
 
     def advance(self, steps: int) -> None:
-        if self._captured is not None:
-            return self._captured.advance(steps)
-        if self.stack.flat.device.type == "cuda":
-            self._captured = Captured(self)
-            return self._captured.advance(steps)
-        for _ in range(steps):
-            if (self.diverged_at >= 0).all():
-                self.step += 1  # nothing is left to train
-            else:
-                self.update(self._next_batch())
+        if self._engine is None:
+            self._engine = Captured(self) if self.stack.flat.device.type == "cuda" else Taped(self)
+        self._engine.advance(steps)
 
     def update(self, batch: Batch) -> None:
         """One step: a model whose loss is not finite stops before its update and stays as it is."""
-        self.loss.copy_(self.gradient(batch))
-        broken = ~self.loss.isfinite() & (self.diverged_at < 0)
-        self.diverged_at.copy_(torch.where(broken, self.step, self.diverged_at))
+        loss = self.gradient(batch)
+        alive = (self.diverged_at < 0) & (loss.abs() < torch.inf)
+        self.optimizer.update(self.gradient.flat, alive, self.step + 1)
+        self.loss.copy_(loss)
+        self.diverged_at.copy_(torch.where(alive | (self.diverged_at >= 0), self.diverged_at, self.step))
         self.step += 1
-        self.optimizer.update(self.gradient.flat, self.diverged_at < 0, self.step)
-
-    def _next_batch(self) -> Batch:
-        step = int(self.step)
-        start = step - step % self.steps_ahead
-        if self._ahead is None or self._ahead[0] != start:
-            steps = torch.arange(start, start + self.steps_ahead).view(-1, 1, 1)
-            self._ahead = start, self.sampler.sample(steps, self.batch_size)
-        tokens, labels = self._ahead[1].tokens, self._ahead[1].labels
-        return Batch(tokens[step - start], labels[step - start])
 
     def state(self) -> dict[str, Tensor]:
         """All that training needs to go on, by name; models along the first axis but for `step`."""
