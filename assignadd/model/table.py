@@ -64,7 +64,7 @@ class TableForward:
         self.lengths = list(range(1, self.T + 1))
         query, key = torch.tril_indices(self.T, self.T, device=device)
         self.query, self.key, self.pair_row = query, key, query * self.T + key
-        self.query_base = torch.arange(self.T, dtype=torch.int32, device=device)[:, None] * self.K
+        self.query_row = torch.arange(self.T, dtype=torch.int32, device=device)[:, None] * (self.K * self.C)
         self.key_column = (self.K + key).int()[:, None]
 
     def forward(self, w: Weights, tokens: Int[Tensor, "*M T B"]) -> Trace:
@@ -128,13 +128,13 @@ class TableForward:
         left to gather are its entries for the key's token and for the key's position.
         """
         small = tokens.int() if math.prod(tokens.shape[:-2]) * self.T * self.K * self.C < 2**31 else tokens
-        row = (small + self.query_base).mul_(self.C)
+        row = torch.add(self.query_row, small, alpha=self.C)
         if tokens.dim() > 2:
             row += torch.arange(len(tokens), dtype=small.dtype, device=tokens.device).view(-1, 1, 1) * (self.T * self.K * self.C)
         row = row.index_select(-2, self.query)  # (..., pairs, B)
         to_token = row + small.index_select(-2, self.key)
         column = torch.arange(tokens.shape[-1], dtype=small.dtype, device=tokens.device)
-        return to_token.view(-1), row.add_(self.key_column).view(-1), (small * len(column)).add_(column).view(-1)
+        return to_token.view(-1), row.add_(self.key_column).view(-1), torch.add(column, small, alpha=len(column)).view(-1)
 
     def _attention_1(self, tables: Tables, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
         """Patterns of layer 1, (..., T, T, B), zero above the diagonal."""

@@ -8,6 +8,7 @@ first lay and calls the kernels alone, in the same order on the same numbers: th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -16,7 +17,6 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 T = TypeVar("T")
-Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class Tape(TorchDispatchMode, Generic[T]):
@@ -27,14 +27,14 @@ class Tape(TorchDispatchMode, Generic[T]):
 
     def __init__(self, do: Callable[[], T]):
         super().__init__()
-        self._calls: list[Call] = []
+        self._calls: list[Callable[[], Any]] = []
         self._constants: set[int] = set()
         with self:
             self.result = do()
 
     def play(self) -> bool:
         """Does it again, from what the tensors hold now; False where a branch falls out differently, and stops there."""
-        return all(call(*args, **kwargs) is not False for call, args, kwargs in self._calls)
+        return all(call() is not False for call in self._calls)
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
@@ -45,7 +45,7 @@ class Tape(TorchDispatchMode, Generic[T]):
         elif not func.is_view:
             if func._schema.is_mutable and self._constants & {t.untyped_storage().data_ptr() for t in _tensors([result])}:
                 raise NotImplementedError(f"a tape cannot play back {func} on a tensor that was made from numbers alone")
-            self._calls.append(_call(func, args, kwargs, result))
+            self._calls.append(_again(func, args, kwargs, result))
         return result
 
 
@@ -57,25 +57,25 @@ def _tensors(args: Any) -> Iterator[Tensor]:
             yield from _tensors(a)
 
 
-def _call(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Call:
+def _again(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Callable[[], Any]:
     """The same operation again, its result where it first lay. What torch and Tensor offer is called twice as fast as `func`."""
     name = func.overloadpacket.__name__
     if name == "_local_scalar_dense":
         if not isinstance(result, bool):
             raise NotImplementedError("a tape cannot play back what depends on a number read out of a tensor, only branches")
-        return _falls_out, (args[0], result), {}
+        return partial(_falls_out, args[0], result)
     if func._schema.is_mutable:
         in_place = name.endswith("_") and hasattr(torch.Tensor, name)
-        return getattr(torch.Tensor if in_place else torch, name, func), args, kwargs
+        return partial(getattr(torch.Tensor if in_place else torch, name, func), *args, **kwargs)
     if name in ("new_zeros", "zeros_like"):
-        return torch.Tensor.zero_, (result,), {}
+        return result.zero_
     if name in ("clone", "_to_copy"):
-        return torch.Tensor.copy_, (result, args[0]), {}
+        return partial(result.copy_, args[0])
     for overload in func.overloadpacket.overloads():
         variant = getattr(func.overloadpacket, overload)
         target = variant._schema.arguments[-1]
         if target.is_out:
-            return getattr(torch, name, variant), args, {**kwargs, target.name: result}
+            return partial(getattr(torch, name, variant), *args, **kwargs, **{target.name: result})
     raise NotImplementedError(f"a tape cannot play back {func}: it has no variant that writes into a given tensor")
 
 

@@ -28,7 +28,8 @@ class Taped:
         self._n_ahead = steps_ahead(worker)
         self._start: int | None = None
         """The first step whose data are drawn."""
-        self._batch = Batch(torch.zeros(M, worker.stack.config.task.length, B, dtype=torch.int64), torch.zeros(M, B, dtype=torch.int64))
+        tokens = torch.zeros(M, worker.stack.config.task.length, B, dtype=torch.int32)  # as small as the tables' indices
+        self._batch = Batch(tokens, torch.zeros(M, B, dtype=torch.int64))
         self._tape: Tape[None] | None = None
 
     def advance(self, steps: int) -> None:

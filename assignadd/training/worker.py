@@ -38,10 +38,11 @@ class Worker:
     def update(self, batch: Batch) -> None:
         """One step: a model whose loss is not finite stops before its update and stays as it is."""
         loss = self.gradient(batch)
-        alive = (self.diverged_at < 0) & (loss.abs() < torch.inf)
+        was_alive = self.diverged_at < 0
+        alive = was_alive & (loss.abs() < torch.inf)
         self.optimizer.update(self.gradient.flat, alive, self.step + 1)
         self.loss.copy_(loss)
-        self.diverged_at.copy_(torch.where(alive | (self.diverged_at >= 0), self.diverged_at, self.step))
+        self.diverged_at.masked_fill_(was_alive ^ alive, self.step)
         self.step += 1
 
     def state(self) -> dict[str, Tensor]:
