@@ -12,7 +12,6 @@ import tyro
 from assignadd.cli import options
 from assignadd.cli.claims import read_evidence
 from assignadd.cli.errors import UsageError
-from assignadd.config import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +29,7 @@ CAPTION = (
 
 
 @dataclass(frozen=True)
-class PhasesOf:
+class Phases:
     """The phases of training, both spikes, the variable that came last, and when every curve came up for good.
 
     Reads what `assignadd measure RUN` stored in the run folder; else measures it, and stores it there.
@@ -47,7 +46,7 @@ class PhasesOf:
 
 
 def main(arguments: list[str]) -> int:
-    args = options.read(PhasesOf, arguments, "phases")
+    args = options.read(Phases, arguments, "phases")
     if not args.runs:
         raise UsageError("no run given; `assignadd runs list` shows what there is")
     wanted = options.parse_seeds(args.seeds) if args.seeds else None
@@ -78,9 +77,11 @@ def _chosen(evidences: Sequence[Evidence], seeds: Sequence[int] | None) -> list[
 
 
 def _check_evaluated(e: Evidence) -> None:
+    from assignadd.runs.errors import RunError
+
     if len(e.curves.steps) < 2:
-        raise UserError(
-            f"{e.run.name} was evaluated once, at step {e.curves.steps[-1]:,}, and phases are changes: train with --record.eval-every 100, "
+        raise RunError(
+            f"{e.run.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: train with --record.eval-every 100, "
             "or import several checkpoints"
         )
 
@@ -97,7 +98,7 @@ def _print(e: Evidence) -> None:
     say(f"{e.run.name}, seed {e.seed}: {e.phases.summary}", "bold")
     for line in _lines(e):
         say(f"  {line}")
-    title = f"onset: from when on a curve is at its level or above, for {e.onsets[0].lasting:,} steps or to the end"
+    title = f"onset: at its level or above from here on, for {e.onsets[0].lasting:,} steps or to the end"
     print_table(title, ("curve", "level", "onset", "low", "high", "n"), [_cells(onset) for onset in e.onsets], CAPTION)
     if len(e.trajectory["step"]) < 2:
         note(f"{e.run.name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100")

@@ -72,7 +72,7 @@ def report_on_screen(evidences: Sequence[Evidence], out: Path, claims: str, comm
     index = write_page(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)
     say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
-    say(f"measured in {measuring:.1f} s, drew {drawn} figures in {drawing:.1f} s, wrote the page in {lap():.1f} s", "dim")
+    say(f"measured in {measuring:.1f} s, drew {drawn} figures in {drawing:.1f} s, wrote the page in {lap():.2f} s", "dim")
     return index
 
 

@@ -73,11 +73,7 @@ class CurveOnset:
 def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[CurveOnset]:
     """Of every evaluation set, and of the columns of a measured trajectory; one checkpoint is no trajectory, and has no onsets."""
     found = [_onset(name, curves.steps, curves.accuracy[name], level) for name, level in _set_levels(curves)]
-    if len(columns["step"]) < 2:
-        return found
-    measured = [(name, level) for name in columns if (level := _level(name)) and not np.isnan(columns[name]).all()]
-    order = list(MEASURES)
-    measured.sort(key=lambda named: order.index(_measure(named[0])) if _measure(named[0]) in MEASURES else len(order))
+    measured = _column_levels(columns) if len(columns["step"]) > 1 else ()
     return found + [_onset(name, columns["step"], columns[name], level) for name, level in measured]
 
 
@@ -88,14 +84,13 @@ def _set_levels(curves: Curves) -> Iterator[tuple[str, Level]]:
             yield evalset.name, Level(THRESHOLD if evalset.pair == "seen" else ADDITION_THRESHOLD, curves.n)
 
 
-def _level(column: str) -> Level | None:
-    if column.startswith("accuracy ") and column.endswith(SLOTS):
-        return VARIABLE
-    return MEASURES.get(_measure(column))
-
-
-def _measure(column: str) -> str:
-    return re.sub(r" \(\d-var\)$", "", column)
+def _column_levels(columns: Mapping[str, np.ndarray]) -> Iterator[tuple[str, Level]]:
+    """Measure by measure, its types one after the other; then the variables in the slots that the task has sums for."""
+    for measure, level in MEASURES.items():
+        yield from ((name, level) for name in columns if re.sub(r" \(\d-var\)$", "", name) == measure)
+    for name in columns:
+        if name.startswith("accuracy ") and name.endswith(SLOTS) and not np.isnan(columns[name]).all():
+            yield name, VARIABLE
 
 
 def _onset(curve: str, steps: np.ndarray, values: np.ndarray, level: Level) -> CurveOnset:
