@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from assignadd.api import evaluate, ledger, load, load_stack, measure, metrics, open_run, train
+    from assignadd.api import evaluate, ledger, load, load_stack, measure, metrics, onsets, open_run, phases, train
     from assignadd.config import PRESETS, Config, ConfigError, Member
     from assignadd.task.text import parse, render
 
 _HOMES = {
-    "assignadd.api": ("evaluate", "ledger", "load", "load_stack", "measure", "metrics", "open_run", "train"),
+    "assignadd.api": ("evaluate", "ledger", "load", "load_stack", "measure", "metrics", "onsets", "open_run", "phases", "train"),
     "assignadd.config": ("PRESETS", "Config", "ConfigError", "Member"),
     "assignadd.task.text": ("parse", "render"),
 }
@@ -31,8 +31,10 @@ __all__ = [
     "load_stack",
     "measure",
     "metrics",
+    "onsets",
     "open_run",
     "parse",
+    "phases",
     "render",
     "train",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,9 @@ from assignadd.claims.evidence import SEQUENCES, evidence
 from assignadd.claims.ledger import ledger as records_of
 from assignadd.claims.record import Record
 from assignadd.config import Config, ConfigError, Member
-from assignadd.dynamics.stored import measured_run, store, stored
+from assignadd.dynamics.phases import Phases, find_phases
+from assignadd.dynamics.stored import MODEL, SEED, measured_run, store, stored
+from assignadd.dynamics.trajectory import accuracy_curves
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.observing import Observing
 from assignadd.model.stack import Stack
@@ -27,7 +30,7 @@ from assignadd.training.trainer import check_machine
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["evaluate", "ledger", "load", "load_stack", "measure", "metrics", "open_run", "train"]
+__all__ = ["evaluate", "ledger", "load", "load_stack", "measure", "metrics", "onsets", "open_run", "phases", "train"]
 
 
 def train(
@@ -90,6 +93,22 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
         table = measured_run(run)
         store(run, table)
     return table
+
+
+def phases(run: str | Path | Run) -> list[Phases]:
+    """For each model of a run, when addition, binding and refinement came for good, and both spikes."""
+    run = open_run(run)
+    return [find_phases(accuracy_curves(run, model)) for model in range(len(run.members))]
+
+
+def onsets(run: str | Path | Run) -> polars.DataFrame:
+    """When every curve came up for good, and what evaluation noise leaves open: a row per model and curve. Measures what `measure` does."""
+    import polars
+
+    run = open_run(run)
+    measure(run)
+    rows = [{MODEL: m.index, SEED: m.seed, **dataclasses.asdict(onset)} for m in evidence(run)[0] for onset in m.onsets]
+    return polars.DataFrame(rows, schema_overrides=dict.fromkeys(("onset", "low", "high", "n"), polars.Int64))
 
 
 def ledger(*runs: str | Path | Run, n: int = SEQUENCES, only: str | None = None) -> list[Record]:

@@ -26,6 +26,19 @@ def test_measures_recorded_live_are_those_of_the_checkpoints(run):
             assert row[name] == pytest.approx(same[name], rel=1e-4, abs=1e-5), name
 
 
+def test_onsets_and_phases(run):
+    found, measures = assignadd.onsets(run), assignadd.measure(run)
+    assert found["seed"].unique().sort().to_list() == [0, 1] and found["onset"].dtype == found["n"].dtype == polars.Int64
+    # Sixty steps end before a stay of 1,000 could: an onset is where a curve comes up to stay to the end.
+    for row in found.filter(polars.col("curve").is_in(["attn_l1_num_to_prev (0-var)", "qk1_num_to_prev_var"])).iter_rows(named=True):
+        own = measures.filter(polars.col("seed") == row["seed"]).sort("step")
+        up = [step for step, value in own.select("step", row["curve"]).iter_rows() if value >= row["threshold"]]
+        stays = [step for step in up if set(own["step"].filter(own["step"] >= step)) <= set(up)]
+        assert row["onset"] == (min(stays) if stays else None)
+    phases = assignadd.phases(run)
+    assert len(phases) == 2 and all(p.binding is None and "no first phase" in p.summary for p in phases)
+
+
 def test_the_ledger(run):
     records = assignadd.ledger(run, n=40, only="qk2-identity")
     assert [r.id for r in records] == ["qk2-identity"] and records[0].seeds == 2

@@ -11,6 +11,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.dynamics import learned_binding
 from assignadd.dynamics.late import LateVariable, late_variable
+from assignadd.dynamics.levels import CurveOnset, curve_onsets
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.stored import trajectory_of
@@ -117,6 +118,11 @@ class Evidence:
         if spike is None:
             return None
         return late_variable(self.trajectory, {"first": task.banned_first, "second": task.banned_second}, spike.after)
+
+    @cached_property
+    def onsets(self) -> list[CurveOnset]:
+        """When every curve came up for good."""
+        return curve_onsets(self.curves, self.trajectory)
 
     @cached_property
     def theory_gradient(self) -> TheoryGradient | None:

@@ -16,6 +16,7 @@ COMMANDS = {
     "claims": "every claim of the paper against trained models, with a verdict",
     "report": "the claims and every figure for trained runs, as one page",
     "measure": "every progress measure at every checkpoint, as a Parquet table",
+    "phases": "when each skill came, both spikes, the late variable, the onset of every curve",
     "zoom": "train a part of a run again with checkpoints closer together",
     "explore": "write an interactive page of trained models: ask, see, scrub, break",
     "ask": "put one prompt to a trained model: answer, runner-up, attention",

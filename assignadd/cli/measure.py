@@ -11,6 +11,8 @@ import tyro
 from assignadd.cli import options
 
 if TYPE_CHECKING:
+    import polars
+
     from assignadd.runs.folder import Run
 
 
@@ -37,9 +39,18 @@ def main(arguments: list[str]) -> int:
 
 
 def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bool = False) -> None:
-    from assignadd.cli.progress import counting
     from assignadd.cli.screen import say
-    from assignadd.dynamics.stored import FILE, measured_run, store, stored
+    from assignadd.dynamics.stored import FILE, store
+
+    table = measured_table(run, threads, again)
+    path = store(run, table, out) if out else run.path / FILE
+    say(f"{path}: {len(table):,} rows, {len(table.columns)} columns")
+
+
+def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
+    """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
+    from assignadd.cli.progress import counting
+    from assignadd.dynamics.stored import measured_run, store, stored
     from assignadd.model.table import require_covered
     from assignadd.training.trainer import prepare
 
@@ -50,5 +61,4 @@ def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bo
         with counting(f"measuring {run.name}", "checkpoints") as listener:
             table = measured_run(run, listener)
         store(run, table)
-    path = store(run, table, out) if out else run.path / FILE
-    say(f"{path}: {len(table):,} rows, {len(table.columns)} columns")
+    return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from assignadd.cli.claims import read_evidence
 from assignadd.cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from assignadd.claims.evidence import Evidence
 
@@ -50,18 +51,38 @@ def main(arguments: list[str]) -> int:
 
 
 def report_on_screen(evidences: Sequence[Evidence], out: Path, claims: str, command: str, threads: int) -> Path:
-    """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page."""
+    """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page.
+
+    And says what each took: on the screen alone, as the page is to be the same bytes again.
+    """
     from assignadd.claims.ledger import ledger
     from assignadd.cli.measure import measure_on_screen
     from assignadd.cli.screen import console, say
-    from assignadd.report.reproduction import write_report
+    from assignadd.report.reproduction import draw_pictures, write_page
 
+    lap = _laps()
     for run in {e.run.path: e.run for e in evidences}.values():
         measure_on_screen(run, threads)
     with console.status("judging") as status:
         records = ledger(evidences, claims, listener=lambda claim: status.update(f"judging {claim}"))
-    with console.status("drawing"):
-        index = write_report(out, evidences, records, command)
+    measuring = lap()
+    with console.status("drawing") as status:
+        drawn = draw_pictures(out, evidences, lambda label: status.update(f"drawing {label}"))
+    drawing = lap()
+    index = write_page(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)
     say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
+    say(f"measured in {measuring:.1f} s, drew {drawn} figures in {drawing:.1f} s, wrote the page in {lap():.2f} s", "dim")
     return index
+
+
+def _laps() -> Callable[[], float]:
+    """Seconds since the last call."""
+    last = time.monotonic()
+
+    def lap() -> float:
+        nonlocal last
+        before, last = last, time.monotonic()
+        return last - before
+
+    return lap

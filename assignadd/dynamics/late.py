@@ -37,7 +37,8 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     for slot in SLOTS:
         for v in variables:
             at = first_lasting(steps, columns[f"accuracy {v} {slot}"] >= THRESHOLD)
-            onsets.append((np.inf if at is None else float(steps[at]), v, slot))
+            # One that is there at the first checkpoint may have come at any time before.
+            onsets.append((np.inf if at is None else float(steps[at]) if at else 0.0, v, slot))
     last, v, slot = max(onsets)
     if last <= since:
         return None

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignadd.stats import wilson
+from assignadd.stats import Interval, wilson
 
-# A crossing lasts when the curve stays above the threshold for so many steps (or to the end, where less is left).
+# A crossing lasts when the curve is above the threshold at every evaluation up to the first one so many steps later (or to
+# the end, where less is left). Where evaluations are farther apart than this, the next one must be above it too.
 LASTING = 1000
 
 
 @dataclass(frozen=True)
 class Onset:
-    """The step of the first evaluation of a lasting stay, and where evaluation noise would let it be.
+    """The step of the first evaluation of a lasting stay, and the steps between which the crossing lies.
 
-    `low` and `high` are the onsets of the curves of the upper and the lower ends of Wilson's intervals: the earliest and
-    the latest step that the noise of n sequences allows. `high` is None where the lower ends never come up.
+    Evaluation noise puts that first evaluation anywhere from the onset of the upper ends of Wilson's intervals to the onset
+    of the lower ends. `low` is the evaluation before the former (0 where there is none), as the curve crosses somewhere
+    between two evaluations; `high` is the latter, None where the lower ends never come up.
     """
 
     step: int
@@ -27,18 +29,20 @@ class Onset:
 
 def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) -> int | None:
     """The first index from which `above` is true for `lasting` steps, or to the end."""
-    for i in np.flatnonzero(above):
-        within = (steps >= steps[i]) & (steps <= steps[i] + lasting)
-        if above[within].all():
-            return int(i)
-    return None
+    ends = np.searchsorted(steps, steps + lasting)
+    return next((int(i) for i in np.flatnonzero(above) if above[i : ends[i] + 1].all()), None)
 
 
-def onset(steps: np.ndarray, shares: np.ndarray, n: int, threshold: float, lasting: int = LASTING) -> Onset | None:
-    """Onset of a curve of shares, each counted on `n` sequences (or pairs)."""
-    intervals = [wilson(round(float(share) * n), n) for share in shares]
-    curves = (shares, np.array([i.high for i in intervals]), np.array([i.low for i in intervals]))
+def onset(steps: np.ndarray, values: np.ndarray, n: int | None, threshold: float, lasting: int = LASTING) -> Onset | None:
+    """Onset of a curve of shares, each counted on `n` sequences; of any curve without noise where `n` is None."""
+    intervals = [_interval(float(value), n) for value in values]
+    curves = (values, np.array([i.high for i in intervals]), np.array([i.low for i in intervals]))
     middle, low, high = (first_lasting(steps, curve >= threshold, lasting) for curve in curves)
     if middle is None or low is None:
         return None
-    return Onset(int(steps[middle]), int(steps[low]), None if high is None else int(steps[high]))
+    return Onset(int(steps[middle]), int(steps[low - 1]) if low else 0, None if high is None else int(steps[high]))
+
+
+def _interval(value: float, n: int | None) -> Interval:
+    """What noise leaves open; nothing about a curve that has none, or about the NaN of a diverged model."""
+    return Interval(value, value) if n is None or np.isnan(value) else wilson(round(value * n), n)

@@ -10,7 +10,7 @@ import numpy as np
 
 from assignadd.dynamics.onsets import Onset, onset
 from assignadd.dynamics.spikes import Spike, largest_spike, spikes
-from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.evalsets import EVAL_SETS, RECORDED_SETS
 
 # Between the plateaus before and after each phase, in the paper's run and in ours.
 ADDITION_THRESHOLD = 0.9
@@ -32,7 +32,7 @@ class Curves:
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]], n: int) -> Curves:
         """From one model's rows of metrics."""
-        names = [s.name for s in EVAL_SETS if s.name in rows[0]["accuracy"]]
+        names = [s.name for s in RECORDED_SETS if s.name in rows[0]["accuracy"]]
         return cls(np.array([r["step"] for r in rows]), {s: np.array([r["accuracy"][s] for r in rows]) for s in names}, n)
 
     def mean(self, sets: Sequence[str]) -> np.ndarray:

@@ -10,7 +10,7 @@ from assignadd.dynamics.phases import Curves
 from assignadd.measures.progress import Progress
 from assignadd.model.accuracy import Exam
 from assignadd.runs.folder import Run
-from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.evalsets import RECORDED_SETS
 
 # Checkpoints in memory at once.
 CHUNK = 8
@@ -37,7 +37,7 @@ def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
     rows = [row for row in run.metrics() if row["model"] == model]
     if rows:
         return Curves.of_rows(rows, run.config.record.eval_sequences)
-    exam = Exam([run.configs[model]], run.seen[model : model + 1], EVAL_SETS, n)
+    exam = Exam([run.configs[model]], run.seen[model : model + 1], RECORDED_SETS, n)
     steps = run.steps
     shares = np.concatenate([(exam.count_correct(run.trajectory([step], model)) / n).numpy() for step in steps])
     return Curves(np.array(steps), dict(zip(exam.names, shares.T, strict=True)), n)

@@ -17,6 +17,7 @@ from assignadd.figures.preacts import draw_fourier_shares, draw_preacts, fourier
 from assignadd.figures.probes import draw_probes, probes_data
 from assignadd.figures.qk0 import draw_qk0, qk0_data
 from assignadd.figures.qk0pos_and_qk1 import draw_qk0pos_and_qk1, qk0pos_and_qk1_data
+from assignadd.figures.spectra import draw_spectra, spectra_data
 from assignadd.figures.token_seqs import draw_token_seqs, token_seqs_data
 from assignadd.measures.fourier import context_preactivations
 
@@ -93,6 +94,15 @@ MECHANISM: tuple[FigureKind, ...] = (
         lambda models: fourier_shares_data(models[0].stack, models[0].waves),
         draw_fourier_shares,
         height=3.6,
+    ),
+    FigureKind(
+        "spectra",
+        "Frequencies that go in and come out",
+        "The frequencies that the neurons use (blue) should also carry the embedding of the numbers, above, and what each neuron does to "
+        "the logits of the answers, below. Random weights give every frequency an equal share (dashes).",
+        lambda models: spectra_data(models[0].stack),
+        draw_spectra,
+        height=2.9,
     ),
     FigureKind(
         "qk0",

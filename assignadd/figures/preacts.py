@@ -12,6 +12,7 @@ from torch import Tensor
 
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.heat import bar, draw_heat
+from assignadd.figures.spectra import draw_spectrum
 from assignadd.figures.style import BLUE, GREY, INK
 from assignadd.measures.fourier import Waves, network_frequencies, preactivation_spectrum
 from assignadd.model.stack import Stack
@@ -70,9 +71,8 @@ def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
     spectrum = made.add_subplot(grid[0, 0])
     neurons = made.add_subplot(grid[1, 0], sharex=spectrum)
     histogram = made.add_subplot(grid[1, 1], sharey=neurons)
-    k = np.arange(1, len(data.power) + 1)
-    spectrum.bar(k, data.power, color=np.where(data.network, BLUE, GREY))
-    spectrum.set(ylabel="share of\nall power", title=_listed(k[data.network].tolist()), xlim=(0.3, len(k) + 0.7))
+    draw_spectrum(spectrum, data.power, data.network)
+    spectrum.set(ylabel="share of\nall power", title=_listed((np.flatnonzero(data.network) + 1).tolist()))
     spectrum.tick_params(labelbottom=False)
     _strip(neurons, data)
     neurons.set(xlabel="frequency of a neuron's best wave", ylabel="share of its variance", ylim=(0, 1.02))

@@ -15,6 +15,7 @@ from assignadd.figures.early import draw_early, early_data
 from assignadd.figures.generalization_combined import draw_generalization, generalization_data
 from assignadd.figures.kinds import Data, FigureKind, Models
 from assignadd.figures.late import draw_late, late_data
+from assignadd.figures.onsets import draw_onsets, onsets_data
 from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_data
 from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
 from assignadd.figures.theory_real_gradient import TheoryRealGradientData, draw_theory_real_gradient, theory_real_gradient_data
@@ -31,6 +32,15 @@ DYNAMICS = (
         lambda models: progress_measures_data(models[0].trajectory, models[0].phases),
         draw_progress_measures,
         height=4.4,
+    ),
+    FigureKind(
+        "onsets",
+        "What comes when",
+        "Each mark is when a curve reached its level (the number behind its name) and stayed there for 1,000 steps; it came within the "
+        "line, given the noise of evaluation and the time between checkpoints. Dashes are the ends of the phases.",
+        lambda models: onsets_data(models[0]),
+        draw_onsets,
+        height=4.9,
     ),
     FigureKind(
         "early",

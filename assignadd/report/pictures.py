@@ -1,4 +1,4 @@
-"""A figure drawn, saved beside its data, and put on the page."""
+"""A figure drawn and saved beside its data; put on the page from its files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ from assignadd.report.page import Page
 SUFFIXES = (".npz", ".svg", ".png")
 
 
-def add_picture(page: Page, kind: FigureKind, models: Sequence[Evidence], folder: Path, command: str) -> None:
+def draw_picture(kind: FigureKind, models: Sequence[Evidence], folder: Path) -> None:
     """Of the first model, or of all where the figure compares them; files go to `folder`/figures."""
-    stem = folder / "figures" / kind.label
+    stem = _stem(kind, folder)
     data = kind.data(models)
     with figure(kind.width, kind.height) as made:
         kind.draw(data, made)
         save(made, stem)
     np.savez(stem.with_suffix(".npz"), **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag
+
+
+def add_picture(page: Page, kind: FigureKind, folder: Path, command: str) -> None:
+    """The figure as it was drawn into `folder`."""
     files = [f"figures/{kind.label}{suffix}" for suffix in SUFFIXES]
-    page.picture(kind.label, kind.title, kind.look_for, stem.with_suffix(".svg"), files, f"made by `{command}`")
+    page.picture(kind.label, kind.title, kind.look_for, _stem(kind, folder).with_suffix(".svg"), files, f"made by `{command}`")
+
+
+def _stem(kind: FigureKind, folder: Path) -> Path:
+    return folder / "figures" / kind.label

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,25 +11,35 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import Record
 from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
 from assignadd.figures.catalogue import ACCURACIES
+from assignadd.figures.kinds import FigureKind
 from assignadd.figures.sections import SECTIONS
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report.claims_table import claims_table
 from assignadd.report.page import Page
-from assignadd.report.pictures import add_picture
+from assignadd.report.pictures import add_picture, draw_picture
 from assignadd.report.table import Cell
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import ALL_SETS
 
 
-def write_report(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str) -> Path:
-    """Figures with their data under `folder`/figures, and `folder`/index.html that shows them; `command` is what made it."""
+def draw_pictures(folder: Path, evidences: Sequence[Evidence], listener: Callable[[str], None] = lambda label: None) -> int:
+    """Every figure with its data under `folder`/figures, and how many there are; `listener` hears the label of each."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    shown = sorted(evidences, key=lambda e: not e.learned_binding)  # those that learned binding first, else in order
+    pictures = _pictures(_binding_first(evidences))
+    for kind, models in pictures:
+        listener(kind.label)
+        draw_picture(kind, models, folder)
+    return len(pictures)
+
+
+def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str) -> Path:
+    """`folder`/index.html, which shows the figures that were drawn into `folder`; `command` is what made it."""
+    shown = _binding_first(evidences)
     page = Page("Assign and Add, reproduced")
     _summary(page, evidences)
     page.heading("Claims of the paper")
-    claims_table(page, records, _labels(shown))
+    claims_table(page, records, [kind.label for kind, _ in _pictures(shown)])
     page.heading("Accuracies during training")
     _curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
@@ -41,7 +51,7 @@ def write_report(folder: Path, evidences: Sequence[Evidence], records: Sequence[
         else:
             _seeds(page, records)
         for kind in section.kinds:
-            add_picture(page, kind, shown, folder, command)
+            add_picture(page, kind, folder, command)
     page.heading("Provenance")
     _provenance(page, evidences, command)
     index = folder / "index.html"
@@ -49,14 +59,21 @@ def write_report(folder: Path, evidences: Sequence[Evidence], records: Sequence[
     return index
 
 
-def _labels(evidences: Sequence[Evidence]) -> list[str]:
-    """Of all pictures on the page."""
-    trained = sum(bool(e.rows) for e in evidences)
-    return [_curves_label(i) for i in range(1, trained + 1)] + [kind.label for section in SECTIONS for kind in section.kinds]
+def _binding_first(evidences: Sequence[Evidence]) -> list[Evidence]:
+    """Those that learned binding, then the others; else in order."""
+    return sorted(evidences, key=lambda e: not e.learned_binding)
 
 
-def _curves_label(i: int) -> str:
-    return "accuracies" if i == 1 else f"accuracies{i}"
+def _pictures(shown: Sequence[Evidence]) -> list[tuple[FigureKind, Sequence[Evidence]]]:
+    """All that are on the page, and the models that each is drawn for."""
+    return [*_curve_pictures(shown), *((kind, shown) for section in SECTIONS for kind in section.kinds)]
+
+
+def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureKind, Sequence[Evidence]]]:
+    """Figure accuracies for every model whose training was recorded: accuracies, accuracies2, and so on."""
+    trained = [e for e in shown if e.rows]
+    kinds = [replace(ACCURACIES, label=f"accuracies{i}", look_for="As above, for another network.") for i in range(2, len(trained) + 1)]
+    return [(replace(kind, title=_title(e)), [e]) for kind, e in zip([ACCURACIES, *kinds], trained, strict=False)]
 
 
 def _name(evidence: Evidence) -> str:
@@ -77,11 +94,8 @@ def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
 
 
 def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -> None:
-    trained = [e for e in shown if e.rows]
-    for i, evidence in enumerate(trained, 1):
-        look_for = ACCURACIES.look_for if i == 1 else "As above, for another network."
-        kind = replace(ACCURACIES, label=_curves_label(i), title=_title(evidence), look_for=look_for)
-        add_picture(page, kind, [evidence], folder, command)
+    for kind, _ in _curve_pictures(shown):
+        add_picture(page, kind, folder, command)
     for evidence in shown:
         if not evidence.rows:
             page.text(f"The weights of {_name(evidence)} were imported: no curves of their training were recorded.", soft=True)

@@ -48,4 +48,6 @@ MIRROR_SETS = (
     EvalSet("0-var mirror seen", n_vars=0, pair="mirror_seen"),
     EvalSet("0-var mirror held out", n_vars=0, pair="mirror_held_out"),
 )
-ALL_SETS = EVAL_SETS + DOUBLY_HELD_OUT + MIRROR_SETS
+# What training evaluates as it goes.
+RECORDED_SETS = EVAL_SETS + DOUBLY_HELD_OUT
+ALL_SETS = RECORDED_SETS + MIRROR_SETS

@@ -12,7 +12,7 @@ from torch import Tensor
 from assignadd.config import Config, ConfigError, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, concatenate, initial_stack
-from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
+from assignadd.task.evalsets import RECORDED_SETS
 from assignadd.training.crew import Alone, Crew, can_fork, shared
 from assignadd.training.worker import Worker
 
@@ -62,7 +62,7 @@ class Trainer:
         stack = initial_stack(config, [c.seed.init or 0 for c in configs]).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
         self.workers = [Worker(stack.models(part), configs[part], seen[part], placed) for part in parts]
-        self.exams = [Exam(configs[part], seen[part], EVAL_SETS + DOUBLY_HELD_OUT, config.record.eval_sequences, device) for part in parts]
+        self.exams = [Exam(configs[part], seen[part], RECORDED_SETS, config.record.eval_sequences, device) for part in parts]
         self._observed = [(configs[part], seen[part].to(device)) for part in parts]
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         items = range(len(parts))

@@ -1,14 +1,21 @@
-"""claims, report, measure and zoom end to end on a run of the smoke preset."""
+"""claims, report, measure, phases and zoom end to end on a run of the smoke preset."""
 
 import dataclasses
 import json
+import re
+import shutil
+from pathlib import Path
 
 import polars
 import pytest
+from rich.console import Console
 
 from assignadd.claims.ledger import CLAIMS
+from assignadd.cli import screen
+from assignadd.dynamics.stored import store
 from assignadd.figures.sections import SECTIONS
 from assignadd.report import reproduction
+from assignadd.runs.folder import open_run
 from tests.cli.asking import complaint, said
 
 RUN = "smoke-seeds-0-1"
@@ -45,7 +52,8 @@ def test_claims_for_people(here, capsys):
 def test_report(here, capsys, tmp_path, monkeypatch):
     few = [dataclasses.replace(SECTIONS[0], kinds=SECTIONS[0].kinds[:2])]
     monkeypatch.setattr(reproduction, "SECTIONS", few)
-    said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
+    out = said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
+    assert re.search(r"^measured in \d+\.\d s, drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$", out, re.MULTILINE)
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="claim-{c.id}"' in page for c in CLAIMS) and "theory-remainder" in page
     figures = {p.stem for p in (tmp_path / "page" / "figures").glob("*.svg")}
@@ -58,6 +66,51 @@ def test_measure_writes_a_row_per_model_and_checkpoint(here, capsys, tmp_path):
     assert table.equals(polars.read_parquet(f"runs/{RUN}/measures.parquet"))
     assert table.group_by("seed").len().sort("seed")["len"].to_list() == [table["step"].n_unique()] * 2
     assert {"ov2_mlp2_accuracy", "attn_l2_equal_to_values (2-var)", "accuracy a first", "norm embed.W_E"} <= set(table.columns)
+
+
+@pytest.fixture
+def drawn_by_hand(here, capsys, tmp_path) -> str:
+    """The run with measures as if variables had come: seed 0 gets b in the second slot at step 40, seed 1 never."""
+    shutil.copytree(f"runs/{RUN}", tmp_path / "by-hand")
+    said(capsys, "measure", str(tmp_path / "by-hand"))
+    run, step, is_0 = open_run(tmp_path / "by-hand"), polars.col("step"), polars.col("seed") == 0
+    came = {"accuracy b second": (step >= 40) & is_0, "qk2_ov1_var_identity": (step >= 20) & is_0}
+    table = polars.read_parquet(run.path / "measures.parquet").with_columns(**{name: when.cast(float) for name, when in came.items()})
+    store(run, table.with_columns(polars.when(step == 20).then(0.45).otherwise("accuracy b second").alias("accuracy b second")))
+    return str(run.path)
+
+
+def test_phases_as_json(drawn_by_hand, capsys):
+    models = json.loads(said(capsys, "phases", drawn_by_hand, "--json"))["models"]
+    assert [(m["run"], m["seed"]) for m in models] == [("by-hand", 0), ("by-hand", 1)]
+    for m in models:
+        assert m["addition"] is m["binding"] is m["first_spike"] is m["second_spike"] is m["late_variable"] is None
+        assert m["summary"] == "no first phase: addition was not learned"
+        assert {len(o) for o in m["onsets"]} == {7} and all(o["lasting"] == 1000 for o in m["onsets"])
+    first, second = ({o.pop("curve"): list(o.values()) for o in m["onsets"]} for m in models)
+    assert first["accuracy b second"] == [0.5, 1000, 40, 10, 40, 64]  # .45 of 64 at step 20 may be one half
+    assert first["qk2_ov1_var_identity"] == [0.9, 1000, 20, 10, 20, None]
+    assert second["accuracy b second"] == [0.5, 1000, None, None, None, 64]
+    assert set(first) == set(second) and "2-var doubly held out (2)" in first
+    only = json.loads(said(capsys, "phases", drawn_by_hand, "--seeds", "1", "--json"))["models"]
+    assert [m["seed"] for m in only] == [1]
+
+
+def test_phases_for_people(drawn_by_hand, capsys, monkeypatch):
+    monkeypatch.setattr(screen, "console", Console(width=80))
+    out = said(capsys, "phases", drawn_by_hand, "--seeds", "0")
+    assert "by-hand, seed 0: no first phase" in out and "second spike: none" in out and "late variable: none" in out
+    rows = {line.rsplit(maxsplit=5)[0].strip(): line.split()[-5:] for line in out.splitlines() if len(line.split()) > 5}
+    assert rows["accuracy b second"] == ["0.5", "40", "10", "40", "64"]
+    assert rows["qk2_ov1_var_identity"] == ["0.9", "20", "10", "20", "all"]
+    assert any(line.split() == ["2-var", "train", "0.95", "never", "64"] for line in out.splitlines())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_phases_measures_what_is_missing(here, capsys, tmp_path):
+    shutil.copytree(f"runs/{RUN}", tmp_path / "bare", ignore=shutil.ignore_patterns("measures.parquet"))
+    models = json.loads(said(capsys, "phases", str(tmp_path / "bare"), "--json"))["models"]
+    assert len(models) == 2 and (tmp_path / "bare" / "measures.parquet").exists()
 
 
 def test_zoom(here, capsys):
@@ -75,6 +128,9 @@ def test_zoom(here, capsys):
         (("report", RUN, "--n", "0"), "n = 0", 2),
         (("zoom", RUN, "--around", "9999"), "from 0 to 60", 2),
         (("measure", "none"), "no run at none", 1),
+        (("phases",), "no run given", 2),
+        (("phases", RUN, "--seeds", "7"), "no seed 7 there; there are 0, 1", 2),
+        (("phases", str(Path(__file__).parents[1] / "fixtures" / "census-six")), "evaluated once, at step 50,000", 1),
     ],
 )
 def test_bad_input_is_one_line(here, capsys, arguments, words, code):
@@ -86,3 +142,4 @@ def test_another_architecture_has_no_such_mechanism(capsys, tmp_path, monkeypatc
     said(capsys, "train", "--preset", "smoke", "--model.n-heads", "2", "--optim.steps", "2", "--out", "two-heads")
     assert "two layers, one head" in complaint(capsys, "claims", "two-heads")
     assert "two layers, one head" in complaint(capsys, "measure", "two-heads")
+    assert "two layers, one head" in complaint(capsys, "phases", "two-heads")

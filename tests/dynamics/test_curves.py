@@ -37,11 +37,62 @@ def test_a_crossing_that_does_not_last_is_passed_over():
     assert first_lasting(STEPS, above, 1000) == len(STEPS) - 3  # to the end counts
 
 
+def test_a_single_evaluation_does_not_last_where_evaluations_are_far_apart():
+    steps, above = np.array([1, 1001, 3001, 5301, 5401, 10_001]), np.array([False, True, False, False, True, True])
+    assert first_lasting(steps, above, 1000) == 4
+    above[3] = True
+    assert first_lasting(steps, above, 1000) == 3
+
+
 def test_an_onset_and_its_interval_from_noise():
     curve = step_curve((3000, 0.94), (4000, 0.951), (6000, 0.99), start=0.5)
-    assert onset(STEPS, curve, 512, 0.95) == Onset(4000, 3000, 6000)  # .94 + noise may be .95; .951 - noise may not
-    assert onset(STEPS, curve, 10**6, 0.95) == Onset(4000, 4000, 4000)
+    assert onset(STEPS, curve, 512, 0.95) == Onset(4000, 2900, 6000)  # .94 + noise may be .95; .951 - noise may not
+    assert onset(STEPS, curve, 10**6, 0.95) == onset(STEPS, curve, None, 0.95) == Onset(4000, 3900, 4000)
+    assert onset(STEPS, step_curve((4000, 0.951), start=0.5), 512, 0.95) == Onset(4000, 3900, None)
     assert onset(STEPS, step_curve((100, 0.9)), 512, 0.95) is None
+    assert onset(STEPS, step_curve(start=0.99), 512, 0.95) == Onset(0, 0, 0)
+
+
+def test_a_model_that_diverges_loses_what_it_had():
+    curve = step_curve((2000, 0.99), (8000, np.nan))
+    assert onset(STEPS, curve, 512, 0.95).step == 2000 and onset(STEPS, curve, 512, 0.95, lasting=7000) is None
+    assert onset(STEPS, step_curve((0, np.nan)), 512, 0.95) is None
+
+
+# A slow rise, its true crossing of any level, and what Wilson's interval says of it: the level is in the interval just where
+# the share lies within z sqrt(level (1 - level) / n) of the level, since the interval is that score test turned round.
+MIDDLE, WIDTH, Z = 5000, 600, 1.96
+
+
+def rise(steps: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp((MIDDLE - steps) / WIDTH))
+
+
+def crosses(level: float) -> float:
+    return MIDDLE + WIDTH * np.log(level / (1 - level))
+
+
+@pytest.mark.parametrize(("n", "level"), [(64, 0.5), (154, 0.9), (512, 0.9), (512, 0.95), (2000, 0.95)])
+def test_the_interval_of_a_known_rise_is_that_of_the_score_test(n, level):
+    steps, off = np.arange(0, 20_001, 100), Z * np.sqrt(level * (1 - level) / n)
+    found = onset(steps, rise(steps), n, level)
+    assert found.step - 100 < crosses(level) <= found.step
+    room = WIDTH / (level * (1 - level)) / n  # a share is rounded to the nearest count
+    assert crosses(level - off) - 100 - room < found.low < crosses(level - off) + room
+    assert found.high is None if level + off >= 1 else crosses(level + off) - room < found.high < crosses(level + off) + 100 + room
+
+
+@pytest.mark.parametrize("same_sequences", [True, False], ids=["same sequences at every step", "fresh sequences"])
+@pytest.mark.parametrize(("n", "level"), [(64, 0.5), (512, 0.9)])
+def test_the_crossing_lies_in_its_interval_as_often_as_promised(n, level, same_sequences):
+    """A sequence of difficulty u in (0, 1) is answered where the true share is above u; an exam keeps its sequences."""
+    generator, repeats, true = np.random.default_rng(0), 400, crosses(level)
+    difficulty = generator.random((repeats, 1 if same_sequences else len(STEPS), n))
+    shares = (difficulty < rise(STEPS)[:, None]).mean(-1)  # (repeats, steps)
+    found = [onset(STEPS, curve, n, level) for curve in shares]
+    held = sum(o.low < true and (o.high is None or true <= o.high) for o in found)
+    assert held >= 0.95 * repeats - 2 * np.sqrt(0.95 * 0.05 * repeats)
+    assert sum(o.step - 100 < true <= o.step for o in found) < 0.6 * repeats  # the step alone would promise too much
 
 
 def test_change_points_are_where_the_levels_change():
@@ -100,3 +151,11 @@ def test_the_late_variable_is_the_last_to_come():
     columns["accuracy b first"] = np.zeros(len(STEPS))
     found = late_variable(columns, banned, since=3000)
     assert (found.variable, found.slot, found.banned, found.onset, found.spike) == ("b", "first", False, None, None)
+
+
+def test_what_is_there_at_the_first_checkpoint_is_not_called_late():
+    """A run that keeps its last checkpoint only cannot say when its variables came."""
+    columns = {"step": np.array([9000])} | {f"accuracy {v} {slot}": np.ones(1) for v in "abc" for slot in ("first", "second")}
+    banned = {"first": "a", "second": "c"}
+    assert late_variable(columns, banned, since=3000) is None
+    assert late_variable(columns | {"accuracy c second": np.zeros(1)}, banned, since=3000).variable == "c"

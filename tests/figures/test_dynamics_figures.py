@@ -12,6 +12,7 @@ from matplotlib.text import Text
 from assignadd.claims.evidence import evidence
 from assignadd.config import PRESETS, Config
 from assignadd.dynamics.late import LateVariable
+from assignadd.dynamics.levels import CurveOnset
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.spikes import Spike
@@ -20,6 +21,7 @@ from assignadd.figures import progress_measures
 from assignadd.figures.absent import Absent
 from assignadd.figures.early import allowed_example, draw_early, early_data
 from assignadd.figures.late import companions, draw_late, late_data, path_sequences, qk2_path_terms, window
+from assignadd.figures.onsets import draw_onsets, onsets_data
 from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_data, spread
 from assignadd.figures.style import SMALLEST, figure
 from assignadd.figures.variables import draw_variables, variables_data
@@ -115,6 +117,35 @@ def test_the_map_shows_each_step_the_nearest_checkpoint():
         shown = np.asarray(made.axes[0].images[0].get_array())
     assert shown.shape[0] == 2 * task.n_vars + 1
     assert (shown[0] == 0).mean() == pytest.approx(0.55, abs=0.01)  # up to the middle of 1000 and 10000
+
+
+ONSETS = [
+    CurveOnset("1-var train", 0.95, 1000, 2100, 2000, 2300, 512),
+    CurveOnset("qk2_ov1_var_identity", 0.9, 1000, 3000, 2900, 3000, None),
+    CurveOnset("attn_l1_equal_to_operands (0-var)", 0.9, 1000, 200, 0, 200, 512),
+    CurveOnset("attn_l1_equal_to_operands (2-var)", 0.9, 1000, 4000, 3000, None, 512),
+    CurveOnset("probe_l1_var_from_num", 0.9, 1000, None, None, None, 154),
+    CurveOnset("accuracy b second", 0.5, 1000, 6000, 5900, 6000, 64),
+]
+
+
+def test_onsets_are_marks_on_lines_in_the_rows_of_their_measures():
+    seen = model(handmade(PRESETS["smoke"]), ALL)
+    seen.onsets = ONSETS
+    data = onsets_data(seen)
+    assert data.rows == ["1-var train", "qk2_ov1_var_identity", "attn_l1_equal_to_operands", "probe_l1_var_from_num"]
+    assert data.row.tolist() == [0, 1, 2, 2, 3] and data.n_vars.tolist() == [1, -1, 0, 2, -1] and data.last == 10_000
+    with figure() as made:
+        draw_onsets(data, made)
+        marks = {line.get_marker(): line for line in made.axes[0].lines if len(line.get_xdata()) == 1}
+        spans = [line.get_xdata() for line in made.axes[0].lines if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
+        left, right = made.axes[0].get_xlim()
+    assert marks["D"].get_xdata() == [3000] and marks["D"].get_ydata() == [1] and marks["x"].get_ydata() == [3]
+    assert 10_000 < marks["x"].get_xdata()[0] < right  # behind the last step: never
+    assert [list(span) for span in spans[:2]] == [[2000, 2300], [2900, 3000]]
+    assert list(spans[2]) == [left, 200] and spans[3][0] == 3000 and 10_000 < spans[3][1] < right  # it may never have come
+    seen.curves = Curves(STEPS[-1:], {}, 512)
+    assert isinstance(onsets_data(seen), Absent)
 
 
 def test_early_shows_a_variable_that_is_never_banned():
@@ -245,6 +276,25 @@ def test_the_papers_first_spike(authors):
     assert to_number[0] > 0.9 and to_variable[0] < 0.1 and to_variable[1] > 0.3  # "still attends only to constant operands"
     before, after = (np.diagonal(scores).mean() for scores in data.variables)
     assert after > 3 * before
+
+
+# SPEC section 5: between which checkpoints each curve crosses its level in the paper's run.
+CROSSINGS = {
+    "1-var train": (5301, 5401), "1-var add-restricted": (5301, 5401), "1-var var-restricted": (14501, 16001),
+    "2-var train": (5401, 10001), "2-var add-restricted": (5401, 10001), "2-var var-restricted (1)": (14501, 16001),
+    "2-var var-restricted (2)": (14501, 16001), "ov2_mlp2_accuracy": (1, 1001), "qk2_ov1_var_identity": (5401, 10001),
+    "qk2_ov1_var_margin (least)": (10001, 14501),
+}  # fmt: skip
+
+
+def test_the_papers_curves_cross_where_its_table_says(authors):
+    found = {o.curve: o for o in authors.onsets}
+    assert {name: (found[name].low, found[name].high) for name in CROSSINGS} == CROSSINGS
+    addition = found["0-var add-restricted"]  # .825 at 1,001, .913 at 3,001, which may be either side of .9, .968 at 5,301
+    assert (addition.low, addition.high) == (1001, 5301)
+    last = max((o for o in found.values() if o.curve.startswith("accuracy ")), key=lambda o: o.onset)
+    assert (last.curve, last.onset, last.high, last.n) == ("accuracy b second", 16001, 16001, 64)
+    assert len(onsets_data(authors).rows) == 27
 
 
 def test_the_papers_late_variable(authors):

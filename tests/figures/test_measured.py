@@ -5,13 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_rgba
 
 from assignadd.config import PRESETS
 from assignadd.figures.cosine_sim import A_KINDS, B_KINDS, cosine_sim_data, draw_cosine_sim
 from assignadd.figures.held_out import doubly_held_out_data, draw_doubly_held_out, draw_mirror, mirror_data
 from assignadd.figures.preacts import draw_fourier_shares, draw_preacts, fourier_shares_data, preacts_data
 from assignadd.figures.probes import draw_probes, probes_data
-from assignadd.figures.style import figure
+from assignadd.figures.spectra import draw_spectra, spectra_data
+from assignadd.figures.style import BLUE, figure
 from assignadd.measures.accuracies import Accuracy
 from assignadd.measures.fourier import circuit_waves, waves
 from assignadd.measures.probes import STAGES, AnswerProbes
@@ -76,6 +78,25 @@ def test_every_neuron_is_a_dot_above_its_frequency():
         bars = [bar.get_height() for bar in made.axes[0].patches]
     assert np.rint(dots[:, 0]).tolist() == data.frequency.tolist() and dots[:, 1] == pytest.approx(data.share)
     assert bars == pytest.approx(data.power.tolist()) and sum(bars) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_spectra_are_those_the_weights_were_made_of():
+    """One-hot numbers hold every frequency alike; what the neurons write holds the four that it was made of, alike."""
+    chosen = (2, 3, 7, 8)
+    stack = handmade(PRESETS["tiny"], frequencies=chosen)
+    data, N = spectra_data(stack), PRESETS["tiny"].task.modulus
+    assert data.embedding == pytest.approx(2 / (N - 1)) and (np.flatnonzero(data.network) + 1).tolist() == list(chosen)
+    assert data.readout == pytest.approx([0.25 * (k in chosen) for k in range(1, N // 2 + 1)], abs=1e-5)
+    with figure() as made:
+        draw_spectra(data, made)
+        above, below = made.axes
+        for axes, power in ((above, data.embedding), (below, data.readout)):
+            bars = [(round(b.get_x() + b.get_width() / 2), b.get_height(), b.get_facecolor()) for b in axes.patches]
+            assert [k for k, _, _ in bars] == list(range(1, N // 2 + 1)) and [h for _, h, _ in bars] == pytest.approx(power)
+            assert {k for k, _, color in bars if color == to_rgba(BLUE)} == set(chosen)
+            assert axes.lines[0].get_ydata() == pytest.approx([2 / (N - 1)] * 2)  # an equal share
+        assert "W_E" in above.get_title("left") and f"{100 * 4 * 2 / (N - 1):.1f} %" in above.get_title("left")
+        assert "W_U" in below.get_title("left") and "100.0 %" in below.get_title("left")
 
 
 def accuracy(k: int) -> Accuracy:

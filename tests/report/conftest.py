@@ -8,9 +8,9 @@ import pytest
 from assignadd.api import train
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS
-from assignadd.report.reproduction import write_report
 from assignadd.runs.folder import open_run
 from tests.report.records import RECORDS
+from tests.report.writing import write_report
 
 
 @dataclass(frozen=True)

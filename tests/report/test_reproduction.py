@@ -8,10 +8,10 @@ import pytest
 from assignadd.figures.sections import SECTIONS
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report import reproduction
-from assignadd.report.reproduction import write_report
 from assignadd.stats import wilson
 from tests.report.reader import Reader
 from tests.report.records import RECORDS
+from tests.report.writing import write_report
 
 LABELS = ["accuracies", "accuracies2", *(kind.label for section in SECTIONS for kind in section.kinds)]
 

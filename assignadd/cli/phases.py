@@ -1,0 +1,136 @@
+"""assignadd phases"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from assignadd.cli import options
+from assignadd.cli.claims import read_evidence
+from assignadd.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assignadd.claims.evidence import Evidence
+    from assignadd.dynamics.late import LateVariable
+    from assignadd.dynamics.levels import CurveOnset
+    from assignadd.dynamics.onsets import Onset
+    from assignadd.dynamics.spikes import Spike
+
+CAPTION = (
+    "It came after low and not after high, given the noise of n sequences (95 %); - where it may never have come. "
+    "n = all: nothing is sampled, and only the time between two checkpoints is open."
+)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The phases of training, both spikes, the variable that came last, and when every curve came up for good.
+
+    Reads what `assignadd measure RUN` stored in the run folder; else measures it, and stores it there.
+    """
+
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Run folders, or their names under runs/."""
+    seeds: str | None = None
+    """Only these seeds."""
+    threads: int | None = None
+    """CPU threads; every core unless given."""
+    json: bool = False
+    """Print {"models": [{"run", "seed", "summary", "addition", ..., "onsets": [{"curve", "threshold", "onset", "low", "high", ...}]}]}."""
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(Phases, arguments, "phases")
+    if not args.runs:
+        raise UsageError("no run given; `assignadd runs list` shows what there is")
+    wanted = options.parse_seeds(args.seeds) if args.seeds else None
+    from assignadd.claims.evidence import SEQUENCES
+    from assignadd.cli.measure import measured_table
+    from assignadd.cli.screen import console, print_json
+
+    evidences = _chosen(read_evidence(args.runs, None, SEQUENCES, args.threads), wanted)
+    with console.status("evaluating"):  # the checkpoints of imported weights, whose training recorded nothing
+        for e in evidences:
+            _check_evaluated(e)
+    for run in {e.run.path: e.run for e in evidences}.values():
+        measured_table(run, options.resolve_threads(args.threads))
+    if args.json:
+        print_json({"models": [_record(e) for e in evidences]})
+    else:
+        for e in evidences:
+            _print(e)
+    return 0
+
+
+def _chosen(evidences: Sequence[Evidence], seeds: Sequence[int] | None) -> list[Evidence]:
+    """The models with these seeds, of whichever run."""
+    have = sorted({e.seed for e in evidences})
+    if missing := [s for s in seeds or () if s not in have]:
+        raise UsageError(f"no seed {missing[0]} there; there are {', '.join(map(str, have))}")
+    return [e for e in evidences if seeds is None or e.seed in seeds]
+
+
+def _check_evaluated(e: Evidence) -> None:
+    from assignadd.runs.errors import RunError
+
+    if len(e.curves.steps) < 2:
+        raise RunError(
+            f"{e.run.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: train with --record.eval-every 100, "
+            "or import several checkpoints"
+        )
+
+
+def _record(e: Evidence) -> dict[str, Any]:
+    late, onsets = e.late_variable, [dataclasses.asdict(onset) for onset in e.onsets]
+    found = {"late_variable": late and dataclasses.asdict(late), "onsets": onsets}
+    return {"run": e.run.name, "seed": e.seed, "summary": e.phases.summary} | dataclasses.asdict(e.phases) | found
+
+
+def _print(e: Evidence) -> None:
+    from assignadd.cli.screen import note, print_table, say
+
+    say(f"{e.run.name}, seed {e.seed}: {e.phases.summary}", "bold")
+    for line in _lines(e):
+        say(f"  {line}")
+    title = f"onset: at its level or above from here on, for {e.onsets[0].lasting:,} steps or to the end"
+    print_table(title, ("curve", "level", "onset", "low", "high", "n"), [_cells(onset) for onset in e.onsets], CAPTION)
+    if len(e.trajectory["step"]) < 2:
+        note(f"{e.run.name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100")
+
+
+def _lines(e: Evidence) -> Iterator[str]:
+    phases = e.phases
+    for name, onset in (("addition", phases.addition), ("binding", phases.binding), ("refinement", phases.refinement)):
+        yield f"{name}: {_onset(onset)}"
+    yield f"first spike: {_spike(phases.first_spike, 'sets with variables, none banned')}"
+    yield f"second spike: {_spike(phases.second_spike, 'sets with banned slots')}"
+    yield f"late variable: {_late(e.late_variable)}"
+
+
+def _onset(onset: Onset | None) -> str:
+    if onset is None:
+        return "never"
+    return f"step {onset.step:,} ({onset.low:,} " + ("or later)" if onset.high is None else f"to {onset.high:,})")
+
+
+def _spike(spike: Spike | None, sets: str) -> str:
+    return "none" if spike is None else f"steps {spike.before:,} to {spike.after:,}, {spike.low:.2f} to {spike.high:.2f} on {sets}"
+
+
+def _late(late: LateVariable | None) -> str:
+    if late is None:
+        return "none"
+    slot = f"{late.variable} in the {late.slot} slot" + (", where training never put it" if late.banned else "")
+    return f"{slot}; " + ("it never came" if late.onset is None else f"half of its sums are right from step {late.onset:,} on")
+
+
+def _cells(onset: CurveOnset) -> Sequence[str]:
+    never, n = onset.onset is None, "all" if onset.n is None else str(onset.n)
+    steps = ("never", "", "") if never else ("-" if step is None else str(step) for step in (onset.onset, onset.low, onset.high))
+    return onset.curve, f"{onset.threshold:g}", *steps, n
