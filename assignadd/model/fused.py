@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.model.table import TableForward, Trace, Weights, _plus_product
+from assignadd.model.table import TableForward
+from assignadd.model.trace import Trace, Weights, plus_product
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -58,7 +59,7 @@ class FusedTable(TableForward):
         )
         self._spread_stack(attention_2, tokens, usage[:, C + 1 : 2 * C + 1])
         self._spread_stack(carried, tokens, usage[:, 2 * C + 1 :])
-        return Trace(*self._answer(w, tables, usage), attention_1, attention_2, tokens, (), usage, key_scores, tables)
+        return Trace(w, attention_1, attention_2, tokens, (), usage, key_scores, tables)
 
     def _attention_backward(self, trace: Trace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
         C, T, K, tokens, a1, a2 = self.C, self.T, self.K, trace.tokens, trace.attention_1, trace.attention_2
@@ -72,7 +73,7 @@ class FusedTable(TableForward):
         self._spread_stack(g_keys, tokens, g_scores[:, :C])
         self._spread_stack(g_through, tokens, g_scores[:, C:])
         g_scores_2 = g_scores @ trace.usage[:, : C + 1].mT
-        _plus_product(g_usage[:, : C + 1], trace.tables.scores_2.mT, g_scores)
+        plus_product(g_usage[:, : C + 1], trace.tables.scores_2.mT, g_scores)
         g_pairs = torch.empty_like(a1)
         block, warps = self._wide
         self._kernels.pairs_backward[_ceil(B, block), M](

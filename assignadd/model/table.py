@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
-from assignadd.model.trace import Tables, Trace, Weights
+from assignadd.model.trace import Tables, Trace, Weights, plus_product
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -85,14 +85,7 @@ class TableForward:
         self._spread(own_2, tokens, flat, attention_2)
         self._spread(through_2, tokens, flat, (attention_1 * attention_2.unsqueeze(-2)).sum(-3))
 
-        return Trace(*self._answer(w, tables, usage), attention_1, attention_2, tokens, gathers, usage, key_scores, tables)
-
-    def _answer(self, w: Weights, tables: Tables, usage: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Logits, residual before MLP2, neurons and residual after it, all at `=`."""
-        resid_mid = usage.mT @ tables.outputs  # (..., B, d)
-        neurons = (resid_mid @ w.W_in).relu_()
-        resid_post = _plus_product(resid_mid.clone(), neurons, w.W_out)
-        return resid_post @ w.U, resid_mid, neurons, resid_post
+        return Trace(w, attention_1, attention_2, tokens, gathers, usage, key_scores, tables)
 
     def backward(self, w: Weights, trace: Trace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
@@ -102,7 +95,7 @@ class TableForward:
         g_neurons = g @ w.W_out.mT
         torch.ops.aten.threshold_backward.grad_input(g_neurons, trace.neurons, 0, grad_input=g_neurons)
         torch.matmul(trace.resid_mid.mT, g_neurons, out=grads.W_in)
-        g = _plus_product(g, g_neurons, w.W_in.mT)
+        g = plus_product(g, g_neurons, w.W_in.mT)
         g_usage, g_outputs = trace.tables.outputs @ g.mT, trace.usage @ g  # (..., 3C + 1, B), (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
@@ -184,7 +177,7 @@ class TableForward:
         self._spread(g_through, tokens, flat, (a1 * g_keys.unsqueeze(-2)).sum(-3))
 
         g_scores_2 = g_scores @ trace.usage.narrow(-2, 0, C + 1).mT
-        g_used = _plus_product(g_used, trace.tables.scores_2.mT, g_scores)
+        g_used = plus_product(g_used, trace.tables.scores_2.mT, g_scores)
         g_a1.select(-3, -1).add_(self._collect(g_used.narrow(-2, 0, C), tokens, flat))
 
         g_pairs = torch._softmax_backward_data(g_a1, a1, -2, a1.dtype).flatten(-3, -2)
@@ -202,12 +195,12 @@ class TableForward:
         g_OV2 = t.both.mT @ g_out2
         torch.matmul(g_OV2, w.O2.mT, out=grads.V2)
         torch.matmul(w.V2.mT, g_OV2, out=grads.O2)
-        g_both = _plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
+        g_both = plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
         g_queries_2 = g_scores_2.mT @ t.both
         g_QK2 = self._scaled(t.equal_rows.mT, g_queries_2)
         torch.matmul(g_QK2, w.K2, out=grads.Q2)
         torch.matmul(g_QK2.mT, w.Q2, out=grads.K2)
-        g_equal = _plus_product(g_equal, g_queries_2, t.QK2.mT)
+        g_equal = plus_product(g_equal, g_queries_2, t.QK2.mT)
 
         g_embeddings, g_outputs_1 = g_both.split(C, -2)
         g_through, g_constant = g_equal.split([C, 1], -2)
@@ -221,7 +214,7 @@ class TableForward:
             (self._scaled(g_scores_1.mT, t.queries_1), w.K1, grads.K1),
         ):
             torch.matmul(t.embeddings.mT, g_rows, out=grad)
-            g_embeddings = _plus_product(g_embeddings, g_rows, weight.mT)
+            g_embeddings = plus_product(g_embeddings, g_rows, weight.mT)
         g_tokens, g_positions = g_embeddings.split([self.K, self.T], -2)
         grads.E.copy_(g_tokens)
         grads.pos.copy_(g_positions)
@@ -247,8 +240,3 @@ class TableForward:
         of_tokens, of_positions = rows.split([self.K, self.T], -2)
         found = of_tokens.view(-1).index_select(0, flat).view_as(tokens) if tokens.dim() == 2 else of_tokens.gather(-2, tokens.long())
         return found.add_(of_positions)
-
-
-def _plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """total + a @ b, in place."""
-    return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
@@ -38,14 +39,12 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """What a forward pass leaves behind, for the backward pass and for whoever wants to look."""
+    """What a forward pass leaves behind, for the backward pass and for whoever wants to look.
 
-    logits: Float[Tensor, "*M B N"]
-    resid_mid: Float[Tensor, "*M B d"]
-    """Residual at `=` before MLP2."""
-    neurons: Float[Tensor, "*M B h"]
-    """MLP2 after the ReLU."""
-    resid_post: Float[Tensor, "*M B d"]
+    Attention is all that other positions have a part in; what `=` makes of it is worked out when it is asked for.
+    """
+
+    weights: Weights
     attention_1: Float[Tensor, "*M T T B"]
     attention_2: Float[Tensor, "*M T B"]
     """Layer-2 attention of `=` over the keys."""
@@ -57,6 +56,24 @@ class Trace:
     key_scores: Float[Tensor, "*M T B"]
     """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
     tables: Tables
+
+    @cached_property
+    def resid_mid(self) -> Float[Tensor, "*M B d"]:
+        """Residual at `=` before MLP2."""
+        return self.usage.mT @ self.tables.outputs
+
+    @cached_property
+    def neurons(self) -> Float[Tensor, "*M B h"]:
+        """MLP2 after the ReLU."""
+        return (self.resid_mid @ self.weights.W_in).relu_()
+
+    @cached_property
+    def resid_post(self) -> Float[Tensor, "*M B d"]:
+        return plus_product(self.resid_mid.clone(), self.neurons, self.weights.W_out)
+
+    @cached_property
+    def logits(self) -> Float[Tensor, "*M B N"]:
+        return self.resid_post @ self.weights.U
 
     @property
     def resid_before_2(self) -> Float[Tensor, "*M B d"]:
@@ -83,3 +100,8 @@ class Tables:
     scores_2: Tensor  # (2C, C + 1)
     OV2: Tensor
     outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]
+
+
+def plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """total + a @ b, in place."""
+    return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)
