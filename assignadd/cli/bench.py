@@ -29,6 +29,10 @@ class Bench:
     """Round matrix-product inputs to TF32 on a GPU."""
     scaling: bool = False
     """Instead, the cost of a training step against N, V, T, width, batch and (on a GPU) models in the stack; docs/scale.md."""
+    run: str | None = None
+    """Instead, the measures of the mechanism on a stack of this run's networks, on one thread."""
+    networks: int = 100
+    """With --run, how many: its models' last checkpoints."""
     json: bool = False
     """Print {"threads": {"1": {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"}, ...}, ...}."""
 
@@ -41,6 +45,8 @@ def main(arguments: list[str]) -> int:
     on_cuda = options.resolve_device(args.device) == "cuda"
     from assignadd.cli.screen import print_json
 
+    if args.run is not None:
+        return _mechanism(args.run, args)
     if args.scaling:
         return _scaling(config, args, on_cuda)
     result = _cuda(config, args) if on_cuda else _cpu(config, args)
@@ -100,6 +106,33 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
     rows = [(f"{p['setting']} = {p['value']}", p["models"], f"{p['gflop']:.3f}", f"{p['us']:.1f}", f"{p['tflops']:.2f}") for p in points]
     columns = ("setting", "models", "GFLOP a step", "us per model-step", "TFLOP/s")
     print_table(f"{device_name(on_cuda)}, {'TF32' if args.tf32 else 'fp32'}", columns, rows, "all else as in the preset")
+    return 0
+
+
+def _mechanism(name: str, args: Bench) -> int:
+    from assignadd.claims.evidence import CONTEXTS, SEQUENCES
+    from assignadd.cli.screen import console, print_json, print_table
+    from assignadd.measures.pace import mechanism_seconds
+    from assignadd.model.stack import concatenate
+    from assignadd.model.table import require_covered
+    from assignadd.runs.folder import open_run
+
+    if not 1 <= args.networks <= 10_000:
+        raise ConfigError("networks", args.networks, "a whole number from 1 to 10000")
+    run = open_run(name)
+    require_covered(run.config)
+    each = -(-args.networks // len(run.members))
+    models = [i for i in range(len(run.members)) for _ in run.steps[-each:]][: args.networks]
+    stack = concatenate([run.trajectory(run.steps[-each:], i) for i in range(len(run.members))]).models(slice(len(models)))
+    with nullcontext() if args.json else console.status(f"measuring {len(models)} networks"):
+        seconds = mechanism_seconds(stack, [run.configs[i] for i in models], run.seen[models], SEQUENCES, CONTEXTS)
+    seconds["all"] = sum(seconds.values())
+    if args.json:
+        print_json({"networks": len(models), "seconds": seconds})
+        return 0
+    rows = [(what, f"{s:.1f}", f"{s / len(models):.3f}") for what, s in seconds.items()]
+    note = f"one thread; {SEQUENCES:,} sequences of each type, {CONTEXTS:,} for the similarities"
+    print_table(f"measures of the mechanism on {len(models)} networks of {run.name}", ("measures", "seconds", "a network"), rows, note)
     return 0
 
 

@@ -1,14 +1,24 @@
-"""How fast the progress measures are, beside a plain loop over checkpoints through the hooked transformer."""
+"""How fast the measures are: those of progress beside a plain loop over checkpoints, those of the mechanism on a whole stack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from assignadd.config import Config, Member
+from assignadd.measures.addition import wrong_pairs
+from assignadd.measures.fourier import circuit_waves, context_waves, embedding_spectrum, filtered_accuracies, readout_spectrum
+from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
 from assignadd.measures.progress import Progress
+from assignadd.measures.routing import routing
+from assignadd.measures.samples import sequences
+from assignadd.measures.scores import EXCLUDED, qk1_blocks, qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
+from assignadd.measures.similarity import across_types, against_ov2, on_template, random_contexts
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.splits import pair_split
@@ -41,3 +51,38 @@ def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
                 (model.blocks[1].mlp((x[n] + x[m]).view(1, 1, -1)) @ stack.W_U[0]).argmax()
 
     return measure
+
+
+def mechanism_seconds(stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int) -> dict[str, float]:
+    """Seconds on one thread for every measure of the mechanism on a stack: `n` sequences a type, `n_contexts` for the cosines."""
+    prepare("cpu", 1, stack.config)
+    measures: dict[str, Callable[[], object]] = {
+        "attention patterns": lambda: [routing(stack, sequences(configs, seen, v, n).tokens) for v in (0, 1, 2)],
+        "similarities": lambda: _similarities(stack, random_contexts(configs, seen, n_contexts)),
+        "addition circuit": lambda: wrong_pairs(stack),
+        "probes for the answer": lambda: [answer_probes(stack, configs, seen, split) for split in ("pair", "row")],
+        "probes for the variable": lambda: [probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), s) for s in (None, 4)],
+        "Fourier analysis": lambda: (
+            context_waves(stack, configs, seen), circuit_waves(stack), filtered_accuracies(stack),
+            embedding_spectrum(stack), readout_spectrum(stack),
+        ),
+        "score tables": lambda: (
+            qk1_blocks(stack), qk2_ov1_var_identity(stack), qk2_ov1_var_margin(stack),
+            [qk1_num_to_prev_var(stack, some) for k in range(len(EXCLUDED) + 1) for some in combinations(EXCLUDED, k)],
+        ),
+    }  # fmt: skip
+    return {name: _seconds(measure) for name, measure in measures.items()}
+
+
+def _similarities(stack: Stack, contexts: dict[int, Tensor]) -> None:
+    across_types(stack, contexts)
+    on_template(stack)
+    for tokens in contexts.values():
+        against_ov2(stack, tokens)
+
+
+@torch.no_grad()
+def _seconds(do: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    do()
+    return time.perf_counter() - start

@@ -88,6 +88,13 @@ def test_bench(capsys):
     assert set(result["stacks"]) == {"1", "2", "8"}
 
 
+def test_bench_takes_networks_from_a_run(here, capsys):
+    result = json.loads(said(capsys, "bench", "--run", "smoke-seeds-0-1", "--networks", "3", "--json"))
+    assert result["networks"] == 3
+    assert result["seconds"].pop("all") == pytest.approx(sum(result["seconds"].values()))
+    assert all(s > 0 for s in result["seconds"].values())
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
