@@ -40,13 +40,15 @@ def cluster(tmp_path_factory):
     }  # fmt: skip
     ray = [sys.executable, "-m", "ray.scripts.scripts"]
     start = "start --head --node-ip-address 127.0.0.1 --port 0 --include-dashboard false --num-cpus 2 --disable-usage-stats"
-    started = subprocess.run([*ray, *start.split(), "--temp-dir", str(folder)], env=environment, capture_output=True, text=True)
-    assert started.returncode == 0, started.stdout + started.stderr
-    yield environment
-    for pid in _processes_with(str(folder)):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        started = subprocess.run([*ray, *start.split(), "--temp-dir", str(folder)], env=environment, capture_output=True, text=True)
+        assert started.returncode == 0, started.stdout + started.stderr
+        yield environment
+    finally:  # also of a cluster that came up only in part
+        for pid in _processes_with(str(folder)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _processes_with(text: str) -> list[int]:
@@ -63,6 +65,12 @@ def _processes_with(text: str) -> list[int]:
 def sweep(out: Path, environment, *flags: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "assignadd", "sweep", "seeds", *FLAGS.split(), "--out", str(out), *flags]
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def outcome(process: subprocess.Popen) -> tuple[int, str]:
+    """Exit code, and what was said on stderr, whose pipe is closed with it."""
+    errors = process.communicate(timeout=120)[1]
+    return process.returncode, errors
 
 
 def worker_in_training(out: Path, process: subprocess.Popen) -> int:
@@ -82,15 +90,14 @@ def test_killed_workers_and_drivers_leave_the_store_as_the_local_engine_makes_it
     on_ray = ("--engine", "ray", "--address", "auto")
     first = sweep(tmp_path / "ray", cluster, *on_ray)
     os.kill(worker_in_training(tmp_path / "ray", first), signal.SIGKILL)  # Ray starts the job again elsewhere
-    assert first.wait(120) == 0, first.communicate()[1]
-    assert local.wait(120) == 0
+    assert outcome(first)[0] == outcome(local)[0] == 0
 
     second = sweep(tmp_path / "driver", cluster, *on_ray)
     worker_in_training(tmp_path / "driver", second)
     second.kill()
-    second.wait()
+    assert outcome(second)[0] == -signal.SIGKILL
     assert 'finished": true' not in "".join(p.read_text() for p in (tmp_path / "driver").rglob("manifest.json"))
-    assert sweep(tmp_path / "driver", cluster, *on_ray).wait(120) == 0
+    assert outcome(sweep(tmp_path / "driver", cluster, *on_ray))[0] == 0
 
     expected = stores(tmp_path / "local")
     assert len(expected) == 2 and stores(tmp_path / "ray") == expected and stores(tmp_path / "driver") == expected
@@ -99,6 +106,6 @@ def test_killed_workers_and_drivers_leave_the_store_as_the_local_engine_makes_it
 @needs_ray
 def test_a_wrong_token_is_turned_away(tmp_path, cluster):
     stranger = sweep(tmp_path / "x", cluster | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}, "--engine", "ray", "--address", "auto")
-    errors = stranger.communicate(timeout=120)[1]
-    assert stranger.returncode == 2 and "assignadd: address = 'auto': expected a Ray cluster that answers to the token" in errors, errors
+    code, errors = outcome(stranger)
+    assert code == 2 and "assignadd: address = 'auto': expected a Ray cluster that answers to the token" in errors, errors
     assert not list(tmp_path.rglob("manifest.json"))
