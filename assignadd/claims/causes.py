@@ -123,7 +123,7 @@ def delay(earlier: str, later: str) -> Measure:
     """Steps from the onset of one cause to that of another, each above one half for good; None where one never comes."""
 
     def measure(e: Evidence) -> Measured | None:
-        if not e.learned_binding:  # of a network that never binds there is no order to tell
+        if not _in_order(e):
             return None
         onsets = causal(e).onsets
         first, second = onsets[earlier], onsets[later]
@@ -134,11 +134,16 @@ def delay(earlier: str, later: str) -> Measure:
     return measure
 
 
+def _in_order(e: Evidence) -> bool:
+    """A network that never binds, or of which one checkpoint is there, has no order to tell."""
+    return e.learned_binding and len(e.run.steps) > 1
+
+
 def behind_measure(name: str) -> Measure:
     """Steps by which a cause comes after the paper's measure of it, each above one half for good, at the same checkpoints."""
 
     def measure(e: Evidence) -> Measured | None:
-        if not e.learned_binding:
+        if not _in_order(e):
             return None
         steps = causal(e).over_time["step"]
         column = e.trajectory[MEASURES[name]][np.isin(e.trajectory["step"], steps)]
