@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -20,7 +21,7 @@ from tests.sweeps.small import stores
 
 INSTALLED = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not INSTALLED, reason="Ray is not installed (pip install 'assignadd[ray]')")
-FLAGS = "--preset smoke --seeds 2 --steps 400 --every 200 --save-every 50 --device cpu --threads 1"
+FLAGS = "--preset smoke --seeds 2 --steps 2000 --every 1000 --save-every 50 --device cpu --threads 1"
 
 
 @pytest.mark.skipif(INSTALLED, reason="Ray is installed")
@@ -35,13 +36,15 @@ def cluster(tmp_path_factory):
     # Sockets live below this folder, and their paths may not be long.
     folder = Path("/tmp") / f"ray-{secrets.token_hex(3)}"
     environment = os.environ | {
-        "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_TMPDIR": str(folder),
-        "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_TMPDIR": str(folder),
+        "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     ray = [sys.executable, "-m", "ray.scripts.scripts"]
     start = "start --head --node-ip-address 127.0.0.1 --port 0 --include-dashboard false --num-cpus 2 --disable-usage-stats"
     try:
-        started = subprocess.run([*ray, *start.split(), "--temp-dir", str(folder)], env=environment, capture_output=True, text=True)
+        started = subprocess.run(
+            [*ray, *start.split(), "--temp-dir", str(folder)], env=environment | _set_by_make("ray-up"), capture_output=True, text=True
+        )
         assert started.returncode == 0, started.stdout + started.stderr
         yield environment
     finally:  # also of a cluster that came up only in part
@@ -49,6 +52,12 @@ def cluster(tmp_path_factory):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _set_by_make(target: str) -> dict[str, str]:
+    """The variables that a target of the Makefile gives to Ray."""
+    recipe = (Path(__file__).parents[2] / "Makefile").read_text().partition(f"\n{target}:")[2].partition("\n\n")[0]
+    return dict(re.findall(r"(RAY_\w+)=(\w+)", recipe))
 
 
 def _processes_with(text: str) -> list[int]:
@@ -69,7 +78,7 @@ def sweep(out: Path, environment, *flags: str) -> subprocess.Popen:
 
 def outcome(process: subprocess.Popen) -> tuple[int, str]:
     """Exit code, and what was said on stderr, whose pipe is closed with it."""
-    errors = process.communicate(timeout=120)[1]
+    errors = process.communicate(timeout=300)[1]  # a wrong token is refused by Ray after one or two minutes
     return process.returncode, errors
 
 
@@ -79,9 +88,24 @@ def worker_in_training(out: Path, process: subprocess.Popen) -> int:
         assert process.poll() is None, process.communicate()[1]
         for lock in out.glob("stack-*/lock"):
             saved = sorted(p.name for p in (lock.parent / "states").glob("0*.safetensors"))
-            if saved and "00000050.safetensors" <= saved[-1] < "00000350.safetensors":
+            if saved and "00000050.safetensors" <= saved[-1] < "00001950.safetensors":
                 return msgspec.json.decode(lock.read_bytes())["pid"]
         time.sleep(0.01)
+
+
+def listening(pids: list[int]) -> set[str]:
+    """The addresses, as the kernel writes them, at which these processes take connections."""
+    links = [os.readlink(f) for pid in pids for f in Path(f"/proc/{pid}/fd").iterdir() if f.is_socket()]
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in links}
+
+
+@needs_ray
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_other_machine_reaches_the_cluster(cluster):
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}  # of IPv4, the same in IPv6, IPv6
+    found = listening(_processes_with(cluster["RAY_TMPDIR"]))
+    assert found and found <= loopback
 
 
 @needs_ray
