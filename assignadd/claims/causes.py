@@ -20,7 +20,7 @@ OURS, NOT_REPORTED = "ours", "not reported"
 SAYS = {
     "binding tag": "Layer 1's output at an assigned number is its binding: exchanged between prompts, the look-up follows it.",
     "operand query": "Layer 1's output at `=` is the query: exchanged between prompts, other variables are looked up.",
-    "query in QK2": "The same where only layer 2's scores read the exchanged output.",
+    "query in QK2": "Layer 1's output at `=` is the query also where only layer 2's scores read the exchanged output.",
     "first value": "What layer 2 brings from the first value's place is the first operand: exchanged, the sum follows.",
     "second value": "What layer 2 brings from the second value's place is the second operand: exchanged, the sum follows.",
     "values": "Layer 2's output at `=` is the two operands: exchanged, the sum follows.",

@@ -120,7 +120,7 @@ POPULATION = (
         "all initialisations", rule=AtLeast(0.99), seed_measure=column([f"{p} ({n}-var)" for p in PATTERNS for n in (1, 2)]),
     ),
     Claim(
-        "every-binding-seed-attention", "attention", "The same for the seeds that bind.",
+        "every-binding-seed-attention", "attention", "The attention patterns are the same for all seeds that bind (99 %).",
         "all initialisations", rule=AtLeast(0.99),
         seed_measure=column([f"{p} ({n}-var)" for p in PATTERNS for n in (1, 2)], among_binding=True),
     ),

@@ -47,7 +47,8 @@ def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence])
     page.text(
         f"The claims about one network, asked of the {len(ours)} of this page that bind: {len(held)} hold in the paper's own, imported "
         f"from its checkpoints. Of these {len(held) - len(in_none) - len(in_some)} hold in all of ours that could be asked, "
-        f"{len(in_some)} in some, and {len(in_none)} in none, so far only for the paper's run."
+        f"{len(in_some)} in some, and {len(in_none)} in none, so far only for the paper's run. "
+        "Rules and intervals are in the table of claims."
     )
     grouped = [("only for the paper's run", *one) for one in in_none] + [("for some", *one) for one in in_some]
     rows = [(f"{name}: {r.claim}", f"{paper_network()[r.id].value:.4g}", _values(asked), _count(asked)) for name, r, asked in grouped]
