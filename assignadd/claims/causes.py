@@ -20,7 +20,7 @@ OURS, NOT_REPORTED = "ours", "not reported"
 SAYS = {
     "binding tag": "Layer 1's output at an assigned number is its binding: exchanged between prompts, the look-up follows it.",
     "operand query": "Layer 1's output at `=` is the query: exchanged between prompts, other variables are looked up.",
-    "query in QK2": "The same where only layer 2's scores read the exchanged output.",
+    "query in QK2": "Layer 1's output at `=` is the query also where only layer 2's scores read the exchanged output.",
     "first value": "What layer 2 brings from the first value's place is the first operand: exchanged, the sum follows.",
     "second value": "What layer 2 brings from the second value's place is the second operand: exchanged, the sum follows.",
     "values": "Layer 2's output at `=` is the two operands: exchanged, the sum follows.",
@@ -123,7 +123,7 @@ def delay(earlier: str, later: str) -> Measure:
     """Steps from the onset of one cause to that of another, each above one half for good; None where one never comes."""
 
     def measure(e: Evidence) -> Measured | None:
-        if not e.learned_binding:  # of a network that never binds there is no order to tell
+        if not _in_order(e):
             return None
         onsets = causal(e).onsets
         first, second = onsets[earlier], onsets[later]
@@ -134,11 +134,16 @@ def delay(earlier: str, later: str) -> Measure:
     return measure
 
 
+def _in_order(e: Evidence) -> bool:
+    """A network that never binds, or of which one checkpoint is there, has no order to tell."""
+    return e.learned_binding and len(e.run.steps) > 1
+
+
 def behind_measure(name: str) -> Measure:
     """Steps by which a cause comes after the paper's measure of it, each above one half for good, at the same checkpoints."""
 
     def measure(e: Evidence) -> Measured | None:
-        if not e.learned_binding:
+        if not _in_order(e):
             return None
         steps = causal(e).over_time["step"]
         column = e.trajectory[MEASURES[name]][np.isin(e.trajectory["step"], steps)]

@@ -19,7 +19,7 @@ def delay(earlier: Callable[[Phases], Onset | None], later: Callable[[Phases], O
 
     def measure(e: Evidence) -> Measured | None:
         first, second = earlier(e.phases), later(e.phases)
-        if first is None or second is None:
+        if first is None or second is None or not e.followed:
             return None
         end = int(e.curves.steps[-1])
         low, high = second.low - (end if first.high is None else first.high), (end if second.high is None else second.high) - first.low
@@ -32,7 +32,7 @@ def at_first_spike(set_name: str) -> Measure:
     """Accuracy on a set at the last evaluation before the first spike; at the end of training where none came."""
 
     def measure(e: Evidence) -> Measured | None:
-        if set_name not in e.curves.accuracy:
+        if set_name not in e.curves.accuracy or not e.followed:
             return None
         spike = e.phases.first_spike
         at = np.flatnonzero(e.curves.steps <= spike.before)[-1] if spike else -1
@@ -41,7 +41,9 @@ def at_first_spike(set_name: str) -> Measure:
     return measure
 
 
-def phases_found(e: Evidence) -> Measured:
+def phases_found(e: Evidence) -> Measured | None:
+    if not e.followed:
+        return None
     p = e.phases
     return Measured.exactly(sum(x is not None for x in (p.addition, p.binding, p.refinement)), 3, "phases looked for")
 

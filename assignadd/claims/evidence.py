@@ -102,6 +102,11 @@ class Evidence:
         """Accuracies along training."""
         return accuracy_curves(self.run, self.index)
 
+    @property
+    def followed(self) -> bool:
+        """Whether training was looked at on its way: one evaluation says what was learned, not when."""
+        return len(self.curves.steps) > 1
+
     @cached_property
     def phases(self) -> Phases:
         return find_phases(self.curves)

@@ -11,6 +11,7 @@ from assignadd.sweeps.population import SeedCurves, population
 
 # A claim about all seeds is tested on so many at least: none failing then bounds the share that fails below 10 % (95 %).
 SEEDS_FOR_ALL = 35
+CENSUS = "census"
 CANNOT = (
     "No network here can be asked: it takes one that learned binding, with checkpoints along its training (train with "
     "--record.checkpoint-every 100), and a task and split that have such sequences."
@@ -20,13 +21,13 @@ CANNOT = (
 def judge(claim: Claim, evidences: Sequence[Evidence], command: str) -> Record:
     """The claim's record: over these models, or over the population that the claim is about."""
     if claim.seed_measure is not None:
-        return _of_seeds(claim, population("census").seeds)
+        return _of_seeds(claim, population(CENSUS).seeds)
     if claim.measured is not None:
         return _of_population(claim)
     found: list[tuple[Evidence, Measured]] = []
     if claim.measure is not None:
         found = [(e, m) for e in evidences if (m := claim.measure(e)) is not None]
-    results = [SeedResult(e.seed, m.value, m.low, m.high, _holds(claim, m)) for e, m in found]
+    results = [SeedResult(e.run.name, e.seed, m.value, m.low, m.high, _holds(claim, m)) for e, m in found]
     shown = _over_seeds([m for e, m in found if e.learned_binding] or [m for _, m in found])
     verdict = UNMEASURED if claim.measure is None else _verdict(results)
     binding = [r.holds for (e, _), r in zip(found, results, strict=True) if e.learned_binding]
@@ -39,7 +40,7 @@ def _of_seeds(claim: Claim, seeds: Sequence[SeedCurves]) -> Record:
     """The share of all seeds in which the claim holds, of those that it can be asked of."""
     assert claim.seed_measure is not None
     found = [(s.seed, m) for s in seeds if (m := claim.seed_measure(s)) is not None]
-    results = [SeedResult(seed, m.value, m.low, m.high, _holds(claim, m)) for seed, m in found]
+    results = [SeedResult(CENSUS, seed, m.value, m.low, m.high, _holds(claim, m)) for seed, m in found]
     held = sum(r.holds for r in results)
     verdict = _verdict(results) if len(results) >= SEEDS_FOR_ALL or held < len(results) else UNTESTABLE
     shown = Measured.share(held, len(results), "seeds") if results else None

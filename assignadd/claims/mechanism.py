@@ -64,7 +64,7 @@ ROUTING = (
         "strongly", mass("mass_l2_equal_to_values"), AtLeast(0.5), comment="The type of sequence with the least of it counts.",
     ),
     Claim(
-        "attention-every-sequence", "attention", "These patterns are the same in all sequences: no exception among those drawn.",
+        "attention-every-sequence", "attention", "The three patterns are the same in all sequences: no exception among those drawn.",
         "all sequences", every_pattern, AtLeast(1.0), comment="The lowest of the three patterns' rates, over 0, 1 and 2 variables.",
     ),
 )  # fmt: skip

@@ -104,6 +104,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class SeedResult:
+    run: str
+    """Its folder's name, or the population's: two runs may have the same seed."""
     seed: int
     value: float
     low: float

@@ -47,7 +47,9 @@ def _of_training(evidences: Sequence[Evidence]) -> list[Record]:
 
 def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Verdict], command: str) -> Record:
     results = [
-        SeedResult(e.seed, v.value, v.value, v.value, v.verdict == HOLDS) for e, v in zip(asked, found, strict=True) if v.value is not None
+        SeedResult(e.run.name, e.seed, v.value, v.value, v.value, v.verdict == HOLDS)
+        for e, v in zip(asked, found, strict=True)
+        if v.value is not None
     ]
     held, n = sum(r.holds for r in results), len(results)
     verdict = UNTESTABLE if not n else FAILS if not held else HOLDS if held == n else f"holds in {held} of {n} seeds"

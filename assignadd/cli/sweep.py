@@ -53,7 +53,7 @@ class Sweep:
     engine: str = "local"
     """local, or ray (pip install 'assignadd[ray]')."""
     address: str | None = None
-    """The Ray cluster: auto for the one on this machine (make ray-up). Without it one is started for this sweep alone."""
+    """The Ray cluster: auto for the one on this machine alone (make ray-up), else HOST:PORT. Without it one is started for this sweep."""
     out: Path | None = None
     """Where the run folders and the table go; runs/sweeps/WHAT-PRESET unless given."""
     dry_run: bool = False

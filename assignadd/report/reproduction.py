@@ -14,6 +14,7 @@ from assignadd.figures.catalogue import ACCURACIES
 from assignadd.figures.kinds import FigureKind
 from assignadd.figures.sections import SECTIONS
 from assignadd.measures.accuracies import Accuracy
+from assignadd.report.across_seeds import across_seeds
 from assignadd.report.claims_table import claims_table
 from assignadd.report.page import Page
 from assignadd.report.pictures import add_picture, draw_picture
@@ -49,7 +50,7 @@ def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Re
         if section.of_one_model:
             _which(page, shown[0])
         else:
-            _seeds(page, records)
+            across_seeds(page, records, evidences)
         for kind in section.kinds:
             add_picture(page, kind, folder, command)
     page.heading("Provenance")
@@ -112,18 +113,6 @@ def _which(page: Page, first: Evidence) -> None:
         f"Drawn for {_name(first)} at step {first.step:,}, {which}; the last two compare networks. Every picture also lies beside this "
         "page as SVG and PNG, with the arrays it was drawn from."
     )
-
-
-def _seeds(page: Page, records: Sequence[Record]) -> None:
-    """What holds for all seeds of the census, what for most of them, and what for few."""
-    asked = [r for r in records if r.unit == "seeds" and r.by_seed and r.value is not None]
-    if not asked:
-        return
-    page.text("The claims about all initialisations, asked of every seed of the census (or of those that bind, where the claim says so).")
-    groups = (("for all", [1.0, 2.0]), ("for most", [0.5, 1.0]), ("for few", [0.0, 0.5]))
-    rows = [(f"{name}: {r.claim}", f"{sum(s.holds for s in r.by_seed)} of {r.seeds}") for name, (low, high) in groups for r in asked
-            if low <= (r.value or 0.0) < high]  # fmt: skip
-    page.table(("what holds", "seeds"), rows)
 
 
 def _final_table(page: Page, evidences: Sequence[Evidence]) -> None:

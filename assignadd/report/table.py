@@ -51,7 +51,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) ->
 
 
 def _plain(cell: str | Cell) -> str:
-    return tag("td", escape(cell)) if isinstance(cell, str) else tag("td", escape(cell.text), class_=cell.tone or None)
+    return tag("td", marked(cell)) if isinstance(cell, str) else tag("td", marked(cell.text), class_=cell.tone or None)
 
 
 def sortable_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:

@@ -32,8 +32,9 @@ POLL_SECONDS = 0.5
 
 
 def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
-    """Trains every job on the cluster at `address`; None starts one on this machine alone, for as long as it takes."""
-    ray = _ray()
+    """Trains every job on the cluster at `address`: `auto` is the one that only this machine reaches, None starts such a one for as
+    long as it takes."""
+    ray = _ray(here=address in (None, "auto") and not os.environ.get("RAY_ADDRESS"))
     local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
@@ -113,11 +114,14 @@ def step_of(path: Path) -> int:
         return 0
 
 
-def _ray() -> Any:
+def _ray(here: bool) -> Any:
+    """`here` for a cluster on this machine alone."""
     if importlib.util.find_spec("ray") is None:
         raise ConfigError("engine", "ray", "local, or Ray to be installed: pip install 'assignadd[ray]'")
     # A cluster without a token takes code from whoever reaches it. Ray reads this once, when it is imported.
     os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if here:  # else Ray takes 127.0.0.1 to mean the address at which other machines reach this one
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
     ray: Any = importlib.import_module("ray")

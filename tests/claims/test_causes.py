@@ -66,13 +66,15 @@ def test_order_in_training():
     late, early = (steps >= 3000) * 1.0, (steps >= 1000) * 1.0
     columns = {"step": steps, "binding tag": late, "sum": early}
     trajectory = {"step": np.arange(0, 6000, 500), MEASURES["binding tag"]: np.repeat(early, 2)}
-    evidence = SimpleNamespace(trajectory=trajectory, learned_binding=True)
+    evidence = SimpleNamespace(trajectory=trajectory, learned_binding=True, run=SimpleNamespace(steps=list(steps)))
     evidence.causal = SimpleNamespace(over_time=columns, onsets=onset_steps(columns))
     assert delay("sum", "binding tag")(evidence).value == 2000 and delay("binding tag", "sum")(evidence).value == -2000
     assert behind_measure("binding tag")(evidence).value == 2000
     columns["sum"] = early * 0
     evidence.causal.onsets = onset_steps(columns)
     assert delay("sum", "binding tag")(evidence) is None
+    evidence.run.steps = [5000]  # one checkpoint knows no order
+    assert delay("binding tag", "binding tag")(evidence) is behind_measure("binding tag")(evidence) is None
 
 
 def test_ids_are_unique_and_the_story_is_ten_paths():

@@ -1,5 +1,8 @@
 """The ledger on networks whose answers are known: the hand-made one, a random one, the paper's own (SPEC section 5)."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from assignadd.claims.causes import CAUSES
@@ -7,12 +10,14 @@ from assignadd.claims.dynamics import DYNAMICS
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.claims.judge import judge
 from assignadd.claims.ledger import CLAIMS, chosen
-from assignadd.claims.record import FAILS, HOLDS
+from assignadd.claims.record import FAILS, HOLDS, UNTESTABLE
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
+from assignadd.runs.folder import Run
 from assignadd.task.splits import pair_split
 
+SIX = Path(__file__).parents[1] / "fixtures" / "census-six"
 ELSEWHERE = {c.id for c in (*DYNAMICS, *CAUSES)}  # what needs a run, and what has tests of its own
 STATIC = [c for c in CLAIMS if c.measure is not None and c.id not in ELSEWHERE]
 
@@ -21,7 +26,7 @@ class OneModel(Evidence):
     """Evidence on weights that come from no run."""
 
     def __init__(self, stack, n=1000):
-        self.stack, self.n, self.seed, self.step = stack, n, 0, 0
+        self.run, self.stack, self.n, self.seed, self.step = SimpleNamespace(name="none"), stack, n, 0, 0
         self.config = Member(0).config(stack.config)
         self.seen = pair_split(self.config.task, 0)
 
@@ -56,6 +61,13 @@ def test_random_weights_do_not():
     negative = {"probe-before-mlp", "probe-before-mlp-rows", "probe-neurons-before-relu", "probe-control", "fourier-excluded"}
     assert not any(id.startswith(("over-98", "new-positions", "held-out", "ov-mlp", "attn", "attention", "qk2")) for id in holds)
     assert negative <= holds and "probe-after-mlp" not in holds and "fourier-best-neuron" not in holds
+
+
+def test_one_evaluation_says_nothing_of_when():
+    """The six networks of the census come with their last evaluation alone."""
+    models, _ = evidence(Run.open(SIX), n=50)
+    about_order = ("addition-first", "addition-independent", "addition-100", "three-phases", "binding-before-refinement", "first-spike")
+    assert {judge(*chosen(id), models, "").verdict for id in about_order} == {UNTESTABLE}
 
 
 def test_one_claim_or_one_label_can_be_chosen():

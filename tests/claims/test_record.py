@@ -11,7 +11,8 @@ from assignadd.claims.record import FAILS, HOLDS, UNMEASURED, UNTESTABLE, AtLeas
 
 def models(*values, binds=None):
     binds = [True] * len(values) if binds is None else binds
-    return [SimpleNamespace(seed=i, value=v, learned_binding=b) for i, (v, b) in enumerate(zip(values, binds, strict=True))]
+    run = SimpleNamespace(name="made")
+    return [SimpleNamespace(run=run, seed=i, value=v, learned_binding=b) for i, (v, b) in enumerate(zip(values, binds, strict=True))]
 
 
 def claim(rule=AtLeast(0.9), **more):  # noqa: B008 (frozen)

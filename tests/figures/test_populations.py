@@ -73,4 +73,4 @@ def test_the_packages_populations_are_what_they_say():
     assert len(population("authors").seeds) == 32
     for name in ("census", "fraction", "two-var", "authors"):
         about = population(name).provenance
-        assert about["equivalent_command"].startswith("assignadd sweep") and len(about["made_with"][0]["commit"]) == 40
+        assert about["command"].startswith("assignadd sweep") and len(about["made_with"][0]["commit"]) == 40

@@ -1,13 +1,17 @@
 """The committed results and networks: whole, as described, and the same numbers when the networks are asked again."""
 
 import json
+import shlex
 from pathlib import Path
 
+import msgspec
 import polars
 import pytest
 import torch
 from scipy.stats import mannwhitneyu
 
+from assignadd.cli import options
+from assignadd.cli.sweep import Sweep, cells
 from assignadd.model.accuracy import Exam
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
@@ -27,9 +31,21 @@ def test_a_table_has_all_its_rows_and_says_what_made_it(name):
     last = table.filter(polars.col("step") == about["steps"])
     assert last.height == about["cells"] and last["2-var test"].null_count() == 0
     assert about["config"]["numerics"]["tf32"] == (name == "tf32")
-    made = about["made_with"][0]
-    assert "H200" in made["device"] and len(made["commit"]) == 40 and made["dirty"] is None and about["wall_seconds"] > 30
-    assert "command" not in about and "Python API" in about["made_by"]  # no command made these; nothing may say one did
+    (made,) = about["made_with"]
+    assert "H200" in made["device"] and len(made["commit"]) == 40 and made["dirty"] is False and about["wall_seconds"] > 30
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_command_in_a_table_asks_for_what_is_in_it(name):
+    """Read back as a user would type it: the same settings and the same cells."""
+    about, table = json.loads((RESULTS / f"{name}.json").read_text()), polars.read_parquet(RESULTS / f"{name}.parquet")
+    program, command, *arguments = shlex.split(about["command"])
+    asked = cells(options.read(Sweep, arguments, command), options.base_config(arguments)[1])
+    assert (program, command) == ("assignadd", "sweep") and json.loads(msgspec.json.encode(asked.config)) == about["config"]
+    rows = table.select("seed", "seen_fraction", "two_var_ratio").unique().rows()
+    configs = [cell.config(asked.config) for cell in asked.cells]
+    own = [(cell.seed, c.task.seen_fraction, c.task.two_var_ratio) for cell, c in zip(asked.cells, configs, strict=True)]
+    assert sorted(own) == sorted(rows)
 
 
 def test_the_results_are_small():

@@ -1,0 +1,29 @@
+"""The shipped ledger of the paper's own network: complete, and what its checkpoints say where they are at hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import assignadd
+from assignadd.claims.evidence import evidence
+from assignadd.claims.judge import judge
+from assignadd.claims.ledger import CLAIMS, chosen
+from assignadd.claims.paper_network import paper_network
+from assignadd.measures.theory_verdicts import CLAIMS as REAL
+
+STORED = Path(assignadd.__file__).parent / "results" / "paper-network.json"
+
+
+def test_every_claim_about_one_network_is_there():
+    asked = {c.id for c in CLAIMS if c.measure is not None} | {f"theory-{name.replace('_', '-')}" for name in REAL}
+    assert set(paper_network()) == asked
+    assert all(r.low <= r.value <= r.high for r in paper_network().values())
+
+
+def test_the_papers_checkpoints_say_so(paper_run):
+    assert json.loads(STORED.read_text())["sources"] == paper_run.manifest.sources
+    models, _ = evidence(paper_run)
+    for id in ("qk2-identity", "ov-mlp-99.94", "attention-every-sequence", "over-98-2-var-var-restricted-1", "fourier-best-neuron"):
+        found, stored = judge(*chosen(id), models, ""), paper_network()[id]
+        assert (found.verdict, found.value) == (stored.verdict, pytest.approx(stored.value, abs=0.002)), id

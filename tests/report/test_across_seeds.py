@@ -1,0 +1,74 @@
+"""What is said to hold for all, most, few, or the paper's run alone, on records made for it."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from assignadd.claims.paper_network import PaperResult
+from assignadd.claims.record import FAILS, HOLDS, Record, SeedResult
+from assignadd.config import PRESETS
+from assignadd.report import across_seeds as section
+from assignadd.report.page import Page
+from tests.report.reader import Reader
+
+OURS = ("ours", 0), ("ours", 3)
+
+
+def network(run: str, seed: int, binds: bool = True, preset: str = "paper", sources: dict[str, str] | None = None):
+    manifest = SimpleNamespace(sources=sources or {})
+    return SimpleNamespace(
+        run=SimpleNamespace(name=run, manifest=manifest), seed=seed, config=PRESETS[preset], learned_binding=binds
+    )  # fmt: skip
+
+
+EVIDENCES = [
+    *(network(*name) for name in OURS),
+    network("ours", 1, binds=False),
+    network("small", 0, preset="tiny"),
+    network("theirs", 0, preset="authors", sources={"a.pth": ""}),
+]
+
+
+def record(id: str, holds: dict[tuple[str, int], bool], unit: str = "pairs") -> Record:
+    results = tuple(SeedResult(run, seed, 0.25 + 0.5 * held, 0.0, 1.0, held) for (run, seed), held in holds.items())
+    share = sum(r.holds for r in results) / len(results)
+    return Record(id, "", f"says {id}.", "", share, 0.0, 1.0, 9, unit, len(results), HOLDS, "", "", "", results)
+
+
+def words(monkeypatch, records, verdicts, evidences=EVIDENCES) -> str:
+    monkeypatch.setattr(section, "paper_network", lambda: {id: PaperResult(0.5, 0.4, 0.6, v) for id, v in verdicts.items()})
+    page = Page("x")
+    section.across_seeds(page, records, evidences)
+    return " ".join("".join(Reader(page.html()).words).split())
+
+
+@pytest.mark.parametrize(("held", "group"), [(4, "for all"), (3, "for most"), (2, "for most"), (1, "for few"), (0, "for few")])
+def test_claims_about_all_seeds_by_their_share(monkeypatch, held, group):
+    found = words(monkeypatch, [record("a", {("census", i): i < held for i in range(4)}, "seeds")], {})
+    assert f"{group}: says a." in found and f"{held} of 4" in found
+
+
+def test_what_only_the_papers_network_shows(monkeypatch):
+    others = {("ours", 1): True, ("small", 0): True, ("theirs", 0): True}  # none of which is to be counted
+    records = [
+        record("none", dict.fromkeys(OURS, False) | others),
+        record("some", {OURS[0]: True, OURS[1]: False} | others),
+        record("all", dict.fromkeys(OURS, True)),
+        record("theirs-fails", dict.fromkeys(OURS, False)),
+        record("not-asked", others),
+        record("not-of-one-network", dict.fromkeys(OURS, False)),
+    ]
+    found = words(monkeypatch, records, dict.fromkeys(("none", "some", "all", "not-asked"), HOLDS) | {"theirs-fails": FAILS})
+    assert "asked of the 2 of this page that bind: 3 hold in the paper's own" in found
+    assert "1 hold in all of ours that could be asked, 1 in some, and 1 in none" in found
+    assert "only for the paper's run: says none." in found and "0 of 2" in found and "for some: says some." in found and "1 of 2" in found
+    assert not any(f"says {id}." in found for id in ("all", "theirs-fails", "not-asked", "not-of-one-network"))
+
+
+def test_nothing_is_said_where_nothing_compares(monkeypatch):
+    asked = [record("none", {("ours", 1): False})]
+    assert "the paper's own" not in words(monkeypatch, asked, {"none": HOLDS}, EVIDENCES[2:])
+    smaller = network("ours", 1)
+    smaller.config = replace(smaller.config, task=replace(smaller.config.task, seen_fraction=0.5))
+    assert "the paper's own" not in words(monkeypatch, asked, {"none": HOLDS}, [smaller])
