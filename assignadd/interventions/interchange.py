@@ -13,9 +13,7 @@ The activation there is taken from the source, the rest of the network runs on t
 program's (`pairs`). Controls: only the directions that the paper names (`named`), as many random ones (`random`), and a
 place where the program's variable should not be (`elsewhere`, see `ELSEWHERE`).
 
-A search for directions (distributed alignment search, Geiger et al., 2023) is not made: the directions that the weights name
-already do what the whole vector does, a search could only find others of the same effect, and one that is trained on the
-answers can make a program come true that the network does not run (Makelov et al., 2023).
+Directions that are searched for instead of named: `search`.
 """
 
 from __future__ import annotations
