@@ -55,18 +55,39 @@ def test_the_hand_made_model_has_a_sum_and_no_operands():
 
 
 @needs_pyvene
-def test_nothing_is_found_in_an_untrained_network_and_the_same_is_found_twice():
-    one = initial_stack(CONFIG, [0])
-    first, again = (SEARCH(one, "sum", PLACES[0], 8, steps=60) for _ in range(2))
-    assert first.accuracy(SEARCHED) < 2.5 / TASK.modulus
-    assert torch.equal(first.hits[SEARCHED], again.hits[SEARCHED])
+def test_nothing_is_found_in_an_untrained_network():
+    assert SEARCH(initial_stack(CONFIG, [0]), "sum", PLACES[0], 8).accuracy(SEARCHED) < 2 / TASK.modulus
 
 
-def test_pairs_searched_on_are_not_tested_on():
-    pairs = SEARCH.pairs[True, False]
-    shown, held_out = pairs.base[::2], pairs.base[1::2]
-    both = {tuple(row) for row in shown.tolist()} & {tuple(row) for row in held_out.tolist()}
-    assert len(both) < 0.02 * len(held_out)  # the small task draws some prompts twice
+@needs_pyvene
+def test_no_state_of_the_process_decides_what_is_found():
+    """The same bits whatever torch's own generator stands at, which stays there."""
+    readout, base, source = SEARCH.activations(HANDMADE, PLACES[0])
+    start, found = random_directions(base[:4], 5), []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        found.append(searched(readout, base, source, SEARCH.pairs[True, True].answer, start, steps=5))
+        assert torch.equal(torch.get_rng_state(), torch.random.manual_seed(seed).get_state())
+    assert torch.equal(*found) and not torch.allclose(found[0], start, atol=1e-3)
+
+
+def test_pairs_searched_on_are_not_tested_on(monkeypatch):
+    shown = []
+
+    def fake(readout, base, source, answer, start, steps):
+        shown.append((base, source, answer))
+        return start
+
+    monkeypatch.setattr("assignadd.interventions.search.searched", fake)
+    outcome, pairs = SEARCH(HANDMADE, "first operand", PLACES[0], 4), SEARCH.pairs[True, False]
+    even, odd = pairs.counts.clone(), pairs.counts.clone()
+    even[1::2], odd[::2] = False, False
+    _, base, source = SEARCH.activations(HANDMADE, PLACES[0])
+    assert all(torch.equal(*both) for both in zip(shown[0], (base[even], source[even], pairs.answer[even]), strict=True))
+    assert torch.equal(outcome.base_vars, pairs.base_vars[odd]) and torch.equal(outcome.source_vars, pairs.source_vars[odd])
+    assert torch.equal(outcome.hits[SEARCHED], outcome.hits[RANDOM])  # the fake found what it was given
+    twice = {tuple(row) for row in SEARCH.base[even].tolist()} & {tuple(row) for row in SEARCH.base[odd].tolist()}
+    assert len(twice) < 0.02 * odd.sum()  # so small a task draws some prompts again
     types = torch.stack([pairs.base_vars, pairs.source_vars], 1)
     assert torch.equal(types[::2].unique(dim=0, return_counts=True)[1], types[1::2].unique(dim=0, return_counts=True)[1])
 
