@@ -21,6 +21,7 @@ COMMANDS = {
     "explore": "write an interactive page of trained models: ask, see, scrub, break",
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
     "intervene": "change something inside a trained model: answer and accuracy before and after",
+    "interchange": "exchange parts of activations between prompts: which variables of the program are where, and from when",
     "show": "sequences of the task as the model sees them",
     "sweep": "train many models: a grid of settings times seeds, resumable, into one table",
     "runs": "list, show and verify run folders",
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(arguments: list[str]) -> int | None:
     name, *rest = arguments or ["--help"]
     if name in ("-h", "--help", "help"):
-        print(USAGE.format(commands="\n".join(f"  {name:<10} {what}" for name, what in COMMANDS.items())))
+        print(USAGE.format(commands="\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())))
         return 0
     if name == "--version":
         print(__version__)

@@ -13,9 +13,7 @@ The activation there is taken from the source, the rest of the network runs on t
 program's (`pairs`). Controls: only the directions that the paper names (`named`), as many random ones (`random`), and a
 place where the program's variable should not be (`elsewhere`, see `ELSEWHERE`).
 
-A search for directions (distributed alignment search, Geiger et al., 2023) is not made: the directions that the weights name
-already do what the whole vector does, a search could only find others of the same effect, and one that is trained on the
-answers can make a program come true that the network does not run (Makelov et al., 2023).
+Directions that are searched for instead of named: `search`.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.interventions.edits import Edits, Record
-from assignadd.interventions.lean import Lean
+from assignadd.interventions.mixtures import Mixtures
 from assignadd.interventions.pairs import Pairs, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.places import Places
 from assignadd.interventions.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
@@ -89,67 +87,73 @@ class Outcome:
 class Activations:
     """What a model has at the places of the alignments on a chunk of prompts; layer 2 is run when it is first asked for."""
 
-    def __init__(self, model: Lean, places: Places):
-        layer_1 = Record()
+    def __init__(self, model: Mixtures, places: Places):
         self.model, self.places = model, places
-        self.resid: Float[Tensor, "B T d"] = model.first(places.tokens, Edits(("blocks.0.hook_attn_out", layer_1)))
-        self.layer_1: Float[Tensor, "B T d"] = layer_1.value
+        self.tokens: Int[Tensor, "T B"] = places.tokens.T.contiguous()
+        self.layer_1 = model.layer_1(self.tokens)
 
     @cached_property
-    def layer_2(self) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B 1 d"], Float[Tensor, "B 1 d"]]:
-        """The attention of `=`, what it brings, and what MLP2 makes of it."""
-        hooks = {name: Record() for name in ("blocks.1.attn.hook_pattern", "blocks.1.hook_attn_out", "blocks.1.hook_mlp_out")}
-        self.model.second(self.resid, Edits(*hooks.items()))
-        pattern, attn_out, mlp_out = (record.value for record in hooks.values())
-        return pattern[:, 0, 0], attn_out, mlp_out
+    def own(self) -> Float[Tensor, "B d"]:
+        """The residual of `=` before layer 2."""
+        return self.model.residual(self.layer_1)
+
+    @cached_property
+    def pattern(self) -> Float[Tensor, "T B"]:
+        """Layer 2's attention from `=`."""
+        return self.model.pattern(self.own, self.tokens, self.layer_1)
+
+    @cached_property
+    def attn_out(self) -> Float[Tensor, "B d"]:
+        return self.model.brought(self.pattern, self.tokens, self.layer_1)
 
     @property
-    def attn_out(self) -> Float[Tensor, "B 1 d"]:
-        return self.layer_2[1]
+    def mid(self) -> Float[Tensor, "B d"]:
+        return self.own + self.attn_out
 
-    @property
-    def mlp_out(self) -> Float[Tensor, "B 1 d"]:
-        return self.layer_2[2]
+    @cached_property
+    def mlp_out(self) -> Float[Tensor, "B d"]:
+        return self.model.mlp(self.mid)
 
-    def brought(self, position: Int[Tensor, " B"]) -> Float[Tensor, "B 1 d"]:
+    def brought_from(self, position: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
         """What layer 2 brings to `=` from one position of each sequence."""
-        rows = torch.arange(len(position))
-        return ((self.layer_2[0][rows, position, None] * self.resid[rows, position]) @ self.model.OV2)[:, None]
+        here = torch.arange(len(self.tokens))[:, None] == position
+        return self.model.brought(self.pattern * here, self.tokens, self.layer_1)
 
 
 # For base and source, the logits with a variable taken from the source: as it is aligned, and elsewhere.
-Exchange = Callable[[Lean, Activations, Activations, "Tensor | None"], Tensor]
+Exchange = Callable[[Mixtures, Activations, Activations, "Tensor | None"], Tensor]
 
 
 def _layer_1(*places: str) -> Exchange:
-    def exchange(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-        where = base.places.any_of(places)[:, :, None]
-        return model.second(base.resid + where * within(source.layer_1 - base.layer_1, basis))
+    def exchange(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+        where, rows = base.places.any_of(places).T, model.sent if basis is None else model.rows(within(model.sent.own, basis))
+        layer_1 = base.layer_1, base.layer_1.weighted(-where.float(), rows), source.layer_1.weighted(where, rows)
+        own = model.residual(*layer_1)
+        return model.logits(own + model.brought(model.pattern(own, base.tokens, *layer_1), base.tokens, *layer_1))
 
     return exchange
 
 
-def _asked(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-    asks = base.resid[:, -1:] + within(source.layer_1[:, -1:] - base.layer_1[:, -1:], basis)
-    scores = (base.resid * (asks @ model.QK2)).sum(-1)[:, None, None]
-    return model.second(base.resid, Edits(("blocks.1.attn.hook_attn_scores", lambda _: scores)))
+def _asked(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+    pattern = model.pattern(base.own + within(source.own - base.own, basis), base.tokens, base.layer_1)
+    return model.logits(base.own + model.brought(pattern, base.tokens, base.layer_1))
 
 
 def _brought(operand: str, before: int = 0) -> Exchange:
-    def exchange(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-        own, other = (a.brought(a.places.position(f"{operand}_value") - before) for a in (base, source))
-        return model.tail(base.resid[:, -1:] + base.attn_out + within(other - own, basis))
+    def exchange(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+        own, other = (a.brought_from(a.places.position(f"{operand}_value") - before) for a in (base, source))
+        return model.logits(base.mid + within(other - own, basis))
 
     return exchange
 
 
-def _values(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-    return model.tail(base.resid[:, -1:] + base.attn_out + within(source.attn_out - base.attn_out, basis))
+def _values(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+    return model.logits(base.mid + within(source.attn_out - base.attn_out, basis))
 
 
-def _sum(model: Lean, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-    post = base.resid[:, -1:] + base.attn_out + base.mlp_out + within(source.mlp_out - base.mlp_out, basis)
-    return (post @ model.weights.U)[:, 0]
+def _sum(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
+    mlp_out = source.mlp_out if basis is None else base.mlp_out + within(source.mlp_out - base.mlp_out, basis)
+    return model.logits(base.mid, mlp_out)
 
 
 EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
@@ -172,15 +176,15 @@ class Interchange:
 
     def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int = PAIRS):
         task = config.task
-        self.base, source = prompts(config, seen, n)
-        values = value_pairs(task, self.base, source, (True, True))
-        query = query_pairs(task, self.base, self.base.roll(1, 0))  # a neighbour is of the same type
+        base, source = prompts(config, seen, n)
+        values = value_pairs(task, base, source, (True, True))
+        query = query_pairs(task, base, base.roll(1, 0))  # a neighbour is of the same type
         self.pairs: dict[str, Pairs] = {
-            "binding tag": tag_pairs(task, self.base),
+            "binding tag": tag_pairs(task, base),
             "operand query": query,
             "query in QK2": query,
-            "first value": value_pairs(task, self.base, source, (True, False)),
-            "second value": value_pairs(task, self.base, source, (False, True)),
+            "first value": value_pairs(task, base, source, (True, False)),
+            "second value": value_pairs(task, base, source, (False, True)),
             "values": values,
             "sum": values,
         }
@@ -194,25 +198,28 @@ class Interchange:
         return [self._outcomes(one, variants, alignments) for one in single_models(stack)]
 
     def _outcomes(self, one: Stack, variants: Sequence[str], alignments: Sequence[str]) -> dict[str, Outcome]:
-        model, bases = Lean(one), {name: _bases(one, name, variants) for name in alignments}
+        model, task, bases = Mixtures(one), one.config.task, {name: _bases(one, name, variants) for name in alignments}
         hits: dict[tuple[str, str], list[Tensor]] = {(name, variant): [] for name in alignments for variant in variants}
-        for part in torch.arange(len(self.base)).split(CHUNK):
-            base = Activations(model, Places(one.config.task, self.base[part]))
-            sources: dict[int, Activations] = {}  # several alignments share their source prompts
-            for name in alignments:
-                pairs = self.pairs[name]
-                if id(pairs.source) not in sources:
-                    sources[id(pairs.source)] = Activations(model, Places(one.config.task, pairs.source[part]))
-                for variant in variants:
-                    exchange = EXCHANGES[name][variant == "elsewhere"]
-                    logits = exchange(model, base, sources[id(pairs.source)], bases[name].get(variant))
-                    hits[name, variant].append(logits.argmax(-1) == pairs.answer[part])
+        for names in self._sharing(alignments):
+            shared = self.pairs[names[0]]
+            for part in torch.stack([self.pairs[name].counts for name in names]).any(0).nonzero()[:, 0].split(CHUNK):
+                base, source = (Activations(model, Places(task, tokens[part])) for tokens in (shared.base, shared.source))
+                for name, variant in product(names, variants):
+                    pairs, exchange = self.pairs[name], EXCHANGES[name][variant == "elsewhere"]
+                    answer = exchange(model, base, source, bases[name].get(variant)).argmax(-1)
+                    hits[name, variant].append((answer == pairs.answer[part])[pairs.counts[part]])
         return {name: self._outcome(name, {v: torch.cat(hits[name, v]) for v in variants}) for name in alignments}
+
+    def _sharing(self, alignments: Sequence[str]) -> list[list[str]]:
+        """The alignments, those with the same source prompts together."""
+        groups: dict[int, list[str]] = {}
+        for name in alignments:
+            groups.setdefault(id(self.pairs[name].source), []).append(name)
+        return list(groups.values())
 
     def _outcome(self, name: str, hits: dict[str, Tensor]) -> Outcome:
         pairs = self.pairs[name]
-        counted = {variant: found[pairs.counts] for variant, found in hits.items()}
-        return Outcome(counted, pairs.base_vars[pairs.counts], pairs.source_vars[pairs.counts])
+        return Outcome(hits, pairs.base_vars[pairs.counts], pairs.source_vars[pairs.counts])
 
 
 def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:

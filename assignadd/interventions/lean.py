@@ -58,11 +58,11 @@ class Lean:
 
     def second(self, x: Float[Tensor, "B T d"], at: Edits = NONE) -> Float[Tensor, "B N"]:
         """Layer 2 at `=`, from the residual after layer 1 to the logits."""
-        own = x[:, -1:]
-        # The sum of products, and not a batched product with a transposed view, which is slow (see `model.transformer`).
+        own = x[:, -1:].contiguous()  # a product with a view is taken row by row
+        # Sums of products, here and for the output: as batched products they are slow too (see `model.transformer`).
         scores = at("blocks.1.attn.hook_attn_scores", (x * (own @ self.QK2)).sum(-1)[:, None, None])  # (B, 1, 1, T)
         pattern = at("blocks.1.attn.hook_pattern", scores.softmax(-1))[:, 0]
-        out = at("blocks.1.hook_attn_out", (pattern @ x) @ self.OV2)  # (B, 1, d)
+        out = at("blocks.1.hook_attn_out", (pattern.mT * x).sum(1, keepdim=True) @ self.OV2)  # (B, 1, d)
         return self.tail(at("blocks.1.hook_resid_mid", own + out), at)
 
     def tail(self, mid: Float[Tensor, "B 1 d"], at: Edits = NONE) -> Float[Tensor, "B N"]:

@@ -126,8 +126,7 @@ class TableForward:
             row += torch.arange(len(tokens), dtype=small.dtype, device=tokens.device).view(-1, 1, 1) * (self.T * self.K * self.C)
         row = row.index_select(-2, self.query)  # (..., pairs, B)
         to_token = row + small.index_select(-2, self.key)
-        column = torch.arange(tokens.shape[-1], dtype=small.dtype, device=tokens.device)
-        return to_token.view(-1), row.add_(self.key_column).view(-1), torch.add(column, small, alpha=len(column)).view(-1)
+        return to_token.view(-1), row.add_(self.key_column).view(-1), self._flat(small)
 
     def _attention_1(self, tables: Tables, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
         """Patterns of layer 1, (..., T, T, B), zero above the diagonal."""
@@ -145,7 +144,7 @@ class TableForward:
         of_tokens, of_positions = exponentials.split([self.K, T], -2)
         table = (of_tokens.unsqueeze(-3) * of_positions.unsqueeze(-2)).view(-1)
         pairs = table.index_select(0, gathers[0]).mul_(table.index_select(0, gathers[1]))
-        pattern = exponentials.new_zeros(*lead, T * T, B).index_copy_(-2, self.pair_row, pairs.view(*lead, -1, B))
+        pattern = exponentials.new_zeros(*lead, T * T, B).index_copy_(-2, self.pair_row, pairs.view(*lead, len(self.pair_row), B))
         pattern = pattern.view(*lead, T, T, B)
         return pattern.mul_(pattern.sum(-2, keepdim=True).reciprocal_())
 
@@ -157,7 +156,7 @@ class TableForward:
         pairs = table.index_select(0, gathers[0]).add_(table.index_select(0, gathers[1]))
         pattern = scores.new_zeros(*lead, T * T, B)
         used = pattern.split([n for i in self.lengths for n in (i, T - i)], -2)[::2]
-        for row, target in zip(pairs.view(*lead, -1, B).split(self.lengths, -2), used, strict=True):
+        for row, target in zip(pairs.view(*lead, len(self.pair_row), B).split(self.lengths, -2), used, strict=True):
             torch.softmax(row, -2, out=target)
         return pattern.view(*lead, T, T, B)
 
@@ -225,6 +224,11 @@ class TableForward:
         return plus(self.nothing, a, b, beta=0, alpha=self.scale)
 
     # One model's rows lie side by side in memory, where a flat index is several times faster than an index along an axis.
+
+    def _flat(self, tokens: Tensor) -> Tensor:
+        """Where each token's entry stands in a flat (..., K, B) table with a column for each sequence."""
+        column = torch.arange(tokens.shape[-1], dtype=tokens.dtype, device=tokens.device)
+        return torch.add(column, tokens, alpha=len(column)).view(-1)
 
     def _spread(self, rows: Tensor, tokens: Tensor, flat: Tensor, amount: Tensor) -> None:
         """Adds an amount (..., T, B) at every position to the (zero) table rows of its token and of the position."""

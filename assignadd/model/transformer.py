@@ -174,6 +174,11 @@ class Transformer(Hooked):
             raise ValueError(f"model {index} of a stack of {len(stack)}: expected an index from 0 to {len(stack) - 1}")
         return cls(stack.config, {name: weight[index] for name, weight in stack.weights.items()})
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are; tools that hang on any model ask for it (pyvene)."""
+        return self.embed.W_E.device
+
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T N"]:
         """Logits at every position; the task's answer stands at the last (see `answer_logits`)."""
         if tokens.ndim != 2 or tokens.shape[1] > self.config.task.length:

@@ -1,0 +1,61 @@
+"""assignadd interchange, as a user types it."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from assignadd.cli import main
+from assignadd.interventions.interchange import ALIGNMENTS, Interchange
+from assignadd.runs.folder import open_run
+
+# Six seeds of the census at their last checkpoint: 0, 3 and 4 bind, 1 and 2 never do.
+RUN = Path(__file__).parents[1] / "fixtures" / "census-six"
+
+
+def reply(capsys, *arguments: str):
+    assert main(["interchange", str(RUN), *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_network_that_binds_and_one_that_does_not(capsys):
+    binds, adds = (reply(capsys, "--seed", seed, "--pairs", "270") for seed in ("3", "1"))
+    assert list(binds["alignments"]) == list(ALIGNMENTS) and (binds["seed"], binds["step"]) == (3, 50_000)
+    assert binds["alignments"]["binding tag"]["whole"] > 0.9 > 0.5 > adds["alignments"]["binding tag"]["whole"]
+    assert all(max(row[c] for c in ("random", "elsewhere", "untrained")) < 0.2 for row in binds["alignments"].values())
+    run = open_run(RUN)
+    index = run.index_of(3)
+    direct = Interchange(run.configs[index], run.seen[index], 270)(run.trajectory([50_000], index))[0]["values"]
+    assert binds["alignments"]["values"]["whole"] == direct.accuracy() and binds["alignments"]["values"]["n"] == direct.n
+
+
+def test_over_time(capsys):
+    found = reply(capsys, "--checkpoints", "5", "--pairs", "90", "--seed", "3")
+    assert found["steps"] == [50_000] and found["onsets"]["sum"] == 50_000
+    assert all(len(values) == 1 for values in found["accuracy"].values())
+
+
+def test_tables(capsys):
+    assert main(["interchange", str(RUN), "--pairs", "90"]) == 0
+    assert main(["interchange", str(RUN), "--pairs", "90", "--checkpoints", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "elsewhere" in out and "above one half from step" in out and "binding tag" in out
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyvene") is None, reason="the das extra's pyvene is not installed")
+def test_the_sum_is_in_a_subspace_and_an_operand_is_not(capsys):
+    rows = {(row["variable"], row["place"]): row for row in reply(capsys, "--search", "32", "--pairs", "4500")["search"]}
+    total, operand = rows["sum", "before MLP2"], rows["first operand", "before MLP2"]
+    assert total["searched"] > 0.97 and max(total[c] for c in ("random", "complement", "untrained")) < 0.05
+    # Of two prompts' four operands any two: 1/6 each, and no more for those that were asked for.
+    assert operand["searched"] < 0.2 and abs(operand["searched"] - operand["complement"]) < 0.04
+
+
+def test_one_line_says_what_is_accepted(capsys):
+    for arguments, line in (
+        (["--pairs", "3"], "pairs = 3: expected a whole number from 9"),
+        (["--checkpoints", "1"], "checkpoints = 1: expected a whole number from 2"),
+    ):
+        assert main(["interchange", str(RUN), *arguments]) == 2
+        assert line in capsys.readouterr().err

@@ -1,0 +1,125 @@
+"""Subspaces that are there by construction are found, those that cannot be there are not; and pyvene hangs on our models."""
+
+import dataclasses
+import importlib.util
+import itertools
+
+import pytest
+import torch
+
+from assignadd.config import ConfigError
+from assignadd.interventions.search import COMPLEMENT, PLACES, RANDOM, SEARCHED, Search, searched
+from assignadd.interventions.subspaces import fetched_values, random_directions, span
+from assignadd.model.stack import initial_stack
+from assignadd.model.transformer import Transformer
+from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK
+
+INSTALLED = importlib.util.find_spec("pyvene") is not None
+needs_pyvene = pytest.mark.skipif(not INSTALLED, reason="the das extra's pyvene is not installed")
+SEARCH = Search(CONFIG, SEEN, 3600)
+
+
+@needs_pyvene
+def test_two_operands_side_by_side_are_told_apart():
+    """A network of our own: a and b one-hot in two known subspaces of a turned space, a neuron for every pair. The search can find
+    what is there, so where it finds nothing there is nothing."""
+    N, d = 5, 12
+    axes = random_directions(torch.zeros(2 * N, d), 3)  # (2 N, d)
+    pair = torch.tensor(list(itertools.product(range(N), range(N))))
+    W_in = axes[pair[:, 0]] + axes[N + pair[:, 1]]  # (N^2, d)
+    W_out = torch.nn.functional.one_hot(pair.sum(1) % N, N).float()
+    readout = lambda x: 20 * (x @ W_in.T - 1.5).relu() @ W_out  # noqa: E731
+    a, b, other_a, other_b = torch.randint(0, N, (4, 2000), generator=torch.Generator().manual_seed(0))
+    base, source = axes[a] + axes[N + b], axes[other_a] + axes[N + other_b]
+    assert (readout(base).argmax(-1) == (a + b) % N).all()
+    found = searched(readout, base, source, (other_a + b) % N, random_directions(torch.zeros(N - 1, d), 1))
+    assert torch.allclose(found @ found.T, torch.eye(N - 1), atol=1e-4)
+    answer = readout(base + (source - base) @ found.T @ found).argmax(-1)
+    assert (answer == (other_a + b) % N).float().mean() > 0.99
+    # The N - 1 differences of the a's are the subspace: as much of it as the answers need, and next to nothing of the b's.
+    shares = [(span(own[1:] - own[:1]) @ found.T).square().sum() / (N - 1) for own in axes.split(N)]
+    assert shares[0] > 0.85 and shares[1] < 0.05
+
+
+@needs_pyvene
+def test_the_hand_made_model_has_a_sum_and_no_operands():
+    """Its layer 2 brings half of each one-hot value into the same N directions."""
+    rank = len(fetched_values(HANDMADE))
+    for place in PLACES:
+        outcome = SEARCH(HANDMADE, "sum", place, rank)
+        assert outcome.accuracy(SEARCHED) > 0.97 and outcome.accuracy(RANDOM) < 0.4, place
+        assert outcome.accuracy(COMPLEMENT) < 0.01
+    for variable in ("first operand", "second operand"):
+        outcome = SEARCH(HANDMADE, variable, PLACES[0], rank)
+        assert outcome.accuracy(SEARCHED) < 0.35 and abs(outcome.accuracy(SEARCHED) - outcome.accuracy(COMPLEMENT)) < 0.08
+
+
+@needs_pyvene
+def test_nothing_is_found_in_an_untrained_network():
+    assert SEARCH(initial_stack(CONFIG, [0]), "sum", PLACES[0], 8).accuracy(SEARCHED) < 2 / TASK.modulus
+
+
+@needs_pyvene
+def test_no_state_of_the_process_decides_what_is_found():
+    """The same bits whatever torch's own generator stands at, which stays there."""
+    readout, base, source = SEARCH.activations(HANDMADE, PLACES[0])
+    start, found = random_directions(base[:4], 5), []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        found.append(searched(readout, base, source, SEARCH.pairs[True, True].answer, start, steps=5))
+        assert torch.equal(torch.get_rng_state(), torch.random.manual_seed(seed).get_state())
+    assert torch.equal(*found) and not torch.allclose(found[0], start, atol=1e-3)
+
+
+def test_pairs_searched_on_are_not_tested_on(monkeypatch):
+    shown = []
+
+    def fake(readout, base, source, answer, start, steps):
+        shown.append((base, source, answer))
+        return start
+
+    monkeypatch.setattr("assignadd.interventions.search.searched", fake)
+    outcome, pairs = SEARCH(HANDMADE, "first operand", PLACES[0], 4), SEARCH.pairs[True, False]
+    even, odd = pairs.counts.clone(), pairs.counts.clone()
+    even[1::2], odd[::2] = False, False
+    _, base, source = SEARCH.activations(HANDMADE, PLACES[0])
+    assert all(torch.equal(*both) for both in zip(shown[0], (base[even], source[even], pairs.answer[even]), strict=True))
+    assert torch.equal(outcome.base_vars, pairs.base_vars[odd]) and torch.equal(outcome.source_vars, pairs.source_vars[odd])
+    assert torch.equal(outcome.hits[SEARCHED], outcome.hits[RANDOM])  # the fake found what it was given
+    twice = {tuple(row) for row in SEARCH.base[even].tolist()} & {tuple(row) for row in SEARCH.base[odd].tolist()}
+    assert len(twice) < 0.02 * odd.sum()  # so small a task draws some prompts again
+    types = torch.stack([pairs.base_vars, pairs.source_vars], 1)
+    assert torch.equal(types[::2].unique(dim=0, return_counts=True)[1], types[1::2].unique(dim=0, return_counts=True)[1])
+
+
+@needs_pyvene
+def test_pyvene_hangs_on_the_hooked_model():
+    """Its interchange at a hook of the whole transformer gives what the search's readout gives."""
+    import pyvene
+
+    model, rows = Transformer.from_stack(HANDMADE, 0), slice(0, 50)
+    readout, base, source = SEARCH.activations(HANDMADE, PLACES[0])
+    with torch.random.fork_rng():
+        rotation = pyvene.LowRankRotatedSpaceIntervention(embed_dim=HANDMADE.config.model.d_model, low_rank_dimension=4)
+    place = pyvene.RepresentationConfig(1, "blocks.1.hook_resid_mid.output", intervention=rotation)
+    hung = pyvene.IntervenableModel(pyvene.IntervenableConfig([place]), model)
+    last = TASK.length - 1
+    tokens = ({"tokens": SEARCH.base[rows]}, [{"tokens": SEARCH.source[rows]}])
+    with torch.no_grad():
+        _, logits = hung(*tokens, {"sources->base": last})
+        expected = readout(rotation(base[rows], source[rows]))
+    assert torch.allclose(logits[:, -1], expected, atol=1e-4)
+
+
+def test_one_line_says_what_is_accepted(monkeypatch):
+    with pytest.raises(ConfigError, match="rank = 57: expected a number of directions from 1 to 56"):
+        SEARCH(HANDMADE, "sum", PLACES[0], 57)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'assignadd\[das\]'"):
+        SEARCH(HANDMADE, "sum", PLACES[0], 2)
+
+
+def test_other_architectures_are_refused():
+    wide = dataclasses.replace(CONFIG, model=dataclasses.replace(CONFIG.model, n_heads=2))
+    with pytest.raises(ConfigError, match="two layers, one head"):
+        SEARCH(initial_stack(wide, [0]), "sum", PLACES[0], 2)
