@@ -60,7 +60,6 @@ class TableForward:
         self.C = self.K + self.T
         self.equals = vocabulary.equals
         self.scale = 1 / math.sqrt(config.model.d_head)
-        self.nothing = torch.zeros((), dtype=getattr(torch, config.numerics.dtype), device=device)
         self.lengths = list(range(1, self.T + 1))
         query, key = torch.tril_indices(self.T, self.T, device=device)
         self.query, self.key, self.pair_row = query, key, query * self.T + key
@@ -221,7 +220,7 @@ class TableForward:
     def _scaled(self, a: Tensor, b: Tensor) -> Tensor:
         """a @ b / sqrt(d_head), without another pass over the product."""
         plus = torch.addmm if a.dim() == 2 else torch.baddbmm
-        return plus(self.nothing, a, b, beta=0, alpha=self.scale)
+        return plus(torch.empty((), dtype=a.dtype, device=a.device), a, b, beta=0, alpha=self.scale)
 
     # One model's rows lie side by side in memory, where a flat index is several times faster than an index along an axis.
 

@@ -42,7 +42,7 @@ class Worker:
         alive = was_alive & (loss.abs() < torch.inf)
         self.optimizer.update(self.gradient.flat, alive, self.step + 1)
         self.loss.copy_(loss)
-        self.diverged_at.masked_fill_(was_alive ^ alive, self.step)
+        torch.where(was_alive ^ alive, self.step, self.diverged_at, out=self.diverged_at)
         self.step += 1
 
     def state(self) -> dict[str, Tensor]:
