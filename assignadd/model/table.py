@@ -100,17 +100,21 @@ class TableForward:
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
 
     def _tables(self, w: Weights) -> Tables:
-        embeddings = torch.cat([w.E, w.pos], -2)
+        """All tables of rows are parts of one: the embeddings; what layer 1 makes of them, and E_= + P_=; what layer 2 makes of both."""
+        C = self.C
+        rows = torch.empty(*w.E.shape[:-2], 4 * C + 1, w.E.shape[-1], dtype=w.E.dtype, device=w.E.device)
+        embeddings, outputs_1, constant, outputs_2 = rows.split([C, C, 1, 2 * C], -2)
+        both, equal_rows, outputs = rows.narrow(-2, 0, 2 * C), rows.narrow(-2, C, C + 1), rows.narrow(-2, C, 3 * C + 1)
+        torch.cat([w.E, w.pos], -2, out=embeddings)
         values_1 = embeddings @ w.V1
-        outputs_1 = values_1 @ w.O1
-        constant = embeddings[..., self.equals, :] + embeddings[..., -1, :]
-        equal_rows = torch.cat([outputs_1, constant.unsqueeze(-2)], -2)
-        both = torch.cat([embeddings, outputs_1], -2)
+        torch.matmul(values_1, w.O1, out=outputs_1)
+        torch.add(embeddings.narrow(-2, self.equals, 1), embeddings.narrow(-2, C - 1, 1), out=constant)
         QK2, OV2 = self._scaled(w.Q2, w.K2.mT), w.V2 @ w.O2
+        torch.matmul(both, OV2, out=outputs_2)
         queries_2 = equal_rows @ QK2
         return Tables(
             embeddings, embeddings @ w.Q1, embeddings @ w.K1, values_1, equal_rows, both, QK2, queries_2,
-            both @ queries_2.mT, OV2, torch.cat([equal_rows, both @ OV2], -2),
+            both @ queries_2.mT, OV2, outputs,
         )  # fmt: skip
 
     def _gathers(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -185,7 +189,10 @@ class TableForward:
         for index in trace.gathers[:2]:
             g_table.index_add_(0, index, g_pairs)
         g_table = g_table.view(*lead, T, K, C)
-        return torch.cat([g_table.sum(-3), g_table.sum(-2)], -2), g_scores_2
+        g_scores_1 = torch.empty(*lead, C, C, dtype=a1.dtype, device=a1.device)
+        for axis, part in zip((-3, -2), g_scores_1.split([K, T], -2), strict=True):
+            torch.sum(g_table, axis, out=part)
+        return g_scores_1, g_scores_2
 
     def _tables_backward(self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights) -> None:
         C = self.C

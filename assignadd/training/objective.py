@@ -70,6 +70,6 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     logits -= logits.amax(-1, keepdim=True)
     of_target = logits.gather(-1, target)
     total = logits.exp_().sum(-1, keepdim=True)
-    loss = (total.log() - of_target).mean((-2, -1))
+    loss = (total.log() - of_target).sum((-2, -1)).div_(B)
     grad = logits.div_(total.mul_(B))
     return loss, grad.scatter_add_(-1, target, torch.full(target.shape, -1 / B, dtype=grad.dtype, device=grad.device))
