@@ -34,10 +34,7 @@ class Tape(TorchDispatchMode, Generic[T]):
 
     def play(self) -> bool:
         """Does it again, from what the tensors hold now; False where a branch falls out differently, and stops there."""
-        for call in self._calls:
-            if call() is False:
-                return False
-        return True
+        return all(call() is not False for call in self._calls)
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
