@@ -63,6 +63,8 @@ class TableForward:
         self.lengths = list(range(1, self.T + 1))
         query, key = torch.tril_indices(self.T, self.T, device=device)
         self.query, self.key, self.pair_row = query, key, query * self.T + key
+        self.square = torch.full((self.T**2,), len(query), device=device)  # where each entry of a pattern stands among the pairs
+        self.square[self.pair_row] = torch.arange(len(query), device=device)
         self.query_row = torch.arange(self.T, dtype=torch.int32, device=device)[:, None] * (self.K * self.C)
         self.key_column = (self.K + key).int()[:, None]
 
@@ -146,9 +148,11 @@ class TableForward:
         *lead, T, B = shape
         of_tokens, of_positions = exponentials.split([self.K, T], -2)
         table = (of_tokens.unsqueeze(-3) * of_positions.unsqueeze(-2)).view(-1)
-        pairs = table.index_select(0, gathers[0]).mul_(table.index_select(0, gathers[1]))
-        pattern = exponentials.new_zeros(*lead, T * T, B).index_copy_(-2, self.pair_row, pairs.view(*lead, len(self.pair_row), B))
-        pattern = pattern.view(*lead, T, T, B)
+        pairs = torch.empty(*lead, len(self.query) + 1, B, dtype=table.dtype, device=table.device)
+        below, above = pairs.split([len(self.query), 1], -2)
+        torch.mul(*(table.index_select(0, entries).view(below.shape) for entries in gathers[:2]), out=below)
+        above.zero_()
+        pattern = pairs.index_select(-2, self.square).view(*lead, T, T, B)
         return pattern.mul_(pattern.sum(-2, keepdim=True).reciprocal_())
 
     def _by_softmax(self, scores: Tensor, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:

@@ -36,13 +36,12 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Te
     k0, k1 = key
     for _ in range(ROUNDS):
         # Products of two 32-bit words fill 64 bits; int64 wraps, so the low 32 bits are right and so are the high
-        # ones once the sign that the shift drags in is masked off.
+        # ones once the sign that the shift drags in is masked off. What is only added bit by bit is masked after that.
         p0, p1 = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
-        c0 = ((p1 >> 32) & MASK) ^ c1 ^ k0
-        c2 = ((p0 >> 32) & MASK) ^ c3 ^ k1
-        c1, c3 = p1 & MASK, p0 & MASK
+        c0, c1 = ((p1 >> 32) ^ c1 ^ k0) & MASK, p1
+        c2, c3 = ((p0 >> 32) ^ c3 ^ k1) & MASK, p0
         k0, k1 = (k0 + WEYL[0]) & MASK, (k1 + WEYL[1]) & MASK
-    return c0, c1, c2, c3
+    return c0, c1 & MASK, c2, c3 & MASK
 
 
 def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int) -> Tensor:
