@@ -23,6 +23,8 @@ def steps_ahead(worker: Worker) -> int:
 
 
 class Taped:
+    """Advances a worker by playing back its step, where the tables cover its architecture; autograd cannot be taped."""
+
     def __init__(self, worker: Worker):
         self.worker, B, M = worker, worker.batch_size, len(worker.stack)
         self._n_ahead = steps_ahead(worker)
