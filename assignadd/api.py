@@ -96,13 +96,13 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
 
 
 def phases(run: str | Path | Run) -> list[Phases]:
-    """For each model of a run, when addition, binding and refinement came for good, and both spikes."""
+    """For each model of a run, when addition, binding and refinement came to last, and both spikes."""
     run = open_run(run)
     return [find_phases(accuracy_curves(run, model)) for model in range(len(run.members))]
 
 
 def onsets(run: str | Path | Run) -> polars.DataFrame:
-    """When every curve came up for good, and what evaluation noise leaves open: a row per model and curve. Measures what `measure` does."""
+    """When every curve came up to last, and what evaluation noise leaves open: a row per model and curve. Measures what `measure` does."""
     import polars
 
     run = open_run(run)

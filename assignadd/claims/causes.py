@@ -120,7 +120,7 @@ def frequency_agreement(e: Evidence) -> Measured | None:
 
 
 def delay(earlier: str, later: str) -> Measure:
-    """Steps from the onset of one cause to that of another, each above one half for good; None where one never comes."""
+    """Steps from the onset of one cause to that of another, each above one half for 1,000 steps; None where one never comes."""
 
     def measure(e: Evidence) -> Measured | None:
         if not _in_order(e):
@@ -140,7 +140,7 @@ def _in_order(e: Evidence) -> bool:
 
 
 def behind_measure(name: str) -> Measure:
-    """Steps by which a cause comes after the paper's measure of it, each above one half for good, at the same checkpoints."""
+    """Steps by which a cause comes after the paper's measure of it, each above one half for 1,000 steps, at the same checkpoints."""
 
     def measure(e: Evidence) -> Measured | None:
         if not _in_order(e):
@@ -243,7 +243,7 @@ ORDER = (
         Claim(
             f"cause-after-measure-{name.lower().replace(' ', '-')}", OURS,
             f"The paper's measure comes before the cause: {name}, steps between.",
-            NOT_REPORTED, behind_measure(name), AtLeast(1), comment=f"Measure: {column}. Each above one half for good.",
+            NOT_REPORTED, behind_measure(name), AtLeast(1), comment=f"Measure: {column}. Each above one half for 1,000 steps.",
         )
         for name, column in MEASURES.items()
     ),

@@ -103,7 +103,7 @@ DYNAMICS = (
         "addition-first", "section 1",
         "Addition is learned before variable assignment: steps from the onset of the one to that of the other.",
         "prior to", delay(lambda p: p.addition, lambda p: p.binding), AtLeast(1),
-        comment="Onsets: 90 % on held-out literal sums; 95 % on the trained sums with variables; each for good.",
+        comment="Onsets: 90 % on held-out literal sums; 95 % on the trained sums with variables; each for 1,000 steps.",
     ),
     Claim(
         "addition-independent", "section 1",
@@ -125,7 +125,7 @@ DYNAMICS = (
     Claim(
         "binding-before-refinement", "progress_measures", "Binding comes before refinement: steps from the one onset to the other.",
         "in this order", delay(lambda p: p.binding, lambda p: p.refinement), AtLeast(1),
-        comment="Refinement: 95 % on every set with a variable in a banned slot, for good.",
+        comment="Refinement: 95 % on every set with a variable in a banned slot, for 1,000 steps.",
     ),
     Claim(
         "circuit-in-first-phase", "progress_measures", "The OV-MLP circuit adds before binding comes.",

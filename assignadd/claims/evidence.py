@@ -126,7 +126,7 @@ class Evidence:
 
     @cached_property
     def onsets(self) -> list[CurveOnset]:
-        """When every curve came up for good."""
+        """When every curve came up to last."""
         return curve_onsets(self.curves, self.trajectory)
 
     @cached_property

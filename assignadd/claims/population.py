@@ -58,6 +58,24 @@ def in_order(earlier: Callable[[Phases], Onset | None], later: Callable[[Phases]
     return ask
 
 
+def apart(earlier: Callable[[Phases], Onset | None], later: Callable[[Phases], Onset | None]) -> Asked:
+    """Whether the one onset comes before the other whatever evaluation noise did; None where the later never came."""
+    delay = in_order(earlier, later)
+
+    def ask(seed: SeedCurves) -> Measured | None:
+        found = delay(seed)
+        return found and Measured.exactly(float(found.low > 0), 1, "network")
+
+    return ask
+
+
+def stays_refined(seed: SeedCurves) -> Measured | None:
+    """Whether every set with a banned slot ends at 95 % or above; None where they never all were."""
+    if seed.phases.refinement is None:
+        return None
+    return Measured.exactly(float(min(seed.final(s) for s in REFINEMENT_SETS) >= SUCCESS), 1, "network")
+
+
 def late_is_banned(seed: SeedCurves) -> Measured | None:
     late = seed.late_variable
     return None if late is None else Measured.exactly(float(late.banned), 1, "network")
@@ -136,6 +154,20 @@ POPULATION = (
         "every-seed-binding-first", "progress_measures", "Binding comes before refinement in every seed that gets there.",
         "in this order", rule=AtLeast(1), seed_measure=in_order(lambda p: p.binding, lambda p: p.refinement),
     ),
+    *(
+        Claim(
+            f"every-seed-{name}-first-beyond-noise", label, f"The same by more than evaluation noise: {what}.",
+            paper, rule=AtLeast(1), seed_measure=apart(earlier, later),
+        )
+        for name, label, what, paper, earlier, later in (
+            ("addition", "section 1", "addition before binding", "prior to", lambda p: p.addition, lambda p: p.binding),
+            ("binding", "progress_measures", "binding before refinement", "in this order", lambda p: p.binding, lambda p: p.refinement),
+        )
+    ),
+    Claim(
+        "every-seed-stays-refined", "accuracies", "A seed that once handled every banned slot for 1,000 steps still does at the end.",
+        "not discussed", rule=AtLeast(1), seed_measure=stays_refined,
+    ),
     Claim(
         "every-seed-late-variable", "late", "Where a variable comes late, it is one in a banned slot.",
         "b, and k in another run", rule=AtLeast(1), seed_measure=late_is_banned,
@@ -150,8 +182,21 @@ POPULATION = (
         "r about 0.2", rule=Between(0.15, 0.25), measured=crossing("two-var", "two_var_ratio", "2-var test"),
         comment="The ratio at which half of the seeds reach 95 % after 30,000 steps, over the union of the three parts of the test.",
     ),
+    *(
+        Claim(
+            f"two-var-threshold-{name}", "generalization_combined", f"The same on one part of the test: {what}.",
+            "not reported apart", rule=Between(0.15, 0.25), measured=crossing("two-var", "two_var_ratio", test),
+            comment="The ratio at which half of the seeds reach 95 % after 30,000 steps.",
+        )
+        for name, what, test in (
+            ("held-out", "pairs that were held out", "2-var test held out"),
+            ("banned-first", "variables banned from the first slot", "2-var test banned (1)"),
+            ("banned-second", "variables banned from the second slot", "2-var test banned (2)"),
+        )
+    ),
     Claim(
-        "readings-equivalent", "ours", "The two readings of the banned slots, the text's and the code's, bind equally often.",
-        "not discussed", rule=Between(0, 0), measured=readings_differ, comment="Difference of the shares of seeds that bind.",
+        "readings-equivalent", "ours", "No difference shows in how often seeds bind under either reading of the bans.",
+        "not discussed", rule=Between(0, 0), measured=readings_differ,
+        comment="Difference of the shares of seeds that bind; with these numbers of seeds one of .15 could go unseen.",
     ),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignadd.cli import options
+from assignadd.cli.errors import UsageError
 from assignadd.config import Config, ConfigError
 
 CUDA_STACKS = (1, 8, 32, 128)
@@ -34,7 +35,8 @@ class Bench:
     networks: int = 100
     """With --run, how many: its models' last checkpoints."""
     json: bool = False
-    """Print {"threads": {"1": {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"}, ...}, ...}."""
+    """Print {"threads": {"1": {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"}, ...}, ...};
+    with --run {"networks", "seconds"}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -45,6 +47,8 @@ def main(arguments: list[str]) -> int:
     on_cuda = options.resolve_device(args.device) == "cuda"
     from assignadd.cli.screen import print_json
 
+    if args.run is not None and (args.scaling or on_cuda):
+        raise UsageError("--run times measures on one CPU thread: it takes neither --scaling nor --device cuda")
     if args.run is not None:
         return _mechanism(args.run, args)
     if args.scaling:
@@ -155,8 +159,9 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
     columns = ("one model, batch " + str(config.optim.batch), *[f"{n} thread{'s' * (n != '1')}" for n in result["threads"]])
     print_table("training step", columns, [[label, *[shown(t[key]) for t in result["threads"].values()]] for key, label in names.items()])
     stacks = result["stacks"]
-    rows = [(n, f"{ms:.2f}", f"{stacks['1'] / ms:.2f}") for n, ms in stacks.items()]
-    print_table("stacks on all cores", ("models", "ms per model and step", "throughput against one"), rows)
+    on_one = result["threads"]["1"]["step_ms"]
+    rows = [(n, f"{ms:.2f}", f"{stacks['1'] / ms:.2f}", f"{on_one / ms:.2f}") for n, ms in stacks.items()]
+    print_table("stacks on all cores", ("models", "ms per model and step", "times one model", "times one model on one thread"), rows)
     console.print(f"sampler     {result['sampler_per_second']:>12,.0f} sequences/s on one thread")
     console.print(f"evaluation  {result['evaluation_per_second']:>12,.0f} sequences/s on one thread")
     if measures := result["measures"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.errors import UsageError
 from assignadd.config import ConfigError
 
 if TYPE_CHECKING:
     from assignadd.interventions.interchange import Outcome
     from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
+
+PAIRS = 4000
+# One for each two types of sums.
+LEAST_PAIRS = 9
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,8 @@ class Interchange:
     """The checkpoint; the last one unless given."""
     seed: int | None = None
     """Which model of the run; its first unless given."""
-    pairs: int = 4000
-    """About how many pairs of prompts for each alignment."""
+    pairs: int | None = None
+    """About how many pairs of prompts for each alignment: 4000, 1000 a checkpoint or 8000 in a search unless given."""
     checkpoints: int | None = None
     """Instead, the accuracies at so many checkpoints, evenly over training."""
     search: tuple[int, ...] = ()
@@ -36,14 +42,13 @@ class Interchange:
     threads: int = 1
     """CPU threads."""
     json: bool = False
-    """Print {"run", "seed", "step", "alignments": {name: {"n", "whole", "named", ...}}}, {..., "steps", "accuracy"} or {..., "search"}."""
+    """Print {"run", "seed", "step", "alignments": {name: {"n", "whole", "named", ...}}}; with the options above {..., "steps", "accuracy",
+    "onsets"} or {..., "search"}."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Interchange, arguments, "interchange")
-    for name, value, least in (("pairs", args.pairs, 9), ("checkpoints", args.checkpoints or 2, 2)):
-        if value < least:
-            raise ConfigError(name, value, f"a whole number from {least}")
+    _check(args)
     from assignadd.cli.screen import print_json
     from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
@@ -51,43 +56,75 @@ def main(arguments: list[str]) -> int:
     run = open_run(args.run)
     prepare("cpu", options.resolve_threads(args.threads), run.config)
     index = run.index_of(args.seed)
-    who = {"run": run.name, "seed": run.members[index].seed}
+    reply = {"run": run.name, "seed": run.members[index].seed}
     if args.checkpoints is not None:
-        reply, show = who | _over_time(run, index, args.checkpoints, args.pairs), _print_over_time
+        found, show = _over_time(run, index, args.checkpoints, args.pairs), _print_over_time
+    elif args.search:
+        found, show = _searched(run, index, args), _print_searched
     else:
-        step = run.at(args.step)[0]
-        found = _searched(run, index, step, args) if args.search else _aligned(run, index, step, args.pairs)
-        reply, show = who | {"step": step} | found, _print_searched if args.search else _print_aligned
+        found, show = _aligned(run, index, args), _print_aligned
     if args.json:
-        print_json(reply)
+        print_json(reply | found)
     else:
-        show(reply)
+        show(reply | found)
     return 0
 
 
-def _aligned(run: Run, index: int, step: int, n: int) -> dict[str, Any]:
-    from assignadd.interventions.interchange import VARIANTS, Interchange
+def _check(args: Interchange) -> None:
+    """What can be told before a run is opened."""
+    if args.checkpoints is not None and (args.search or args.step is not None):
+        raise UsageError("--checkpoints goes along training: it takes neither --step nor --search")
+    for name, value, least in (("pairs", args.pairs, LEAST_PAIRS), ("checkpoints", args.checkpoints, 2)):
+        if value is not None and not least <= value <= 1_000_000:
+            raise ConfigError(name, value, f"a whole number from {least} to 1000000")
+    if args.search and importlib.util.find_spec("pyvene") is None:
+        raise UsageError("--search needs pyvene: pip install 'assignadd[das]'")
 
-    test = Interchange(run.configs[index], run.seen[index], n)
-    trained, untrained = test(run.trajectory([step], index), VARIANTS)[0], test(_untrained(run, index))[0]
-    return {"alignments": {name: _shares(outcome) | {"untrained": _share(untrained[name])} for name, outcome in trained.items()}}
+
+def _at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
+    from assignadd.cli.screen import note
+
+    at, stack, notes = run.at(step)
+    for text in notes:
+        note(text)
+    return at, stack.models(index)
 
 
-def _over_time(run: Run, index: int, checkpoints: int, n: int) -> dict[str, Any]:
+def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
+    from assignadd.interventions.interchange import VARIANTS
+    from assignadd.interventions.interchange import Interchange as Test
+
+    step, one = _at(run, index, args.step)
+    test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
+    trained, untrained = test(one, VARIANTS)[0], test(_untrained(run, index))[0]
+    return {
+        "step": step,
+        "alignments": {name: _shares(outcome) | {"untrained": _share(untrained[name])} for name, outcome in trained.items()},
+    }
+
+
+def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
     from assignadd.cli.progress import counting
-    from assignadd.interventions.timeline import causes_over_time, onset_steps, spread_steps
+    from assignadd.interventions.timeline import PAIRS, causes_over_time, onset_steps, spread_steps
+    from assignadd.runs.errors import RunError
 
+    if len(run.steps) < 2:
+        raise RunError(f"{run.name} has fewer than two checkpoints, which show nothing along training: leave --checkpoints out")
     with counting(f"exchanging in {run.name}", "checkpoints") as listener:
-        found = causes_over_time(run, index, spread_steps(run.steps, checkpoints), n, listener)
+        found = causes_over_time(run, index, spread_steps(run.steps, checkpoints), n or PAIRS, listener)
     accuracy = {name: [None if math.isnan(x) else x for x in values.tolist()] for name, values in found.items() if name != "step"}
     return {"steps": found["step"].tolist(), "accuracy": accuracy, "onsets": onset_steps(found)}
 
 
-def _searched(run: Run, index: int, step: int, args: Interchange) -> dict[str, Any]:
+def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
     from assignadd.cli.progress import counting
-    from assignadd.interventions.search import PLACES, SEARCHED, VARIABLES, Search
+    from assignadd.interventions.search import PAIRS, PLACES, SEARCHED, VARIABLES, Search
 
-    one, search, rows = run.trajectory([step], index), Search(run.configs[index], run.seen[index], args.pairs), []
+    for rank in args.search:
+        if not 1 <= rank <= run.config.model.d_model:
+            raise ConfigError("search", rank, f"ranks from 1 to {run.config.model.d_model}")
+    step, one = _at(run, index, args.step)
+    search, rows = Search(run.configs[index], run.seen[index], args.pairs or PAIRS), []
     untrained = _untrained(run, index)
     wanted = [(variable, place, rank) for variable in VARIABLES for place in PLACES for rank in args.search]
     with counting(f"searching in {run.name}", "subspaces") as listener:
@@ -96,7 +133,7 @@ def _searched(run: Run, index: int, step: int, args: Interchange) -> dict[str, A
             outcome, control = (search(model, variable, place, rank) for model in (one, untrained))
             shares = _shares(outcome) | {"untrained": _share(control, SEARCHED)}
             rows.append({"variable": variable, "place": place, "rank": rank} | shares)
-    return {"search": rows}
+    return {"step": step, "search": rows}
 
 
 def _untrained(run: Run, index: int) -> Stack:

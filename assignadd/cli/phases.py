@@ -30,7 +30,7 @@ CAPTION = (
 
 @dataclass(frozen=True)
 class Phases:
-    """The phases of training, both spikes, the variable that came last, and when every curve came up for good.
+    """The phases of training, both spikes, the variable that came last, and when every curve came up to last.
 
     Reads what `assignadd measure RUN` stored in the run folder; else measures it, and stores it there.
     """

@@ -22,7 +22,7 @@ class LateVariable:
     banned: bool
     """Whether training never put it there."""
     onset: int | None
-    """The step from which half of its sums are right for good; None where that never comes."""
+    """The step from which half of its sums are right to last; None where that never comes."""
     spike: Spike | None
     """The largest rise of its accuracy."""
 

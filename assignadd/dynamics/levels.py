@@ -1,4 +1,4 @@
-"""Every curve of a run that has a level to reach, and when it got there for good.
+"""Every curve of a run that has a level to reach, and when it got there to last.
 
 A point of most curves is a share of n sequences, and their noise widens what is open about the onset. What is read off the
 weights alone, over all pairs, positions or variables, has none: there only the distance between checkpoints is open. Norms,
@@ -59,7 +59,7 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class CurveOnset:
-    """When one curve came up for good: its `onset` with what is open about it (see `Onset`), or None where it never did."""
+    """When one curve came up to last: its `onset` with what is open about it (see `Onset`), or None where it never did."""
 
     curve: str
     threshold: float

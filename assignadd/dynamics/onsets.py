@@ -1,4 +1,4 @@
-"""When a curve comes up for good: the first crossing of a threshold that lasts."""
+"""When a curve comes up to last: the first crossing of a threshold that holds for 1,000 steps or to the end."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Phases:
-    """When each skill came for good; None for one that never did.
+    """When each skill came to last 1,000 steps (it may be lost again later); None for one that never did.
 
     addition    at least 90 % on held-out sums of literals
     binding     at least 95 % on the trained sums with variables, of either number

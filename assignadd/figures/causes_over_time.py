@@ -33,7 +33,7 @@ LOOKS: dict[str, tuple[str, Any]] = {
 class CausesOverTimeData(FigureData):
     steps: np.ndarray  # (checkpoints,)
     causes: np.ndarray  # (alignments, checkpoints)
-    onsets: np.ndarray  # (alignments,): above one half for good from here on; -1 for never
+    onsets: np.ndarray  # (alignments,): above one half to last from here on; -1 for never
     measures: np.ndarray  # (measures, checkpoints)
     measure_onsets: np.ndarray
     phases: list[str]

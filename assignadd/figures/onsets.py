@@ -1,4 +1,4 @@
-"""Figure `onsets` (ours): when every evaluation set and every progress measure came up for good, with what is open about it."""
+"""Figure `onsets` (ours): when every evaluation set and every progress measure came up to last, with what is open about it."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class VariablesData(FigureData):
     letters: list[str]
     accuracy: np.ndarray  # (2, V, checkpoints): slot, variable
     banned: np.ndarray  # (2, V)
-    onsets: np.ndarray  # (2, V): the step from which half of the sums are right for good; NaN where that never comes
+    onsets: np.ndarray  # (2, V): the step from which half of the sums are right to last; NaN where that never comes
     late: np.ndarray  # (2, V): whether that is `LATER` than the first spike
     phases: list[str]
     ends: np.ndarray

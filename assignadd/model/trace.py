@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Weights(NamedTuple):
 class Trace:
     """What a forward pass leaves behind, for the backward pass and for whoever wants to look.
 
-    Attention is all that other positions have a part in; what `=` makes of it is worked out when it is asked for.
+    Attention is all that other positions have a part in; what `=` makes of it is worked out when it is first asked for,
+    from the weights as they are then.
     """
 
     weights: Weights
@@ -58,20 +60,24 @@ class Trace:
     tables: Tables
 
     @cached_property
+    @torch.no_grad()
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
         """Residual at `=` before MLP2."""
         return self.usage.mT @ self.tables.outputs
 
     @cached_property
+    @torch.no_grad()
     def neurons(self) -> Float[Tensor, "*M B h"]:
         """MLP2 after the ReLU."""
         return (self.resid_mid @ self.weights.W_in).relu_()
 
     @cached_property
+    @torch.no_grad()
     def resid_post(self) -> Float[Tensor, "*M B d"]:
         return plus_product(self.resid_mid.clone(), self.neurons, self.weights.W_out)
 
     @cached_property
+    @torch.no_grad()
     def logits(self) -> Float[Tensor, "*M B N"]:
         return self.resid_post @ self.weights.U
 

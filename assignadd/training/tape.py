@@ -22,7 +22,8 @@ T = TypeVar("T")
 class Tape(TorchDispatchMode, Generic[T]):
     """Runs `do` and remembers what it did to which tensors; what it made without reading a tensor stays as it is.
 
-    `do` may branch on a tensor's truth, which playing back looks at again; it must not read other numbers out of one.
+    `do` may branch on a tensor's truth, which playing back looks at again; it must not read other numbers out of one (which
+    is refused, but for `tolist` and `numpy`: those no mode gets to see).
     """
 
     def __init__(self, do: Callable[[], T]):
@@ -39,14 +40,21 @@ class Tape(TorchDispatchMode, Generic[T]):
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if not list(_tensors(args)):
-            if "empty" not in str(func):
+        name = func.overloadpacket.__name__
+        if name == "lift_fresh" or not list(_tensors(args)):
+            if not name.startswith("empty"):
                 self._constants |= {t.untyped_storage().data_ptr(): t for t in _tensors([result])}
         elif not func.is_view:
-            if func._schema.is_mutable and any(t.untyped_storage().data_ptr() in self._constants for t in _tensors([result])):
+            if any(t.untyped_storage().data_ptr() in self._constants for t in _written(func, args, kwargs)):
                 raise NotImplementedError(f"a tape cannot play back {func} on a tensor that was made from numbers alone")
             self._calls.append(_again(func, args, kwargs, result))
         return result
+
+
+def _written(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    """The tensors that an operation writes into."""
+    named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
+    return _tensors([named.get(a.name) for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write])
 
 
 def _tensors(args: Any) -> Iterator[Tensor]:
@@ -71,12 +79,12 @@ def _again(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], resu
         return result.zero_
     if name in ("clone", "_to_copy"):
         return partial(result.copy_, args[0])
-    for overload in func.overloadpacket.overloads():
+    for overload in func.overloadpacket.overloads() if isinstance(result, Tensor) else ():
         variant = getattr(func.overloadpacket, overload)
         target = variant._schema.arguments[-1]
         if target.is_out:
             return partial(getattr(torch, name, variant), *args, **kwargs, **{target.name: result})
-    raise NotImplementedError(f"a tape cannot play back {func}: it has no variant that writes into a given tensor")
+    raise NotImplementedError(f"a tape cannot play back {func}: it has no variant that writes into one given tensor")
 
 
 def _falls_out(condition: Tensor, before: bool) -> bool:

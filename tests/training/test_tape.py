@@ -72,14 +72,29 @@ def test_a_tape_refuses_what_depends_on_a_number_it_could_not_look_at_again():
 
 def test_a_tape_refuses_to_write_into_what_it_would_not_make_again():
     x = torch.tensor([2.0, 3.0])
-    with pytest.raises(NotImplementedError, match="made from numbers alone"):
-        Tape(lambda: torch.zeros(2).add_(x))
+    for do in (
+        lambda: torch.zeros(2).add_(x),
+        lambda: torch.tensor([1.0, 1.0]).add_(x),
+        lambda: torch._foreach_add_([torch.zeros(2)], [x]),
+        lambda: torch.add(x, x, out=torch.ones(2)),
+    ):
+        with pytest.raises(NotImplementedError, match="made from numbers alone"):
+            Tape(do)
+    with pytest.raises(NotImplementedError, match="one given tensor"):
+        Tape(lambda: x.sort())
 
 
-def test_training_from_a_tape_is_training_bit_for_bit():
+def test_training_from_a_tape_is_training_bit_for_bit(monkeypatch):
+    """Over several draws of data, and from a state that was loaded into a worker with a tape."""
+    monkeypatch.setattr("assignadd.training.taped.SEQUENCES_AHEAD", 5 * CONFIG.optim.batch)
     taped, plain = worker(), worker()
-    taped.advance(40)
-    step_by_step(plain, 40)
+    taped.advance(13)
+    state = {name: t.clone() for name, t in taped.state().items()}
+    taped.advance(20)
+    step_by_step(plain, 33)
+    assert same(taped, plain)
+    taped.load_state(state)
+    taped.advance(20)
     assert same(taped, plain)
 
 
