@@ -30,8 +30,8 @@ class Sweep:
     """
 
     what: Annotated[str, tyro.conf.Positional]
-    """fraction (20 values of f), two-var (20 values of r), seeds, or a Parquet file with columns among lr, weight_decay,
-    seen_fraction, one_var_ratio, two_var_ratio and seed."""
+    """fraction (20 values of f), two-var (20 values of r), seeds, or a file with columns among lr, weight_decay, seen_fraction,
+    one_var_ratio, two_var_ratio and seed: Parquet, a JSON list of rows, or a JSON grid {"lr": [0.001, 0.003], ...}."""
     seeds: int = 10
     """Models per row of settings, with the seeds 0, 1, 2, ..."""
     steps: int | None = None
@@ -93,7 +93,7 @@ def cells(args: Sweep, base: Config) -> SweepTable:
     """The sweep that the flags ask for."""
     from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
 
-    every = args.every or EVERY.get(args.what, USUALLY_EVERY)
+    every = EVERY.get(args.what, USUALLY_EVERY) if args.every is None else args.every
     record = replace(base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every, state_every=1 << 31)
     optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)
     config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=args.tf32))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ NAMES = (*GRIDS, "seeds")
 # What one sequence length and one set of kernels can hold: the settings in which the models of a stack may differ.
 OWN = tuple(f.name for f in dataclasses.fields(Member) if f.name != "seed")
 MOST_CELLS = 1_000_000
+Number = int | float | None
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,32 @@ def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
 
 def grid(values: dict[str, Sequence[float]], seeds: Sequence[int]) -> tuple[Member, ...]:
     """Every combination of the settings' values with every seed."""
-    rows: list[dict[str, float]] = [{}]
-    for field, options in values.items():
-        rows = [row | {field: value} for row in rows for value in options]
-    return tuple(Member(seed, **row) for row in rows for seed in seeds)
+    return tuple(Member(seed, **row) for row in _combinations(values) for seed in seeds)
+
+
+def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(values, row, strict=True)) for row in product(*values.values())]
 
 
 def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
-    """One row of settings per line of a Parquet file; with the seeds given, unless it has a column `seed` of its own."""
+    """The rows of settings in a file; with the seeds given, unless they have one (`seed`) of their own.
+
+    A Parquet file has a row per line, a JSON file a list of rows [{"lr": 0.001}, ...] or the values of a grid
+    {"lr": [0.001, 0.003], "two_var_ratio": [0.2, 0.8]}, of which every combination is a row.
+    """
+    import msgspec
     import polars
 
     try:
-        table = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or a Parquet file ({' '.join(str(error).split())[:80]})") from error
+        if path.suffix == ".json":
+            read = msgspec.json.decode(path.read_bytes(), type=list[dict[str, Number]] | dict[str, list[Number]])
+            rows = read if isinstance(read, list) else _combinations(read)
+            table = polars.DataFrame(rows, infer_schema_length=None)
+        else:
+            table = polars.read_parquet(path)
+    except (OSError, ValueError, msgspec.MsgspecError, polars.exceptions.PolarsError) as error:
+        accepted = f"{', '.join(NAMES)}, or a Parquet or JSON file of settings ({' '.join(str(error).split())[:80]})"
+        raise ConfigError("sweep", str(path), accepted) from error
     known = ("seed", *OWN)
     for column, dtype in table.schema.items():
         if column not in known:
@@ -69,9 +83,9 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
             raise ConfigError(f"{path.name}: {column}", str(dtype), "whole numbers" if column == "seed" else "numbers")
     if "seed" in table.columns and table["seed"].null_count():
         raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
-    rows: list[dict[str, Any]] = [
+    cells: list[dict[str, Any]] = [
         {name: v if name == "seed" or v is None else float(v) for name, v in row.items()} for row in table.iter_rows(named=True)
     ]
     if "seed" in table.columns:
-        return Sweep(path.stem, config, tuple(Member(**row) for row in rows))
-    return Sweep(path.stem, config, tuple(Member(seed, **row) for row in rows for seed in seeds))
+        return Sweep(path.stem, config, tuple(Member(**row) for row in cells))
+    return Sweep(path.stem, config, tuple(Member(seed, **row) for row in cells for seed in seeds))

@@ -36,6 +36,19 @@ def test_a_file_has_a_row_of_settings_a_line(tmp_path):
     assert sweep_from_file(path, PAPER, (0, 1)).cells == (Member(7, lr=1.0), Member(8, lr=2.0))
 
 
+def test_a_json_file_has_a_list_of_rows_or_a_grid(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text('[{"seed": 7, "lr": 1}, {"seed": 8, "lr": 0.5, "two_var_ratio": 0.25}]')
+    assert sweep_from_file(path, PAPER, (0, 1)).cells == (Member(7, lr=1.0), Member(8, lr=0.5, two_var_ratio=0.25))
+    path.write_text('{"lr": [0.001, 0.003], "seen_fraction": [0.5, 1]}')
+    assert set(sweep_from_file(path, PAPER, (4, 9)).cells) == set(grid({"lr": (0.001, 0.003), "seen_fraction": (0.5, 1.0)}, (4, 9)))
+    for text in ('{"lr": 0.001}', '["lr"]', '{"lr": ["fast"]}', "lr = 3", '[{"seed": 0.5}]', '{"depth": [1]}'):
+        path.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            sweep_from_file(path, PAPER, (0,))
+        assert "expected" in str(caught.value) and "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
@@ -54,7 +67,7 @@ def test_a_bad_file_is_refused_in_a_line(tmp_path, columns, says):
         sweep_from_file(path, PAPER, (0,))
     assert says in str(caught.value) and "\n" not in str(caught.value)
     (tmp_path / "text.parquet").write_text("no table")
-    with pytest.raises(ConfigError, match="a Parquet file"):
+    with pytest.raises(ConfigError, match="a Parquet or JSON file"):
         sweep_from_file(tmp_path / "text.parquet", PAPER, (0,))
 
 
