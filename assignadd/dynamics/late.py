@@ -30,16 +30,18 @@ class LateVariable:
 def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], since: int) -> LateVariable | None:
     """The last of all (variable, slot) to be looked up, if it comes later than step `since`, when the first spike is over.
 
-    `columns` are those of a measured trajectory, `banned` the letters banned from each slot.
+    Of those that come at the same evaluation it is the one that was wrong more often along the way. `columns` are those of
+    a measured trajectory, `banned` the letters banned from each slot.
     """
     steps, variables = columns["step"], [name.split()[1] for name in columns if name.startswith("accuracy ") and name.endswith(" first")]
-    onsets: list[tuple[float, str, str]] = []
+    onsets: list[tuple[float, float, str, str]] = []
     for slot in SLOTS:
         for v in variables:
-            at = first_lasting(steps, columns[f"accuracy {v} {slot}"] >= THRESHOLD)
+            accuracy = columns[f"accuracy {v} {slot}"]
+            at = first_lasting(steps, accuracy >= THRESHOLD)
             # One that is there at the first checkpoint may have come at any time before.
-            onsets.append((np.inf if at is None else float(steps[at]) if at else 0.0, v, slot))
-    last, v, slot = max(onsets)
+            onsets.append((np.inf if at is None else float(steps[at]) if at else 0.0, -float(accuracy.mean()), v, slot))
+    last, _, v, slot = max(onsets)
     if last <= since:
         return None
     spike = largest_spike(steps, columns[f"accuracy {v} {slot}"], since)

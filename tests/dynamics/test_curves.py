@@ -148,6 +148,9 @@ def test_the_late_variable_is_the_last_to_come():
     found = late_variable(columns, banned, since=3000)
     assert (found.variable, found.slot, found.banned, found.onset) == ("c", "second", True, 6500)
     assert (found.spike.before, found.spike.after) == (6400, 6500)
+    # Another comes at the same evaluation, but was wrong more often before: the alphabet does not decide.
+    columns["accuracy a first"] = step_curve((1000, 0.1), (6500, 0.95))
+    assert late_variable(columns, banned, since=3000).variable == "a"
     columns["accuracy b first"] = np.zeros(len(STEPS))
     found = late_variable(columns, banned, since=3000)
     assert (found.variable, found.slot, found.banned, found.onset, found.spike) == ("b", "first", False, None, None)
