@@ -16,6 +16,7 @@ from assignadd.task.splits import pair_split
 
 torch.set_num_threads(1)
 SEEDS = [3, 8]
+SETTINGS = PRESETS | {"odd": replace(PRESETS["tiny"], task=replace(PRESETS["tiny"].task, length=11))}
 
 
 def make(config: Config, scale: float, batch: int = 48) -> tuple[Stack, torch.Tensor]:
@@ -49,11 +50,12 @@ def gradients(stack: Stack, tokens: torch.Tensor, grad: torch.Tensor, stacked: b
         ("tiny", 2.0, "float32", 1e-5, 1e-4),
         ("paper", 1.0, "float64", 1e-10, 1e-10),
         ("tiny", 2.0, "float64", 1e-10, 1e-10),
+        ("odd", 2.0, "float64", 1e-10, 1e-10),  # a length that has no halves
         ("tiny", 5.0, "float64", 1e-10, 1e-10),  # scores so far apart that products of exponentials are not safe
     ],
 )
 def test_equals_reference_in_logits_and_every_gradient(preset, scale, dtype, logit_error, gradient_error, stacked):
-    config = replace(PRESETS[preset], numerics=Numerics(dtype=dtype))
+    config = replace(SETTINGS[preset], numerics=Numerics(dtype=dtype))
     stack, tokens = make(config, scale)
     weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
     expected = reference_logits(stack, tokens, weights)
