@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -14,6 +15,9 @@ from assignadd.model.table import Weights, covers
 from assignadd.model.transformer import reference_logits
 from assignadd.task.sampler import Batch
 from assignadd.training.fused import fused_cross_entropy
+
+# A probability above this is a float32 with all its digits.
+LEAST_LIKELY = 1e-37
 
 
 class Gradient(Protocol):
@@ -65,11 +69,14 @@ class ReferenceGradient:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean cross entropy over the sequences (..., B, N), and its gradient; destroys the logits."""
+    """Mean cross entropy over the sequences (..., B, N), and its gradient."""
     target, B = labels.unsqueeze(-1), logits.shape[-2]
-    logits -= logits.amax(-1, keepdim=True)
-    of_target = logits.gather(-1, target)
-    total = logits.exp_().sum(-1, keepdim=True)
-    loss = (total.log() - of_target).sum((-2, -1)).div_(B)
-    grad = logits.div_(total.mul_(B))
-    return loss, grad.scatter_add_(-1, target, torch.full(target.shape, -1 / B, dtype=grad.dtype, device=grad.device))
+    full = partial(torch.full, dtype=logits.dtype, device=logits.device)
+    share, taken, least = full(target.shape, 1 / B), full(target.shape, -1 / B), full((), LEAST_LIKELY)
+    answers = logits.softmax(-1)
+    of_target = answers.gather(-1, target)
+    if logits.device.type == "cpu" and of_target.amin() > least:
+        log_of_target = of_target.log_()
+    else:  # beyond what a probability can say, or a GPU, which would have to wait for the answer
+        log_of_target = logits.log_softmax(-1).gather(-1, target)
+    return log_of_target.mul_(taken).sum((-2, -1)), answers.mul_(share).scatter_add_(-1, target, taken)
