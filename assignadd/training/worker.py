@@ -28,6 +28,7 @@ class Worker:
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
+        self._limit = torch.full_like(self.loss, torch.inf)  # what a loss must be below: minus infinity once it was not
         self._engine: Captured | Taped | None = None
 
     def advance(self, steps: int) -> None:
@@ -37,13 +38,14 @@ class Worker:
 
     def update(self, batch: Batch) -> None:
         """One step: a model whose loss is not finite stops before its update and stays as it is."""
-        loss = self.gradient(batch)
-        was_alive = self.diverged_at < 0
-        alive = was_alive & (loss.abs() < torch.inf)
-        self.optimizer.update(self.gradient.flat, alive, self.step + 1)
-        self.loss.copy_(loss)
-        torch.where(was_alive ^ alive, self.step, self.diverged_at, out=self.diverged_at)
-        self.step += 1
+        self.loss.copy_(self.gradient(batch))
+        alive = self.loss < self._limit
+        fates = [bool(one) for one in alive] if self.step.device.type == "cpu" else []  # a GPU would have to wait for them
+        self.step += 1  # after all fates are known: a tape that no longer fits has changed nothing
+        self.optimizer.update(self.gradient.flat, alive, self.step)
+        if not fates or not all(fates):
+            torch.where(alive | (self.diverged_at >= 0), self.diverged_at, self.step - 1, out=self.diverged_at)
+            self._limit.masked_fill_(~alive, -torch.inf)
 
     def state(self) -> dict[str, Tensor]:
         """All that training needs to go on, by name; models along the first axis but for `step`."""
@@ -59,3 +61,4 @@ class Worker:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
+        self._limit.fill_(torch.inf).masked_fill_(self.diverged_at >= 0, -torch.inf)

@@ -113,12 +113,28 @@ def test_a_tape_is_recorded_anew_when_the_patterns_need_the_softmax(monkeypatch)
     assert taken[:3] == ["_by_products", "_by_softmax", "_by_products"]  # once for each time it was recorded
 
 
+def test_a_tape_is_recorded_anew_when_an_answer_is_less_likely_than_any_number():
+    """The loss is then well beyond -log(1e-45), and finite all the same."""
+    taped, plain = worker(), worker()
+    for one in (taped, plain):
+        for scale in (1, 1e5, 1e-5):
+            one.stack.weights["unembed.W_U"].mul_(scale)
+            one.advance(3) if one is taped else step_by_step(one, 3)
+            assert (one.loss > 104).all() == (scale > 1)
+            assert one.loss.isfinite().all()
+    assert same(taped, plain)
+
+
 def test_of_several_models_in_one_tape_each_keeps_its_own_fate():
-    """The second model diverges: the first is not updated twice for it."""
+    """The second model diverges: the first is not updated twice for it, and no finite loss brings the second back."""
     taped, plain = worker(2), worker(2)
     for one in (taped, plain):
         one.advance(2) if one is taped else step_by_step(one, 2)
         one.stack.weights["unembed.W_U"][1].fill_(torch.inf)
         one.advance(3) if one is taped else step_by_step(one, 3)
+        one.stack.flat[1].fill_(0.5)
+        one.advance(2) if one is taped else step_by_step(one, 2)
+        assert (one.stack.flat[1] == 0.5).all()
+        assert one.loss.isfinite().all()
     assert torch.equal(taped.stack.flat[0], plain.stack.flat[0])
     assert taped.diverged_at.tolist() == plain.diverged_at.tolist() == [-1, 2]

@@ -128,3 +128,23 @@ def test_exam_marks_right_and_wrong_answers():
     W_U[..., [2, 5]] = W_U[..., [5, 2]]
     wrong = ((exam.labels == 2) | (exam.labels == 5)).view(len(EVAL_SETS), 300).sum(1)
     assert exam.count_correct(swapped)[0].tolist() == (300 - wrong).tolist()
+
+
+def test_a_model_that_has_diverged_stays_so_in_a_worker_that_loads_its_state():
+    """Even where its next loss would be finite."""
+    members = [Member(0), Member(1)]
+    configs = [m.config(SMOKE) for m in members]
+    before, after = (Worker(initial_stack(SMOKE, [0, 1]), configs, splits(SMOKE, members)) for _ in range(2))
+    before.advance(4)
+    state = {name: t.clone() for name, t in before.state().items()} | {"diverged_at": torch.tensor([-1, 2])}
+    after.advance(1)
+    after.load_state(state)
+    after.advance(3)
+    before.advance(3)
+    assert torch.equal(after.stack.flat[0], before.stack.flat[0])
+    assert torch.equal(after.stack.flat[1], state["weights"][1])
+    assert after.diverged_at.tolist() == [-1, 2]
+    after.load_state(before.state())
+    after.advance(3)
+    before.advance(3)
+    assert torch.equal(after.stack.flat, before.stack.flat)
