@@ -149,13 +149,14 @@ def _worker(config: Config) -> Worker:
 
 
 def _step_ms(worker: Worker, seconds: float) -> float:
-    """Mean over whole rounds of the sampler's look-ahead, so that drawing the data counts in full."""
-    ahead = steps_ahead(worker)
-    steps = ahead * max(1, round(seconds / 4))
+    """The middle one of a few rounds of the sampler's look-ahead, each a mean in which drawing the data counts in full."""
+    ahead, times = steps_ahead(worker), []
     worker.advance(ahead)
-    start = time.perf_counter()
-    worker.advance(steps)
-    return 1e3 * (time.perf_counter() - start) / steps
+    for _ in range(max(1, round(3 * seconds / 4))):
+        start = time.perf_counter()
+        worker.advance(ahead)
+        times.append(1e3 * (time.perf_counter() - start) / ahead)
+    return statistics.median(times)
 
 
 def single_step_ms(config: Config, seconds: float) -> float:

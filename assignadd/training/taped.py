@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from assignadd.training.worker import Worker
 
 # About so many sequences are drawn at once: small tensor operations cost more than their arithmetic.
-SEQUENCES_AHEAD = 65_536
+SEQUENCES_AHEAD = 131_072
+MOST_STEPS_AHEAD = 256
 
 
 def steps_ahead(worker: Worker) -> int:
-    return max(1, SEQUENCES_AHEAD // (worker.batch_size * len(worker.stack)))
+    return max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (worker.batch_size * len(worker.stack))))
 
 
 class Taped:
