@@ -57,7 +57,7 @@ class Mixtures(TableForward):
         return Rows(own, own @ self.tables.QK2.T, own @ self.tables.OV2)
 
     def layer_1(self, tokens: Int[Tensor, "T B"]) -> Message:
-        return Message(tokens, self._attention_1(self.tables, self._gathers(tokens), tokens.shape), self.sent)
+        return Message(tokens, self._attention_1(self.tables, self._entries(tokens), tokens.shape), self.sent)
 
     def residual(self, *layer_1: Message) -> Float[Tensor, "B d"]:
         """What `=` holds before layer 2."""
@@ -89,9 +89,9 @@ class Mixtures(TableForward):
     def _mixed(self, amounts: Float[Tensor, "T B"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]) -> Float[Tensor, "B d"]:
         """The sum of the rows of every position, each so many times."""
         usage = rows.new_zeros(self.C, tokens.shape[1])
-        self._spread(usage, tokens, self._flat(tokens), amounts)
+        self._spread(usage[None], self._places(tokens), amounts[None])
         return usage.T @ rows
 
     def _met(self, x: Float[Tensor, "B d"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]) -> Float[Tensor, "T B"]:
         """The products of a vector of each sequence with the rows of each of its positions."""
-        return self._collect(rows @ x.T, tokens, self._flat(tokens))
+        return self._collect((rows @ x.T)[None], self._places(tokens))[0]

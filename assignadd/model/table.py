@@ -65,29 +65,28 @@ class TableForward:
         self.query, self.key, self.pair_row = query, key, query * self.T + key
         self.square = torch.full((self.T**2,), len(query), device=device)  # where each entry of a pattern stands among the pairs
         self.square[self.pair_row] = torch.arange(len(query), device=device)
-        self.query_row = torch.arange(self.T, dtype=torch.int32, device=device)[:, None] * (self.K * self.C)
+        self.query_row = torch.arange(self.T, device=device)[:, None] * (self.K * self.C)
         self.safe_exponent = torch.tensor(SAFE_EXPONENT, device=device)  # compares in half the time a number takes
-        self.key_column = (self.K + key).int()[:, None]
+        self.key_position = key[:, None]
 
     def forward(self, w: Weights, tokens: Int[Tensor, "*M T B"]) -> Trace:
         C, tables = self.C, self._tables(w)
-        gathers = self._gathers(tokens)
-        flat = gathers[2]
-        attention_1 = self._attention_1(tables, gathers, tokens.shape)
+        entries, places = self._entries(tokens), self._places(tokens)
+        attention_1 = self._attention_1(tables, entries, tokens.shape)
 
         usage = tables.outputs.new_zeros(*tokens.shape[:-2], 3 * C + 1, tokens.shape[-1])
-        through_1, constant, own_2, through_2 = usage.split([C, 1, C, C], -2)
-        self._spread(through_1, tokens, flat, attention_1.select(-3, -1))
+        through_1, constant, both_2 = usage.split([C, 1, 2 * C], -2)
+        self._spread(through_1.unsqueeze(-3), places, attention_1.select(-3, -1).unsqueeze(-3))
         constant.fill_(1)
-        own, through = (tables.scores_2 @ usage.narrow(-2, 0, C + 1)).split(C, -2)  # (..., C, B) each
-        key_scores = self._collect(through, tokens, flat)
-        scores_2 = self._collect(own, tokens, flat)
+        both = tables.scores_2 @ usage.narrow(-2, 0, C + 1)  # of a key's own row and of what layer 1 brought it: (..., 2C, B)
+        scores_2, key_scores = self._collect(both.unflatten(-2, (2, C)), places).unbind(-3)
         scores_2 += self._over_keys(attention_1, key_scores)
-        attention_2 = scores_2.softmax(-2)  # (..., T, B)
-        self._spread(own_2, tokens, flat, attention_2)
-        self._spread(through_2, tokens, flat, self._over_queries(attention_1, attention_2))
+        attention_2, brought = amounts = torch.empty(2, *tokens.shape, dtype=usage.dtype, device=usage.device)
+        torch.softmax(scores_2, -2, out=attention_2)
+        self._over_queries(attention_1, attention_2, out=brought)
+        self._spread(both_2.unflatten(-2, (2, C)), places, amounts.movedim(0, -3))
 
-        return Trace(w, attention_1, attention_2, tokens, gathers, usage, key_scores, tables)
+        return Trace(w, attention_1, attention_2, tokens, (entries, places), usage, key_scores, tables)
 
     def backward(self, w: Weights, trace: Trace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
@@ -120,48 +119,56 @@ class TableForward:
             both @ queries_2.mT, OV2, outputs,
         )  # fmt: skip
 
-    def _gathers(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Where the two parts of each causal pair's score stand in the flat (..., T, K, C) table of layer 1.
+    def _entries(self, tokens: Tensor) -> Tensor:
+        """Where the two parts of each causal pair's score stand in the flat (..., T, K, C) table of layer 1, as (2, pairs B).
 
         A query is a token at a position: row (position, token) of that table is the sum of both rows of scores. What is
-        left to gather are its entries for the key's token and for the key's position.
+        left to find are its entries for the key's token and for the key's position, counted from the first position's.
         """
-        small = tokens.int() if math.prod(tokens.shape[:-2]) * self.T * self.K * self.C < 2**31 else tokens
-        row = torch.add(self.query_row, small, alpha=self.C)
+        row = torch.add(self.query_row, tokens, alpha=self.C)
         if tokens.dim() > 2:
-            row += torch.arange(len(tokens), dtype=small.dtype, device=tokens.device).view(-1, 1, 1) * (self.T * self.K * self.C)
+            row += torch.arange(len(tokens), device=tokens.device).view(-1, 1, 1) * (self.T * self.K * self.C)
         row = row.index_select(-2, self.query)  # (..., pairs, B)
-        to_token = row + small.index_select(-2, self.key)
-        return to_token.view(-1), row.add_(self.key_column).view(-1), self._flat(small)
+        to_token, to_position = entries = torch.empty(2, *row.shape, dtype=row.dtype, device=row.device)
+        torch.add(row, tokens.index_select(-2, self.key), out=to_token)
+        torch.add(row, self.key_position, out=to_position)
+        return entries.flatten(1)
 
-    def _attention_1(self, tables: Tables, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
+    def _parts(self, table: Tensor) -> Tensor:
+        """A flat table twice, from its first token on and from its first position on.
+
+        The entries of one part are not those of the other, so that two threads may go through both side by side.
+        """
+        return table.as_strided((2, len(table) - self.K), (self.K, 1))
+
+    def _attention_1(self, tables: Tables, entries: Tensor, shape: torch.Size) -> Tensor:
         """Patterns of layer 1, (..., T, T, B), zero above the diagonal."""
         scores = self._scaled(tables.queries_1, tables.keys_1.mT)  # (..., C, C)
         if scores.device.type == "cpu":
             for part in scores.split([self.K, self.T], -1):
                 part -= part.amax(-1, keepdim=True)  # a pattern does not change when all scores of a query do
             if scores.amin() > self.safe_exponent:
-                return self._by_products(scores.exp_(), gathers, shape)
-        return self._by_softmax(scores, gathers, shape)
+                return self._by_products(scores.exp_(), entries, shape)
+        return self._by_softmax(scores, entries, shape)
 
-    def _by_products(self, exponentials: Tensor, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
+    def _by_products(self, exponentials: Tensor, entries: Tensor, shape: torch.Size) -> Tensor:
         """exp(score) is a product of four table entries, which spares the exponentials of all pairs (8,100 for 70,000)."""
         *lead, T, B = shape
         of_tokens, of_positions = exponentials.split([self.K, T], -2)
         table = (of_tokens.unsqueeze(-3) * of_positions.unsqueeze(-2)).view(-1)
         pairs = torch.empty(*lead, len(self.query) + 1, B, dtype=table.dtype, device=table.device)
         below, above = pairs.split([len(self.query), 1], -2)
-        torch.mul(*(table.index_select(0, entries).view(below.shape) for entries in gathers[:2]), out=below)
+        torch.mul(*self._parts(table).gather(1, entries).view(2, *below.shape), out=below)
         above.zero_()
         pattern = pairs.index_select(-2, self.square).view(*lead, T, T, B)
         return pattern.mul_(pattern.sum(-2, keepdim=True).reciprocal_())
 
-    def _by_softmax(self, scores: Tensor, gathers: tuple[Tensor, Tensor, Tensor], shape: torch.Size) -> Tensor:
+    def _by_softmax(self, scores: Tensor, entries: Tensor, shape: torch.Size) -> Tensor:
         """Score by score, safe for any weights."""
         *lead, T, B = shape
         of_tokens, of_positions = scores.split([self.K, T], -2)
         table = (of_tokens.unsqueeze(-3) + of_positions.unsqueeze(-2)).view(-1)
-        pairs = table.index_select(0, gathers[0]).add_(table.index_select(0, gathers[1]))
+        pairs = torch.add(*self._parts(table).gather(1, entries))
         pattern = scores.new_zeros(*lead, T * T, B)
         used = pattern.split([n for i in self.lengths for n in (i, T - i)], -2)[::2]
         for row, target in zip(pairs.view(*lead, len(self.pair_row), B).split(self.lengths, -2), used, strict=True):
@@ -170,29 +177,28 @@ class TableForward:
 
     def _attention_backward(self, trace: Trace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of the two score tables from the gradient of the usage of the output table."""
-        C, K, T, tokens, flat, a1 = self.C, self.K, self.T, trace.tokens, trace.gathers[2], trace.attention_1
-        g_used, g_own, g_through = g_usage.split([C + 1, C, C], -2)
-        g_attention_2 = self._collect(g_own, tokens, flat)
-        g_carried = self._collect(g_through, tokens, flat)
+        C, K, T, tokens, a1 = self.C, self.K, self.T, trace.tokens, trace.attention_1
+        entries, places = trace.gathers
+        g_used, g_both = g_usage.split([C + 1, 2 * C], -2)
+        g_attention_2, g_carried = self._collect(g_both.unflatten(-2, (2, C)), places).unbind(-3)
         g_attention_2 += self._over_keys(a1, g_carried)
-        g_keys = torch._softmax_backward_data(g_attention_2, trace.attention_2, -2, a1.dtype)
+        g_keys, g_brought = g_amounts = torch.empty(2, *tokens.shape, dtype=a1.dtype, device=a1.device)
+        torch._softmax_backward_data(g_attention_2, trace.attention_2, -2, a1.dtype, grad_input=g_keys)
         g_a1 = trace.attention_2.unsqueeze(-2) * g_carried.unsqueeze(-3)
         g_a1.addcmul_(g_keys.unsqueeze(-2), trace.key_scores.unsqueeze(-3))
         g_scores = torch.zeros_like(g_usage.narrow(-2, 0, 2 * C))
-        g_own, g_through = g_scores.split(C, -2)
-        self._spread(g_own, tokens, flat, g_keys)
-        self._spread(g_through, tokens, flat, self._over_queries(a1, g_keys))
+        self._over_queries(a1, g_keys, out=g_brought)
+        self._spread(g_scores.unflatten(-2, (2, C)), places, g_amounts.movedim(0, -3))
 
         g_scores_2 = g_scores @ trace.usage.narrow(-2, 0, C + 1).mT
         g_used = plus_product(g_used, trace.tables.scores_2.mT, g_scores)
-        g_a1.select(-3, -1).add_(self._collect(g_used.narrow(-2, 0, C), tokens, flat))
+        g_a1.select(-3, -1).add_(self._collect(g_used.narrow(-2, 0, C).unsqueeze(-3), places).squeeze(-3))
 
         g_pairs = torch._softmax_backward_data(g_a1, a1, -2, a1.dtype).flatten(-3, -2)
         g_pairs = g_pairs.index_select(-2, self.pair_row).view(-1)
         lead = tokens.shape[:-2]
         g_table = g_pairs.new_zeros(math.prod(lead) * T * K * C)
-        for index in trace.gathers[:2]:
-            g_table.index_add_(0, index, g_pairs)
+        self._parts(g_table).scatter_add_(1, entries, g_pairs.expand(2, -1))
         g_table = g_table.view(*lead, T, K, C)
         g_scores_1 = torch.empty(*lead, C, C, dtype=a1.dtype, device=a1.device)
         for axis, part in zip((-3, -2), g_scores_1.split([K, T], -2), strict=True):
@@ -245,32 +251,30 @@ class TableForward:
         total[..., late, :n_late, :].addcmul_(pattern[..., late, late, :], of_keys[..., None, late, :])
         return total.sum(-2)
 
-    def _over_queries(self, pattern: Tensor, of_queries: Tensor) -> Tensor:
+    def _over_queries(self, pattern: Tensor, of_queries: Tensor, out: Tensor) -> None:
         """Sums pattern (..., query, key, B) times of_queries (..., query, B) over the queries."""
         n_early = self.T // 2
         early, late = slice(n_early), slice(n_early, None)
         total = pattern[..., late, :, :] * of_queries[..., late, None, :]
         total[..., :n_early, early, :].addcmul_(pattern[..., early, early, :], of_queries[..., early, None, :])
-        return total.sum(-3)
+        torch.sum(total, -3, out=out)
 
-    # One model's rows lie side by side in memory, where a flat index is several times faster than an index along an axis.
+    # Rows of n tables with a column for each sequence, (..., n, C, B). A flat index is several times faster than an index
+    # along an axis, and each table is a thread's.
 
-    def _flat(self, tokens: Tensor) -> Tensor:
-        """Where each token's entry stands in a flat (..., K, B) table with a column for each sequence."""
-        column = torch.arange(tokens.shape[-1], dtype=tokens.dtype, device=tokens.device)
-        return torch.add(column, tokens, alpha=len(column)).view(-1)
+    def _places(self, tokens: Tensor) -> Tensor:
+        """Where each token's entry stands in a flat (C, B) table: (..., 1, T B)."""
+        column = torch.arange(tokens.shape[-1], device=tokens.device)
+        return torch.add(column, tokens, alpha=len(column)).flatten(-2).unsqueeze(-2)
 
-    def _spread(self, rows: Tensor, tokens: Tensor, flat: Tensor, amount: Tensor) -> None:
-        """Adds an amount (..., T, B) at every position to the (zero) table rows of its token and of the position."""
-        of_tokens, of_positions = rows.split([self.K, self.T], -2)
-        if tokens.dim() == 2:
-            of_tokens.view(-1).index_add_(0, flat, amount.reshape(-1))
-        else:
-            of_tokens.scatter_add_(-2, tokens.long(), amount)
-        of_positions.copy_(amount)
+    def _spread(self, rows: Tensor, places: Tensor, amount: Tensor) -> None:
+        """Adds an amount (..., n, T, B) at every position to the (zero) rows of its token and of the position."""
+        amounts = amount.flatten(-2)
+        rows.view(*rows.shape[:-2], -1).scatter_add_(-1, places.expand_as(amounts), amounts)
+        rows.narrow(-2, self.K, self.T).copy_(amount)
 
-    def _collect(self, rows: Tensor, tokens: Tensor, flat: Tensor) -> Tensor:
+    def _collect(self, rows: Tensor, places: Tensor) -> Tensor:
         """For every position the sum of the rows of its token and of the position: the transpose of `_spread`."""
-        of_tokens, of_positions = rows.split([self.K, self.T], -2)
-        found = of_tokens.view(-1).index_select(0, flat).view_as(tokens) if tokens.dim() == 2 else of_tokens.gather(-2, tokens.long())
-        return found.add_(of_positions)
+        of_positions = rows.narrow(-2, self.K, self.T)
+        found = rows.flatten(-2).gather(-1, places.expand(*rows.shape[:-2], -1))
+        return found.view_as(of_positions).add_(of_positions)

@@ -52,7 +52,7 @@ class Trace:
     """Layer-2 attention of `=` over the keys."""
     tokens: Int[Tensor, "*M T B"]
     gathers: tuple[Tensor, ...]
-    """Flat indices: each causal pair's two scores in layer 1's table, and each token in a table with B columns."""
+    """Flat indices: each causal pair's two entries in layer 1's table, and each token's place in a table with B columns."""
     usage: Float[Tensor, "*M rows B"]
     """How much of each table row the residual of `=` holds: w1, one for the constant row, w2."""
     key_scores: Float[Tensor, "*M T B"]

@@ -31,7 +31,7 @@ class Taped:
         self._n_ahead = steps_ahead(worker)
         self._start: int | None = None
         """The first step whose data are drawn."""
-        tokens = torch.zeros(M, worker.stack.config.task.length, B, dtype=torch.int32)  # as small as the tables' indices
+        tokens = torch.zeros(M, worker.stack.config.task.length, B, dtype=torch.int64)
         self._batch = Batch(tokens, torch.zeros(M, B, dtype=torch.int64))
         self._tape: Tape[None] | None = None
 
