@@ -36,7 +36,7 @@ class Bench:
     """With --run, how many: its models' last checkpoints."""
     json: bool = False
     """Print {"threads": {"1": {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"}, ...}, ...};
-    with --run {"networks", "seconds"}."""
+    with --scaling {"tf32", "made_with", "points"}; with --run {"networks", "seconds"}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -99,17 +99,21 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
 def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
     from dataclasses import replace
 
+    from msgspec import to_builtins
+
     from assignadd.cli.screen import print_json, print_table
-    from assignadd.training.scaling import device_name, scaling
+    from assignadd.runs.environment import Environment
+    from assignadd.training.scaling import scaling
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
+    made_with = Environment.here("cuda" if on_cuda else "cpu", 1)
     points = scaling(config, on_cuda, args.seconds)
     if args.json:
-        print_json({"device": device_name(on_cuda), "tf32": args.tf32, "points": points})
+        print_json({"tf32": args.tf32, "made_with": to_builtins(made_with), "points": points})
         return 0
     rows = [(f"{p['setting']} = {p['value']}", p["models"], f"{p['gflop']:.3f}", f"{p['us']:.1f}", f"{p['tflops']:.2f}") for p in points]
     columns = ("setting", "models", "GFLOP a step", "us per model-step", "TFLOP/s")
-    print_table(f"{device_name(on_cuda)}, {'TF32' if args.tf32 else 'fp32'}", columns, rows, "all else as in the preset")
+    print_table(f"{made_with.device}, {'TF32' if args.tf32 else 'fp32'}", columns, rows, "all else as in the preset")
     return 0
 
 

@@ -1,42 +1,58 @@
-"""Cost of a training step per model against one setting at a time (docs/scale.md), from what `bench --scaling --json` printed."""
+"""Figure `scaling` (ours): what a training step costs per model when one setting changes (docs/scale.md)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from importlib.resources import files
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from assignadd.figures.arrays import FigureData
 from assignadd.figures.style import BLUE, VERMILION
 
-Series = dict[str, dict[str, tuple[list[int], list[float]]]]
-LABELS = {"M": "models in the stack", "N": "numbers N", "V": "variables V", "T": "tokens T", "d": "width d (MLP 4d)", "batch": "batch"}
+PRECISIONS = {"fp32": BLUE, "tf32": VERMILION}
+LABELS = {"M": "models in the stack", "batch": "batch", "d": "width d (MLP 4d)", "N": "numbers N", "V": "variables V", "T": "tokens T"}
 
 
-def scaling_data(files: Sequence[Path]) -> Series:
-    """Setting -> fp32 or tf32 -> values and microseconds per model-step."""
-    found: Series = {}
-    for file in files:
-        measured = json.loads(file.read_text())
-        for point in measured["points"]:
-            values, times = found.setdefault(point["setting"], {}).setdefault("TF32" if measured["tf32"] else "fp32", ([], []))
-            values.append(point["value"])
-            times.append(point["us"])
-    return found
+@dataclass(frozen=True)
+class ScalingData(FigureData):
+    setting: np.ndarray  # (points,): what differs from the paper's settings and 128 models
+    precision: np.ndarray
+    value: np.ndarray
+    microseconds: np.ndarray
+    """Per model and step."""
 
 
-def draw_scaling(data: Series, axes: Mapping[str, Axes]) -> None:
+def scaling_data() -> ScalingData:
+    """What `assignadd bench --scaling --device cuda --json` printed, with and without `--tf32`, as it comes with the package."""
+    measured = {p: json.loads((files("assignadd") / "results" / f"scaling-{p}.json").read_text())["points"] for p in PRECISIONS}
+    points = [(point["setting"], p, point["value"], point["us"]) for p, some in measured.items() for point in some]
+    return ScalingData(*(np.array(column) for column in zip(*points, strict=True)))
+
+
+def draw_scaling(data: ScalingData, made: Figure) -> None:
     """One panel a setting, logarithmic both ways."""
-    for setting, ax in axes.items():
-        for precision, (values, times) in data[setting].items():
-            ax.plot(values, times, "o-", color=BLUE if precision == "fp32" else VERMILION, label=precision, markersize=3)
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log", base=2)
-        ticks = sorted({v for values, _ in data[setting].values() for v in values})
-        ax.set_xticks(ticks, [str(v) for v in ticks], minor=False)
-        low, high = min(t for _, ts in data[setting].values() for t in ts), max(t for _, ts in data[setting].values() for t in ts)
-        marks = [2**k for k in range(3, 11) if low / 2 < 2**k < high * 2]
-        ax.set_yticks(marks, [str(v) for v in marks], minor=False)
-        ax.set_title(LABELS[setting])
-    next(iter(axes.values())).legend()
+    axes = made.subplots(2, 3)
+    for setting, ax in zip(LABELS, axes.flat, strict=True):
+        _panel(data, setting, ax)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("us per model and step")
+    axes[0, 0].legend()
+
+
+def _panel(data: ScalingData, setting: str, ax: Axes) -> None:
+    here = data.setting == setting
+    for precision, color in PRECISIONS.items():
+        shown = here & (data.precision == precision)
+        ax.plot(data.value[shown], data.microseconds[shown], "o-", color=color, label=precision.upper(), markersize=3)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=2)
+    ticks = np.unique(data.value[here])
+    ax.set_xticks(ticks, [str(v) for v in ticks], minor=False)
+    low, high = data.microseconds[here].min(), data.microseconds[here].max()
+    marks = [2**k for k in range(3, 11) if low / 2 < 2**k < high * 2]
+    ax.set_yticks(marks, [str(v) for v in marks], minor=False)
+    ax.set_title(LABELS[setting])

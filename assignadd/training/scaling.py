@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from assignadd.config import Config
-from assignadd.runs.environment import Environment
 from assignadd.training.speed import cuda_microseconds, flops, single_step_ms
 
 MODELS = 128
@@ -47,7 +46,3 @@ def scaling(config: Config, on_cuda: bool, seconds: float) -> list[dict[str, Any
         work = flops(own)
         points.append({"setting": setting, "value": value, "models": n, "gflop": work / 1e9, "us": us, "tflops": work / us / 1e6})
     return points
-
-
-def device_name(on_cuda: bool) -> str:
-    return Environment.here("cuda" if on_cuda else "cpu", 1).device

@@ -1,5 +1,6 @@
 """The figure of docs/scale.md from the committed measurements."""
 
+import json
 from pathlib import Path
 
 from assignadd.figures.scaling import LABELS, draw_scaling, scaling_data
@@ -9,13 +10,26 @@ RESULTS = Path(__file__).parents[2] / "assignadd" / "results"
 
 
 def test_every_measured_point_is_drawn():
-    data = scaling_data([RESULTS / "scaling-fp32.json", RESULTS / "scaling-tf32.json"])
+    files = [json.loads((RESULTS / f"scaling-{name}.json").read_text()) for name in ("fp32", "tf32")]
+    assert [file["tf32"] for file in files] == [False, True]
     with figure(7.5, 4.2) as made:
-        axes = made.subplot_mosaic([["M", "batch", "d"], ["N", "V", "T"]])
-        draw_scaling(data, axes)
-        for setting, ax in axes.items():
-            assert ax.get_title(loc="left") == LABELS[setting]
-            for line, (values, times) in zip(ax.get_lines(), data[setting].values(), strict=True):
-                assert list(line.get_xdata()) == values and list(line.get_ydata()) == times
-    assert data["M"]["fp32"][0] == [1, 4, 16, 32, 64, 128, 256, 512]
-    assert data["M"]["fp32"][1][5] < 40 and data["M"]["TF32"][1][5] < 25  # what docs/scale.md says of 128 models
+        draw_scaling(scaling_data(), made)
+        assert {ax.get_title(loc="left") for ax in made.axes} == set(LABELS.values())
+        for ax in made.axes:
+            setting = next(s for s, label in LABELS.items() if label == ax.get_title(loc="left"))
+            for line, file in zip(ax.get_lines(), files, strict=True):
+                expected = [(p["value"], p["us"]) for p in file["points"] if p["setting"] == setting]
+                assert list(zip(line.get_xdata(), line.get_ydata(), strict=True)) == expected and len(expected) > 2
+
+
+def test_what_the_documentation_says_of_128_models():
+    at_128 = [p["us"] for name in ("fp32", "tf32") for p in json.loads((RESULTS / f"scaling-{name}.json").read_text())["points"]
+              if (p["setting"], p["value"]) == ("M", 128)]  # fmt: skip
+    said = (RESULTS.parents[1] / "docs" / "scale.md").read_text()
+    assert len(at_128) == 2 and all(f"**{us:.1f}**" in said for us in at_128)
+
+
+def test_the_measurements_say_what_made_them():
+    for name in ("fp32", "tf32"):
+        made_with = json.loads((RESULTS / f"scaling-{name}.json").read_text())["made_with"]
+        assert len(made_with["commit"]) == 40 and made_with["dirty"] is False and "H200" in made_with["device"]
