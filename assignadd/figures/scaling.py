@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.style import BLUE, VERMILION
 
-PRECISIONS = {"fp32": BLUE, "tf32": VERMILION}
+PRECISIONS = {"fp32": BLUE, "TF32": VERMILION}
 LABELS = {"M": "models in the stack", "batch": "batch", "d": "width d (MLP 4d)", "N": "numbers N", "V": "variables V", "T": "tokens T"}
 
 
@@ -28,7 +28,7 @@ class ScalingData(FigureData):
 
 def scaling_data() -> ScalingData:
     """What `assignadd bench --scaling --device cuda --json` printed, with and without `--tf32`, as it comes with the package."""
-    measured = {p: json.loads((files("assignadd") / "results" / f"scaling-{p}.json").read_text())["points"] for p in PRECISIONS}
+    measured = {p: json.loads((files("assignadd") / "results" / f"scaling-{p.lower()}.json").read_text())["points"] for p in PRECISIONS}
     points = [(point["setting"], p, point["value"], point["us"]) for p, some in measured.items() for point in some]
     return ScalingData(*(np.array(column) for column in zip(*points, strict=True)))
 
@@ -47,7 +47,7 @@ def _panel(data: ScalingData, setting: str, ax: Axes) -> None:
     here = data.setting == setting
     for precision, color in PRECISIONS.items():
         shown = here & (data.precision == precision)
-        ax.plot(data.value[shown], data.microseconds[shown], "o-", color=color, label=precision.upper(), markersize=3)
+        ax.plot(data.value[shown], data.microseconds[shown], "o-", color=color, label=precision, markersize=3)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
     ticks = np.unique(data.value[here])

@@ -96,7 +96,7 @@ POPULATIONS = (
         "scaling",
         "What many models cost",
         "Time of a training step per model on one NVIDIA H200, one setting changed at a time from the paper's and 128 models. From 64 "
-        "models on a stack fills the device; the jumps at N = 113 and T = 20 are those of the tiles in which the kernels work.",
+        "models on a stack fills the device; the rise between N = 59 and 113 is that of the tiles in which the kernels work.",
         lambda _: scaling_data(),
         draw_scaling,
         height=4.2,
