@@ -51,6 +51,7 @@ def _panel(data: ScalingData, setting: str, ax: Axes) -> None:
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
     ticks = np.unique(data.value[here])
+    ticks = ticks[::2] if len(ticks) > 6 else ticks
     ax.set_xticks(ticks, [str(v) for v in ticks], minor=False)
     low, high = data.microseconds[here].min(), data.microseconds[here].max()
     marks = [2**k for k in range(3, 11) if low / 2 < 2**k < high * 2]

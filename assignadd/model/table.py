@@ -66,8 +66,8 @@ class TableForward:
         self.square = torch.full((self.T**2,), len(query), device=device)  # where each entry of a pattern stands among the pairs
         self.square[self.pair_row] = torch.arange(len(query), device=device)
         self.query_row = torch.arange(self.T, device=device)[:, None] * (self.K * self.C)
-        self.safe_exponent = torch.tensor(SAFE_EXPONENT, device=device)  # compares in half the time a number takes
         self.key_position = key[:, None]
+        self.safe_exponent = torch.tensor(SAFE_EXPONENT, device=device)  # compares in half the time a number takes
 
     def forward(self, w: Weights, tokens: Int[Tensor, "*M T B"]) -> Trace:
         C, tables = self.C, self._tables(w)
@@ -135,9 +135,10 @@ class TableForward:
         return entries.flatten(1)
 
     def _parts(self, table: Tensor) -> Tensor:
-        """A flat table twice, from its first token on and from its first position on.
+        """A flat table twice, from its first token on and from its first position on, for two threads to go through side by side.
 
-        The entries of one part are not those of the other, so that two threads may go through both side by side.
+        They never meet: in each row of C entries the first part has the K of the tokens, the second those of the positions.
+        The K entries that the first part lacks are nobody's: the last row is a token's that never is the last query, which is `=`.
         """
         return table.as_strided((2, len(table) - self.K), (self.K, 1))
 
@@ -241,7 +242,7 @@ class TableForward:
         return plus(torch.empty((), dtype=a.dtype, device=a.device), a, b, beta=0, alpha=self.scale)
 
     # A pattern is causal: early queries pay no attention to late keys. Its other three quarters are laid on two before
-    # they are summed, which is half the memory to go through.
+    # they are summed, which leaves half as much to sum.
 
     def _over_keys(self, pattern: Tensor, of_keys: Tensor) -> Tensor:
         """Sums pattern (..., query, key, B) times of_keys (..., key, B) over the keys."""
@@ -260,7 +261,7 @@ class TableForward:
         torch.sum(total, -3, out=out)
 
     # Rows of n tables with a column for each sequence, (..., n, C, B). A flat index is several times faster than an index
-    # along an axis, and each table is a thread's.
+    # along an axis; at most n threads share the work, one table each.
 
     def _places(self, tokens: Tensor) -> Tensor:
         """Where each token's entry stands in a flat (C, B) table: (..., 1, T B)."""

@@ -64,7 +64,8 @@ class Sampler:
         self.seeds = torch.tensor(list(seeds), device=device)[:, None]  # (M, 1)
         self._load_pairs(tasks, seen, evalset.pair if evalset else "seen", device)
         self._load_operands(tasks, evalset, device)
-        self._counting = torch.arange(task.prefix, dtype=torch.int16, device=device)[:, None]  # four times as fast as int64
+        # 0, 1, ... as far as assignments and PADs are counted; in int16, which holds all such counts at a quarter of the memory.
+        self._counting = torch.arange(task.prefix, dtype=torch.int16, device=device)[:, None]
         N, V, n, pads = task.modulus, task.n_vars, task.max_assignments, task.prefix - 2
         self._bounds = [n, n, n, len(self.operands), N * N, *[n + 1] * pads, *range(V, V - n, -1), *[N] * n]
         self._n_words = 1 + Digits.words_needed(self._bounds)
@@ -167,7 +168,8 @@ class Sampler:
             gaps[..., i, :] = draw.below(n + 1, most + 1)
         n = n.to(torch.int16).unsqueeze(-2)
         gaps.add_(self._counting[: task.prefix - 2] >= task.prefix - 2 * n, alpha=most)  # PADs too many: behind all
-        # Clamped to i and i + 1, the gap of each PAD before assignment i is one less. Comparing would take twice as long.
+        # clamp(gap, i, i + 1) is i for a PAD before assignment i and i + 1 for one behind it, so that the sum over all PADs falls
+        # short of i + 1 each by the number of those before. Comparing would take twice as long.
         clamped = torch.stack([gaps.clamp(i, i + 1).sum(-2, dtype=torch.int16) for i in range(most + 1)], -2)
         assignment = self._counting[: most + 1]
         starts = (task.prefix - 2) * (assignment + 1) - clamped + 2 * assignment

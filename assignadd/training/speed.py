@@ -28,7 +28,6 @@ from assignadd.training.trainer import Trainer, prepare
 from assignadd.training.worker import Worker
 
 LENS = "transformer_lens"
-BEAT = 4
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
@@ -66,7 +65,7 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     prepare("cpu", threads, config)
     before = sgemm_gflops(config, seconds / 4)
     worker = _worker(config)
-    step_ms = _step_ms(worker, seconds)
+    step_ms = _step_ms(worker, seconds, rounds=3)
     rate = max(before, sgemm_gflops(config, seconds / 4))
     batch = worker.sampler.sample(0, config.optim.batch)
     plain_ms = _peer_ms(_plain_step(config, batch), seconds)
@@ -97,10 +96,10 @@ def lens_installed() -> bool:
     return importlib.util.find_spec(LENS) is not None
 
 
-def stack_step_ms(config: Config, n_models: int, threads: int, seconds: float) -> float:
-    """Wall time of one step of a whole stack on so many threads."""
+def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
+    """Wall time of one step of a whole stack on so many threads, over a round of the sampler's look-ahead."""
     with closing(Trainer(config, [Member(i) for i in range(n_models)], _splits(config, n_models), threads=threads)) as trainer:
-        return milliseconds(lambda: trainer.advance(BEAT), seconds, 3) / BEAT
+        return _round_ms(trainer, steps_ahead(trainer.workers[0]))
 
 
 def sampler_rate(config: Config, seconds: float) -> float:
@@ -148,15 +147,20 @@ def _worker(config: Config) -> Worker:
     return Worker(initial_stack(config, [0]), [Member(0).config(config)], _splits(config, 1))
 
 
-def _step_ms(worker: Worker, seconds: float) -> float:
-    """The middle one of a few rounds of the sampler's look-ahead, each a mean in which drawing the data counts in full."""
-    ahead, times = steps_ahead(worker), []
-    worker.advance(ahead)
-    for _ in range(max(1, round(3 * seconds / 4))):
-        start = time.perf_counter()
-        worker.advance(ahead)
-        times.append(1e3 * (time.perf_counter() - start) / ahead)
+def _step_ms(worker: Worker, seconds: float, rounds: int = 1) -> float:
+    """The median of at least so many rounds of the sampler's look-ahead."""
+    ahead, times = steps_ahead(worker), list[float]()
+    while len(times) < rounds or sum(times) * ahead < 1e3 * seconds:
+        times.append(_round_ms(worker, ahead))
     return statistics.median(times)
+
+
+def _round_ms(trained: Worker | Trainer, ahead: int) -> float:
+    """Mean over as many steps as data are drawn at once, so that drawing them counts in full; after warming up."""
+    trained.advance(3)
+    start = time.perf_counter()
+    trained.advance(ahead)
+    return 1e3 * (time.perf_counter() - start) / ahead
 
 
 def single_step_ms(config: Config, seconds: float) -> float:

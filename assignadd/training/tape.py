@@ -1,6 +1,6 @@
 """A computation written down once and played back: on a CPU what a CUDA graph is on a GPU.
 
-A training step of one model is some 150 kernels on tensors of fixed sizes. Finding its views, making room for its
+A training step of one model is some 130 kernels on tensors of fixed sizes. Finding its views, making room for its
 results and running the Python in between takes as long as a tenth of the arithmetic. A tape keeps all tensors where they
 first lay and calls the kernels alone, in the same order on the same numbers: the outcome is the same bit for bit.
 """

@@ -14,7 +14,8 @@ from assignadd.training.tape import Tape
 if TYPE_CHECKING:
     from assignadd.training.worker import Worker
 
-# About so many sequences are drawn at once: small tensor operations cost more than their arithmetic.
+# At most so many sequences are drawn at once: small tensor operations cost more than their arithmetic. The paper's batch
+# comes to as many steps; a smaller one gains little from more, and a short run would draw what it never reads.
 SEQUENCES_AHEAD = 131_072
 MOST_STEPS_AHEAD = 256
 

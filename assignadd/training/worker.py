@@ -28,7 +28,8 @@ class Worker:
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
-        self._limit = torch.full_like(self.loss, torch.inf)  # what a loss must be below: minus infinity once it was not
+        self._limit = placed(torch.full_like(self.loss, torch.inf))
+        """What a model's loss must be below to go on, as `diverged_at` has it: minus infinity once it has diverged."""
         self._engine: Captured | Taped | None = None
 
     def advance(self, steps: int) -> None:
@@ -40,10 +41,11 @@ class Worker:
         """One step: a model whose loss is not finite stops before its update and stays as it is."""
         self.loss.copy_(self.gradient(batch))
         alive = self.loss < self._limit
-        fates = [bool(one) for one in alive] if self.step.device.type == "cpu" else []  # a GPU would have to wait for them
-        self.step += 1  # after all fates are known: a tape that no longer fits has changed nothing
+        # A tape must look at every fate before it changes what a step reads. A GPU would have to wait for them.
+        fates = [bool(one) for one in alive] if self.step.device.type == "cpu" else [False]
+        self.step += 1
         self.optimizer.update(self.gradient.flat, alive, self.step)
-        if not fates or not all(fates):
+        if not all(fates):
             torch.where(alive | (self.diverged_at >= 0), self.diverged_at, self.step - 1, out=self.diverged_at)
             self._limit.masked_fill_(~alive, -torch.inf)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Model, Numerics
-from assignadd.model.forward import answer_logits, traces
+from assignadd.model.forward import answer_logits, table_forward, traces
 from assignadd.model.forward import trace as table_trace
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights, covers
@@ -81,8 +81,9 @@ def test_both_ways_to_the_patterns_are_taken(monkeypatch):
     assert taken == ["_by_products", "_by_softmax"]
     stack, tokens = make(config, 1.0)
     products = table_trace(stack, tokens).attention_1
-    monkeypatch.setattr("assignadd.model.table.SAFE_EXPONENT", 0.0)
+    monkeypatch.setattr(table_forward(config, stack.flat.device, stacked=True), "safe_exponent", torch.tensor(0.0))
     torch.testing.assert_close(table_trace(stack, tokens).attention_1, products)
+    assert taken[-2:] == ["_by_products", "_by_softmax"]
 
 
 def test_trace_holds_the_patterns_and_residuals_of_the_reference():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from assignadd.config import PRESETS, Numerics
@@ -21,6 +22,17 @@ def test_cross_entropy_equals_torch_even_for_huge_logits():
     loss, grad = cross_entropy(logits.clone(), labels)
     torch.testing.assert_close(loss, expected.detach())
     torch.testing.assert_close(grad, leaf.grad)
+
+
+@pytest.mark.parametrize("gap", [1, 84, 95, 103, 400])
+def test_cross_entropy_of_an_answer_that_is_hardly_a_number(gap):
+    """exp(-84) is a float32, exp(-95) one with few digits, exp(-400) none."""
+    logits = torch.tensor([[0.0, -gap, -gap], [0.0, -1.0, -2.0]])
+    labels, before = torch.tensor([1, 1]), logits.clone()
+    expected = torch.nn.functional.cross_entropy(logits.double(), labels)
+    loss, _ = cross_entropy(logits, labels)
+    torch.testing.assert_close(loss, expected.float())
+    assert torch.equal(logits, before)
 
 
 def test_tables_and_autograd_give_the_same_loss_and_gradient():

@@ -126,15 +126,18 @@ def test_a_tape_is_recorded_anew_when_an_answer_is_less_likely_than_any_number()
 
 
 def test_of_several_models_in_one_tape_each_keeps_its_own_fate():
-    """The second model diverges: the first is not updated twice for it, and no finite loss brings the second back."""
-    taped, plain = worker(2), worker(2)
+    """One diverges, then another: the first is not updated twice for it, and no finite loss brings them back."""
+    taped, plain = worker(3), worker(3)
     for one in (taped, plain):
         one.advance(2) if one is taped else step_by_step(one, 2)
         one.stack.weights["unembed.W_U"][1].fill_(torch.inf)
         one.advance(3) if one is taped else step_by_step(one, 3)
-        one.stack.flat[1].fill_(0.5)
+        one.stack.weights["unembed.W_U"][2].fill_(torch.inf)
+        one.advance(1) if one is taped else step_by_step(one, 1)
+        one.stack.flat[1:].fill_(0.5)
         one.advance(2) if one is taped else step_by_step(one, 2)
-        assert (one.stack.flat[1] == 0.5).all()
+        assert (one.stack.flat[1:] == 0.5).all()
         assert one.loss.isfinite().all()
     assert torch.equal(taped.stack.flat[0], plain.stack.flat[0])
-    assert taped.diverged_at.tolist() == plain.diverged_at.tolist() == [-1, 2]
+    assert taped.diverged_at.tolist() == plain.diverged_at.tolist() == [-1, 2, 5]
+    assert taped.step == plain.step == 8

@@ -46,7 +46,8 @@ def test_first_steps_equal_a_plain_loop_of_autograd_and_torch_adamw():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_model_in_a_stack_is_bitwise_the_model_alone(threads):
+def test_a_model_in_a_stack_is_bitwise_the_model_alone(threads, monkeypatch):
+    monkeypatch.setattr("assignadd.training.taped.MOST_STEPS_AHEAD", 32)
     members = [Member(0), Member(3, lr=3e-3, seen_fraction=0.6), Member(4, two_var_ratio=2.0, weight_decay=0.0)]
     together = trainer(SMOKE, members, threads)
     together.advance(25)
@@ -130,21 +131,21 @@ def test_exam_marks_right_and_wrong_answers():
     assert exam.count_correct(swapped)[0].tolist() == (300 - wrong).tolist()
 
 
-def test_a_model_that_has_diverged_stays_so_in_a_worker_that_loads_its_state():
-    """Even where its next loss would be finite."""
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_loaded_state_says_who_has_diverged_and_who_has_not(threads):
+    """Whatever the losses are, and whoever holds the models: one process or several."""
     members = [Member(0), Member(1)]
-    configs = [m.config(SMOKE) for m in members]
-    before, after = (Worker(initial_stack(SMOKE, [0, 1]), configs, splits(SMOKE, members)) for _ in range(2))
-    before.advance(4)
-    state = {name: t.clone() for name, t in before.state().items()} | {"diverged_at": torch.tensor([-1, 2])}
-    after.advance(1)
-    after.load_state(state)
-    after.advance(3)
-    before.advance(3)
-    assert torch.equal(after.stack.flat[0], before.stack.flat[0])
-    assert torch.equal(after.stack.flat[1], state["weights"][1])
-    assert after.diverged_at.tolist() == [-1, 2]
-    after.load_state(before.state())
-    after.advance(3)
-    before.advance(3)
-    assert torch.equal(after.stack.flat, before.stack.flat)
+    healthy, other = trainer(SMOKE, members, threads), trainer(SMOKE, members, threads)
+    healthy.advance(4)
+    state = {name: t.clone() for name, t in healthy.state().items()}
+    other.advance(1)
+    other.load_state(state | {"diverged_at": torch.tensor([-1, 2])})
+    other.advance(3)
+    healthy.advance(3)
+    assert torch.equal(other.stack().flat[0], healthy.stack().flat[0])
+    assert torch.equal(other.stack().flat[1], state["weights"][1])
+    assert other.diverged_at == [None, 2]
+    other.load_state(state)
+    other.advance(3)
+    assert torch.equal(other.stack().flat, healthy.stack().flat)
+    assert other.diverged_at == [None, None]
