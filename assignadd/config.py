@@ -135,6 +135,8 @@ class Record:
     """Steps between optimizer states that are kept, from which training can be replayed bitwise."""
     measure_every: int = _ranged(0, 0, 1 << 31)
     """Steps between measures of the circuits while training (sweeps record them); 0 for none."""
+    final_sequences: int = _ranged(0, 0, 1 << 20)
+    """Sequences per evaluation set in a last, larger evaluation (sweeps record it); 0 for none."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ RANGES = {
     "record.checkpoint_every": (1, 2**31, {}, {}),
     "record.state_every": (1, 2**31, {}, {}),
     "record.measure_every": (0, 2**31, {}, {}),
+    "record.final_sequences": (0, 2**20, {}, {}),
     "seed.init": (0, BIG, {}, {}),
     "seed.data": (0, BIG, {}, {}),
     "seed.split": (0, BIG, {}, {}),

@@ -30,10 +30,12 @@ class Sweep:
     """
 
     what: Annotated[str, tyro.conf.Positional]
-    """fraction (20 values of f), two-var (20 values of r), seeds, or a file with columns among lr, weight_decay, seen_fraction,
+    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with columns among lr, weight_decay, seen_fraction,
     one_var_ratio, two_var_ratio and seed: Parquet, a JSON list of rows, or a JSON grid {"lr": [0.001, 0.003], ...}."""
     seeds: int = 10
-    """Models per row of settings, with the seeds 0, 1, 2, ..."""
+    """Models per row of settings, with consecutive seeds."""
+    first_seed: int = 0
+    """The first of these seeds."""
     steps: int | None = None
     """Updates; the preset's (30,000 for paper) unless given."""
     preset: str = "paper"
@@ -42,6 +44,8 @@ class Sweep:
     """A JSON file of settings on top of the preset."""
     every: int | None = None
     """Steps between evaluations and measures; 250 for seeds, else 1000."""
+    final_sequences: int = 20_000
+    """Sequences per evaluation set in the last evaluation of every model; 0 for none."""
     save_every: int = 5000
     """Steps between checkpoints: the most that an interruption costs."""
     tf32: bool = False
@@ -94,10 +98,13 @@ def cells(args: Sweep, base: Config) -> SweepTable:
     from assignadd.sweeps.settings import NAMES, named_sweep, sweep_from_file
 
     every = EVERY.get(args.what, USUALLY_EVERY) if args.every is None else args.every
-    record = replace(base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every, state_every=1 << 31)
+    record = replace(
+        base.record, eval_every=every, measure_every=every, checkpoint_every=args.save_every, state_every=1 << 31,
+        final_sequences=args.final_sequences,
+    )  # fmt: skip
     optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)
     config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=args.tf32))
-    seeds = list(range(args.seeds))
+    seeds = list(range(args.first_seed, args.first_seed + args.seeds))
     return named_sweep(args.what, config, seeds) if args.what in NAMES else sweep_from_file(Path(args.what), config, seeds)
 
 

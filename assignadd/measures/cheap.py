@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.progress import Columns, circuit_columns
-from assignadd.measures.samples import sequences
+from assignadd.measures.progress import TRAINING_LAW, Columns, circuit_columns
+from assignadd.measures.samples import any_sequences
 from assignadd.measures.variables import SLOTS, variable_accuracy, variable_exam
-from assignadd.model.forward import trace
+from assignadd.model.forward import CHUNK, trace
 from assignadd.model.stack import Stack
-from assignadd.task.roles import operand_slots, roles
+from assignadd.task.roles import as_in_training, operand_slots, roles
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Int
 
 SEQUENCES = 256
 PER_VARIABLE = 64
@@ -28,35 +28,52 @@ class CheapProgress:
 
     def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]):
         self.task = configs[0].task
-        types = range(1, 1 + min(2, self.task.max_assignments))
-        self.tokens = {n_vars: sequences(configs, seen, n_vars, SEQUENCES).tokens for n_vars in types}
+        self.attention = AttentionRates(configs, seen, range(1, 1 + min(2, self.task.max_assignments)), SEQUENCES)
         self.exam = variable_exam(configs, seen, PER_VARIABLE)
 
     def __call__(self, stack: Stack) -> Columns:
-        columns = circuit_columns(stack)
-        for n_vars, tokens in self.tokens.items():
-            columns |= {f"{name} ({n_vars}-var)": values for name, values in routing_rates(stack, tokens).items()}
+        columns = circuit_columns(stack) | self.attention(stack)
         accuracy = variable_accuracy(stack, self.exam)
         for s, slot in enumerate(SLOTS):
             columns |= {f"accuracy {v} {slot}": accuracy[:, s, i] for i, v in enumerate(self.task.variables)}
         return columns
 
 
-def routing_rates(stack: Stack, tokens: Int[Tensor, "M T B"]) -> dict[str, Float[Tensor, " M"]]:
-    """The three rates of `routing` for all models at once."""
+class AttentionRates:
+    """The rates of the attention patterns of `routing`, for all models of a stack at once, on `n` sequences of each type."""
+
+    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], types: Iterable[int], n: int):
+        task = configs[0].task
+        self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
+        self.as_in_training = {n_vars: as_in_training(task, seen, tokens) for n_vars, tokens in self.tokens.items()}
+
+    def __call__(self, stack: Stack) -> Columns:
+        columns: Columns = {}
+        for n_vars, tokens in self.tokens.items():
+            parts = [routing_hits(stack, part) for part in tokens.split(CHUNK, -1)]
+            for name in parts[0]:
+                hits, out_of = (torch.cat([part[name][i] for part in parts], -1) for i in (0, 1))  # (M, n) each
+                for law, rows in (("", torch.ones_like(hits)), (f", {TRAINING_LAW}", self.as_in_training[n_vars])):
+                    columns[f"{name} ({n_vars}-var{law})"] = (hits * rows).sum(1) / (out_of * rows).sum(1)
+        return columns
+
+
+def routing_hits(stack: Stack, tokens: Int[Tensor, "M T B"]) -> dict[str, tuple[Int[Tensor, "M B"], Int[Tensor, "M B"]]]:
+    """The three patterns of `routing` for all models at once: in each sequence, how often one is there, and how often it could be."""
     task = stack.config.task
     found, role = trace(stack, tokens), roles(task, tokens)
     slots = torch.tensor(operand_slots(task), device=tokens.device).view(1, 2, 1).expand(len(tokens), 2, tokens.shape[-1])
     to_previous = found.attention_1.argmax(2)[:, 1:] == torch.arange(task.length - 1, device=tokens.device)[:, None]
     numbers = role.assigned[:, 1:]  # (M, T - 1, B)
+    one = torch.ones_like(tokens[:, 0])
     return {
-        "attn_l1_equal_to_operands": _top_two_are(found.attention_1[:, -1], slots),
-        "attn_l1_num_to_prev": (to_previous & numbers).sum((1, 2)) / numbers.sum((1, 2)),
-        "attn_l2_equal_to_values": _top_two_are(found.attention_2, role.value_positions),
+        "attn_l1_equal_to_operands": (_top_two_are(found.attention_1[:, -1], slots), one),
+        "attn_l1_num_to_prev": ((to_previous & numbers).sum(1), numbers.sum(1)),
+        "attn_l2_equal_to_values": (_top_two_are(found.attention_2, role.value_positions), one),
     }
 
 
 def _top_two_are(attention: Tensor, positions: Tensor) -> Tensor:
-    """Share of sequences in which the two keys with the most attention (M, T, B) are these positions (M, 2, B)."""
+    """1 where the two keys with the most attention (M, T, B) are these positions (M, 2, B), else 0."""
     top = attention.topk(2, 1).indices.sort(1).values
-    return (top == positions.sort(1).values).all(1).float().mean(1)
+    return (top == positions.sort(1).values).all(1).long()

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.measures.addition import ov2_mlp2_accuracy
 from assignadd.measures.fourier import filtered_accuracies, network_frequencies
 from assignadd.measures.probes import probe_l1_var_from_num
-from assignadd.measures.routing import routing
-from assignadd.measures.samples import sequences
+from assignadd.measures.routing import routings
+from assignadd.measures.samples import any_sequences, sequences
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.variables import SLOTS, qk1_equals_to_variables, variable_accuracy, variable_exam
 from assignadd.model.stack import Stack
+from assignadd.task.roles import as_in_training
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 Columns = dict[str, Tensor]
 SEQUENCES = 512
+# The sequences of a batch that training could show: seen pairs, no banned slot.
+TRAINING_LAW = "training law"
 PER_VARIABLE = 64
 
 
@@ -31,7 +35,9 @@ class Progress:
     def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
         task = configs[0].task
         types = range(1 + min(2, task.max_assignments))
-        self.tokens = {n_vars: sequences(configs, seen, n_vars, n).tokens for n_vars in types}
+        self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
+        self.as_in_training = {n_vars: as_in_training(task, seen, tokens) for n_vars, tokens in self.tokens.items()}
+        self.probed = sequences(configs, seen, 1, n).tokens
         self.exam = variable_exam(configs, seen, per_variable)
         self.variables = task.variables
 
@@ -42,14 +48,18 @@ class Progress:
     def probes(self, stack: Stack) -> Columns:
         """On the sequences with one variable, converged and as the paper's code trained them."""
         return {
-            "probe_l1_var_from_num": probe_l1_var_from_num(stack, self.tokens[1]),
-            "probe_l1_var_from_num (four steps)": probe_l1_var_from_num(stack, self.tokens[1], steps=4),
+            "probe_l1_var_from_num": probe_l1_var_from_num(stack, self.probed),
+            "probe_l1_var_from_num (four steps)": probe_l1_var_from_num(stack, self.probed, steps=4),
         }
 
     def routing(self, stack: Stack) -> Columns:
-        """Rates and masses of the attention patterns, per type of sequence."""
-        found = {n_vars: vars(routing(stack, tokens)) for n_vars, tokens in self.tokens.items()}
-        return {f"{name} ({n_vars}-var)": values for n_vars, named in found.items() for name, values in named.items()}
+        """Rates and masses of the attention patterns, per number of variables: on all sequences, and on those training could show."""
+        columns: Columns = {}
+        for n_vars, tokens in self.tokens.items():
+            every, trained = routings(stack, tokens, [torch.ones_like(rows := self.as_in_training[n_vars]), rows])
+            columns |= {f"{name} ({n_vars}-var)": values for name, values in vars(every).items()}
+            columns |= {f"{name} ({n_vars}-var, {TRAINING_LAW})": values for name, values in vars(trained).items()}
+        return columns
 
     def by_variable(self, stack: Stack) -> Columns:
         accuracy, asked = variable_accuracy(stack, self.exam), qk1_equals_to_variables(stack)

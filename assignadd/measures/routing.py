@@ -1,7 +1,12 @@
-"""Where the heads look: rates and masses of the attention patterns that the circuit needs (paper, figure attention; App. B)."""
+"""Where the heads attend: rates and masses of the attention patterns that the circuit needs (paper, figure attention; App. B).
+
+The paper's plateaus of 80 to 99 % (App. B) come from variables in slots where training never put them. So the sequences add
+any pair of values with variables in any slot; what training could have shown is a subset with rates of its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Routing:
-    """For each model, over a batch: how often a pattern is as expected, and how much attention lies where it should."""
+    """For each model, over some sequences: how often a pattern is as expected, and how much attention lies where it should."""
 
     attn_l1_equal_to_operands: Float[Tensor, " M"]
     """Share of sequences in which the top two keys of `=` in layer 1 are the operand slots."""
@@ -32,29 +37,48 @@ class Routing:
     mass_l2_equal_to_values: Float[Tensor, " M"]
 
 
-def routing(stack: Stack, tokens: Int[Tensor, "M T B"]) -> Routing:
-    """On every model's own sequences, or on shared ones (M = 1 in `tokens`)."""
+def routing(stack: Stack, tokens: Int[Tensor, "M T B"], rows: Bool[Tensor, "M B"] | None = None) -> Routing:
+    """On every model's own sequences, or on shared ones (M = 1 in `tokens`); on some of them where `rows` says which."""
+    return routings(stack, tokens, [torch.ones_like(tokens[:, 0], dtype=torch.bool) if rows is None else rows])[0]
+
+
+def routings(stack: Stack, tokens: Int[Tensor, "M T B"], subsets: Sequence[Bool[Tensor, "M B"]]) -> list[Routing]:
+    """The same for several subsets of the sequences, from one forward pass."""
     task = stack.config.task
     of = [roles(task, own) for own in tokens]
-    slots = torch.tensor(operand_slots(task), device=tokens.device)[:, None].expand(2, tokens.shape[-1])
-    found = [_rates(trace, of[i % len(of)], slots) for i, trace in enumerate(traces(stack, tokens))]
-    return Routing(*(torch.stack(values) for values in zip(*found, strict=True)))
+    found = []
+    for i, trace in enumerate(traces(stack, tokens)):
+        own = i % len(of)
+        looks = _looks(trace, of[own], operand_slots(task))
+        found.append([_rates(looks, rows[own]) for rows in subsets])
+    return [Routing(*(torch.stack(values) for values in zip(*models, strict=True))) for models in zip(*found, strict=True)]
 
 
-def _rates(trace: Trace, role: Roles, slots: Tensor) -> tuple[Tensor, ...]:
+# For each pattern, sequence by sequence: how much of it there is, and out of how much. (B,) each.
+Looks = list[tuple[Tensor, Tensor]]
+
+
+def _looks(trace: Trace, role: Roles, operands: tuple[int, int]) -> Looks:
+    """In the order of the fields of `Routing`."""
     from_equals_1, from_equals_2 = trace.attention_1[-1], trace.attention_2  # (T, B) each
     to_previous = trace.attention_1.diagonal(-1, 0, 1).T  # (T - 1, B): query t, key t - 1
     best = trace.attention_1.argmax(1)  # (T, B)
     previous = torch.arange(len(best) - 1, device=best.device)[:, None]
     numbers = role.assigned[1:]
-    return (
-        top_two_are(from_equals_1, slots).float().mean(),
-        (best[1:] == previous)[numbers].float().mean(),
-        top_two_are(from_equals_2, role.value_positions).float().mean(),
-        from_equals_1.gather(0, slots).sum(0).mean(),
-        to_previous[numbers].mean(),
-        from_equals_2.gather(0, role.value_positions).sum(0).mean(),
-    )
+    slots = torch.tensor(operands, device=best.device)[:, None].expand_as(role.value_positions)
+    one, n_numbers = torch.ones_like(from_equals_1[0]), numbers.sum(0)
+    return [
+        (top_two_are(from_equals_1, slots), one),
+        (((best[1:] == previous) & numbers).sum(0), n_numbers),
+        (top_two_are(from_equals_2, role.value_positions), one),
+        (from_equals_1.gather(0, slots).sum(0), one),
+        ((to_previous * numbers).sum(0), n_numbers),
+        (from_equals_2.gather(0, role.value_positions).sum(0), one),
+    ]
+
+
+def _rates(looks: Looks, rows: Tensor) -> tuple[Tensor, ...]:
+    return tuple(part[rows].float().sum() / whole[rows].sum() for part, whole in looks)
 
 
 def top_two_are(attention: Float[Tensor, "T B"], positions: Int[Tensor, "2 B"]) -> Bool[Tensor, " B"]:

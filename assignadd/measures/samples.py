@@ -1,4 +1,4 @@
-"""Sequences for the measures: of the training law, by type, from steps of the evaluation stream that no exam draws from."""
+"""Sequences for the measures, by the number of variables in the sum, from steps of the evaluation stream that no exam draws from."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.task.evalsets import EvalSet
+from assignadd.task.evalsets import EvalSet, any_sums
 from assignadd.task.sampler import Batch, Sampler
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
 
-# Exams use the first steps of the stream, one for each set.
+# Exams use the first steps of the stream, one for each set; sweeps' tests those from 2000 on.
 FIRST_STEP = 1000
+FIRST_STEP_ANY = 5000
 
 
 def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int, draw: int = 0) -> Batch:
     """`n` sequences for each model that add `n_vars` variables as training does: seen pairs, no banned slot; tokens (M, T, n)."""
-    evalset = EvalSet(f"{n_vars}-var train", n_vars=n_vars)
-    sampler = Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], evalset, seen.device)
-    return sampler.sample(FIRST_STEP + 3 * draw + n_vars, n)
+    return _drawn(configs, seen, EvalSet(f"{n_vars}-var train", n_vars=n_vars), FIRST_STEP + 3 * draw + n_vars, n)
+
+
+def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int) -> Batch:
+    """`n` sequences for each model that add any pair of values, with `n_vars` variables in any slot; tokens (M, T, n)."""
+    return _drawn(configs, seen, any_sums(n_vars), FIRST_STEP_ANY + n_vars, n)
+
+
+def _drawn(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int) -> Batch:
+    return Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], evalset, seen.device).sample(step, n)

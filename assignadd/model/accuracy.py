@@ -22,21 +22,32 @@ class Exam:
     """Fixed sequences of several evaluation sets for every model of a stack, drawn from its own split and seed.
 
     A set that no model has a sequence for (no held-out pair, no banned slot) is left out. Where some models have none,
-    `offered` (M, sets) says so, and none of their answers there counts as correct.
+    `offered` (M, sets) says so, and none of their answers there counts as correct. The sequences of a set are drawn from
+    the step of the evaluation stream that is `first_step` plus its place among the sets.
     """
 
-    def __init__(self, configs: Sequence[Config], seen: Tensor, sets: Sequence[EvalSet], n: int, device: str | torch.device = "cpu"):
+    def __init__(
+        self,
+        configs: Sequence[Config],
+        seen: Tensor,
+        sets: Sequence[EvalSet],
+        n: int,
+        device: str | torch.device = "cpu",
+        first_step: int = 0,
+    ):
         batches: list[Batch] = []
         offered: list[Tensor] = []
         self.names: list[str] = []
-        for index, evalset in enumerate(sets):
+        for step, evalset in enumerate(sets, first_step):
             able = _able(configs, seen, evalset)
             if able.any():
                 own = [c for c, has in zip(configs, able.tolist(), strict=True) if has]
                 sampler = Sampler([c.task for c in own], seen[able.to(seen.device)], [c.seed.data or 0 for c in own], evalset, device)
-                batches.append(_for_all(sampler.sample(index, n), able.to(device)))
+                batches.append(_for_all(sampler.sample(step, n), able.to(device)))
                 offered.append(able)
                 self.names.append(evalset.name)
+        if not batches:
+            raise EmptySetError(f"this task and split have no sequence of {', '.join(s.name for s in sets)}")
         self.n = n
         self.offered = torch.stack(offered, 1)
         self.tokens = torch.cat([b.tokens for b in batches], -1)  # (M, T, sets * n)

@@ -30,7 +30,7 @@ def read_config(path: Path, base: Config) -> Config:
 
 
 # Fields that runs of an earlier version do not have; their defaults say what was done then.
-ADDED_LATER = ("record.measure_every",)
+ADDED_LATER = ("record.measure_every", "record.final_sequences")
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:

@@ -12,10 +12,11 @@ from assignadd.measures.cheap import CheapProgress
 from assignadd.measures.observing import Observing
 from assignadd.model.stack import Stack
 from assignadd.sweeps.additions import addition_tests
+from assignadd.sweeps.final_exam import final_exam
 
 
 class Watch(Observing):
-    """The cheap measures, and after the last step the paper's tests."""
+    """The cheap measures, and after the last step the paper's tests and the final exam."""
 
     def __init__(self) -> None:
         super().__init__(CheapProgress)
@@ -23,5 +24,6 @@ class Watch(Observing):
     def __call__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, step: int) -> list[dict[str, Any]]:
         found = super().__call__(stack, configs, seen, step)
         if step == stack.config.optim.steps:
-            found = [row | {"tests": tests} for row, tests in zip(found, addition_tests(stack, configs, seen), strict=True)]
+            last = zip(found, addition_tests(stack, configs, seen), final_exam(stack, configs, seen), strict=True)
+            found = [row | {"tests": tests | exam} for row, tests, exam in last]
         return found

@@ -66,6 +66,7 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
         "made_with": [json.loads(e) for e in environments],
         "table_with": {"python": platform.python_version(), "platform": sys.platform},
         "sequences_per_set": sweep.config.record.eval_sequences,
+        "sequences_in_final_exam": sweep.config.record.final_sequences,
         "sequences_in_tests_of_first_cell": sizes_of_tests(config, runs[0].seen[0]) if runs else {},
         "config": json.loads(msgspec.json.encode(sweep.config)),
     }

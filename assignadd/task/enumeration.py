@@ -1,4 +1,4 @@
-"""An evaluation set in full: every pair of values with every choice of operands, each once and in a drawn context."""
+"""Evaluation sets that go through all pairs of values: with every choice of operands, or in many drawn contexts."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ class EveryAddition(Sampler):
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
         return (row // len(self.operands)).expand_as(drawn).minimum(self.n_pairs - 1)
+
+
+class EveryPair(Sampler):
+    """Row r adds pair number r modulo the number of pairs, with operands and a context drawn anew."""
+
+    def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        return (row % self.n_pairs).expand_as(drawn)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-PairKind = Literal["seen", "held_out", "mirror_seen", "mirror_held_out"]
+PairKind = Literal["any", "seen", "held_out", "mirror_seen", "neither_order", "doubles"]
 
 
 @dataclass(frozen=True)
 class EvalSet:
-    """Sequences with `n_vars` operands that are variables, `n_banned` of them in a slot banned for them.
+    """Sequences with `n_vars` operands that are variables, `n_banned` of them in a slot banned for them (None: any number).
 
-    `pair` says which pairs of values they add; `mirror_seen` and `mirror_held_out` part the held-out pairs (n, m) by
-    whether (m, n) was seen: the network is symmetric in its operands, so the first kind is close to seen data.
+    `pair` says which pairs (n, m) of values they add. The held-out pairs form three classes: `mirror_seen`, where (m, n) was
+    seen in training; `neither_order`, where n != m and (m, n) is held out too; and `doubles`, n + n.
     """
 
     name: str
     n_vars: int
     pair: PairKind = "seen"
-    n_banned: int = 0
+    n_banned: int | None = 0
     first: int | None = None
     second: int | None = None
     """The variable (by its number) that stands in a slot, where the set wants a certain one."""
@@ -44,10 +44,18 @@ DOUBLY_HELD_OUT = (
     EvalSet("2-var doubly held out (1)", n_vars=2, pair="held_out", n_banned=1),
     EvalSet("2-var doubly held out (2)", n_vars=2, pair="held_out", n_banned=2),
 )
-MIRROR_SETS = (
-    EvalSet("0-var mirror seen", n_vars=0, pair="mirror_seen"),
-    EvalSet("0-var mirror held out", n_vars=0, pair="mirror_held_out"),
-)
+# The three classes of held-out pairs, in words.
+HELD_OUT_CLASSES: dict[PairKind, str] = {
+    "mirror_seen": "held out, other order seen",
+    "neither_order": "held out in both orders",
+    "doubles": "held-out doubles n + n",
+}
+CLASS_SETS = tuple(EvalSet(f"{n_vars}-var {pair.replace('_', ' ')}", n_vars, pair) for n_vars in (0, 1, 2) for pair in HELD_OUT_CLASSES)
 # What training evaluates as it goes.
 RECORDED_SETS = EVAL_SETS + DOUBLY_HELD_OUT
-ALL_SETS = RECORDED_SETS + MIRROR_SETS
+ALL_SETS = RECORDED_SETS + CLASS_SETS
+
+
+def any_sums(n_vars: int) -> EvalSet:
+    """Sums of any pair of values, with variables in any slot: what training shows and what it holds out."""
+    return EvalSet(f"{n_vars}-var any", n_vars, pair="any", n_banned=None)

@@ -24,9 +24,9 @@ class Kind(IntEnum):
         return (0, 1, 1, 2)[self]
 
 
-def operand_choices(task: Task, kind: Kind, n_banned: int) -> list[tuple[int, int]]:
-    """All (first, second) of this kind, as variable numbers or LITERAL, with exactly n_banned in a banned slot."""
-    return [choice for choice in _choices(task, kind) if count_banned(task, *choice) == n_banned]
+def operand_choices(task: Task, kind: Kind, n_banned: int | None) -> list[tuple[int, int]]:
+    """All (first, second) of this kind, as variable numbers or LITERAL, with exactly `n_banned` in a banned slot (None: any number)."""
+    return [choice for choice in _choices(task, kind) if n_banned in (None, count_banned(task, *choice))]
 
 
 def count_banned(task: Task, first: int, second: int) -> int:

@@ -44,3 +44,13 @@ def roles(task: Task, tokens: Int[Tensor, "*M T B"]) -> Roles:
 def with_values(task: Task, tokens: Int[Tensor, "*M T B"], values: Int[Tensor, "*M 2 B"]) -> Int[Tensor, "*M T B"]:
     """The same sequences with other values for the two operands, wherever those stand."""
     return tokens.scatter(-2, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-2], 2, -1))
+
+
+def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor, "*M T B"]) -> Bool[Tensor, "*M B"]:
+    """Which sequences training could have shown: they add a seen pair, and no operand stands in a slot banned for it."""
+    first, second = roles(task, tokens).values.unbind(-2)
+    allowed = seen.flatten(-2).gather(-1, first * task.modulus + second)
+    for slot, letters in zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True):
+        for letter in letters:
+            allowed &= tokens[..., slot, :] != Vocabulary(task).variable(letter)
+    return allowed

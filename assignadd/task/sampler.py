@@ -34,12 +34,14 @@ class Batch:
 
 def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
     """The pairs of one kind as codes N n + m, in increasing order."""
-    mirror_seen = seen.T
+    different = ~torch.eye(len(seen), dtype=torch.bool, device=seen.device)
     mask = {
+        "any": torch.ones_like(seen),
         "seen": seen,
         "held_out": ~seen,
-        "mirror_seen": ~seen & mirror_seen,
-        "mirror_held_out": ~seen & ~mirror_seen,
+        "mirror_seen": ~seen & seen.T,
+        "neither_order": ~seen & ~seen.T & different,
+        "doubles": ~seen & ~different,
     }[kind]
     return mask.flatten().nonzero().flatten()
 
@@ -74,7 +76,7 @@ class Sampler:
         codes = [pair_codes(s, kind) for s in seen.cpu()]
         for task, c in zip(tasks, codes, strict=True):
             if not len(c):
-                raise EmptySetError(f"no pair of numbers is {kind.replace('_', ' ')} at task.seen_fraction = {task.seen_fraction}")
+                raise EmptySetError(f"no pair of numbers of the kind {kind} at task.seen_fraction = {task.seen_fraction}")
         self.n_pairs = torch.tensor([[len(c)] for c in codes], device=device)  # (M, 1)
         self.pairs = torch.nn.utils.rnn.pad_sequence(codes, batch_first=True).to(device)  # (M, most)
         self._pair_base = torch.arange(len(codes), device=device)[:, None] * self.pairs.shape[1]

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.cheap import CheapProgress, routing_rates
-from assignadd.measures.routing import routing
-from assignadd.measures.samples import sequences
+from assignadd.measures.cheap import CheapProgress
+from assignadd.measures.progress import Progress
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
@@ -15,16 +14,19 @@ torch.set_num_threads(1)
 TASK = PRESETS["tiny"].task
 
 
-def test_rates_of_a_stack_are_those_of_each_model():
+def test_rates_of_a_stack_are_those_of_each_model(monkeypatch):
     config = PRESETS["tiny"]
     stack = initial_stack(config, [0, 1, 2])
     stack["pos_embed.W_pos"].mul_(6)  # so that attention is on some position and rates are neither 0 nor 1
-    configs = [Member(i).config(config) for i in range(3)]
-    tokens = sequences(configs, torch.stack([pair_split(TASK, i) for i in range(3)]), 2, 200).tokens
-    expected = vars(routing(stack, tokens))
-    for name, values in routing_rates(stack, tokens).items():
-        torch.testing.assert_close(values, expected[name])
-    assert 0 < routing_rates(stack, tokens)["attn_l1_num_to_prev"].mean() < 1
+    configs, seen = [Member(i).config(config) for i in range(3)], torch.stack([pair_split(TASK, i) for i in range(3)])
+    monkeypatch.setattr("assignadd.measures.cheap.SEQUENCES", 200)
+    found, expected = CheapProgress(configs, seen)(stack), Progress(configs, seen, 200).routing(stack)
+    rates = [name for name in found if name.startswith("attn_")]
+    assert len(rates) == 12  # three patterns, one and two variables, all sequences and those training could show
+    for name in rates:
+        torch.testing.assert_close(found[name], expected[name])
+    assert 0 < found["attn_l1_num_to_prev (2-var)"].mean() < 1
+    assert not torch.equal(found["attn_l1_num_to_prev (2-var)"], found["attn_l1_num_to_prev (2-var, training law)"])
 
 
 def test_the_handmade_model_has_all_of_it_and_random_weights_little():

@@ -18,9 +18,9 @@ def test_a_grid_is_every_combination_once():
 
 
 @pytest.mark.parametrize(("name", "values", "threshold"), [("fraction", FRACTIONS, 0.25), ("two-var", RATIOS, 0.2)])
-def test_the_papers_sweeps_have_twenty_values_close_together_at_the_threshold(name, values, threshold):
-    assert len(set(values)) == 20 and list(values) == sorted(values)
-    assert len(named_sweep(name, PAPER, range(10)).cells) == 200
+def test_the_papers_sweeps_have_values_close_together_at_the_threshold(name, values, threshold):
+    assert len(set(values)) == len(values) >= 16 and list(values) == sorted(values)
+    assert len(named_sweep(name, PAPER, range(10)).cells) == 10 * len(values)
     near = [v for v in values if abs(v - threshold) <= 0.1 + 1e-9]
     assert len(near) >= 7 and max(b - a for a, b in pairwise(near)) <= 0.05 + 1e-9
 

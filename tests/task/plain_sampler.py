@@ -55,10 +55,12 @@ def pairs_of_kind(task: Task, seen: set[Pair], kind: str) -> list[Pair]:
     """The pairs of values an evaluation set of this `pair` kind adds, in lexicographic order."""
     every = [(n, m) for n in range(task.modulus) for m in range(task.modulus)]
     wanted = {
+        "any": lambda n, m: True,
         "seen": lambda n, m: (n, m) in seen,
         "held_out": lambda n, m: (n, m) not in seen,
         "mirror_seen": lambda n, m: (n, m) not in seen and (m, n) in seen,
-        "mirror_held_out": lambda n, m: (n, m) not in seen and (m, n) not in seen,
+        "neither_order": lambda n, m: n != m and (n, m) not in seen and (m, n) not in seen,
+        "doubles": lambda n, m: n == m and (n, m) not in seen,
     }[kind]
     return [pair for pair in every if wanted(*pair)]
 
@@ -81,7 +83,7 @@ def operand_choices(task: Task, evalset: EvalSet | None = None) -> list[list[Cho
             return False
         if evalset is None:
             return banned_first + banned_second == 0
-        return n_vars == evalset.n_vars and banned_first + banned_second == evalset.n_banned
+        return n_vars == evalset.n_vars and evalset.n_banned in (None, banned_first + banned_second)
 
     return [[(first, second) for first in firsts for second in seconds if allowed(first, second)] for firsts, seconds in slots]
 

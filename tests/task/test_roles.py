@@ -3,8 +3,8 @@
 import torch
 
 from assignadd.config import PRESETS
-from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.roles import operand_slots, roles, with_values
+from assignadd.task.evalsets import EVAL_SETS, any_sums
+from assignadd.task.roles import as_in_training, operand_slots, roles, with_values
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.text import answer, assignments, operand_values
@@ -36,3 +36,16 @@ def test_with_values_changes_the_sum_and_nothing_else():
         assert operand_values(after, TASK) == (n, m) and answer(after, TASK) == (n + m) % 59
         assert sum(x != y for x, y in zip(before, after, strict=True)) <= 2
         assert list(assignments(before, TASK)) == list(assignments(after, TASK))
+
+
+def test_what_training_could_show():
+    seen = torch.stack([pair_split(TASK, i) for i in range(2)])
+    for n_vars in (0, 1, 2):
+        tokens = Sampler([TASK, TASK], seen, [0, 1], any_sums(n_vars)).sample(3, 300).tokens
+        found = as_in_training(TASK, seen, tokens)
+        for m in range(2):
+            for row, allowed in zip(tokens[m].T.tolist(), found[m].tolist(), strict=True):
+                letters = [Vocabulary(TASK).name(token) for token in row[13:15]]
+                banned = letters[0] in ("a", "b") or letters[1] in ("g", "h")
+                assert allowed == (bool(seen[m][operand_values(row, TASK)]) and not banned)
+        assert 0.3 < found.float().mean() < 0.8

@@ -89,8 +89,10 @@ def test_evaluation_sets_hold_what_their_table_says(preset, evalset):
     assert ((decoded.first >= 0).astype(int) + (decoded.second >= 0) == evalset.n_vars).all()
     assert (decoded.banned(*BANS[preset]) == evalset.n_banned).all()
     assert (seen[n, m] == (evalset.pair == "seen")).all()
-    if evalset.pair.startswith("mirror"):
-        assert (seen[m, n] == (evalset.pair == "mirror_seen")).all()
+    if evalset.pair in ("mirror_seen", "neither_order"):
+        assert (n != m).all() and (seen[m, n] == (evalset.pair == "mirror_seen")).all()
+    if evalset.pair == "doubles":
+        assert (n == m).all()
     if evalset.n_vars == 1:  # either slot, about equally often (2000 +- 32)
         assert 1800 < (decoded.first >= 0).sum() < 2200
 
@@ -102,7 +104,7 @@ def test_the_nine_sets_of_the_paper():
         *[(1, "seen", 0), (1, "held_out", 0), (1, "seen", 1)],
         *[(2, "seen", 0), (2, "held_out", 0), (2, "seen", 1), (2, "seen", 2)],
     ]
-    assert len({s.name for s in ALL_SETS}) == len(ALL_SETS) == 14
+    assert len({s.name for s in ALL_SETS}) == len(ALL_SETS) == 21
 
 
 @pytest.mark.parametrize("evalset", [None, EVAL_SETS[4], EVAL_SETS[6]], ids=["training", "1-var var", "2-var add"])
@@ -156,7 +158,7 @@ def test_seeds_steps_and_streams_give_different_sequences():
 @pytest.mark.parametrize(
     ("changes", "evalset", "said"),
     [
-        ({"seen_fraction": 1.0}, EvalSet("x", n_vars=0, pair="held_out"), "held out at task.seen_fraction = 1.0"),
+        ({"seen_fraction": 1.0}, EvalSet("x", n_vars=0, pair="held_out"), "held_out at task.seen_fraction = 1.0"),
         ({"banned_first": ""}, EvalSet("x", n_vars=2, n_banned=2), "banned_first=''"),
         ({"banned_first": "", "banned_second": ""}, EvalSet("x", n_vars=1, n_banned=1), "banned_second=''"),
         ({"max_assignments": 1, "two_var_ratio": 0.0}, EvalSet("x", n_vars=2), "max_assignments=1"),
