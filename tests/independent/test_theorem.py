@@ -1,0 +1,55 @@
+"""The theorem's remainder by brute force, against finite differences of the loss and against the package's closed form."""
+
+import numpy as np
+import pytest
+
+from assignadd.theory.setting import Setting
+from assignadd.theory.theorem import check
+from assignadd.theory.theorem import remainder as closed_form
+from tests.independent import theorem
+from tests.independent.theorem import Sizes
+
+SIZES = [
+    Sizes(N=5, T=6, V=2, alpha=1e-3, beta=np.log(6)),
+    Sizes(N=6, T=5, V=3, alpha=0.3, beta=1.0),  # an even N, a large alpha
+    Sizes(N=7, T=8, V=3, alpha=0.01, beta=np.log(8)),
+    Sizes(N=5, T=12, V=1, alpha=1e-4, beta=3.0),
+]
+
+
+def test_mlp_adds():
+    """M_k(e_n + e_m) = 2 1{k = n + m} + 1{k = 2n} + 1{k = 2m}."""
+    s, k = SIZES[0], np.arange(5)
+    for n in range(5):
+        for m in range(5):
+            M = theorem.readouts(s) @ (theorem.waves(s) @ (s.e(n) + s.e(m))) ** 2 / s.N
+            expected = 2.0 * (k == (n + m) % 5) + (k == 2 * n % 5) + (k == 2 * m % 5)
+            np.testing.assert_allclose(M, expected, atol=1e-12)
+
+
+def test_gradient_is_that_of_the_loss():
+    s = Sizes(N=3, T=5, V=2, alpha=0.7, beta=1.2)
+    W = theorem.W_0(s) + np.random.default_rng(0).normal(size=(s.d, s.d), scale=0.3)
+    gradient = theorem.population_gradient(s, W)
+    for seed in range(4):
+        direction = np.random.default_rng(seed).normal(size=W.shape)
+        slope = (theorem.population_loss(s, W + 1e-5 * direction) - theorem.population_loss(s, W - 1e-5 * direction)) / 2e-5
+        assert (gradient * direction).sum() == pytest.approx(slope, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("s", SIZES, ids=str)
+def test_remainder_is_the_packages(s):
+    found, setting = theorem.remainder(s), Setting(N=s.N, T=s.T, V=s.V, alpha=s.alpha, beta=s.beta)
+    # Coordinates come in the same order: p_t, e_n, e_pad, e_v, Phi_1 e_v.
+    np.testing.assert_allclose(found, closed_form(setting).dense().numpy(), atol=1e-8)
+    assert check(setting).remainder == pytest.approx(theorem.infinity_norm(found), rel=1e-6)
+    assert setting.bound == pytest.approx(theorem.bound(s))
+
+
+@pytest.mark.parametrize("s", [s for s in SIZES if s.alpha < 0.1], ids=str)
+def test_memory_is_in_the_update(s):
+    """At the entries (Phi_1 e_v, Phi_1 e_v) the update is the memory's 1 but for the part of x_bar, 2 (rho_2 + rho_3), and order alpha."""
+    found = theorem.remainder(s)
+    Z = np.exp(2 * s.beta) + 2 * np.exp(s.beta) + s.T - 3  # the softmax's sum at W_0: T-1, t* and T-2, the PADs and T
+    own = [s.Phi_1_e_v(v) @ found @ s.Phi_1_e_v(v) for v in range(s.V)]
+    np.testing.assert_allclose(own, -2 * (np.exp(s.beta) + 1) / Z, atol=s.V * s.T * s.alpha)
