@@ -10,11 +10,10 @@ from itertools import product
 from assignadd.theory import proof
 from assignadd.theory.composition import Composition, composition
 from assignadd.theory.descent import ASSIGNMENTS, Moment, after_step, balanced_length, composing_lengths, descend
-from assignadd.theory.grid import grid_checks
-from assignadd.theory.population import population_gradient
+from assignadd.theory.network import population_gradient
 from assignadd.theory.setting import W_0, Setting
 from assignadd.theory.symmetric import gradient, gradient_from, pulls
-from assignadd.theory.theorem import Check, check
+from assignadd.theory.theorem import Check, check, grid_checks
 
 # Small enough to sum over every sequence, odd and with more than one of everything.
 SUMMED = Setting(N=11, T=9, V=3, alpha=0.05)

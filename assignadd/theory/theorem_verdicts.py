@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from assignadd.theory.grid import fitted_constant, growth, region, term_weights
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import Study
-from assignadd.theory.theorem import MEMORY_NORM, check, limiting_cosine
+from assignadd.theory.theorem import MEMORY_NORM, check, fitted_constant, growth, limiting_cosine, region, term_weights
 from assignadd.theory.verdict import Verdict, judged
 
 ORDER_ONE = 10.0  # what still passes for the constant behind an O

@@ -10,10 +10,9 @@ from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, th
 from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
 from assignadd.theory.descent import balanced_length
-from assignadd.theory.grid import grid_checks
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import step_numbers
-from assignadd.theory.theorem import check
+from assignadd.theory.theorem import check, grid_checks
 
 S = Setting(N=13, T=10, V=3)
 
