@@ -1,4 +1,4 @@
-"""Verdicts on the statements the proof is made of."""
+"""Verdicts on the statements that the proof in appendix C is made of."""
 
 from __future__ import annotations
 

@@ -96,6 +96,12 @@ def check(s: Setting) -> Check:
     return Check(s, *sizes, cosine)
 
 
+def direction_cosine(s: Setting, alpha: float) -> float:
+    """Cosine between nabla L(W_0) at this alpha and its limit as alpha vanishes."""
+    small, large = (gradient(Setting(s.N, s.T, s.V, a, s.beta)) for a in (1e-9, alpha))
+    return small.dot(large) / (small.frobenius() * large.frobenius())
+
+
 def limiting_cosine(V: int) -> float:
     """Cosine of update and memory as N, T grow without bound and alpha vanishes: rho_1 = 1, no remainder is left, and the
     attenuation's V^2 + V outweighs the memory's 2 V."""
