@@ -67,8 +67,8 @@ def _over_beta(study: Study) -> Verdict:
         judged(large <= small),
         f"largest constant over T = {', '.join(map(str, wide))}, N up to 9973, alpha from 1e-9 to 1e-3 and every beta with rho_1 >= "
         f"1/{FACTOR:g} and 1/{FACTOR:g} <= T rho_2 <= {FACTOR:g}; within a factor 2 instead it is {max(strict.values()):.3g}. At "
-        f"N = {s.N}, T = {s.T}, V = {s.V} these are beta {listed_bands(scan.conditions)}, with constants from {low:.3g} to {high:.3g}. T times the "
-        f"remainder grows as {powers}: the bound needs e^beta of order T at least. It stays true for larger beta "
+        f"N = {s.N}, T = {s.T}, V = {s.V} these are beta {listed_bands(scan.conditions)}, with constants from {low:.3g} to {high:.3g}. "
+        f"T times the remainder grows as {powers}: the bound needs e^beta of order T at least. It stays true for larger beta "
         f"({large_beta.check.constant:.3g} at beta = {large_beta.beta:.1f}), where rho_2 = Theta(1/T) no longer holds. The theorem bounds "
         "this remainder and nothing else: it claims no accuracy",
         f"holds if the largest constant at T > 256 is no larger than at T <= 256 ({large:.3g} and {small:.3g})",
