@@ -1,4 +1,4 @@
-"""Claims of the appendix: the theory floor's verdicts as records, and those on real training over the seeds at hand."""
+"""Claims of section 7 and appendix C: the theory's verdicts as records, and those on real training over the seeds at hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.judge import CANNOT
 from assignadd.claims.record import FAILS, HOLDS, UNTESTABLE, Record, SeedResult
-from assignadd.measures.theory_verdicts import CLAIMS, real_verdicts
+from assignadd.measures.theory_verdicts import CLAIMS, RULES, real_verdicts
 from assignadd.stats import median_interval
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import Study, theory_study
@@ -26,11 +26,17 @@ def study() -> Study:
 
 
 def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
+    """A record for each verdict on the theory itself, which needs no network, then for those on the training of these models."""
     return [*map(_record, verdicts(study())), *_of_training(evidences)]
 
 
 def _record(v: Verdict) -> Record:
-    return Record(_id(v.id), LABEL, f"{v.claim}.", v.paper, v.value, v.value, v.value, 0, "", 0, v.verdict, "", f"{v.detail}.", COMMAND, ())
+    found = v.record()
+    n, unit = (v.draws, "sequences") if v.draws else (0, "")
+    return Record(
+        _id(v.id), LABEL, f"{v.claim}.", v.paper, v.value, found["low"], found["high"], n, unit, 0, v.verdict, v.rule, f"{v.detail}.",
+        COMMAND, (),
+    )  # fmt: skip
 
 
 def _id(name: str) -> str:
@@ -46,6 +52,7 @@ def _of_training(evidences: Sequence[Evidence]) -> list[Record]:
 
 
 def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Verdict], command: str) -> Record:
+    """The median over seeds, with its interval from six seeds on; fewer have none, and the comment gives their range."""
     results = [
         SeedResult(e.run.name, e.seed, v.value, v.value, v.value, v.verdict == HOLDS)
         for e, v in zip(asked, found, strict=True)
@@ -53,16 +60,22 @@ def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Verdict], 
     ]
     held, n = sum(r.holds for r in results), len(results)
     verdict = UNTESTABLE if not n else FAILS if not held else HOLDS if held == n else f"holds in {held} of {n} seeds"
-    value = median_interval([r.value for r in results])[0] if n else None
-    low, high = (min(r.value for r in results), max(r.value for r in results)) if n else (None, None)
+    value, low, high, comment = _summary([r.value for r in results], [v.detail for v in found if v.value is not None])
     claim, paper = CLAIMS[name]
-    comment = (
-        CANNOT
-        if not n
-        else found[0].detail + "."
-        if len(found) == 1
-        else "Each seed that learned binding; the range over them for an interval."
-    )
     return Record(
-        _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict, "", comment, command, tuple(results)
-    )
+        _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict, RULES[name], comment, command,
+        tuple(results),
+    )  # fmt: skip
+
+
+def _summary(values: Sequence[float], details: Sequence[str]) -> tuple[float | None, float | None, float | None, str]:
+    """Value, ends of its interval and comment; one network stands for itself, with its own number at both ends."""
+    if not values:
+        return None, None, None, CANNOT
+    value, interval = median_interval(values)
+    if len(values) == 1:
+        return value, value, value, f"{details[0]}."
+    said = f"Median of the {len(values)} seeds that learned binding; they range from {min(values):.3g} to {max(values):.3g}"
+    if interval is None:
+        return value, None, None, f"{said}, too few for an interval of the median."
+    return value, interval.low, interval.high, f"{said}."

@@ -26,7 +26,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Theory:
-    """Check the paper's theory: its proof, its theorem over a grid of sizes, what the step leads to, and real training."""
+    """Check the paper's theory (section 7, appendix C): theorem, free parameter beta, what the step leads to, proof, real training."""
 
     run: Annotated[str | None, tyro.conf.Positional] = None
     """A run folder, or its name under runs/, whose training is held against the theory; without it that part is left out."""
@@ -49,7 +49,7 @@ class Theory:
     threads: int | None = None
     """CPU threads; every core unless given."""
     json: bool = False
-    """Print {"setting", "verdicts": [{"id", "claim", "paper", "value", "verdict", "detail"}], "step": {"stated": [...], ...}}."""
+    """Print {"setting", "verdicts": [{"id", "claim", "value", "low", "high", "verdict", ...}], "step": {...}, "beta": [...]}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     from assignadd.theory.setting import Setting
 
     s = Setting(args.N, args.T, args.V, args.alpha, args.beta)
-    balanced_length(s)  # refuses a beta too small for the theorem
+    balanced_length(s)  # refuses a beta so small that no step balances the operands
     run = None if args.run is None else open_run(args.run)
     if run is not None:
         run.index_of(args.seed)
@@ -77,8 +77,9 @@ def main(arguments: list[str]) -> int:
     if args.json:
         steps = {"before": study.step.before, "stated": study.step.stated, "shorter": study.step.shorter}
         by_step = {kind: [asdict(c) for c in found] for kind, found in steps.items()}
-        print_json({"setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": by_step})
+        print_json({"setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": by_step, "beta": _beta_rows(study)})
     else:
+        _print_beta(study)
         _print_step(study)
         _print(args, verdicts)
     return 0
@@ -108,16 +109,18 @@ def _real(args: Theory, run: Run, say: Say) -> tuple[TheoryGradient, str]:
 
 
 def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, verdicts: list[Verdict]) -> None:
-    """theory_remainder, theory_attention and, with a run, theory_real_gradient, each as .svg, .png and .npz; verdicts.json."""
+    """theory_beta, theory_remainder, theory_attention and, with a run, theory_real_gradient, each as .svg, .png and .npz; verdicts.json."""
     import json
 
     from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
+    from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
     from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
     from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
     from assignadd.runs import atomic
 
     remainder = theory_remainder_data(study.grid, study.at)
     _picture(folder / "theory_remainder", remainder, draw_theory_remainder, 6.6, 3.5)
+    _picture(folder / "theory_beta", theory_beta_data(study.scan), draw_theory_beta, 6.6, 3.9)
     _picture(folder / "theory_attention", theory_attention_data(study.step), draw_theory_attention, 7.0, 2.5)
     if real is not None:
         _picture(folder / "theory_real_gradient", theory_real_gradient_data(real, name), draw_theory_real_gradient, 5.5, 4.4)
@@ -135,6 +138,62 @@ def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: 
         save(made, stem)
 
 
+def _beta_rows(study: Study) -> list[dict[str, Any]]:
+    """The scan over beta as plain numbers; None for the step that balances the attention where there is none."""
+    rows = []
+    for p in study.scan.points:
+        s, has = p.check.s, p.length is not None
+        row: dict[str, Any] = {
+            "beta": p.beta,
+            "rho_1": s.rho_1,
+            "T_rho_2": s.T * s.rho_2,
+            "theta_factor": s.theta_factor,
+            "stated": p.stated,
+        }
+        row |= {"remainder": p.check.remainder, "attenuation": p.check.attenuation, "constant": p.check.constant}
+        rows.append({**row, "balancing_length": p.length, "balanced": p.balanced if has else None})
+    return rows
+
+
+def _print_beta(study: Study) -> None:
+    """The theorem's conditions and bound, and the accuracies of its step and of the balancing one, for some beta."""
+    import math
+
+    from assignadd.cli.screen import print_table, say
+    from assignadd.theory.beta import FACTOR
+    from assignadd.theory.verdict import listed_bands
+
+    scan = study.scan
+    wanted = [0.5, 1, math.log(scan.s.T), 4, 8, *[(low + high) / 2 for low, high in scan.composing], scan.points[-1].beta]
+    chosen = {min(range(len(scan.points)), key=lambda i: abs(scan.points[i].beta - beta)) for beta in wanted}
+    rows = []
+    for i in sorted(chosen):
+        p = scan.points[i]
+        s, length = p.check.s, "none" if p.length is None else f"{p.length:.2f}"
+        after = ["-", "-"] if p.length is None else [f"{x:.3f}" for x in p.balanced]
+        sizes = [f"{s.rho_1:.3f}", f"{s.T * s.rho_2:.2g}", f"{p.check.constant:.2f}", f"{p.check.remainder:.2f}"]
+        rows.append((f"{p.beta:.2f}", *sizes, *[f"{x:.3f}" for x in p.stated], length, *after))
+    columns = (
+        "beta",
+        "rho_1",
+        "T rho_2",
+        "constant",
+        "remainder",
+        "stated, 1",
+        f"stated, {scan.most}",
+        "length",
+        "then, 1",
+        f"{scan.most}",
+    )
+    caption = (
+        "constant: remainder over V (1/N + 1/T + T alpha); the memory's norm is 2. stated: accuracy after the theorem's step with that "
+        "many assignments. length: share of eta at which the two operands get equal attention, then the accuracies after that step"
+    )
+    print_table("the theorem and its step against beta", columns, rows, caption)
+    say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed_bands(scan.conditions)}")
+    say(f"the stated step adds one variable and one number for beta {listed_bands(scan.composing)}")
+
+
 def _print_step(study: Study) -> None:
     """Attention, accuracy and sharpened answers after the theorem's step and after the shorter one."""
     from assignadd.cli.screen import print_table
@@ -145,7 +204,13 @@ def _print_step(study: Study) -> None:
             attention = [f"{x:.3f}" for x in (c.target, c.distractor, c.second)]
             rows.append((f"{kind}, {c.K}", *attention, f"{c.accuracy:.3f}", *[f"{c.chance[a]:.3f}" for a in (10.0, 1000.0)]))
     columns = ("step, |tau|", "right one", "each other", "operand m", "accuracy", "p at alpha 10", "at 1000")
-    print_table("attention and answers after one step", columns, rows)
+    print_table(f"attention and answers after one step, beta = {_beta(study):.3g}", columns, rows)
+
+
+def _beta(study: Study) -> float:
+    import math
+
+    return math.log(study.step.s.e_beta)
 
 
 def _print(args: Theory, verdicts: list[Verdict]) -> None:
@@ -158,7 +223,7 @@ def _print(args: Theory, verdicts: list[Verdict]) -> None:
     made.columns[2].no_wrap = True
     console.print(made)
     for v in verdicts:
-        if v.verdict == "does not hold":
+        if v.verdict in ("does not hold", "undecided"):
             say(f"{v.id.removeprefix('theory.')}: {v.detail}.")
     tested = [v for v in verdicts if v.verdict != "cannot be tested"]
     say(

@@ -19,6 +19,7 @@ from assignadd.figures.onsets import draw_onsets, onsets_data
 from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_data
 from assignadd.figures.scaling import draw_scaling, scaling_data
 from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
+from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
 from assignadd.figures.theory_real_gradient import TheoryRealGradientData, draw_theory_real_gradient, theory_real_gradient_data
 from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
 from assignadd.figures.variables import draw_variables, variables_data
@@ -120,10 +121,22 @@ def _draw_real_gradient(data: TheoryRealGradientData | Absent, made: Figure) -> 
 
 THEORY = (
     FigureKind(
+        "theory_beta",
+        "The theorem and its step against beta",
+        "The paper leaves beta free; the shaded values meet the theorem's conditions within the factor given. Above, look for where the "
+        "remainder is smaller than the memory (below the line at 1), and how large the other displayed term is. Below, look for the beta "
+        "at which the stated step reaches accuracy 1, and whether they are shaded. The balancing step goes along the same gradient until "
+        "assignment and second operand get equal attention.",
+        lambda _: theory_beta_data(study().scan),
+        draw_theory_beta,
+        height=3.9,
+        width=6.6,
+    ),
+    FigureKind(
         "theory_remainder",
         "The theorem's remainder",
-        "Left, every setting of the grid against the bound: the remainder follows V/T and stays below a constant times the bound. Right, "
-        "where it is smaller than the memory it is a remainder of; the cross is the paper's own experiment.",
+        "At beta = log T. Left, every setting of the grid: does the remainder stay below a constant times the bound, and what does it "
+        "follow? Right, where the remainder is smaller than the memory it is a remainder of; the star is the paper's own experiment.",
         lambda _: theory_remainder_data(study().grid, study().at),
         draw_theory_remainder,
         height=3.5,
@@ -131,9 +144,10 @@ THEORY = (
     ),
     FigureKind(
         "theory_attention",
-        "What one gradient step buys",
-        "After the step of the stated length the right assignment is preferred, but the second operand is lost; a shorter step along the "
-        "same gradient adds, and further steps on several assignments make it robust.",
+        "What one gradient step leads to at beta = log T",
+        "(a) Which step lengths add n + m (shaded), and whether the stated one is among them. (b) Accuracy with several assignments in "
+        "context, after steps of different length. (c) What further steps do to the memory and to the spurious term, on data with several "
+        "assignments and with one.",
         lambda _: theory_attention_data(study().step),
         draw_theory_attention,
         height=2.5,
@@ -142,8 +156,8 @@ THEORY = (
     FigureKind(
         "theory_real_gradient",
         "The theory's direction in real training",
-        "Cosine of the real gradient, and of the real change of QK2, with the direction that the theorem predicts. It is there before the "
-        "first spike, above permuted variables (band), and small.",
+        "Cosine of the real gradient, and of the real change of QK2, with the direction that the theorem predicts. Look before the first "
+        "spike: is it above the band of permuted variables, and how far from 1?",
         _real_gradient,
         _draw_real_gradient,
         height=4.4,

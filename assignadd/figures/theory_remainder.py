@@ -12,9 +12,8 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from assignadd.figures.style import INK
-from assignadd.theory.grid import fitted_constant
 from assignadd.theory.setting import Setting
-from assignadd.theory.theorem import MEMORY_NORM, Check, check
+from assignadd.theory.theorem import MEMORY_NORM, Check, check, fitted_constant
 
 MAP_T = tuple(sorted({round(4 * 2 ** (i / 6)) for i in range(37)}))
 MAP_V = tuple(range(1, 25))

@@ -31,10 +31,11 @@ def operand_lead(W: Symmetric) -> float:
 
 
 def balanced_length(s: Setting) -> float:
-    """The step length after which assignment and second operand get the same attention."""
-    if s.rho_1 <= 0.5:  # then the step strengthens the second operand instead
-        raise ConfigError("theory.beta", s.beta, f"above {math.log(1 + math.sqrt(s.T - 2)):.4g}, so that rho_1 > 1/2 at T = {s.T}")
-    return operand_lead(W_0(s)) / -operand_lead(update(s))
+    """The length, as a share of eta, of the step after which assignment and second operand get the same attention."""
+    if (change := operand_lead(update(s))) >= 0:
+        sizes = f"N = {s.N}, T = {s.T}, V = {s.V}"
+        raise ConfigError("theory.beta", s.beta, f"a larger number: at {sizes} no step along the gradient balances the two operands")
+    return operand_lead(W_0(s)) / -change
 
 
 def composing_lengths(N: int, V: int, longest: int = 1 << 60) -> tuple[int, int]:

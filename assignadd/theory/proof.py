@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from assignadd.theory.network import M, attention, fourier, grad_M
-from assignadd.theory.population import one_variable_sequences
+from assignadd.theory.network import M, attention, fourier, grad_M, one_variable_sequences
 from assignadd.theory.setting import DTYPE, W_0, Setting
 from assignadd.theory.symmetric import gradient_from, pulls
 

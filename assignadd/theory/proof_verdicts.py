@@ -1,13 +1,12 @@
-"""Verdicts on the statements the proof is made of."""
+"""Verdicts on the statements that the proof in appendix C is made of."""
 
 from __future__ import annotations
 
 import math
 
-from assignadd.theory.grid import growth
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import Study, literal_pads
-from assignadd.theory.theorem import remainder_parts
+from assignadd.theory.theorem import growth, remainder_parts
 from assignadd.theory.verdict import Verdict, judged
 
 ROUNDING = 1e-12

@@ -1,4 +1,4 @@
-"""The setting of the paper's appendix "Theoretical Analysis of Gradient Dynamics", in its own letters.
+"""The setting of the paper's appendix C, "Theoretical Analysis of Gradient Dynamics", in its own letters.
 
 All embeddings are orthonormal, so a vector is its coordinates in this order: p_1..p_T, e_n (N), e_pad, e_v (V),
 Phi_1 e_v (V). Phi_2 carries them to a subspace of its own without changing a coordinate, and is left out.
@@ -30,13 +30,13 @@ class Setting:
     alpha: float = 1e-3
     """Scale of the final logits."""
     beta: float | None = None
-    """Strength of the initial attention; log T unless given, which makes rho_2 of order 1/T."""
+    """Strength of the initial attention, which the paper leaves free; log T unless given, which makes rho_2 of order 1/T."""
 
     def __post_init__(self) -> None:
         _check_whole("N", self.N, 2, 9973, "a whole number from 2 to 9973")
         _check_whole("T", self.T, 4, 1 << 60, "a whole number from 4 (an assignment, two operands and `=`) to 2^60")
         _check_whole("V", self.V, 1, self.N, f"a whole number from 1 to theory.N = {self.N}")
-        _check_positive("alpha", self.alpha, 1e6)
+        _check_positive("alpha", self.alpha, 500)  # beyond it e^alpha is no float
         if self.beta is not None:
             _check_positive("beta", self.beta, 300)
 
@@ -62,6 +62,11 @@ class Setting:
     def rho_3(self) -> float:
         """Attention to each PAD and to `=` itself at W_0: rho_2^2 / rho_1, not of order 1/T."""
         return 1 / self._Z
+
+    @property
+    def theta_factor(self) -> float:
+        """The least c with rho_1 >= 1/c and 1/c <= T rho_2 <= c: the theorem's rho_1 = Theta(1), rho_2 = Theta(1/T) as a number."""
+        return max(1 / self.rho_1, self.T * self.rho_2, 1 / (self.T * self.rho_2))
 
     @property
     def bound(self) -> float:

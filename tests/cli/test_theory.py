@@ -2,12 +2,12 @@
 
 import functools
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from assignadd.cli import main
 from assignadd.theory import study
-from assignadd.theory.verdict import Verdict
 
 SMALL = ("--N", "11", "--T", "9", "--V", "3", "--threads", "1")
 
@@ -33,12 +33,13 @@ def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
     assert main(["theory", str(run), "--seed", "1", "--sequences", "64", *SMALL, "-o", str(tmp_path / "new" / "out"), "--json"]) == 0
     reply = json.loads(capsys.readouterr().out)
     assert reply["setting"] == {"N": 11, "T": 9, "V": 3, "alpha": 1e-3, "beta": None}
-    verdicts = {v["id"]: Verdict(**v) for v in reply["verdicts"]}
+    verdicts = {v["id"]: SimpleNamespace(**v) for v in reply["verdicts"]}
     assert verdicts["theory.G_1_G_2"].verdict == "holds" and verdicts["theory.memory_dominates"].verdict == "does not hold"
     assert verdicts["theory.real_gradient"].verdict == "cannot be tested"  # 60 steps teach nothing
     assert "smoke, seed 1 does not bind" in verdicts["theory.real_gradient"].detail
     assert [c["K"] for c in reply["step"]["stated"]] == [1, 2, 3] and reply["step"]["shorter"][0]["accuracy"] == 1
-    names = ("theory_remainder", "theory_attention", "theory_real_gradient")
+    assert reply["beta"][0]["balancing_length"] is None and reply["beta"][-1]["balanced"][0] == 1
+    names = ("theory_beta", "theory_remainder", "theory_attention", "theory_real_gradient")
     expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {"verdicts.json"}
     assert {p.name for p in (tmp_path / "new" / "out").iterdir()} == expected
     assert json.loads((tmp_path / "new" / "out" / "verdicts.json").read_text()) == reply["verdicts"]
@@ -48,6 +49,7 @@ def test_without_a_run_as_a_table(capsys):
     assert main(["theory", *SMALL]) == 0
     out = capsys.readouterr().out
     assert "does not hold" in out and "cannot be tested" in out and "name a run" in out and "G_1_G_2" in out and "stated eta, 3" in out
+    assert "the theorem and its step against beta" in out and "the stated step adds one variable and one number for beta" in out
 
 
 @pytest.mark.parametrize(
@@ -56,8 +58,9 @@ def test_without_a_run_as_a_table(capsys):
         (["--V", "60"], ["theory.V = 60", "theory.N = 59"], 2),
         (["--T", "3"], ["theory.T = 3", "from 4"], 2),
         (["--alpha", "0"], ["theory.alpha = 0.0", "above 0"], 2),
+        (["--alpha", "501"], ["theory.alpha = 501.0", "up to 500"], 2),
         (["--alpha", "-1"], ["theory.alpha = -1.0", "above 0"], 2),
-        (["--beta", "0.5"], ["theory.beta = 0.5", "rho_1 > 1/2"], 2),
+        (["--beta", "0.5"], ["theory.beta = 0.5", "a larger number", "balances"], 2),
         (["--sequences", "0"], ["sequences = 0"], 2),
         (["nowhere"], ["no run at nowhere"], 1),
     ],

@@ -6,14 +6,15 @@ import torch
 
 from assignadd.figures.style import figure, save
 from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
+from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
 from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
 from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
+from assignadd.theory.beta import beta_scan
 from assignadd.theory.descent import balanced_length
-from assignadd.theory.grid import grid_checks
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import step_numbers
-from assignadd.theory.theorem import check
+from assignadd.theory.theorem import check, grid_checks
 
 S = Setting(N=13, T=10, V=3)
 
@@ -61,6 +62,27 @@ def test_attention_shows_the_window_and_the_curves(attention):
         assert list(made.axes[2].get_lines()[1].get_ydata()) == list(attention.spurious)
 
 
+@pytest.fixture(scope="module")
+def beta():
+    return theory_beta_data(beta_scan(S, 12))
+
+
+def test_beta_shows_bound_accuracies_and_conditions(beta):
+    at = int(np.abs(beta.beta - np.log(10)).argmin())
+    here = check(S)  # at beta = log T
+    assert (beta.constant[at], beta.remainder[at]) == pytest.approx((here.constant, here.remainder / 2))
+    assert beta.attenuation[at] == pytest.approx(here.attenuation / 2)
+    inside = [any(low <= b <= high for low, high in beta.composing) for b in beta.beta]
+    assert 0 < sum(inside) < len(inside) and all((a == 1) == i for a, i in zip(beta.stated[0], inside, strict=True))
+    with figure(6.6, 3.9) as made:
+        draw_theory_beta(beta, made)
+        top, bottom = made.axes
+        assert list(top.get_lines()[0].get_ydata()) == list(beta.constant)
+        assert [list(line.get_ydata()) for line in bottom.get_lines()[:2]] == [list(row) for row in beta.stated]
+        shaded = [(p.get_x(), p.get_x() + p.get_width()) for p in bottom.patches]
+        assert shaded == [pytest.approx(tuple(band)) for band in beta.conditions] and len(shaded) == 1
+
+
 def test_real_gradient_shows_cosines_and_bands(real):
     assert real.spike_at == 200 and real.gradient[:, 1] == pytest.approx([0.1, -0.09, 0.09, -0.045, 0.045])
     with figure(height=4.4) as made:
@@ -80,8 +102,8 @@ def test_drawn_again_it_is_the_same_file(remainder, tmp_path):
         assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
-def test_their_data_can_be_saved_without_pickles(remainder, attention, real, tmp_path):
-    for i, data in enumerate((remainder, attention, real)):
+def test_their_data_can_be_saved_without_pickles(remainder, attention, beta, real, tmp_path):
+    for i, data in enumerate((remainder, attention, beta, real)):
         np.savez(tmp_path / f"{i}.npz", **data.arrays())
         loaded = np.load(tmp_path / f"{i}.npz", allow_pickle=False)
-        assert all(np.array_equal(loaded[name], value) for name, value in data.arrays().items())
+        assert all(np.array_equal(loaded[name], value, equal_nan=value.dtype.kind == "f") for name, value in data.arrays().items())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.theory import network, symmetric
-from assignadd.theory.population import population_gradient, population_loss
+from assignadd.theory.network import population_gradient, population_loss
 from assignadd.theory.setting import W_0, Setting
 
 SETTINGS = [Setting(5, 6, 3, 0.5), Setting(6, 5, 2, 0.1, 1.3), Setting(7, 4, 1, 2.0), Setting(2, 5, 2, 1.0), Setting(4, 7, 4, 30.0)]

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from assignadd.theory import theorem
-from assignadd.theory.grid import fitted_constant, grid_checks, growth, region, term_weights
-from assignadd.theory.population import population_gradient
+from assignadd.theory.network import population_gradient
 from assignadd.theory.setting import W_0, Setting
+from assignadd.theory.theorem import fitted_constant, grid_checks, growth, region, term_weights
 
 
 def test_the_terms_are_the_displayed_matrices():
