@@ -17,8 +17,8 @@ from assignadd.stats import Z_95
 def paired_difference(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
     """The share of successes in `a` less that in `b`; entry i of both is of the same sequence."""
     value, differences = float(a.mean() - b.mean()), np.append(a.astype(float) - b, (1.0, -1.0))
-    half = Z_95 * differences.std() / math.sqrt(len(differences))
-    return _around(value, differences.mean(), half, len(a), unit)
+    half = Z_95 * float(differences.std()) / math.sqrt(len(differences))
+    return _around(value, float(differences.mean()), half, len(a), unit)
 
 
 def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
@@ -32,7 +32,7 @@ def paired_share(a: np.ndarray, b: np.ndarray, unit: str) -> Measured | None:
 def ratio_of_means(a: np.ndarray, b: np.ndarray, unit: str) -> Measured:
     """The mean of `a` divided by that of `b`, with the interval of the delta method; entry i of both is of the same sequence."""
     ratio = float(a.mean() / b.mean())
-    half = Z_95 * (a - ratio * b).std() / abs(b.mean()) / math.sqrt(len(a))
+    half = Z_95 * float((a - ratio * b).std() / abs(b.mean())) / math.sqrt(len(a))
     return Measured(ratio, ratio - half, ratio + half, len(a), unit)
 
 

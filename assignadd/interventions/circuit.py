@@ -47,8 +47,8 @@ LOSS = 0.1
 WHOLE, SECTION_5, COMPLEMENT = "the network", "section 5's parts", "none of section 5's parts"
 # Section 5's parts and, in QK2, what the last position alone asks for; what it and the token `=` ask for.
 POSITION_SLOTS, POSITION_NUMBERS = "+ last position to slots", "+ last position to numbers"
-SECTION_7, SECTION_7_STEP = "+ last position to both (section 7)", "+ the same and to copied variables"
-EQUALS_SLOTS, EQUALS_BOTH = "+ = to slots", "+ = to slots and numbers"
+SECTION_7, SECTION_7_STEP = "+ last position to both (section 7)", "+ last position to both, copied variables"
+EQUALS_SLOTS, EQUALS_BOTH = "+ = to slots", "+ = to both (section 7)"
 # The parts of EQUALS_SLOTS, and what numbers that layer 1 copied into `=` ask for.
 COPIED_SLOTS, COPIED_ALL = "+ = and copied numbers to slots", "+ = to slots, copied numbers to all"
 
