@@ -20,6 +20,14 @@ def test_the_difference_is_bonetts_and_prices():
     assert (found.low, found.high) == pytest.approx((centre - 1.959964 * spread, centre + 1.959964 * spread))
 
 
+def test_the_share_counts_one_more_pair_of_each_kind_that_differs():
+    """76 of 102 to 66 of 102, and the spread of a - r b over 60 pairs (1, 1), 16 (1, 0), 6 (0, 1) and 20 (0, 0)."""
+    found, r = paired_share(*cells(60, 15, 5, 20), "sequences"), 76 / 66
+    squares = (60 * (1 - r) ** 2 + 16 + 6 * r**2) / 102  # their mean is 0
+    half = 1.959964 * np.sqrt(squares / 102) / (66 / 102)
+    assert found.value == pytest.approx(75 / 65) and (found.low, found.high) == pytest.approx((r - half, r + half))
+
+
 def test_nothing_seen_to_differ_still_has_a_width():
     found = paired_difference(*cells(100, 0, 0, 0), "sequences")
     assert found.value == 0 and -0.05 < found.low < 0 < found.high < 0.05

@@ -1,6 +1,7 @@
 """Parts kept and removed: all of them are the network, and on the hand-made model each part's worth is known."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +27,7 @@ from assignadd.interventions.kept import kept_logits
 from assignadd.measures.fourier import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.transformer import Transformer
+from assignadd.runs.folder import Run
 from assignadd.task.vocabulary import Vocabulary
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
@@ -149,10 +151,21 @@ def test_every_row_of_the_table_is_another_network():
     assert len({tuple(x.flatten()[:40].tolist()) for x in found}) == len(rows)
 
 
-def test_on_the_papers_network_section_7_finds_the_literals_that_section_5_leaves_out(paper_run):
-    """Section 5's parts look variables up; with section 7's block, read as that of `=`, the parts do what the network does."""
+def test_section_7_finds_the_literals_that_section_5_leaves_out():
+    """On a network of the census: p_T asks for some of them, `=` with its position for most, copied numbers for the rest."""
+    run = Run.open(Path(__file__).parents[1] / "fixtures" / "census-six")
+    index = run.index_of(0)
+    table = circuit_alone(run.checkpoint(run.steps[-1]).models(index), run.configs[index], run.seen[index], 300)
+    literals, bound = table.with_variables(0), table.with_variables(2)
+    section_5, position, equals, copied = (table.row("together", name) for name in (SECTION_5, SECTION_7, EQUALS_BOTH, COPIED_ALL))
+    assert (section_5[bound] > 0.95).all() and (section_5[literals] < 0.15).all()
+    assert ((0.25 < position[literals]) & (position[literals] < 0.5)).all()
+    assert ((0.7 < equals[literals]) & (equals[literals] < 0.9)).all() and (copied > 0.95).all()
+
+
+def test_on_the_papers_network_the_parts_of_both_sections_are_enough(paper_run):
     table = circuit_alone(paper_run.checkpoint(40_000), paper_run.configs[0], paper_run.seen[0], 200)
     literals, bound = table.with_variables(0), table.with_variables(2)
-    section_5, written, read = (table.row("together", name) for name in (SECTION_5, SECTION_7, EQUALS_BOTH))
+    section_5, position, equals = (table.row("together", name) for name in (SECTION_5, SECTION_7, EQUALS_BOTH))
     assert (section_5[bound] > 0.93).all() and (section_5[literals] < 0.2).all()
-    assert ((written[literals] > 0.45) & (written[literals] < 0.75)).all() and (read > 0.93).all()
+    assert ((0.45 < position[literals]) & (position[literals] < 0.75)).all() and (equals > 0.93).all()

@@ -1,5 +1,7 @@
 """Interchange accuracies where every answer is known, and against the hooked reference pair by pair."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,10 +11,12 @@ from assignadd.interventions.pairs import answers, prompts, query_pairs, tag_pai
 from assignadd.interventions.specification import Replace
 from assignadd.interventions.subspaces import copied_variables, random_directions, within
 from assignadd.model.stack import concatenate, initial_stack
+from assignadd.runs.folder import Run
 from assignadd.task.operands import count_banned
 from assignadd.task.text import answer, assignments, operand_values, render_tokens
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack
 
+SIX = Path(__file__).parents[1] / "fixtures" / "census-six"
 INTERCHANGE = Interchange(CONFIG, SEEN, 900)
 BASE, SOURCE = prompts(CONFIG, SEEN, 270)
 PREFIX, FIRST_VARIABLE = TASK.prefix, TASK.modulus + 3
@@ -146,11 +150,14 @@ def test_the_papers_network(paper_run):
     assert first["binding tag"].accuracy() < 0.3 < 0.5 < first["sum"].accuracy()  # addition comes first
 
 
-def test_a_literal_behind_a_variable_carries_its_tag(paper_run):
-    """Asked for another variable, the paper's network loses such a literal, unless the tag at its slot is exchanged as well."""
-    interchange = Interchange(paper_run.configs[0], paper_run.seen[0], 1800)
-    found = interchange(paper_run.checkpoint(40_000), alignments=["operand query", QUERY_AND_TAG])[0]
+@pytest.mark.parametrize("seed", [0, 3, 4])
+def test_a_literal_behind_a_variable_carries_its_tag(seed):
+    """Asked for another variable, networks that bind lose such a literal, unless the tag at its slot is exchanged as well."""
+    run = Run.open(SIX)
+    index = run.index_of(seed)
+    interchange = Interchange(run.configs[index], run.seen[index], 1800)
+    found = interchange(run.checkpoint(run.steps[-1]).models(index), alignments=["operand query", QUERY_AND_TAG])[0]
     query, both = (found[name].with_variables(1) for name in ("operand query", QUERY_AND_TAG))
     behind = query.first_is_variable
     assert query.where(~behind).accuracy() > 0.97 and both.where(~behind).accuracy() > 0.97
-    assert query.where(behind).accuracy() < 0.75 and both.where(behind).accuracy() > 0.97
+    assert query.where(behind).accuracy() < 0.85 and both.where(behind).accuracy() > 0.97
