@@ -5,19 +5,22 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
+from assignadd.dynamics.onsets import Onset, onset
 from assignadd.interventions.circuit import CircuitAlone, circuit_alone
-from assignadd.interventions.interchange import VARIANTS, Interchange, Outcome
+from assignadd.interventions.interchange import ALIGNMENTS, QUERY_AND_TAG, VARIANTS, Interchange, Outcome
 from assignadd.interventions.module import FrequencyDamage, frequency_damage, grafted
-from assignadd.interventions.paths import Path, direct_logits, path_effects
-from assignadd.interventions.timeline import causes_over_time, onset_steps, spread_steps
+from assignadd.interventions.paths import Path, PathAnswers, direct_parts, path_answers
+from assignadd.interventions.timeline import PAIRS, THRESHOLD, causes_over_time, spread_steps
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
 
 # Sequences of each type for the paths, and of each set for the circuit alone.
-PATH_SEQUENCES, CIRCUIT_SEQUENCES = 600, 1000
+PATH_SEQUENCES, CIRCUIT_SEQUENCES = 600, 2000
+EXCHANGED = (*ALIGNMENTS, QUERY_AND_TAG)
 
 
 class Causal:
@@ -31,13 +34,13 @@ class Causal:
     @cached_property
     def interchange(self) -> dict[str, Outcome]:
         """Every alignment with its controls."""
-        return self._interchange(self._evidence.stack, VARIANTS)[0]
+        return self._interchange(self._evidence.stack, VARIANTS, EXCHANGED)[0]
 
     @cached_property
     def untrained(self) -> dict[str, Outcome]:
         """The same on this model's initial weights."""
         e = self._evidence
-        return self._interchange(initial_stack(e.stack.config, [e.config.seed.init or 0]))[0]
+        return self._interchange(initial_stack(e.stack.config, [e.config.seed.init or 0]), alignments=EXCHANGED)[0]
 
     @cached_property
     def circuit_alone(self) -> CircuitAlone:
@@ -45,15 +48,26 @@ class Causal:
         return circuit_alone(e.stack, e.config, e.seen, min(e.n, CIRCUIT_SEQUENCES))
 
     @cached_property
-    def paths(self) -> dict[int, dict[Path, float]]:
+    def path_answers(self) -> dict[int, PathAnswers]:
         """By the number of variables in the sum."""
         e = self._evidence
-        return {k: path_effects(e.stack, e.sequences(k)[0][:, :PATH_SEQUENCES]) for k in e.types}
+        return {k: path_answers(e.stack, e.sequences(k)[0][:, :PATH_SEQUENCES]) for k in e.types}
+
+    @property
+    def paths(self) -> dict[int, dict[Path, float]]:
+        """The accuracy that each path is worth, by the number of variables in the sum."""
+        return {k: found.effects for k, found in self.path_answers.items()}
 
     @cached_property
-    def direct_logits(self) -> dict[int, dict[str, float]]:
+    def direct_parts(self) -> dict[int, dict[str, Tensor]]:
+        """What each component adds to the right answer's logit in each sequence, by the number of variables in the sum."""
         e = self._evidence
-        return {k: direct_logits(e.stack, e.sequences(k)[0][:, :PATH_SEQUENCES]) for k in e.types}
+        return {k: direct_parts(e.stack, e.sequences(k)[0][:, :PATH_SEQUENCES]) for k in e.types}
+
+    @property
+    def direct_logits(self) -> dict[int, dict[str, float]]:
+        """The means over the sequences."""
+        return {k: {name: x.mean().item() for name, x in parts.items()} for k, parts in self.direct_parts.items()}
 
     @cached_property
     def frequency_damage(self) -> FrequencyDamage:
@@ -72,8 +86,11 @@ class Causal:
         return causes_over_time(e.run, e.index, spread_steps(e.run.steps))
 
     @cached_property
-    def onsets(self) -> dict[str, int | None]:
-        return onset_steps(self.over_time)
+    def onsets(self) -> dict[str, Onset | None]:
+        """When each alignment's accuracy is above one half to last, with what its noise and the checkpoints leave open."""
+        e, steps = self._evidence, self.over_time["step"]
+        pairs = Interchange(e.config, e.seen, PAIRS).pairs
+        return {name: onset(steps, self.over_time[name], int(pairs[name].counts.sum()), THRESHOLD) for name in ALIGNMENTS}
 
 
 def causal(evidence: Evidence) -> Causal:

@@ -1,30 +1,39 @@
-"""Claims of section 5 as causes: what interventions say where the paper has cosines, probes and patterns."""
+"""Claims of sections 5.1 and 5.2 as causes: what interventions say where the paper has cosines, probes and patterns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 
 import numpy as np
 
-from assignadd.claims.causal import causal
+from assignadd.claims.causal import EXCHANGED, causal
+from assignadd.claims.circuit_parts import ALONE
 from assignadd.claims.evidence import Evidence
+from assignadd.claims.paired import paired_difference, ratio_of_means
 from assignadd.claims.record import AtLeast, AtMost, Claim, Measured
-from assignadd.interventions.circuit import COMPLEMENT, COPIED, LITERALS, PAPER
-from assignadd.interventions.interchange import ALIGNMENTS
+from assignadd.dynamics.levels import MEASURES as LEVELS
+from assignadd.dynamics.onsets import Onset, onset
+from assignadd.interventions.interchange import QUERY_AND_TAG, Outcome
 from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path
-from assignadd.interventions.timeline import MEASURES, onset_steps
+from assignadd.interventions.timeline import MEASURES, THRESHOLD
+from assignadd.stats import Z_95
 
 Measure = Callable[[Evidence], Measured | None]
 OURS, NOT_REPORTED = "ours", "not reported"
+# Of the sequences behind a correlation of losses.
+RESAMPLES = 300
 SAYS = {
     "binding tag": "Layer 1's output at an assigned number is its binding: exchanged between prompts, the look-up follows it.",
-    "operand query": "Layer 1's output at `=` is the query: exchanged between prompts, other variables are looked up.",
-    "query in QK2": "Layer 1's output at `=` is the query also where only layer 2's scores read the exchanged output.",
     "first value": "What layer 2 brings from the first value's place is the first operand: exchanged, the sum follows.",
     "second value": "What layer 2 brings from the second value's place is the second operand: exchanged, the sum follows.",
     "values": "Layer 2's output at `=` is the two operands: exchanged, the sum follows.",
     "sum": "MLP2's output is the sum: exchanged, the answer follows.",
+}
+QUERIES_SAY = {
+    "operand query": "Layer 1's output at `=` is the query: exchanged between prompts, other variables are looked up.",
+    "query in QK2": "Layer 1's output at `=` is the query also where only layer 2's scores read the exchanged output.",
 }
 # The paper's story as paths, on sums with one variable.
 STORY = frozenset(
@@ -35,74 +44,96 @@ STORY = frozenset(
 )
 
 
-def exchanged(name: str, variant: str = "whole") -> Measure:
+def exchanged(name: str, n_vars: int | None = None) -> Measure:
+    """The interchange accuracy of an alignment, over all pairs or over sums with so many variables."""
+
     def measure(e: Evidence) -> Measured | None:
         found = causal(e).interchange[name]
-        return Measured.share(found.count(variant), found.n, "pairs of prompts") if found.n else None
+        return _share(found if n_vars is None else found.with_variables(n_vars))
 
     return measure
 
 
-def extreme(variant: str, pick: Callable[[list[float]], float], among: Sequence[str] = ALIGNMENTS) -> Measure:
-    """The lowest or highest accuracy of a variant over the alignments; `untrained` is the initial network's."""
+def _share(outcome: Outcome, variant: str = "whole") -> Measured | None:
+    return Measured.share(outcome.count(variant), outcome.n, "pairs of prompts") if outcome.n else None
+
+
+def literal_second(name: str) -> Measure:
+    """The interchange accuracy on sums of a variable in the first slot and a literal in the second."""
+    return lambda e: _share(_by_slot(causal(e).interchange[name])[0])
+
+
+def _by_slot(outcome: Outcome) -> tuple[Outcome, Outcome]:
+    """The outcome on sums with one variable: in the first slot, in the second."""
+    one = outcome.with_variables(1)
+    return one.where(one.first_is_variable), one.where(~one.first_is_variable)
+
+
+def by_slot(name: str) -> Callable[[Evidence], str]:
+    """The interchange accuracy on sums with one variable by the variable's slot, in words."""
+
+    def detail(e: Evidence) -> str:
+        found = [_share(outcome) for outcome in _by_slot(causal(e).interchange[name])]
+        first, second = ("none" if m is None else f"{m.value:.3f} [{m.low:.3f}, {m.high:.3f}]" for m in found)
+        return f"variable in the first slot {first}, in the second slot {second}"
+
+    return detail
+
+
+def highest(variant: str) -> Measure:
+    """The highest accuracy of a control over the alignments, with its own interval; `untrained` is the initial network's."""
 
     def measure(e: Evidence) -> Measured:
         outcomes = causal(e).untrained if variant == "untrained" else causal(e).interchange
-        found = [outcomes[name] for name in among if outcomes[name].n]
-        values = [o.accuracy("whole" if variant == "untrained" else variant) for o in found]
-        return Measured.exactly(pick(values), sum(o.n for o in found), "pairs of prompts")
+        found = [_share(outcomes[name], "whole" if variant == "untrained" else variant) for name in EXCHANGED]
+        return max((m for m in found if m is not None), key=lambda m: m.value)
 
     return measure
+
+
+def loss_by_named(e: Evidence) -> Measured:
+    """The most that an alignment loses when only the directions that the paper names are exchanged, with its own interval."""
+    found = [o for name in EXCHANGED if (o := causal(e).interchange[name]).n]
+    losses = [paired_difference(o.hits["whole"].numpy(), o.hits["named"].numpy(), "pairs of prompts") for o in found]
+    return max(losses, key=lambda m: m.value)
 
 
 def across_types(e: Evidence) -> Measured | None:
-    """The lowest interchange accuracy of one operand between sequences of different type."""
+    """The lowest interchange accuracy of one operand between sequences of two different types, with its own interval."""
     if len(e.types) < 3:  # a task without two-variable sums
         return None
-    tables = [causal(e).interchange[name].by_types() for name in ("first value", "second value")]
-    values = [t[i, j].item() for t in tables for i in range(3) for j in range(3) if i != j and t[i, j].isfinite()]
-    return Measured.exactly(min(values), 2 * len(values), "pairs of types")
-
-
-def alone(group: str, name: str) -> Measure:
-    """Mean accuracy over the sets with parts kept, as a part of the network's."""
-
-    def measure(e: Evidence) -> Measured:
-        found = causal(e).circuit_alone
-        return Measured.exactly(found.relative(group, name), found.n * len(found.sets), "sequences")
-
-    return measure
-
-
-def alone_on(name: str, n_vars: str) -> Measure:
-    """The lowest accuracy of the sets with so many variables."""
-
-    def measure(e: Evidence) -> Measured | None:
-        found = causal(e).circuit_alone
-        values = [x for x, s in zip(found.row("together", name), found.sets, strict=True) if s.startswith(n_vars)]
-        return Measured.share(round(min(values) * found.n), found.n, "sequences") if values else None
-
-    return measure
-
-
-def loss_without(name: str) -> Measure:
-    def measure(e: Evidence) -> Measured:
-        found = causal(e).circuit_alone
-        return Measured.exactly(found.worst_loss("removed alone", name), found.n, "sequences a set")
-
-    return measure
+    cells = [
+        _share(o.where((o.base_vars == i) & (o.source_vars == j)))
+        for o in (causal(e).interchange[name] for name in ("first value", "second value"))
+        for i in range(3)
+        for j in range(3)
+        if i != j
+    ]
+    return min((m for m in cells if m is not None), key=lambda m: m.value)
 
 
 def outside_story(e: Evidence) -> Measured:
     """The most that a path outside the paper's story is worth on sums with one variable."""
-    effects = causal(e).paths[1]
-    return Measured.exactly(max(v for path, v in effects.items() if path not in STORY), len(effects) - len(STORY), "other paths")
+    found = causal(e).path_answers[1]
+    others = [correct for path, correct in found.patched.items() if path not in STORY]
+    return max((paired_difference(found.whole.numpy(), c.numpy(), "sequences") for c in others), key=lambda m: m.value)
+
+
+def largest_outside(e: Evidence) -> str:
+    """That path in words."""
+    effects = {path: effect for path, effect in causal(e).paths[1].items() if path not in STORY}
+    path = max(effects, key=lambda p: effects[p])
+    receiver = f"{path.receiver} at {path.at}" if path.receiver == LAYER_1 else path.receiver
+    return f"the most is worth {path.sender} at {path.role} to {receiver}, {effects[path]:.3f}"
 
 
 def direct_share(e: Evidence) -> Measured:
     """The part of the right answer's logit that MLP2 adds itself, in the type that has the least of it."""
-    shares = [found[MLP2] / sum(found.values()) for found in causal(e).direct_logits.values()]
-    return Measured.exactly(min(shares), len(shares), "types of sequences")
+    shares = []
+    for parts in causal(e).direct_parts.values():
+        total = np.sum([x.double().numpy() for x in parts.values()], 0)
+        shares.append(ratio_of_means(parts[MLP2].double().numpy(), total, "sequences"))
+    return min(shares, key=lambda m: m.value)
 
 
 def grafted(e: Evidence) -> Measured | None:
@@ -113,10 +144,18 @@ def grafted(e: Evidence) -> Measured | None:
 
 
 def frequency_agreement(e: Evidence) -> Measured | None:
-    """None where there are too few frequencies to compare, or none of them matters."""
+    """The least correlation of two types' losses over the frequencies, with its interval over sequences drawn anew.
+
+    None where there are too few frequencies to compare, or none of them matters.
+    """
     found = causal(e).frequency_damage
     agreement = found.agreement if len(found.frequencies) > 2 else math.nan
-    return Measured.exactly(agreement, len(found.frequencies), "frequencies") if math.isfinite(agreement) else None
+    if not math.isfinite(agreement):
+        return None
+    # On Fisher's scale, where the spread of a correlation does not depend on its value.
+    centre, drawn = (np.arctanh(np.clip(x, -1 + 1e-9, 1 - 1e-9)) for x in (agreement, found.resampled(RESAMPLES).numpy()))
+    half = Z_95 * drawn[np.isfinite(drawn)].std()
+    return Measured(agreement, math.tanh(centre - half), math.tanh(centre + half), found.before.numel(), "sequences")
 
 
 def delay(earlier: str, later: str) -> Measure:
@@ -125,13 +164,19 @@ def delay(earlier: str, later: str) -> Measure:
     def measure(e: Evidence) -> Measured | None:
         if not _in_order(e):
             return None
-        onsets = causal(e).onsets
-        first, second = onsets[earlier], onsets[later]
-        return (
-            None if first is None or second is None else Measured.exactly(second - first, len(causal(e).over_time["step"]), "checkpoints")
-        )
+        first, second = (causal(e).onsets[name] for name in (earlier, later))
+        return _between(first, second, causal(e).over_time["step"])
 
     return measure
+
+
+def _between(first: Onset | None, second: Onset | None, steps: np.ndarray) -> Measured | None:
+    """Steps between two onsets. Both lie between two checkpoints, and the noise of the curves widens that (see `Onset`)."""
+    if first is None or second is None:
+        return None
+    earliest = [min(o.low + 1, o.step) for o in (first, second)]
+    latest = [int(steps[-1]) if o.high is None else o.high for o in (first, second)]
+    return Measured(second.step - first.step, earliest[1] - latest[0], latest[1] - earliest[0], len(steps), "checkpoints")
 
 
 def _in_order(e: Evidence) -> bool:
@@ -145,76 +190,67 @@ def behind_measure(name: str) -> Measure:
     def measure(e: Evidence) -> Measured | None:
         if not _in_order(e):
             return None
-        steps = causal(e).over_time["step"]
-        column = e.trajectory[MEASURES[name]][np.isin(e.trajectory["step"], steps)]
-        cause, correlate = causal(e).onsets[name], onset_steps({"step": steps, name: column})[name]
-        return None if cause is None or correlate is None else Measured.exactly(cause - correlate, len(steps), "checkpoints")
+        steps, measured = causal(e).over_time["step"], MEASURES[name]
+        column = e.trajectory[measured][np.isin(e.trajectory["step"], steps)]
+        correlate = onset(steps, column, LEVELS[re.sub(r" \(\d-var\)$", "", measured)].n, THRESHOLD)
+        return _between(correlate, causal(e).onsets[name], steps)
 
     return measure
 
 
+def _id(name: str) -> str:
+    return name.lower().replace(" ", "-")
+
+
+SUGGESTED = "suggested by patterns and cosines"
 INTERCHANGE = (
+    *(Claim(f"cause-{_id(name)}", OURS, says, SUGGESTED, exchanged(name), AtLeast(0.9)) for name, says in SAYS.items()),
     *(
-        Claim(f"cause-{name.lower().replace(' ', '-')}", OURS, says, "suggested by patterns and cosines", exchanged(name), AtLeast(0.9))
-        for name, says in SAYS.items()
+        Claim(
+            f"cause-{_id(name)}-one-variable", OURS, f"{says} Sums with one variable.",
+            SUGGESTED, exchanged(name, 1), AtLeast(0.9), detail=by_slot(name),
+        )
+        for name, says in QUERIES_SAY.items()
+    ),
+    *(
+        Claim(f"cause-{_id(name)}-two-variables", OURS, f"{says} Sums with two variables.", SUGGESTED, exchanged(name, 2), AtLeast(0.9))
+        for name, says in QUERIES_SAY.items()
     ),
     Claim(
-        "cause-named-directions", OURS, "Only the directions the paper names need be exchanged (the alignment with the least).",
-        "OV1(e_v), OV2(a) + OV2(b)", extreme("named", min), AtLeast(0.85),
+        "cause-operand-query-literal-second", OURS,
+        "The query alone is enough where the first operand is a variable and the second a literal.",
+        NOT_REPORTED, literal_second("operand query"), AtLeast(0.9),
+    ),
+    Claim(
+        "cause-query-and-tag-literal-second", OURS,
+        "There the literal carries the tag of the variable before it, as if assigned to it: with the tag at its slot exchanged too, "
+        "other variables are looked up.",
+        NOT_REPORTED, literal_second(QUERY_AND_TAG), AtLeast(0.9),
+    ),
+    Claim(
+        "cause-named-directions-loss", OURS,
+        "Only the directions the paper names need be exchanged: no alignment loses more than .05 (the one that loses most).",
+        "OV1(e_v), OV2(a) + OV2(b)", loss_by_named, AtMost(0.05),
     ),
     Claim(
         "cause-control-random", OURS, "Control: exchanging as many random directions does nothing (the alignment with the most).",
-        NOT_REPORTED, extreme("random", max), AtMost(0.1),
+        NOT_REPORTED, highest("random"), AtMost(0.1),
     ),
     Claim(
         "cause-control-elsewhere", OURS, "Control: nor does exchanging another place (the alignment with the most).",
-        NOT_REPORTED, extreme("elsewhere", max), AtMost(0.1),
+        NOT_REPORTED, highest("elsewhere"), AtMost(0.1),
     ),
     Claim(
         "cause-control-untrained", OURS, "Control: nor does it in the untrained network (the alignment with the most).",
-        NOT_REPORTED, extreme("untrained", max), AtMost(0.1),
+        NOT_REPORTED, highest("untrained"), AtMost(0.1),
     ),
 )  # fmt: skip
 
-ALONE = (
-    Claim(
-        "circuit-faithful", OURS, "The parts that the paper names, alone, do what the network does: 90 % of its mean accuracy.",
-        "implied", alone("together", PAPER), AtLeast(0.9),
-        comment="QK1 in four blocks, OV1 on variables, QK2 on the identity block, OV2 on numbers in the network's frequencies, MLP2 alone.",
-    ),
-    Claim(
-        "circuit-two-variables", OURS, "They do on sums of two variables (the lowest set).",
-        "implied", alone_on(PAPER, "2-var"), AtLeast(0.9),
-    ),
-    Claim("circuit-literals", OURS, "They do on sums of literals (the lowest set).", "implied", alone_on(PAPER, "0-var"), AtLeast(0.9)),
-    Claim(
-        "circuit-with-literals", OURS, "What is missing is how literals are found: QK2 from `=` itself to the operand slots.",
-        NOT_REPORTED, alone("together", LITERALS), AtLeast(0.9),
-    ),
-    Claim(
-        "circuit-with-copied-numbers", OURS, "With that and the numbers that layer 1 copies into `=` the circuit is whole.",
-        NOT_REPORTED, alone("together", COPIED), AtLeast(0.9),
-    ),
-    Claim(
-        "circuit-complete", OURS, "Without any of the named parts nothing is left: 10 % of the accuracy.",
-        NOT_REPORTED, alone("together", COMPLEMENT), AtMost(0.1),
-    ),
-    *(
-        Claim(
-            f"circuit-needs-{slug}", OURS, f"QK1 is needed from {words}: without it some set loses at least .1.",
-            "combined effects", loss_without(f"QK1: {block}"), AtLeast(0.1),
-        )
-        for slug, words, block in (
-            ("equals-slots", "`=` to the operand slots (black)", "= to slots"),
-            ("numbers-variables", "numbers to variables (purple)", "numbers to variables"),
-            ("positions-variables", "positions to variables (orange)", "positions to variables"),
-            ("positions", "positions to positions (red)", "positions to positions"),
-        )
-    ),
-    Claim("circuit-needs-identity", OURS, "QK2's identity block is needed.", "enables", loss_without("QK2: identity block"), AtLeast(0.1)),
+PATHS = (
     Claim(
         "paths-story", OURS, "On sums with one variable no path outside the paper's story is worth more than .1 of the accuracy.",
         NOT_REPORTED, outside_story, AtMost(0.1), comment="Each path alone carries its mean over tokens of the same role.",
+        detail=largest_outside,
     ),
     Claim("paths-direct", OURS, "MLP2 writes the answer: 95 % of its logit directly.", "implied", direct_share, AtLeast(0.95)),
 )  # fmt: skip
@@ -249,4 +285,4 @@ ORDER = (
     ),
 )  # fmt: skip
 
-CAUSES: tuple[Claim, ...] = (*INTERCHANGE, *ALONE, *MODULE, *ORDER)
+CAUSES: tuple[Claim, ...] = (*INTERCHANGE, *ALONE, *PATHS, *MODULE, *ORDER)

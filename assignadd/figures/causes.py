@@ -13,8 +13,8 @@ CAUSES = (
     FigureKind(
         "circuit",
         "The whole circuit, path by path",
-        "What the accuracy on sums with one variable loses when one path alone carries its mean over tokens of the same role. Thick arrows "
-        "are the paper's story; pale boxes have no path that matters.",
+        "What the accuracy on sums with one variable loses when one path alone carries its mean over tokens of the same role. The wider "
+        "an arrow, the more is lost; smaller effects than .03 are not drawn, and boxes without a drawn path are pale.",
         lambda models: circuit_data(causal(models[0]).paths, causal(models[0]).direct_logits),
         on_axes(draw_circuit),
         height=4.4,
@@ -23,29 +23,31 @@ CAUSES = (
     FigureKind(
         "interchange",
         "Where the program's variables are held",
-        "(a) An activation is taken from another prompt; the answer must become what the program says (blue near 1). The controls must "
-        "stay at 0. (b) to (d) the same by the types of both prompts: literal and looked-up operands can be exchanged for each other.",
+        "(a) An activation is taken from another prompt: the share of pairs whose answer becomes what the program says, 1 where the place "
+        "holds the variable, about 0 where it does not (the controls). `query and tag` also exchanges layer 1's output at the second "
+        "operand slot. (b) to (d) by the numbers of variables in both prompts: off the diagonal, operands of one kind replace another's.",
         lambda models: interchange_data(causal(models[0]).interchange, causal(models[0]).untrained),
         draw_interchange,
-        height=4.2,
+        height=4.8,
         width=6.4,
     ),
     FigureKind(
         "circuit_only",
         "The circuit alone",
-        "Accuracy with the parts that the paper names and nothing else, with one circuit reduced to its named part, and with one "
-        "part removed. A pale cell in the first two groups is something the story lacks; a dark row in the last one is a part that is "
-        "not needed.",
+        "Accuracy with section 5's parts and nothing else, and with blocks of QK2 added to them that find literal operands: section 7's, "
+        "asked for by the last position alone or by the token `=` and its position (=), and what numbers that layer 1 copies into `=` ask "
+        "for. Below, with one circuit reduced to its named part, and with one part removed. A pale cell in the first two groups lacks "
+        "something that the network uses; a dark row in the last group is a part that it can do without.",
         lambda models: circuit_only_data(causal(models[0]).circuit_alone),
         on_axes(draw_circuit_only),
-        height=5.4,
+        height=6.6,
         width=6.4,
     ),
     FigureKind(
         "causes_over_time",
         "When the causes appear",
-        "Interchange accuracies (above) and the paper's measures in the same colours (below). A measure that rises before its cause reads "
-        "something that the network does not use yet.",
+        "Interchange accuracies (above) and the paper's measures in the same colours (below). Where a measure rises before its cause, it "
+        "reads something that the network does not use yet.",
         lambda models: causes_over_time_data(causal(models[0]).over_time, models[0].trajectory, models[0].phases),
         draw_causes_over_time,
         height=4.4,

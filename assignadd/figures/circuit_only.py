@@ -1,4 +1,4 @@
-"""Figure `circuit_only` (ours): accuracy on the nine sets with the paper's parts kept alone and removed alone."""
+"""Figure `circuit_only` (ours): accuracy on the nine sets with the paper's parts together, kept one by one and removed one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from assignadd.figures.heat import WEIGHTS, draw_heat
 from assignadd.figures.style import INK
 from assignadd.interventions.circuit import CircuitAlone
 
-GROUPS = {"together": "parts together", "kept alone": "one circuit reduced to", "removed alone": "one part removed"}
+GROUPS = {
+    "together": "parts together (+: added to section 5's)",
+    "kept alone": "one circuit reduced to",
+    "removed alone": "one part removed",
+}
 
 
 @dataclass(frozen=True)

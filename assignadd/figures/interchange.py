@@ -1,4 +1,4 @@
-"""Figure `interchange` (ours): where the program's variables are held, and that they are nowhere else."""
+"""Figure `interchange` (ours): interchange accuracies of the program's variables at their places, with controls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.heat import WEIGHTS
 from assignadd.figures.style import BLUE, GREY, INK, ORANGE, SKY, VERMILION
-from assignadd.interventions.interchange import Outcome
+from assignadd.interventions.interchange import QUERY_AND_TAG, Outcome
 from assignadd.stats import wilson
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -23,12 +23,14 @@ LOOKS: dict[str, dict[str, Any]] = {
     "elsewhere": {"color": ORANGE, "marker": "X", "label": "another place"},
     "untrained": {"color": VERMILION, "marker": "v", "label": "untrained network"},
 }
+# Shown by the number of variables in the sum: a literal beside the variable makes a difference.
+QUERIES = {"operand query": (1, 2), "query in QK2": (1, 2), QUERY_AND_TAG: (1,)}
 BY_TYPE = ("first value", "second value", "values")
 
 
 @dataclass(frozen=True)
 class InterchangeData(FigureData):
-    alignments: list[str]
+    alignments: list[str]  # one for each row; queries by the number of variables in the sum
     variants: list[str]
     accuracy: np.ndarray  # (alignments, variants)
     low: np.ndarray  # 95 % Wilson interval
@@ -38,13 +40,23 @@ class InterchangeData(FigureData):
 
 
 def interchange_data(trained: Mapping[str, Outcome], untrained: Mapping[str, Outcome]) -> InterchangeData:
-    names = list(trained)
-    counts = [[*(trained[a].count(v) for v in LOOKS if v != "untrained"), untrained[a].count()] for a in names]
-    n = np.array([trained[a].n for a in names])
+    shown, control = _rows(trained), _rows(untrained)
+    names = [name for name, outcome in shown.items() if outcome.n]
+    counts = [[*(shown[a].count(v) for v in LOOKS if v != "untrained"), control[a].count()] for a in names]
+    n = np.array([shown[a].n for a in names])
     intervals = [[wilson(k, m) for k in row] for row, m in zip(counts, n.tolist(), strict=True)]
     low, high = (np.array([[getattr(i, end) for i in row] for row in intervals]) for end in ("low", "high"))
-    by_types = np.stack([trained[a].by_types().numpy() for a in names])
+    by_types = np.stack([shown[a].by_types().numpy() for a in names])
     return InterchangeData(names, list(LOOKS), np.array(counts) / n[:, None], low, high, n, by_types)
+
+
+def _rows(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    """The alignments by the name of their row, the queries in a row for each number of variables."""
+    found: dict[str, Outcome] = {}
+    for name, outcome in outcomes.items():
+        split = {f"{name}, {k} variable{'s' * (k > 1)}": outcome.with_variables(k) for k in QUERIES.get(name, ())}
+        found |= split or {name: outcome}
+    return found
 
 
 def draw_interchange(data: InterchangeData, made: Figure) -> None:

@@ -1,4 +1,6 @@
-"""The circuit alone: the parts that the paper names, each kept alone and removed alone (paper, sections 5.1 and 5.2).
+"""The circuit alone: accuracy with only the parts that the paper names, with one part kept, and with one part removed.
+
+Section 5 (5.1 addition, 5.2 variable assignment) describes how variables are looked up and added:
 
     QK1   `=` to the operand slots (black in figure qk0), numbers to variables (purple), positions of the prefix to variables
           (orange), positions of the prefix to each other (red)
@@ -7,8 +9,13 @@
     OV2   numbers, in the network's frequencies
     MLP2  reads layer 2's output alone, and the unembedding reads MLP2 alone
 
-What the paper does not name is how literals are found. In layer 2 `=` itself, with nothing copied into it, asks for the
-operand slots (`LITERALS`); and numbers that layer 1 has copied into `=` ask too (`COPIED`).
+Section 7 (eq. init_w0) adds how literal operands are found. In QK2 the last position p_T asks for the operand slots and for
+numbers, W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T, and after the theorem's step also for copied variables,
+sum_v OV1(e_v) p_T^T. The section's model has no embedding of the token `=`. In the network token and position always occur
+together, so that training can divide a score between them in any way: each block is kept once for the position's row alone,
+and once for both rows.
+
+Not in the paper: numbers that layer 1 copies into `=` ask in QK2 as well.
 """
 
 from __future__ import annotations
@@ -34,11 +41,16 @@ from assignadd.task.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from jaxtyping import Bool
 
-SEQUENCES = 1000
-# A part is necessary where some set loses this much without it, and sufficient for its circuit where none does with it alone.
+SEQUENCES = 2000
+# A part is needed where some set loses this much accuracy without it.
 LOSS = 0.1
-WHOLE, PAPER, COMPLEMENT = "the network", "all named parts", "none of the named parts"
-LITERALS, COPIED = "named, and in QK2 = to operand slots", "the same, and copied numbers"
+WHOLE, SECTION_5, COMPLEMENT = "the network", "section 5's parts", "none of section 5's parts"
+# Section 5's parts and, in QK2, what the last position alone asks for; what it and the token `=` ask for.
+POSITION_SLOTS, POSITION_NUMBERS = "+ last position to slots", "+ last position to numbers"
+SECTION_7, SECTION_7_STEP = "+ last position to both (section 7)", "+ last position to both, copied variables"
+EQUALS_SLOTS, EQUALS_BOTH = "+ = to slots", "+ = to both (section 7)"
+# The parts of EQUALS_SLOTS, and what numbers that layer 1 copied into `=` ask for.
+COPIED_SLOTS, COPIED_ALL = "+ = and copied numbers to slots", "+ = to slots, copied numbers to all"
 
 
 # Fields of `Kept` that are not as in the whole network.
@@ -61,13 +73,20 @@ class Blocks:
             "positions to variables": self.prefix[:, None] & self.variables,
             "positions to positions": self.prefix[:, None] & self.prefix,
         }
-        nothing = torch.zeros(self.C, dtype=torch.bool)
-        variables_ask, numbers_ask = (torch.cat([copied, nothing[:1]])[:, None] for copied in (self.variables, self.numbers))
-        itself_asks = torch.cat([nothing, ~nothing[:1]])[:, None]
-        self.identity = variables_ask & torch.cat([nothing, self.variables])
-        self.to_slots = itself_asks & torch.cat([self.slots, nothing])
-        self.from_numbers = numbers_ask & torch.cat([~nothing, ~nothing])
-        self.fetched = torch.cat([self.numbers, nothing])
+        self.fetched = self.keys(self.numbers)
+        self.identity = self.qk2(copied=self.variables, keys=self.keys(copied=self.variables))
+
+    def keys(self, held: Tensor | None = None, copied: Tensor | None = None) -> Bool[Tensor, " 2C"]:
+        """Keys of layer 2: rows that a position holds before layer 1, and rows that layer 1 copied into it."""
+        none = torch.zeros(self.C, dtype=torch.bool)
+        return torch.cat([none if held is None else held, none if copied is None else copied])
+
+    def qk2(
+        self, keys: Bool[Tensor, " 2C"], copied: Tensor | None = None, token: bool = False, position: bool = False
+    ) -> Bool[Tensor, "C2 2C"]:
+        """Scores of layer 2 from rows that layer 1 copied into `=`, the token `=` and the last position, each if asked for."""
+        none = torch.zeros(self.C, dtype=torch.bool)
+        return torch.cat([none if copied is None else copied, torch.tensor([token, position])])[:, None] & keys
 
     def rows(self, indices: object) -> Bool[Tensor, " C"]:
         mask = torch.zeros(self.C, dtype=torch.bool)
@@ -80,7 +99,7 @@ class Blocks:
 
     def everything(self, n_frequencies: int) -> Kept:
         C = self.C
-        sizes = {"qk1": (C, C), "ov1": (C,), "qk2": (C + 1, 2 * C), "ov2": (2 * C,), "frequencies": (n_frequencies,)}
+        sizes = {"qk1": (C, C), "ov1": (C,), "qk2": (C + 2, 2 * C), "ov2": (2 * C,), "frequencies": (n_frequencies,)}
         return Kept(**{name: torch.ones(size, dtype=torch.bool) for name, size in sizes.items()})  # type: ignore[arg-type]
 
 
@@ -102,48 +121,74 @@ def variants(task: Task, own: Bool[Tensor, " K"]) -> dict[tuple[str, str], Kept]
         "QK1: the four blocks": {"qk1": ~b.qk1_named},
         "OV1: variables": {"ov1": ~b.variables},
         "QK2: identity block": {"qk2": ~b.identity},
-        "QK2: = to operand slots": {"qk2": ~b.to_slots},
+        "QK2: = to operand slots": {"qk2": ~b.qk2(b.keys(b.slots), token=True, position=True)},
         "OV2: key frequencies": {"frequencies": ~own},
         "OV2: numbers": {"ov2": ~b.fetched},
     }
-    paper: Changes = {k: v for changes in keep.values() for k, v in changes.items()}
+    section_5: Changes = {k: v for changes in keep.values() for k, v in changes.items()}
     complement = {"qk1": ~b.qk1_named, "ov1": ~b.variables, "qk2": ~b.identity, "frequencies": ~own}
-    literals = paper | {"qk2": b.identity | b.to_slots}
-    copied = paper | {"qk2": b.identity | b.to_slots | b.from_numbers, "ov1": b.variables | b.numbers}
-    together: dict[str, Changes] = {WHOLE: {}, PAPER: paper, LITERALS: literals, COPIED: copied, COMPLEMENT: complement}
-    groups = {"together": together, "kept alone": keep, "removed alone": remove}
+    together: dict[str, Changes] = {WHOLE: {}, SECTION_5: section_5}
+    together |= {name: section_5 | changes for name, changes in _literals(b).items()}
+    groups = {"together": together | {COMPLEMENT: complement}, "kept alone": keep, "removed alone": remove}
     return {(group, name): dataclasses.replace(full, **c) for group, rows in groups.items() for name, c in rows.items()}
+
+
+def _literals(b: Blocks) -> dict[str, Changes]:
+    """How literal operands are found: what is added to section 5's parts, by the name of the row."""
+    slots, numbers, everything = b.keys(b.slots), b.keys(b.numbers), torch.ones(2 * b.C, dtype=torch.bool)
+    asked = {POSITION_SLOTS: slots, POSITION_NUMBERS: numbers, SECTION_7: slots | numbers}
+    asked[SECTION_7_STEP] = slots | numbers | b.keys(copied=b.variables)
+    found: dict[str, Changes] = {name: {"qk2": b.identity | b.qk2(keys, position=True)} for name, keys in asked.items()}
+    for name, keys in ((EQUALS_SLOTS, slots), (EQUALS_BOTH, slots | numbers)):
+        found[name] = {"qk2": b.identity | b.qk2(keys, token=True, position=True)}
+    for name, keys in ((COPIED_SLOTS, slots), (COPIED_ALL, everything)):
+        found[name] = {"qk2": found[EQUALS_SLOTS]["qk2"] | b.qk2(keys, copied=b.numbers), "ov1": b.variables | b.numbers}
+    return found
 
 
 @dataclass(frozen=True)
 class CircuitAlone:
-    """Accuracy with parts kept or removed, on each evaluation set."""
+    """Which sequences of each evaluation set are answered correctly with parts kept or removed; all rows see the same sequences."""
 
     rows: list[tuple[str, str]]
     """Group (together, kept alone, removed alone) and name."""
     sets: list[str]
-    accuracy: np.ndarray  # (rows, sets)
-    n: int
+    correct: np.ndarray  # (rows, sets, sequences), bool
+
+    @property
+    def n(self) -> int:
+        """Sequences of each set."""
+        return self.correct.shape[2]
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        """(rows, sets)"""
+        return self.correct.mean(2)
+
+    def answers(self, group: str, name: str) -> np.ndarray:
+        """(sets, sequences): which are answered correctly."""
+        return self.correct[self.rows.index((group, name))]
 
     def row(self, group: str, name: str) -> np.ndarray:
-        return self.accuracy[self.rows.index((group, name))]
+        """(sets,): accuracy."""
+        return self.answers(group, name).mean(1)
+
+    def with_variables(self, n_vars: int) -> np.ndarray:
+        """(sets,): which sets are sums with so many variables."""
+        return np.array([name.startswith(f"{n_vars}-var") for name in self.sets])
 
     def relative(self, group: str, name: str) -> float:
-        """Mean accuracy over the sets as a part of the whole network's: the faithfulness of what is kept; of the complement,
+        """Mean accuracy over the sets divided by the whole network's: the faithfulness of what is kept; for the complement,
         what a complete circuit must not leave."""
         return float(self.row(group, name).mean() / max(self.row("together", WHOLE).mean(), 1 / self.n))
+
+    def worst_set(self, group: str, name: str) -> int:
+        """The set that loses most."""
+        return int((self.row("together", WHOLE) - self.row(group, name)).argmax())
 
     def worst_loss(self, group: str, name: str) -> float:
         """The most that any set loses."""
         return float((self.row("together", WHOLE) - self.row(group, name)).max())
-
-    @property
-    def necessary(self) -> list[str]:
-        return [name for group, name in self.rows if group == "removed alone" and self.worst_loss(group, name) >= LOSS]
-
-    @property
-    def sufficient(self) -> list[str]:
-        return [name for group, name in self.rows if group == "kept alone" and self.worst_loss(group, name) < LOSS]
 
 
 def circuit_alone(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> CircuitAlone:
@@ -153,5 +198,5 @@ def circuit_alone(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int 
     rows = variants(config.task, network_frequencies(one)[0].cpu())
     for keep in rows.values():
         correct = kept_logits(one, exam.tokens, [keep]).argmax(-1) == exam.labels
-        found.append(correct.view(len(exam.names), n).double().mean(1).numpy())
-    return CircuitAlone(list(rows), exam.names, np.stack(found), n)
+        found.append(correct.view(len(exam.names), n).numpy())
+    return CircuitAlone(list(rows), exam.names, np.stack(found))

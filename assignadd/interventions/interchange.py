@@ -8,6 +8,11 @@ The program's variables, each aligned to a place:
     first value, second value    the operand's value: what layer 2 brings to `=` from where that value stands
     values          both of them: layer 2's output at `=`
     sum             MLP2's output at `=`
+    query and tag   the operand query, and layer 1's output at the second operand slot
+
+The last one is not among `ALIGNMENTS`, which are the program's. It explains why the operand query alone fails on part of the
+sums with one variable: layer 1 makes a literal in the second slot attend to a variable in the first, as it makes an assigned
+number attend to its variable. The literal so carries that variable's tag, and a query for another variable does not match it.
 
 The activation there is taken from the source, the rest of the network runs on the base, and the answer must be the
 program's (`pairs`). Controls: only the directions that the paper names (`named`), as many random ones (`random`), and a
@@ -35,11 +40,13 @@ from assignadd.interventions.subspaces import copied_variables, fetched_values, 
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import require_covered
+from assignadd.task.roles import roles
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 ALIGNMENTS = ("binding tag", "operand query", "query in QK2", "first value", "second value", "values", "sum")
+QUERY_AND_TAG = "query and tag"
 VARIANTS = ("whole", "named", "random", "elsewhere")
 ELSEWHERE = {
     "binding tag": "layer 1's output at the assigned variables",
@@ -49,6 +56,7 @@ ELSEWHERE = {
     "second value": "what layer 2 brings from the position before",
     "values": "layer 1's output at `=`",
     "sum": "layer 1's output at `=`",
+    QUERY_AND_TAG: "layer 1's output at the first operand slot",
 }
 PAIRS = 4000
 RANDOM_SEED = 7
@@ -62,6 +70,8 @@ class Outcome:
     """By variant."""
     base_vars: Int[Tensor, " n"]
     source_vars: Int[Tensor, " n"]
+    first_is_variable: Bool[Tensor, " n"]
+    """Whether the base's first operand is a variable."""
 
     @property
     def n(self) -> int:
@@ -72,6 +82,15 @@ class Outcome:
 
     def accuracy(self, variant: str = "whole") -> float:
         return self.count(variant) / self.n if self.n else float("nan")
+
+    def where(self, chosen: Bool[Tensor, " n"]) -> Outcome:
+        """The outcome on some of the pairs."""
+        hits = {variant: found[chosen] for variant, found in self.hits.items()}
+        return Outcome(hits, self.base_vars[chosen], self.source_vars[chosen], self.first_is_variable[chosen])
+
+    def with_variables(self, n_vars: int) -> Outcome:
+        """The outcome on pairs whose base is a sum with so many variables."""
+        return self.where(self.base_vars == n_vars)
 
     def by_types(self, variant: str = "whole") -> Float[Tensor, "3 3"]:
         """Accuracy by the numbers of variables in base (rows) and source (columns); NaN where no pair counts."""
@@ -164,10 +183,12 @@ EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
     "second value": (_brought("second"), _brought("second", before=1)),
     "values": (_values, _layer_1("equals")),
     "sum": (_sum, _layer_1("equals")),
+    QUERY_AND_TAG: (_layer_1("equals", "second"), _layer_1("first")),
 }
 NAMED: dict[str, Callable[[Stack], Tensor]] = {
     "binding tag": copied_variables, "operand query": copied_variables, "query in QK2": copied_variables,
     "first value": fetched_values, "second value": fetched_values, "values": fetched_values, "sum": read_answers,
+    QUERY_AND_TAG: copied_variables,
 }  # fmt: skip
 
 
@@ -187,7 +208,9 @@ class Interchange:
             "second value": value_pairs(task, base, source, (False, True)),
             "values": values,
             "sum": values,
+            QUERY_AND_TAG: query,
         }
+        self._first_is_variable = {name: roles(task, pairs.base.T).is_variable[0] for name, pairs in self.pairs.items()}
 
     @torch.no_grad()
     def __call__(
@@ -219,7 +242,7 @@ class Interchange:
 
     def _outcome(self, name: str, hits: dict[str, Tensor]) -> Outcome:
         pairs = self.pairs[name]
-        return Outcome(hits, pairs.base_vars[pairs.counts], pairs.source_vars[pairs.counts])
+        return Outcome(hits, *(x[pairs.counts] for x in (pairs.base_vars, pairs.source_vars, self._first_is_variable[name])))
 
 
 def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:

@@ -31,8 +31,9 @@ class Kept:
     """Scores of layer 1, rows asking."""
     ov1: Bool[Tensor, " C"]
     """Rows that layer 1 copies."""
-    qk2: Bool[Tensor, "C1 2C"]
-    """Scores of layer 2: [what `=` was sent by layer 1; `=` itself] asking [what a key is; what it was sent by layer 1]."""
+    qk2: Bool[Tensor, "C2 2C"]
+    """Scores of layer 2, rows asking: what layer 1 wrote into `=` (C rows), the token `=`, the last position. Columns, the
+    keys: what a position holds before layer 1 (C), what layer 1 wrote into it (C)."""
     ov2: Bool[Tensor, " 2C"]
     """Rows that layer 2 fetches: what a key is, and what it was sent by layer 1."""
     frequencies: Bool[Tensor, " K"]
@@ -55,7 +56,8 @@ class KeptForward(TableForward):
         copied = full.equal_rows[:C] * keep.ov1[:, None]
         equal_rows = torch.cat([copied, full.equal_rows[C:]])
         both = torch.cat([full.embeddings, copied])
-        queries_2 = equal_rows @ full.QK2
+        asking = torch.cat([copied, full.embeddings[[self.equals, C - 1]]])
+        of_layer_1, of_itself = (both @ (asking @ full.QK2).T * keep.qk2.T).split([C, 2], 1)
         fetched = both @ full.OV2 * keep.ov2[:, None]
         fetched[: self.modulus] = kept(fetched[None, : self.modulus], keep.frequencies)[0]
         return dataclasses.replace(
@@ -64,8 +66,8 @@ class KeptForward(TableForward):
             keys_1=torch.eye(C, dtype=both.dtype, device=both.device),
             equal_rows=equal_rows,
             both=both,
-            queries_2=queries_2,
-            scores_2=both @ queries_2.T * keep.qk2.T,
+            queries_2=equal_rows @ full.QK2,
+            scores_2=torch.cat([of_layer_1, of_itself.sum(1, keepdim=True)], 1),
             outputs=torch.cat([equal_rows * keep.own, fetched]),
         )
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Sequences of literals that a grafted MLP2 is trained on, in a part of the evaluation stream that nothing else draws from.
 POOL, POOL_DRAW = 16384, 50
 STEPS, BATCH, LR = 500, 512, 2e-3
+RESAMPLING_SEED = 0
 MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
 
 
@@ -39,26 +40,48 @@ class FrequencyDamage:
     network's frequencies give only their mean. Accuracy would not show it: no single frequency is needed for the answer."""
 
     frequencies: list[int]
-    loss: Float[Tensor, "F types"]
-    """As a part of the type's margin."""
+    before: Float[Tensor, "types n"]
+    """Margins of the sequences of each type."""
+    after: Float[Tensor, "F types n"]
+    """The same without each frequency."""
+
+    @property
+    def loss(self) -> Float[Tensor, "F types"]:
+        """What each frequency is worth, as a part of the type's mean margin."""
+        return 1 - self.after.mean(-1) / self.before.mean(-1)
 
     @property
     def agreement(self) -> float:
         """The least correlation, over the frequencies, between the losses of two types; NaN where nothing varies."""
-        r = torch.corrcoef(self.loss.T)
-        return r[~torch.eye(len(r), dtype=torch.bool)].min().item()
+        return _least_correlation(self.loss)
+
+    def resampled(self, resamples: int) -> Float[Tensor, " resamples"]:
+        """The agreement with the sequences of each type drawn anew, with replacement."""
+        types, n = self.before.shape
+        generator = torch.Generator().manual_seed(RESAMPLING_SEED)
+        found = []
+        for _ in range(resamples):
+            rows = torch.randint(n, (types, n), generator=generator)
+            after = self.after.gather(-1, rows.expand(len(self.after), -1, -1))
+            found.append(_least_correlation(1 - after.mean(-1) / self.before.gather(-1, rows).mean(-1)))
+        return torch.tensor(found)
+
+
+def _least_correlation(columns: Float[Tensor, "F types"]) -> float:
+    r = torch.corrcoef(columns.T)
+    return r[~torch.eye(len(r), dtype=torch.bool)].min().item()
 
 
 def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = 1000) -> FrequencyDamage:
     own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
     types, reference = range(1 + min(2, config.task.max_assignments)), reference_sequences(config, seen)
     tokens = torch.cat([sequences([config], seen[None], kind, n).tokens for kind in types], -1)
-    losses = []
+    before, after = torch.empty(0), []
     for k in own:
         found = effect(one, tokens, [Replace("mean", "blocks.1.mlp.hook_post", frequencies=(k,))], reference)
-        before, after = (_margin(logits[0], found.labels[0]).view(len(types), n).mean(1) for logits in (found.before, found.after))
-        losses.append((before - after) / before)
-    return FrequencyDamage(own, torch.stack(losses))
+        before, without = (_margin(logits[0], found.labels[0]).view(len(types), n) for logits in (found.before, found.after))
+        after.append(without)
+    return FrequencyDamage(own, before, torch.stack(after))
 
 
 def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Tensor, " B"]:

@@ -2,7 +2,7 @@
 
 A path is a sender's message to one receiver. It is patched alone, with its mean over all tokens of the role in the batch;
 every other path carries what it carried, and everything behind the receiver is computed again. Its effect is what the
-accuracy loses. What a component adds to the logits directly is exact, because logits are a sum (`direct_logits`).
+accuracy loses. What a component adds to the logits directly is exact, because logits are a sum (`direct_parts`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,20 @@ class Path:
     """The role of the tokens that receive, in layer 1."""
 
 
+@dataclass(frozen=True)
+class PathAnswers:
+    """Which sequences are answered correctly: by the network, and with each path patched."""
+
+    whole: Bool[Tensor, " B"]
+    patched: dict[Path, Bool[Tensor, " B"]]
+
+    @property
+    def effects(self) -> dict[Path, float]:
+        """The accuracy that each path is worth."""
+        full = self.whole.double().mean().item()
+        return {path: full - correct.double().mean().item() for path, correct in self.patched.items()}
+
+
 def token_roles(places: Places) -> dict[str, Bool[Tensor, "B T"]]:
     """Where each role of the partition is."""
     operand_variables = places.mask("first_variable") | places.mask("second_variable")
@@ -64,22 +78,21 @@ class PathPatching:
         self.layer_1, self.pattern = layer_1.value, pattern.value[:, 0]
         self.embedding = self.x - self.layer_1
 
-    def effects(self) -> dict[Path, float]:
-        """The accuracy that each path is worth."""
-        full = self._accuracy(self._layer_2())
-        return {path: full - self._accuracy(logits) for path, logits in self._patched()}
+    def answers(self) -> PathAnswers:
+        """Which sequences are answered correctly as they are, and with each path patched."""
+        return PathAnswers(self._correct(self._layer_2()), {path: self._correct(logits) for path, logits in self._patched()})
 
-    def direct_logits(self) -> dict[str, float]:
-        """What each component adds by itself to the right answer's logit, above its mean addition to all answers."""
+    def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
+        """For each sequence what each component adds by itself to the right answer's logit, above its mean addition to all answers."""
         out, mlp_out = Record(), Record()
         self.model.second(self.x, Edits(("blocks.1.hook_attn_out", out), ("blocks.1.hook_mlp_out", mlp_out)))
         parts = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1], LAYER_2: out.value[:, 0], MLP2: mlp_out.value[:, 0]}
         logits = {name: part @ self.model.weights.U for name, part in parts.items()}
         rows = torch.arange(len(self.labels))
-        return {name: (x[rows, self.labels] - x.mean(1)).mean().item() for name, x in logits.items()}
+        return {name: x[rows, self.labels] - x.mean(1) for name, x in logits.items()}
 
-    def _accuracy(self, logits: Float[Tensor, "B N"]) -> float:
-        return (logits.argmax(-1) == self.labels).double().mean().item()
+    def _correct(self, logits: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
+        return logits.argmax(-1) == self.labels
 
     def _patched(self) -> Iterator[tuple[Path, Tensor]]:
         yield from self._into_layer_1()
@@ -134,11 +147,10 @@ class PathPatching:
 
 
 @torch.no_grad()
-def path_effects(one: Stack, tokens: Int[Tensor, "T B"]) -> dict[Path, float]:
-    """The accuracy that each path is worth on these sequences."""
-    return PathPatching(one, tokens.T.contiguous()).effects()
+def path_answers(one: Stack, tokens: Int[Tensor, "T B"]) -> PathAnswers:
+    return PathPatching(one, tokens.T.contiguous()).answers()
 
 
 @torch.no_grad()
-def direct_logits(one: Stack, tokens: Int[Tensor, "T B"]) -> dict[str, float]:
-    return PathPatching(one, tokens.T.contiguous()).direct_logits()
+def direct_parts(one: Stack, tokens: Int[Tensor, "T B"]) -> dict[str, Float[Tensor, " B"]]:
+    return PathPatching(one, tokens.T.contiguous()).direct_parts()

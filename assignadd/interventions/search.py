@@ -32,6 +32,7 @@ from assignadd.interventions.resolution import shuffled
 from assignadd.interventions.subspaces import random_directions, within
 from assignadd.model.stack import Stack
 from assignadd.model.table import require_covered
+from assignadd.task.roles import roles
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -71,7 +72,8 @@ class Search:
         answers = {name: readout(own + within(other - own, basis)).argmax(-1) for name, basis in ((SEARCHED, found), (RANDOM, start))}
         hits = {name: answer == pairs.answer[held_out] for name, answer in answers.items()}
         hits[COMPLEMENT] = answers[SEARCHED] == complement.answer[held_out]
-        return Outcome(hits, pairs.base_vars[held_out], pairs.source_vars[held_out])
+        first_is_variable = roles(one.config.task, pairs.base.T).is_variable[0]
+        return Outcome(hits, *(x[held_out] for x in (pairs.base_vars, pairs.source_vars, first_is_variable)))
 
     @torch.no_grad()
     def activations(self, one: Stack, place: str) -> tuple[Readout, Float[Tensor, "B d"], Float[Tensor, "B d"]]:

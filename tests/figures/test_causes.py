@@ -10,8 +10,8 @@ from assignadd.figures.circuit import circuit_data, draw_circuit
 from assignadd.figures.circuit_only import circuit_only_data, draw_circuit_only
 from assignadd.figures.interchange import draw_interchange, interchange_data
 from assignadd.figures.style import figure, save
-from assignadd.interventions.circuit import WHOLE, CircuitAlone
-from assignadd.interventions.interchange import ALIGNMENTS, VARIANTS, Interchange
+from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
+from assignadd.interventions.interchange import ALIGNMENTS, QUERY_AND_TAG, VARIANTS, Interchange
 from assignadd.interventions.paths import EMBEDDING, LAYER_1, LAYER_2, LOGITS, MLP2, VALUE, Path
 from assignadd.interventions.timeline import MEASURES
 from assignadd.model.stack import initial_stack
@@ -25,29 +25,37 @@ def written(axes):
 
 def test_interchange(tmp_path):
     interchange = Interchange(CONFIG, SEEN, 270)
-    trained, untrained = interchange(HANDMADE, VARIANTS)[0], interchange(initial_stack(CONFIG, [0]))[0]
+    exchanged = (*ALIGNMENTS, QUERY_AND_TAG)
+    trained = interchange(HANDMADE, VARIANTS, exchanged)[0]
+    untrained = interchange(initial_stack(CONFIG, [0]), alignments=exchanged)[0]
     data = interchange_data(trained, untrained)
-    assert data.accuracy.shape == (len(ALIGNMENTS), 5) and (data.accuracy[:, 0] == 1).all() and (data.high[:, 0] == 1).all()
+    assert data.alignments == [
+        "binding tag", "operand query, 1 variable", "operand query, 2 variables", "query in QK2, 1 variable", "query in QK2, 2 variables",
+        "first value", "second value", "values", "sum", "query and tag, 1 variable",
+    ]  # fmt: skip
+    assert data.accuracy.shape == (10, 5) and (data.accuracy[:, 0] == 1).all() and (data.high[:, 0] == 1).all()
     assert data.accuracy[0, 4] == pytest.approx(untrained["binding tag"].accuracy())
-    with figure(6.4, 4.2) as made:
+    assert data.n[1] + data.n[2] == trained["operand query"].n and data.n[1] == (trained["operand query"].base_vars == 1).sum()
+    with figure(6.4, 4.8) as made:
         draw_interchange(data, made)
         left, *types = made.axes
-        assert [t.get_text().split("\n")[0] for t in left.get_yticklabels()] == list(ALIGNMENTS)
+        assert [t.get_text().split("\n")[0] for t in left.get_yticklabels()] == data.alignments
         assert written(types[2]) == ["1.000"] * 9
         save(made, tmp_path / "x")
 
 
 def test_circuit_only():
-    rows = [("together", WHOLE), ("together", "all named parts"), ("kept alone", "OV1: variables"), ("removed alone", "OV1: variables")]
-    accuracy = np.linspace(1, 0.2, 4)[:, None] * np.ones(9)
-    data = circuit_only_data(CircuitAlone(rows, [s.name for s in EVAL_SETS], accuracy, 100))
-    assert data.relative == pytest.approx(np.linspace(1, 0.2, 4)) and data.groups == [g for g, _ in rows]
+    rows = [("together", WHOLE), ("together", SECTION_5), ("kept alone", "OV1: variables"), ("removed alone", "OV1: variables")]
+    shares = np.array([1.0, 0.8, 0.5, 0.2])
+    correct = np.broadcast_to(np.arange(100) < 100 * shares[:, None, None], (4, 9, 100))
+    data = circuit_only_data(CircuitAlone(rows, [s.name for s in EVAL_SETS], correct))
+    assert data.relative == pytest.approx(shares) and data.groups == [g for g, _ in rows] and data.n == 100
     with figure(6.4, 5) as made:
         axes = made.add_subplot()
         draw_circuit_only(data, axes)
         numbers = [text for text in written(axes) if text[0].isdigit()]
-        assert numbers == [f"{v:.2f}" for v in np.linspace(1, 0.2, 4) for _ in range(10)]
-        assert {"parts together", "one circuit reduced to", "one part removed"} <= set(written(axes))
+        assert numbers == [f"{v:.2f}" for v in shares for _ in range(10)]
+        assert {"parts together (+: added to section 5's)", "one circuit reduced to", "one part removed"} <= set(written(axes))
 
 
 def test_circuit():

@@ -1,18 +1,22 @@
 """Interchange accuracies where every answer is known, and against the hooked reference pair by pair."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from assignadd.interventions.application import apply
-from assignadd.interventions.interchange import ALIGNMENTS, VARIANTS, Interchange
+from assignadd.interventions.interchange import ALIGNMENTS, QUERY_AND_TAG, VARIANTS, Interchange
 from assignadd.interventions.pairs import answers, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.specification import Replace
 from assignadd.interventions.subspaces import copied_variables, random_directions, within
 from assignadd.model.stack import concatenate, initial_stack
+from assignadd.runs.folder import Run
 from assignadd.task.operands import count_banned
 from assignadd.task.text import answer, assignments, operand_values, render_tokens
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack
 
+SIX = Path(__file__).parents[1] / "fixtures" / "census-six"
 INTERCHANGE = Interchange(CONFIG, SEEN, 900)
 BASE, SOURCE = prompts(CONFIG, SEEN, 270)
 PREFIX, FIRST_VARIABLE = TASK.prefix, TASK.modulus + 3
@@ -77,6 +81,17 @@ def test_on_the_hand_made_model_right_places_are_right_and_wrong_ones_wrong():
     assert found["operand query"].by_types().isfinite().nonzero().tolist() == [[1, 1], [2, 2]]
 
 
+def test_an_outcome_can_be_asked_for_some_of_its_pairs():
+    found = INTERCHANGE(HANDMADE, ("whole", "random"), ["operand query"])[0]["operand query"]
+    pairs = INTERCHANGE.pairs["operand query"]
+    first = torch.tensor([kinds(row)[0] for row in pairs.base[pairs.counts].tolist()])
+    assert torch.equal(found.first_is_variable, first)
+    one, two = found.with_variables(1), found.with_variables(2)
+    assert one.n + two.n == found.n and one.count("random") + two.count("random") == found.count("random")
+    assert two.first_is_variable.all() and 0.3 < one.first_is_variable.float().mean() < 0.7
+    assert one.where(one.first_is_variable).n == (first & (found.base_vars == 1)).sum()
+
+
 def test_an_untrained_network_is_at_chance():
     stack = concatenate([initial_stack(CONFIG, [seed]) for seed in range(4)])
     found = INTERCHANGE(stack)
@@ -97,7 +112,8 @@ def test_what_is_broken_is_no_cause(weight, lost, kept):
     assert all(found[name].by_types()[:, 0].min() == 1 for name in kept)  # literals are still added
 
 
-PLACES = {"binding tag": ("blocks.0.hook_attn_out", ("assigned",)), "operand query": ("blocks.0.hook_attn_out", ("equals",)),
+PLACES = {QUERY_AND_TAG: ("blocks.0.hook_attn_out", ("second", "equals")),
+          "binding tag": ("blocks.0.hook_attn_out", ("assigned",)), "operand query": ("blocks.0.hook_attn_out", ("equals",)),
           "values": ("blocks.1.hook_attn_out", ("equals",)), "sum": ("blocks.1.hook_mlp_out", ("equals",))}  # fmt: skip
 
 
@@ -132,3 +148,16 @@ def test_the_papers_network(paper_run):
     for name in ALIGNMENTS:
         assert last[name].accuracy() > 0.85 and last[name].accuracy("random") < 0.02
     assert first["binding tag"].accuracy() < 0.3 < 0.5 < first["sum"].accuracy()  # addition comes first
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4])
+def test_a_literal_behind_a_variable_carries_its_tag(seed):
+    """Asked for another variable, networks that bind lose such a literal, unless the tag at its slot is exchanged as well."""
+    run = Run.open(SIX)
+    index = run.index_of(seed)
+    interchange = Interchange(run.configs[index], run.seen[index], 1800)
+    found = interchange(run.checkpoint(run.steps[-1]).models(index), alignments=["operand query", QUERY_AND_TAG])[0]
+    query, both = (found[name].with_variables(1) for name in ("operand query", QUERY_AND_TAG))
+    behind = query.first_is_variable
+    assert query.where(~behind).accuracy() > 0.97 and both.where(~behind).accuracy() > 0.97
+    assert query.where(behind).accuracy() < 0.85 and both.where(behind).accuracy() > 0.97

@@ -2,7 +2,7 @@
 
 import torch
 
-from assignadd.interventions.module import MLP2_WEIGHTS, _margin, frequency_damage, grafted
+from assignadd.interventions.module import MLP2_WEIGHTS, FrequencyDamage, _margin, frequency_damage, grafted
 from assignadd.measures.accuracies import set_accuracies
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
@@ -16,12 +16,24 @@ def test_frequencies_of_the_hand_made_model_hurt_all_types_alike():
     assert (found.loss > 0.05).all() and found.loss.max() - found.loss.min() < 0.04
 
 
+def damage(losses, noise=0.0):
+    """Margins of one on average, and less by these losses without a frequency."""
+    drawn = torch.randn(len(losses), 3, 400, generator=torch.Generator().manual_seed(0)) * noise
+    return FrequencyDamage([1, 2, 3, 4], torch.ones(3, 400), 1 - losses[..., None] + drawn)
+
+
 def test_two_modules_would_not_agree():
     """The same with a second type that needs other frequencies: agreement is the least correlation."""
-    damage = type(frequency_damage(HANDMADE, CONFIG, SEEN, 20))
     same, other = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.4, 0.3, 0.2, 0.1])
-    assert damage([1, 2, 3, 4], torch.stack([same, same * 2, same], 1)).agreement > 0.999
-    assert damage([1, 2, 3, 4], torch.stack([same, same, other], 1)).agreement < -0.999
+    assert damage(torch.stack([same, same * 2, same], 1)).agreement > 0.999
+    assert damage(torch.stack([same, same, other], 1)).agreement < -0.999
+
+
+def test_resampled_sequences_scatter_as_the_losses_do():
+    same = torch.tensor([0.1, 0.2, 0.3, 0.4]).expand(3, 4).T
+    assert damage(same).resampled(20).min() > 0.999  # nothing to scatter
+    few, many = (damage(same, noise).resampled(200).std() for noise in (0.2, 2.0))
+    assert 0 < few < 0.01 < 0.1 < many
 
 
 def test_margin():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from assignadd.claims.causes import STORY
-from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path, PathPatching, path_effects
+from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path, PathPatching, path_answers
 from assignadd.interventions.places import Places
 from assignadd.model.transformer import Transformer
 from tests.interventions.small import HANDMADE, TASK, random_stack, tokens
@@ -23,7 +23,7 @@ def test_every_token_has_one_role():
 
 
 def test_the_hand_made_models_paths_are_those_of_its_construction():
-    effects = path_effects(HANDMADE, ONE)
+    effects = path_answers(HANDMADE, ONE).effects
     # Its QK2 finds literals by their number and slot: what a slot is matters to its key as well.
     expected = STORY | {Path(EMBEDDING, slot, KEY) for slot in ("first", "second")}
     assert {path for path, effect in effects.items() if effect > 0.15} == expected
@@ -31,7 +31,7 @@ def test_the_hand_made_models_paths_are_those_of_its_construction():
 
 
 def test_literals_need_no_layer_1():
-    effects = path_effects(HANDMADE, BATCH[:, :60])
+    effects = path_answers(HANDMADE, BATCH[:, :60]).effects
     assert effects[Path(EMBEDDING, "first", VALUE)] > 0.5 and effects[Path(LAYER_2, "=", MLP2)] > 0.5
     assert all(effect == 0 for path, effect in effects.items() if LAYER_1 in (path.sender, path.receiver))
 
@@ -41,9 +41,10 @@ def test_the_direct_effects_add_up_to_the_logits():
     patching = PathPatching(stack, ONE.T.contiguous())
     logits = Transformer.from_stack(stack, 0).answer_logits(ONE.T).detach()
     rows = torch.arange(len(logits))
-    right = (logits[rows, patching.labels] - logits.mean(1)).mean()
-    assert sum(patching.direct_logits().values()) == pytest.approx(right.item(), abs=1e-8)
-    assert set(patching.direct_logits()) == {EMBEDDING, LAYER_1, LAYER_2, MLP2}
+    right = logits[rows, patching.labels] - logits.mean(1)
+    parts = patching.direct_parts()
+    assert torch.allclose(torch.stack(list(parts.values())).sum(0), right, atol=1e-8)
+    assert set(parts) == {EMBEDDING, LAYER_1, LAYER_2, MLP2}
 
 
 @pytest.mark.parametrize(("receiver", "hook"), [(QUERY, "hook_q"), (KEY, "hook_k"), (VALUE, "hook_v")])
