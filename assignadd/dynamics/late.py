@@ -1,4 +1,4 @@
-"""The variable that comes last: which one, in which slot, and when (paper, section 5, figure late)."""
+"""The variable that comes last: which one, in which slot, and when (paper, section 6, figure late)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from assignadd.measures.variables import SLOTS
 
 # Half of the sums right: well above guessing, and above what a model reaches by getting one operand right.
 THRESHOLD = 0.5
+APART = 1500  # steps between "before" and "after" the spike, as in the paper's figure late (c)
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,11 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
         return None
     spike = largest_spike(steps, columns[f"accuracy {v} {slot}"], since)
     return LateVariable(v, slot, v in banned[slot], None if np.isinf(last) else int(last), spike)
+
+
+def surrounding(steps: np.ndarray, spike: Spike) -> np.ndarray:
+    """The nearest checkpoints outside a spike that are at least `APART` steps from each other, or the outermost ones."""
+    middle = (spike.before + spike.after) / 2
+    early = steps[(steps <= spike.before) & (steps <= middle - APART / 2)]
+    late = steps[(steps >= spike.after) & (steps >= middle + APART / 2)]
+    return np.array([early[-1] if len(early) else steps[0], late[0] if len(late) else steps[-1]])

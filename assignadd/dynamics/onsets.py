@@ -27,6 +27,30 @@ class Onset:
     high: int | None
 
 
+@dataclass(frozen=True)
+class Delay:
+    """Steps from one event to another, and the least and the most that noise and the spacing of evaluations leave open."""
+
+    steps: int
+    low: int
+    high: int
+
+
+def steps_between(first: Onset | None, second: Onset | None, end: int) -> Delay | None:
+    """Steps from the first onset to the second; None where the second never came.
+
+    An onset, or its latest possible step, that did not come by the last evaluation at step `end` counts as `end`.
+    """
+    if second is None:
+        return None
+    first = Onset(end, end, None) if first is None else first
+    return Delay(second.step - first.step, second.low - _latest(first, end), _latest(second, end) - first.low)
+
+
+def _latest(onset: Onset, end: int) -> int:
+    return end if onset.high is None else onset.high  # step 0 is a step: `onset.high or end` would take it for None
+
+
 def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) -> int | None:
     """The first index from which `above` is true for `lasting` steps, or to the end."""
     ends = np.searchsorted(steps, steps + lasting)

@@ -1,4 +1,4 @@
-"""The phases of a run, found from its curves: addition, binding, refinement (paper, section 5 and App. B)."""
+"""The phases of a run, found from its curves: addition, binding, refinement (paper, section 6 and App. B)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from assignadd.dynamics.onsets import Onset, onset
 from assignadd.dynamics.spikes import Spike, largest_spike, spikes
 from assignadd.task.evalsets import EVAL_SETS, RECORDED_SETS
 
-# Between the plateaus before and after each phase, in the paper's run and in ours.
+# Between the plateaus before and after each phase, in the paper's run and in ours. The lower level names the first phase, which
+# is about held-out sums; the order of skills is judged at one level, on sets of the same kind (see `skill_onset`).
 ADDITION_THRESHOLD = 0.9
 THRESHOLD = 0.95
 ADDITION_SET = "0-var add-restricted"
+LITERAL_SETS = tuple(s.name for s in EVAL_SETS if not s.n_vars)
 BINDING_SETS = tuple(s.name for s in EVAL_SETS if s.n_vars and not s.n_banned)
 TRAINED_SETS = tuple(s for s in BINDING_SETS if s.endswith("train"))
+HELD_OUT_SETS = tuple(s for s in BINDING_SETS if s not in TRAINED_SETS)
 REFINEMENT_SETS = tuple(s.name for s in EVAL_SETS if s.n_banned)
 
 
@@ -49,9 +52,12 @@ class Curves:
 class Phases:
     """When each skill came to last 1,000 steps (it may be lost again later); None for one that never did.
 
-    addition    at least 90 % on held-out sums of literals
-    binding     at least 95 % on the trained sums with variables, of either number
-    refinement  at least 95 % on every set with a variable in a banned slot
+    addition    at least 90 % on held-out sums of literals (ADDITION_THRESHOLD)
+    binding     at least 95 % on the trained sums with one and with two variables (THRESHOLD)
+    refinement  at least 95 % on every set with a variable in a banned slot, trained pairs of numbers (THRESHOLD)
+
+    These definitions name the phases. Addition differs from the other two in its level and in its pairs of numbers, so its
+    order with them is judged by `skill_onset` on sets of the same kind instead.
     """
 
     addition: Onset | None
@@ -80,11 +86,19 @@ class Phases:
         return f"addition at step {self.addition.step:,}, binding at {self.binding.step:,}, refinement at {self.refinement.step:,}"
 
 
-def find_phases(curves: Curves) -> Phases:
-    def of(sets: Sequence[str], threshold: float) -> Onset | None:
-        return onset(curves.steps, curves.lowest(sets), curves.n, threshold) if curves.has(sets) else None
+def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -> Onset | None:
+    """When the lowest of these sets came to `level` to last; None where it never did, or the task has none of them.
 
-    addition, binding, refinement = of([ADDITION_SET], ADDITION_THRESHOLD), of(TRAINED_SETS, THRESHOLD), of(REFINEMENT_SETS, THRESHOLD)
+    Two skills are compared on sets of the same kind at one level: trained pairs with trained pairs, held-out pairs with
+    held-out pairs.
+    """
+    return onset(curves.steps, curves.lowest(sets), curves.n, level) if curves.has(sets) else None
+
+
+def find_phases(curves: Curves) -> Phases:
+    """The phases and spikes of one model's training."""
+    addition = skill_onset(curves, [ADDITION_SET], ADDITION_THRESHOLD)
+    binding, refinement = skill_onset(curves, TRAINED_SETS), skill_onset(curves, REFINEMENT_SETS)
     first = largest_spike(curves.steps, curves.mean(BINDING_SETS), addition.step) if addition and binding else None
     return Phases(addition, binding, refinement, first, _second_spike(curves, first, refinement))
 

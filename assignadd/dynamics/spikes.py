@@ -8,9 +8,13 @@ from itertools import pairwise
 import numpy as np
 import ruptures
 
+from assignadd.dynamics.onsets import Delay
+
 # What a further change point must take off the sum of squares. Accuracies on 512 sequences scatter by .02 at most, so
 # noise alone takes off about 2 (.02)^2 ln(300) = .005; slow drift needs some more room.
 PENALTY = 0.02
+# A rise lasts from the first to the second of these shares of the way between its plateaus.
+RISES_FROM, RISES_TO = 0.1, 0.9
 
 
 @dataclass(frozen=True)
@@ -55,3 +59,16 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0) -> list[Spike]
 
 def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0) -> Spike | None:
     return max(spikes(steps, values, since), key=lambda s: s.rise, default=None)
+
+
+def rise_time(steps: np.ndarray, values: np.ndarray, spike: Spike) -> Delay:
+    """Steps from the last evaluation on the lower plateau of a spike to the first on the upper one (10 % and 90 % of the way).
+
+    The rise itself begins and ends between evaluations: `low` counts only the evaluations that lie inside it.
+    """
+    below = (steps <= spike.before) & (values <= spike.low + RISES_FROM * spike.rise)
+    above = (steps >= spike.after) & (values >= spike.low + RISES_TO * spike.rise)
+    start = int(np.flatnonzero(below)[-1]) if below.any() else 0
+    stop = int(np.flatnonzero(above)[0]) if above.any() else len(steps) - 1
+    most = int(steps[stop] - steps[start])
+    return Delay(most, max(0, int(steps[stop - 1] - steps[start + 1])), most)

@@ -31,7 +31,7 @@ MEASURES = (
 TOUR_CLAIMS = (
     "over-98-2-var-add-restricted", "new-positions-99.6", "held-out-pairs-99.4", "ov-mlp-99.94", "fourier-best-neuron",
     "fourier-median-neuron", "attn-l1-num-to-prev", "attn-l1-equal-to-operands", "attn-l2-equal-to-values", "attention-mass",
-    "qk2-identity", "addition-first", "first-spike", "binding-before-refinement", "every-seed-adds", "every-seed-binds",
+    "qk2-identity", "addition-first-held-out", "first-spike", "binding-before-refinement", "every-seed-adds", "every-seed-binds",
     "every-seed-refines", "every-binding-seed-identity",
 )  # fmt: skip
 

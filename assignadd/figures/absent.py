@@ -15,6 +15,11 @@ class Absent(FigureData):
     words: str
 
 
+def absent_caption(data: Absent, look_for: str) -> str:
+    """What the figure would show, and why this run has none."""
+    return f"{look_for} There is none here: {data.words.replace(chr(10), '; ')}."
+
+
 def draw_absent(data: Absent, made: Figure) -> None:
     made.set_figheight(1.0)
     axes = made.add_subplot()

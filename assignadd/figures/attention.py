@@ -9,12 +9,12 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figures import examples
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.heat import WEIGHTS, bar, box_legend, cells, draw_heat, name_ticks
 from assignadd.figures.style import ORANGE, RED, YELLOW
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
+from assignadd.task import examples
 from assignadd.task.roles import operand_slots, roles
 
 

@@ -1,4 +1,4 @@
-"""Figure `early`: layer-1 attention and variable matching just before and just after the first spike (paper, section 5)."""
+"""Figure `early`: layer-1 attention and variable matching just before and just after the first spike (paper, section 6)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 
 from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
-from assignadd.figures import examples
-from assignadd.figures.absent import Absent, draw_absent
+from assignadd.figures.absent import Absent, absent_caption, draw_absent
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.attention import attention_data
 from assignadd.figures.heat import WEIGHTS, bar, cells, draw_heat, name_ticks
 from assignadd.figures.style import RED
 from assignadd.measures.scores import qk2_ov1_var_scores
+from assignadd.task import examples
 from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary
 
@@ -59,12 +59,27 @@ def allowed_example(task: Task) -> list[int]:
     free = [v for v in task.variables if v not in task.banned_first + task.banned_second]
     if variable in free or not free:
         return tokens
-    return exchanged(tokens, vocabulary.variable(variable), vocabulary.variable(free[0]))
+    return examples.exchanged(tokens, vocabulary.variable(variable), vocabulary.variable(free[0]))
 
 
-def exchanged(tokens: list[int], one: int, other: int) -> list[int]:
-    """The same sequence with two tokens in each other's place."""
-    return [{one: other, other: one}.get(token, token) for token in tokens]
+def early_caption(data: EarlyData | Absent) -> str:
+    """What to look for, and what the boxed cells and the diagonal hold before and after the spike."""
+    look_for = (
+        "Above, the boxed cells are layer 1's attention from `=` to the two operands. Below, a dark diagonal means that each variable "
+        "finds itself; `match` counts variables whose best score is with themselves."
+    )
+    if isinstance(data, Absent):
+        return absent_caption(data, look_for)
+    (before, after), cells_of_equals = data.attention, np.argwhere(data.to_operands)
+    moved = [f"to {data.tokens[k]} from {before[q, k]:.2f} to {after[q, k]:.2f}" for q, k in cells_of_equals]
+    first, second = matches(data)
+    counted = f"{first} of {len(data.letters)} variables match before it and {second} after it"
+    return f"{look_for} Across this spike attention goes {' and '.join(moved)}; {counted}."
+
+
+def matches(data: EarlyData) -> list[int]:
+    """How many variables have their best score with themselves, before and after."""
+    return [int((scores.argmax(1) == np.arange(len(data.letters))).sum()) for scores in data.variables]
 
 
 def draw_early(data: EarlyData | Absent, made: Figure) -> None:
@@ -73,8 +88,7 @@ def draw_early(data: EarlyData | Absent, made: Figure) -> None:
         return
     upper, lower = made.subplots(2, 2, height_ratios=(1.12, 1))
     most = float(np.abs(data.variables).max())
-    for i, when in enumerate(("before", "after")):
-        found = int((data.variables[i].argmax(1) == np.arange(len(data.letters))).sum())
+    for i, (when, found) in enumerate(zip(("before", "after"), matches(data), strict=True)):
         weights = draw_heat(upper[i], data.attention[i], WEIGHTS, (0, 1))
         _attention(upper[i], data, data.attention[i], f"({'ab'[i]}) {when}: step {data.steps[i]:,}")
         scores = draw_heat(lower[i], data.variables[i], limits=(-most, most))

@@ -26,13 +26,18 @@ class FigureKind:
     label: str
     """The paper's, or a name of ours where the paper has no such figure; also the name of its files."""
     title: str
-    look_for: str
+    look_for: str | Callable[[Any], str]
+    """The caption: a constant that holds for every run, or a function of the figure's data."""
     data: Callable[[Models], Data]
     """What is drawn: of the first model, or of all where the figure compares them."""
     draw: Callable[[Any, Figure], None]
     height: float
     """Inches."""
     width: float = COLUMN_WIDTH
+
+    def caption(self, data: Data) -> str:
+        """What to look for in the figure drawn from these data."""
+        return self.look_for if isinstance(self.look_for, str) else self.look_for(data)
 
 
 def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:

@@ -1,9 +1,9 @@
-"""Figure `late`: the variable that comes last, around its spike (paper, section 5): what `=` asks for, and what it then finds."""
+"""Figure `late`: the variable that comes last, around its spike (paper, section 6): what `=` asks for, and what it then finds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,29 +13,19 @@ from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
-from assignadd.dynamics.late import LateVariable
+from assignadd.dynamics.late import LateVariable, surrounding
 from assignadd.dynamics.spikes import Spike
-from assignadd.figures import examples
-from assignadd.figures.absent import Absent, draw_absent
+from assignadd.figures.absent import Absent, absent_caption, draw_absent
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.early import exchanged
 from assignadd.figures.heat import bar, box, draw_heat, name_ticks
 from assignadd.figures.progress_measures import dots
 from assignadd.figures.style import BLUE, GREY, INK, SMALLEST, VERMILION
-from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables
-from assignadd.model.circuits import OV, QK
-from assignadd.model.forward import trace
-from assignadd.model.stack import Stack, concatenate
-from assignadd.task.roles import operand_slots, roles
-from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
+from assignadd.model.stack import concatenate
 
 AROUND = 3000  # steps before and after the spike: scores move for a while before accuracy jumps
 AT_LEAST = 2  # checkpoints on either side, however far
 AT_MOST = 36  # checkpoints in all
-APART = 1500  # steps between "before" and "after" in (c), as in the paper
 COMPARED = 5  # variables in (c)
 TWICE_BANNED = "2-var var-restricted (2)"
 # How the late variable in its slot is drawn, and what it is compared with.
@@ -108,14 +98,6 @@ def window(steps: np.ndarray, spike: Spike) -> np.ndarray:
     return np.unique(np.concatenate([steps[kept], [spike.before, spike.after], surrounding(steps, spike)]))
 
 
-def surrounding(steps: np.ndarray, spike: Spike) -> np.ndarray:
-    """The nearest checkpoints outside a spike that are `APART` steps from each other, or the outermost ones."""
-    middle = (spike.before + spike.after) / 2
-    early = steps[(steps <= spike.before) & (steps <= middle - APART / 2)]
-    late = steps[(steps >= spike.after) & (steps >= middle + APART / 2)]
-    return np.array([early[-1] if len(early) else steps[0], late[0] if len(late) else steps[-1]])
-
-
 def companions(task: Task, late: LateVariable) -> list[str]:
     """The late variable with a few others, in their order: those banned from its slot first, then those never banned."""
     banned = {"first": task.banned_first, "second": task.banned_second}
@@ -124,39 +106,28 @@ def companions(task: Task, late: LateVariable) -> list[str]:
     return sorted(ranked[:COMPARED])
 
 
-def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
-    """sum_p a1(=, p) a1(n, n - 1) ((E_x + P_p) OV1) QK2 (E_v OV1)^T over both operand slots p, x the token there.
-
-    The part of the layer-2 score between `=` and the number n assigned to v (4 in the paper) that runs through what
-    layer 1 copied into either. By the slot of v, and by v; a1 are layer-1 attention weights.
-    """
-    task = stack.config.task
-    tokens = path_sequences(task).to(stack.flat.device)  # (T, B), B = 2 V
-    slots, B = torch.tensor(operand_slots(task), device=tokens.device), tokens.shape[1]
-    role, each = roles(task, tokens), torch.arange(B, device=tokens.device)
-    number = role.value_positions.gather(0, role.is_variable.int().argmax(0, keepdim=True))[0]  # (B,)
-    attention = trace(stack, tokens[None]).attention_1  # (M, T, T, B)
-    OV1 = OV(stack, 1)
-    held = (stack.W_E[:, tokens[slots]] + stack.W_pos[:, slots, None]) @ OV1[:, None]  # (M, 2, B, d)
-    kept = (stack.W_E[:, tokens[number - 1, each]] @ OV1).unsqueeze(1)  # (M, 1, B, d)
-    scores = ((held @ QK(stack, 2)[:, None]) * kept).sum(-1)  # (M, 2, B)
-    terms = (attention[:, -1, slots] * scores).sum(1) * attention[:, number, number - 1, each]  # (M, B)
-    return terms.view(len(stack), 2, -1)
-
-
-def path_sequences(task: Task) -> Int[Tensor, "T B"]:
-    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`; the rest is that of figure attention."""
-    tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
-    if tokens is None:
-        raise ValueError("the task has no sums with one variable")
-    first = torch.tensor([exchanged(tokens, tokens[task.prefix + 1], v) for v in vocabulary.variables]).T
-    second = first.clone()
-    second[list(operand_slots(task))] = first[list(operand_slots(task))].flip(0)
-    return torch.cat([first, second], 1)
-
-
 def _numbers(values: Tensor) -> np.ndarray:
     return values.detach().cpu().numpy()
+
+
+def late_caption(data: LateData | Absent) -> str:
+    """What to look for, and how scores and accuracy of the late variable move between the checkpoints that (c) compares."""
+    look_for = (
+        "The orange curve is the variable that came last, in its slot. Look whether `=` asks for it less than for the others (a), whether "
+        "the term of the QK2 score with its value is negative (d), and whether both rise before or with its accuracy (b)."
+    )
+    if isinstance(data, Absent):
+        return absent_caption(data, look_for)
+    own, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
+    before, after = np.searchsorted(data.steps, data.ends)
+    others, other_slot = np.delete(data.asked, own, 1)[before], data.path[:, 1 - slot, own]
+    return (
+        f"{look_for} Here it is {data.variable} in the {data.slot} slot. At step {data.ends[0]:,} its score is "
+        f"{data.asked[before, own]:.2f}, those of the others {others.min():.2f} to {others.max():.2f}; up to step {data.ends[1]:,} "
+        f"its score comes to {data.asked[after, own]:.2f}, its term from {data.path[before, slot, own]:.2f} to "
+        f"{data.path[after, slot, own]:.2f} (at least {other_slot.min():.2f} in the other slot) "
+        f"and its accuracy from {data.accuracy[before]:.2f} to {data.accuracy[after]:.2f}."
+    ).replace(" -", " \u2212")
 
 
 def draw_late(data: LateData | Absent, made: Figure) -> None:

@@ -51,6 +51,24 @@ def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) ->
     return ProgressMeasuresData(columns["step"], names, measures, low, high, *phase_ends(phases), phases.summary)
 
 
+def progress_measures_caption(data: ProgressMeasuresData) -> str:
+    """What to look for, and how far both groups of measures are where the first phase ends."""
+    look_for = (
+        "Above, measures of adding and of copying a variable into its number; below, of routing. Look whether those above are complete "
+        "before those below rise, and whether that rise is a jump at (a). Thin lines are variants: without the two rows that cannot fail, "
+        "and a probe trained for only four steps, whose rise is partly the probe's own."
+    )
+    before = int(np.searchsorted(data.steps, data.ends[0], side="right")) - 1 if "addition" in data.phases else -1
+    if not 0 <= before < len(data.steps) - 1:
+        return f"{look_for} In this run: {data.summary}."
+    least = min((data.measures[data.names.index(name), before], name) for name in FOR_ADDING_AND_COPYING if "(" not in name)
+    routing = data.measures[[data.names.index(name) for name in FOR_ROUTING]].mean(0)
+    return (
+        f"{look_for} Here, at step {data.steps[before]:,}, the lowest of those above is {least[1]} at {least[0]:.2f}; the mean of those "
+        f"below is {routing[before]:.2f} there and {routing[before + 1]:.2f} at the next checkpoint, step {data.steps[before + 1]:,}."
+    )
+
+
 def phase_ends(phases: Phases) -> tuple[list[str], np.ndarray]:
     """Names and last steps of the phases that end."""
     return [name for name, _ in phases.boundaries], np.array([step for _, step in phases.boundaries], dtype=int)

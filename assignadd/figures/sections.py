@@ -11,26 +11,25 @@ from assignadd.figures.absent import Absent, draw_absent
 from assignadd.figures.catalogue import MECHANISM
 from assignadd.figures.causes import CAUSES
 from assignadd.figures.census import census_data, draw_census
-from assignadd.figures.early import draw_early, early_data
+from assignadd.figures.early import draw_early, early_caption, early_data
 from assignadd.figures.generalization_combined import draw_generalization, generalization_data
 from assignadd.figures.kinds import Data, FigureKind, Models
-from assignadd.figures.late import draw_late, late_data
+from assignadd.figures.late import draw_late, late_caption, late_data
 from assignadd.figures.onsets import draw_onsets, onsets_data
-from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_data
+from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_caption, progress_measures_data
 from assignadd.figures.scaling import draw_scaling, scaling_data
 from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
 from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
 from assignadd.figures.theory_real_gradient import TheoryRealGradientData, draw_theory_real_gradient, theory_real_gradient_data
 from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
-from assignadd.figures.variables import draw_variables, variables_data
+from assignadd.figures.variables import draw_variables, variables_caption, variables_data
 from assignadd.sweeps.population import population
 
 DYNAMICS = (
     FigureKind(
         "progress_measures",
         "Progress measures and phases",
-        "Adding and copying (above) are complete before routing (below), which rises in a jump at (a). Thin lines are variants: without "
-        "the two rows that cannot fail, and a probe trained for only four steps, whose late rise is the probe's own.",
+        progress_measures_caption,
         lambda models: progress_measures_data(models[0].trajectory, models[0].phases),
         draw_progress_measures,
         height=4.4,
@@ -44,30 +43,12 @@ DYNAMICS = (
         draw_onsets,
         height=4.9,
     ),
-    FigureKind(
-        "early",
-        "Across the first spike",
-        "Above, the boxed cells: in the paper's run `=` sees only the literal before the spike and both operands after it; other seeds may "
-        "have this in place earlier. Below, the diagonal grows: `match` counts variables whose best score is with themselves.",
-        lambda models: early_data(models[0]),
-        draw_early,
-        height=5.3,
-    ),
-    FigureKind(
-        "late",
-        "The variable that comes last",
-        "The orange curve is the variable that came last, in its slot. `=` asks for it less than for any other (a), so what it finds in "
-        "layer 2 has the wrong sign (d); both rise before or with its accuracy (b), while the same variable in the other slot was never a "
-        "problem.",
-        lambda models: late_data(models[0]),
-        draw_late,
-        height=4.6,
-    ),
+    FigureKind("early", "Across the first spike", early_caption, lambda models: early_data(models[0]), draw_early, height=5.3),
+    FigureKind("late", "The variable that comes last", late_caption, lambda models: late_data(models[0]), draw_late, height=4.6),
     FigureKind(
         "variables",
         "Every variable in every slot",
-        "Each row is a variable in a slot. A white bar that goes on behind (a) is a variable not yet looked up there, and it is nearly "
-        "always one that training never put in that slot.",
+        variables_caption,
         lambda models: variables_data(models[0].trajectory, models[0].phases, models[0].config.task),
         draw_variables,
         height=4.0,

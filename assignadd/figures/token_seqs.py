@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from assignadd.config import Task
-from assignadd.figures import examples
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.style import GREY, INK, SMALLEST
+from assignadd.task import examples
 from assignadd.task.text import answer
 
 

@@ -60,6 +60,16 @@ def variables_data(columns: Mapping[str, np.ndarray], phases: Phases, task: Task
     return VariablesData(steps, list(task.variables), accuracy, banned, onsets, late, *phase_ends(phases), phases.summary)
 
 
+def variables_caption(data: VariablesData) -> str:
+    """What to look for, and how many of the late rows are banned ones."""
+    late, banned = int(data.late.sum()), int((data.late & data.banned).sum())
+    return (
+        "Each row is a variable in a slot. A light bar that goes on behind (a) is a variable not yet looked up there; a red cross marks a "
+        f"variable that training never put in that slot. Rows that come more than {LATER:,} steps after the first spike: {late}; of these, "
+        f"{banned} are ones that training never had."
+    )
+
+
 def _onset(steps: np.ndarray, curve: np.ndarray) -> float:
     at = first_lasting(steps, curve >= THRESHOLD)
     return np.nan if at is None else float(steps[at])

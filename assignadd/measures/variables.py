@@ -10,14 +10,17 @@ from torch import Tensor
 
 from assignadd.config import Config, Task
 from assignadd.model.accuracy import Exam
-from assignadd.model.circuits import QK
+from assignadd.model.circuits import OV, QK
+from assignadd.model.forward import trace
 from assignadd.model.stack import Stack
+from assignadd.task import examples
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.operands import LITERAL, count_banned
+from assignadd.task.roles import operand_slots, roles
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
 SLOTS = ("first", "second")
 
@@ -53,3 +56,44 @@ def qk1_equals_parts(stack: Stack) -> Float[Tensor, "M 2 V"]:
 def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
     """(E_= + P_=) QK1 E_v: how strongly `=` asks for each variable by its name (figure late a)."""
     return qk1_equals_parts(stack).sum(1)
+
+
+def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "M T B"], slot: int) -> Float[Tensor, " M"]:
+    """Share of sequences in which the value of the operand in one slot is among the two keys that `=` attends to most in layer 2.
+
+    `slot` is 0 for the first operand, 1 for the second (paper, section 6: "fails to attend to the variable-assigned constant").
+    """
+    top = trace(stack, tokens).attention_2.topk(2, 1).indices  # (M, 2, B)
+    value = roles(stack.config.task, tokens).value_positions[:, slot : slot + 1]  # (M, 1, B)
+    return (top == value).any(1).float().mean(1)
+
+
+def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
+    """sum_p a1(=, p) a1(n, n - 1) ((E_x + P_p) OV1) QK2 (E_v OV1)^T over both operand slots p, x the token there.
+
+    The part of the layer-2 score between `=` and the number n assigned to v (position 4 in the paper's sequence) that
+    comes from what layer 1 copied into either (figure late d). By the slot of v, and by v; a1 are layer-1 attention weights.
+    """
+    task = stack.config.task
+    tokens = path_sequences(task).to(stack.flat.device)  # (T, B), B = 2 V
+    slots, B = torch.tensor(operand_slots(task), device=tokens.device), tokens.shape[1]
+    role, each = roles(task, tokens), torch.arange(B, device=tokens.device)
+    number = role.value_positions.gather(0, role.is_variable.int().argmax(0, keepdim=True))[0]  # (B,)
+    attention = trace(stack, tokens[None]).attention_1  # (M, T, T, B)
+    OV1 = OV(stack, 1)
+    held = (stack.W_E[:, tokens[slots]] + stack.W_pos[:, slots, None]) @ OV1[:, None]  # (M, 2, B, d)
+    kept = (stack.W_E[:, tokens[number - 1, each]] @ OV1).unsqueeze(1)  # (M, 1, B, d)
+    scores = ((held @ QK(stack, 2)[:, None]) * kept).sum(-1)  # (M, 2, B)
+    terms = (attention[:, -1, slots] * scores).sum(1) * attention[:, number, number - 1, each]  # (M, B)
+    return terms.view(len(stack), 2, -1)
+
+
+def path_sequences(task: Task) -> Int[Tensor, "T B"]:
+    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`; the rest is that of figure attention."""
+    tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
+    if tokens is None:
+        raise ValueError("the task has no sums with one variable")
+    first = torch.tensor([examples.exchanged(tokens, tokens[task.prefix + 1], v) for v in vocabulary.variables]).T
+    second = first.clone()
+    second[list(operand_slots(task))] = first[list(operand_slots(task))].flip(0)
+    return torch.cat([first, second], 1)

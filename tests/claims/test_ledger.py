@@ -66,8 +66,8 @@ def test_random_weights_do_not():
 def test_one_evaluation_says_nothing_of_when():
     """The six networks of the census come with their last evaluation alone."""
     models, _ = evidence(Run.open(SIX), n=50)
-    about_order = ("addition-first", "addition-independent", "addition-100", "three-phases", "binding-before-refinement", "first-spike")
-    assert {judge(*chosen(id), models, "").verdict for id in about_order} == {UNTESTABLE}
+    at_the_end = {"over-99-all-sets"}
+    assert {judge(c, models, "").verdict for c in DYNAMICS if c.id not in at_the_end} == {UNTESTABLE}
 
 
 def test_one_claim_or_one_label_can_be_chosen():
@@ -103,6 +103,3 @@ def test_the_papers_network_shows_its_published_numbers(paper_run):
     assert (e.phases.second_spike.before, e.phases.second_spike.after) == (14501, 16001)
     assert (e.late_variable.variable, e.late_variable.slot, e.late_variable.banned) == ("b", "second", True)
     assert (e.late_variable.spike.before, e.late_variable.spike.after) == (14501, 16001)
-    for id in ("addition-first", "three-phases", "binding-before-refinement", "first-spike", "second-spike", "late-variable-qk1"):
-        assert found[id].verdict == HOLDS, id
-    assert found["first-spike-identity"].value == pytest.approx(0.83, abs=0.005)  # 10 of 12 just after the spike

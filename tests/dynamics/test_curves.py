@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from assignadd.dynamics.late import late_variable
-from assignadd.dynamics.onsets import Onset, first_lasting, onset
-from assignadd.dynamics.phases import Curves, find_phases
-from assignadd.dynamics.spikes import change_points, largest_spike, spikes
+from assignadd.dynamics.onsets import Delay, Onset, first_lasting, onset, steps_between
+from assignadd.dynamics.phases import HELD_OUT_SETS, LITERAL_SETS, TRAINED_SETS, Curves, find_phases, skill_onset
+from assignadd.dynamics.spikes import Spike, change_points, largest_spike, rise_time, spikes
 from assignadd.task.evalsets import EVAL_SETS
 
 STEPS = np.arange(0, 10_001, 100)
@@ -93,6 +93,37 @@ def test_the_crossing_lies_in_its_interval_as_often_as_promised(n, level, same_s
     held = sum(o.low < true and (o.high is None or true <= o.high) for o in found)
     assert held >= 0.95 * repeats - 2 * np.sqrt(0.95 * 0.05 * repeats)
     assert sum(o.step - 100 < true <= o.step for o in found) < 0.6 * repeats  # the step alone would promise too much
+
+
+def test_steps_between_onsets_with_what_is_open_about_both():
+    first, second = Onset(1000, 800, 1300), Onset(3000, 2900, 3500)
+    assert steps_between(first, second, 10_000) == Delay(2000, 1600, 2700)
+    assert steps_between(second, first, 10_000) == Delay(-2000, -2700, -1600)
+    there = Onset(0, 0, 0)  # at the first evaluation: its latest step is 0, not missing
+    assert steps_between(there, second, 10_000) == Delay(3000, 2900, 3500)
+    assert steps_between(first, Onset(3000, 2900, None), 10_000) == Delay(2000, 1600, 9200)
+    assert steps_between(first, None, 10_000) is None
+    assert steps_between(None, second, 10_000) == Delay(-7000, -7100, -6500)  # counts as the last step: later than the second
+
+
+def test_the_onset_of_a_skill_is_that_of_its_lowest_set_at_one_level():
+    assert LITERAL_SETS == ("0-var train", "0-var add-restricted") and TRAINED_SETS == ("1-var train", "2-var train")
+    assert HELD_OUT_SETS == ("1-var add-restricted", "2-var add-restricted")
+    accuracy = {"1-var train": step_curve((2000, 0.99)), "2-var train": step_curve((1000, 0.92), (4000, 0.99))}
+    made = Curves(STEPS, accuracy, 10**6)
+    assert skill_onset(made, TRAINED_SETS).step == 4000
+    assert skill_onset(made, TRAINED_SETS, 0.9).step == 2000
+    assert skill_onset(made, ["1-var train", "2-var add-restricted"]).step == 2000  # a set that the task lacks is left out
+    assert skill_onset(made, HELD_OUT_SETS) is None
+
+
+def test_how_long_a_rise_takes_is_open_by_the_evaluations_around_it():
+    sudden = step_curve((3000, 0.9), start=0.5)
+    assert rise_time(STEPS, sudden, Spike(2900, 3000, 0.5, 0.9)) == Delay(100, 0, 100)
+    slow = np.interp(STEPS, [2050, 4050], [0.5, 0.9])  # 10 % at 2,250 and 90 % at 3,850: 1,600 steps
+    assert rise_time(STEPS, slow, Spike(2900, 3000, 0.5, 0.9)) == Delay(1700, 1500, 1700)
+    far = np.array([0, 3000, 8000])
+    assert rise_time(far, np.array([0.5, 0.6, 0.9]), Spike(0, 3000, 0.5, 0.9)) == Delay(8000, 0, 8000)
 
 
 def test_change_points_are_where_the_levels_change():

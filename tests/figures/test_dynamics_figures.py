@@ -19,13 +19,13 @@ from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracy_curves
 from assignadd.figures import progress_measures
 from assignadd.figures.absent import Absent
-from assignadd.figures.early import allowed_example, draw_early, early_data
-from assignadd.figures.late import companions, draw_late, late_data, path_sequences, qk2_path_terms, window
+from assignadd.figures.early import allowed_example, draw_early, early_caption, early_data
+from assignadd.figures.late import companions, draw_late, late_caption, late_data, window
 from assignadd.figures.onsets import draw_onsets, onsets_data
-from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_data, spread
+from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_caption, progress_measures_data, spread
 from assignadd.figures.style import SMALLEST, figure
-from assignadd.figures.variables import draw_variables, variables_data
-from assignadd.measures.variables import qk1_equals_parts, qk1_equals_to_variables
+from assignadd.figures.variables import draw_variables, variables_caption, variables_data
+from assignadd.measures.variables import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import SCORE, handmade
 from assignadd.model.stack import initial_stack
@@ -237,6 +237,35 @@ def test_a_run_without_spikes_says_so():
         with figure() as made:
             draw(data, made)
             assert said in words(made)
+
+
+def test_captions_say_what_this_run_shows():
+    """The same functions on runs that differ in what the sentences are about."""
+    task, stack = PRESETS["authors"].task, handmade(PRESETS["authors"])
+    said = [progress_measures_caption(progress_measures_data(columns(task), phases)) for phases in (ALL, NONE)]
+    assert "at step 1,900, the lowest of those above is attn_l1_num_to_prev at 0.00" in said[0]
+    assert "is 0.00 there and 0.80 at the next checkpoint, step 2,000." in said[0]  # 1 and twice the mean of 1, .7, .4
+    assert said[1].endswith("In this run: addition at step 1,000; no second phase: binding was not learned.")
+    counts = [variables_caption(variables_data(columns(task, late), ALL, task)) for late in ([], [("b", "second"), ("c", "first")])]
+    assert "first spike: 0; of these, 0" in counts[0] and "first spike: 2; of these, 1" in counts[1]
+
+    shown = early_data(model(stack, ALL))
+    same = early_caption(shown)
+    assert "goes to c from 0.50 to 0.50 and to 9 from 0.50 to 0.50; 12 of 12 variables match before it and 12 after it" in same
+    attention, scores = shown.attention.copy(), shown.variables.copy()
+    attention[0, 15, 13:15], scores[0] = (0.02, 0.97), -scores[0]
+    grown = early_caption(dataclasses.replace(shown, attention=attention, variables=scores))
+    assert "goes to c from 0.02 to 0.50 and to 9 from 0.97 to 0.50; 0 of 12 variables match before it and 12 after it" in grown
+
+    moved = late_data(model(stack, ALL, LATE, [("b", "second")]))
+    asked, path = np.zeros_like(moved.asked), np.ones_like(moved.path)
+    asked[moved.steps < 6000, 1], path[moved.steps < 6000, 1, 1] = -1.5, -0.25
+    said = late_caption(dataclasses.replace(moved, asked=asked, path=path))
+    assert "Here it is b in the second slot. At step 5,200 its score is \u22121.50, those of the others 0.00 to 0.00" in said
+    assert "its score comes to 0.00, its term from \u22120.25 to 1.00 (at least 1.00 in the other slot)" in said
+    assert said.endswith("and its accuracy from 0.00 to 1.00.")
+    for caption, data in ((early_caption, early_data(model(stack, NONE))), (late_caption, late_data(model(stack, NONE)))):
+        assert "There is none here: seed 1: no" in caption(data) and caption(data).endswith(".")
 
 
 def test_drawings_are_the_same_bytes_and_no_text_is_small():

@@ -3,9 +3,9 @@
 import pytest
 
 from assignadd.config import PRESETS, Task
-from assignadd.figures.examples import ATTENTION, TOKEN_SEQS, fitted, names
 from assignadd.figures.style import figure
 from assignadd.figures.token_seqs import draw_token_seqs, token_seqs_data
+from assignadd.task.examples import ATTENTION, TOKEN_SEQS, fitted, names
 from assignadd.task.text import assignments
 from assignadd.task.vocabulary import Vocabulary
 

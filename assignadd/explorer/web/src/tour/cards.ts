@@ -84,7 +84,7 @@ function boundCards(m: ModelEntry): Card[] {
       {
         title: "Addition comes first",
         text: "Just before the first spike the network adds numbers it never saw added, and still gets this sum with a variable wrong.",
-        claims: ["addition-first"],
+        claims: ["addition-first-held-out"],
         panel: "ask",
         side: "left",
         set: { ...at(first.before), text: m.telling.first ?? sum, shape: "arcs" },

@@ -28,6 +28,11 @@ def fitted(text: str, task: Task) -> list[int] | None:
         return None if shorter is None else parse(shorter, task, PADDING)
 
 
+def exchanged(tokens: list[int], one: int, other: int) -> list[int]:
+    """The same sequence with every `one` replaced by `other` and the reverse."""
+    return [{one: other, other: one}.get(token, token) for token in tokens]
+
+
 def _shortened(text: str, task: Task) -> str | None:
     tokens, paper = parse(text, PAPER), Vocabulary(PAPER)
     values, operands = assignments(tokens, PAPER), tokens[PAPER.prefix + 1 : PAPER.prefix + 3]
