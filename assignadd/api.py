@@ -23,6 +23,7 @@ from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.runs.documents import run_document
 from assignadd.runs.folder import Run, open_run
+from assignadd.sweeps.population import populations_for
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.trainer import check_machine
@@ -69,7 +70,7 @@ def load(run: str | Path | Run, step: int | None = None, seed: int | None = None
     return Transformer.from_stack(load_stack(run, step), run.index_of(seed))
 
 
-def evaluate(run: str | Path | Run, step: int | None = None, n: int = 4000) -> list[dict[str, Accuracy]]:
+def evaluate(run: str | Path | Run, step: int | None = None, n: int = SEQUENCES) -> list[dict[str, Accuracy]]:
     """Accuracy on every evaluation set, for each model of a run, on `n` sequences a set that training never drew."""
     run = open_run(run)
     return set_accuracies(load_stack(run, step), run.configs, run.seen, n)
@@ -111,8 +112,19 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
     return polars.DataFrame(rows, schema_overrides=dict.fromkeys(("onset", "low", "high", "n"), polars.Int64))
 
 
-def ledger(*runs: str | Path | Run, n: int = SEQUENCES, only: str | None = None) -> list[Record]:
-    """Every claim of the paper against these runs: value, interval, verdict. Without a run, those on populations and theory."""
+def ledger(
+    *runs: str | Path | Run,
+    n: int = SEQUENCES,
+    only: str | None = None,
+    census: Path | None = None,
+    fraction: Path | None = None,
+    two_var: Path | None = None,
+) -> list[Record]:
+    """Every claim of the paper against these runs: value, interval, verdict. Without a run, those on populations and theory.
+
+    `census`, `fraction` and `two_var` are folders of your own sweeps; without them the package's, where the task is the paper's.
+    """
     opened = [open_run(run) for run in runs]
     evidences = [e for run in opened for e in evidence(run, n=n)[0]]
-    return records_of(evidences, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only)
+    populations = populations_for([e.config for e in evidences], census, fraction, two_var)
+    return records_of(evidences, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only, populations=populations)

@@ -1,10 +1,14 @@
-"""Numbers and their uncertainty: intervals."""
+"""Numbers and their uncertainty: intervals of shares, medians and thresholds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Z_95 = 1.959963984540054
 
@@ -15,8 +19,12 @@ class Interval:
     high: float
 
 
-def wilson(successes: int, n: int, z: float = Z_95) -> Interval:
-    """Wilson's score interval for a proportion; 95 % unless another z is given."""
+def wilson(successes: float, n: int, z: float = Z_95) -> Interval:
+    """Wilson's score interval for a proportion; 95 % unless another z is given.
+
+    `successes` need not be whole: for the mean of `n` independent shares between 0 and 1 it is their sum, and the interval is
+    conservative, as no such share varies more than a single success or failure does.
+    """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n and n > 0")
     p, z2 = successes / n, z * z
@@ -38,29 +46,53 @@ def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
     return median, Interval(ordered[k - 1], ordered[n - k]) if k else None
 
 
-def threshold(settings: Sequence[float], shares: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
-    """The setting at which a rising share crosses one half: linear between settings, after isotonic regression; None if it never does."""
-    from scipy.optimize import isotonic_regression
+@dataclass(frozen=True)
+class Threshold:
+    """Where a share of successes rises with a setting: half-way up to the level that it reaches, which is one less the lapse rate."""
 
-    rising = isotonic_regression(shares, weights=weights).x
-    above = [i for i, share in enumerate(rising) if share >= 0.5]
-    if not above or above[0] == 0:
-        return settings[0] if above else None
-    i = above[0]
-    return settings[i - 1] + (0.5 - rising[i - 1]) / (rising[i] - rising[i - 1]) * (settings[i] - settings[i - 1])
+    value: float
+    interval: Interval
+    lapse: float
+    lapse_interval: Interval
+    n: int
+    """Trials behind it."""
 
 
-def threshold_interval(
-    settings: Sequence[float], outcomes: Sequence[Sequence[bool]], resamples: int = 2000
-) -> tuple[float, Interval] | None:
-    """The threshold of a share of successes, and its 95 % bootstrap interval: outcomes are drawn anew within every setting."""
+def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | None = None, resamples: int = 500) -> Threshold | None:
+    """The threshold of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) by maximum likelihood over a grid.
+
+    `succeeded` and `asked` are (settings, seeds): the same seed recurs in every setting, so the bootstrap for the intervals
+    (95 %, percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises: no success,
+    or as many at the lowest setting as later on.
+    """
     import numpy as np
 
-    found = threshold(settings, [sum(o) / len(o) for o in outcomes])
-    if found is None:
+    settings = np.asarray(settings, dtype=float)
+    asked = np.ones_like(succeeded, dtype=bool) if asked is None else asked
+    n_seeds = succeeded.shape[1]
+    draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), resamples)
+    weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples): the seeds as they are come first
+    wins, trials = (succeeded & asked) @ weights, asked @ weights  # (settings, 1 + resamples)
+    midpoint, lapse, likelihood = _curves(settings)
+    best = np.array([(likelihood[0] @ k + likelihood[1] @ (n - k)).argmax() for k, n in zip(wins.T, trials.T, strict=True)])
+    if not wins[:, 0].any() or midpoint[best[0]] in (settings[0], settings[-1]):
         return None
-    generator = np.random.default_rng(0)
-    shares = [generator.binomial(len(o), sum(o) / len(o), resamples) / len(o) for o in outcomes]
-    drawn = [threshold(settings, row.tolist()) for row in np.array(shares).T]
-    low, high = np.quantile([settings[-1] if t is None else t for t in drawn], [0.025, 0.975])
-    return found, Interval(float(low), float(high))
+    low, high = np.quantile(midpoint[best[1:]], [0.025, 0.975]).tolist()
+    lapse_low, lapse_high = np.quantile(lapse[best[1:]], [0.025, 0.975]).tolist()
+    found = float(midpoint[best[0]]), Interval(low, high), float(lapse[best[0]]), Interval(lapse_low, lapse_high)
+    return Threshold(*found, int(asked.sum()))
+
+
+def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """The grid of curves: thresholds and lapse rates, and the logarithms of success and failure at each setting, (curves, settings)."""
+    import numpy as np
+
+    span = settings[-1] - settings[0]
+    # Sixteen thresholds between any two settings, so that the grid is fine where the settings are close.
+    midpoints = np.interp(np.arange(16 * len(settings) - 15) / 16, np.arange(len(settings)), settings)
+    grid = np.meshgrid(midpoints, np.geomspace(span / 400, span / 4, 12), np.linspace(0, 0.6, 16), indexing="ij")
+    midpoint, width, lapse = (axis.ravel() for axis in grid)
+    steepness = np.clip((settings - midpoint[:, None]) / width[:, None], -50, 50)
+    # Kept off 0 and 1, so that one unlucky seed far from the threshold does not rule a curve out.
+    success = np.clip((1 - lapse[:, None]) / (1 + np.exp(-steepness)), 1e-3, 1 - 1e-3)
+    return midpoint, lapse, (np.log(success), np.log1p(-success))

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from assignadd.config import Config
@@ -18,16 +19,20 @@ from assignadd.dynamics.stored import trajectory_of
 from assignadd.dynamics.trajectory import accuracy_curves
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
+from assignadd.measures.pair_accuracy import pair_accuracy
 from assignadd.measures.probes import AnswerProbes, answer_probes
-from assignadd.measures.routing import Routing, routing
-from assignadd.measures.samples import sequences
+from assignadd.measures.routing import Routing, routings
+from assignadd.measures.samples import any_sequences, sequences
 from assignadd.measures.similarity import AgainstOV2, Matching, across_types, against_ov2, on_template, random_contexts
 from assignadd.measures.theory_gradient import TheoryGradient, one_variable_batch, telling_steps, theory_gradient
 from assignadd.model.stack import Stack
 from assignadd.model.table import require_covered
 from assignadd.runs.folder import Run
+from assignadd.task.evalsets import EvalSet
+from assignadd.task.roles import as_in_training
+from assignadd.task.sampler import EmptySetError
 
-SEQUENCES = 4000
+SEQUENCES = 20_000
 # Of each type for the cosines, whose spread over sequences is small.
 CONTEXTS = 2000
 GRADIENT_SEQUENCES = 2048
@@ -51,14 +56,38 @@ class Evidence:
     def accuracies(self) -> dict[str, Accuracy]:
         return set_accuracies(self.stack, [self.config], self.seen[None], self.n)[0]
 
+    def accuracy_of(self, evalset: EvalSet) -> Accuracy | None:
+        """On one set that is not among those of `accuracies`; None where the task or split has no such sequence."""
+        if evalset not in self._others:
+            try:
+                self._others[evalset] = set_accuracies(self.stack, [self.config], self.seen[None], self.n, [evalset])[0][evalset.name]
+            except EmptySetError:
+                self._others[evalset] = None
+        return self._others[evalset]
+
+    @cached_property
+    def _others(self) -> dict[EvalSet, Accuracy | None]:
+        return {}
+
+    @cached_property
+    def pair_accuracy(self) -> dict[int, Tensor]:
+        """Accuracy of every pair of numbers, by the number of variables in the sum."""
+        return {n: pair_accuracy(self.stack, self.config, n) for n in self.types}
+
     @property
     def learned_binding(self) -> bool:
         return learned_binding({"accuracy": {name: a.accuracy for name, a in self.accuracies.items()}})
 
     @cached_property
-    def routing(self) -> dict[int, Routing]:
-        """By the number of variables in the sum, where the task has such sums."""
-        return {n_vars: routing(self.stack, self.sequences(n_vars)) for n_vars in self.types}
+    def routing(self) -> dict[int, tuple[Routing, Routing]]:
+        """By the number of variables in the sum: over any pairs and slots, and over the sequences that training could show."""
+        found = {}
+        for n_vars in self.types:
+            tokens = any_sequences([self.config], self.seen[None], n_vars, self.n).tokens
+            rows = as_in_training(self.config.task, self.seen[None], tokens)
+            every, trained = routings(self.stack, tokens, [torch.ones_like(rows), rows])
+            found[n_vars] = every, trained
+        return found
 
     @cached_property
     def across_types(self) -> dict[tuple[int, int], Matching]:

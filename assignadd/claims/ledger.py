@@ -16,24 +16,32 @@ from assignadd.claims.record import Claim, Record
 from assignadd.claims.theory import LABEL as THEORY_LABEL
 from assignadd.claims.theory import theory_records
 from assignadd.config import ConfigError
+from assignadd.sweeps.population import Populations, populations_for
 
 CLAIMS: tuple[Claim, ...] = (*GENERALISATION, *CIRCUIT, *SIMILARITY, *FOURIER, *ROUTING, *WEIGHTS, *CAUSES, *DYNAMICS, *POPULATION)
 
 
 def ledger(
-    evidences: Sequence[Evidence], command: str, only: str | None = None, listener: Callable[[str], None] = lambda claim: None
+    evidences: Sequence[Evidence],
+    command: str,
+    only: str | None = None,
+    listener: Callable[[str], None] = lambda claim: None,
+    populations: Populations | None = None,
 ) -> list[Record]:
     """A record per claim, or of those with this id or label.
 
     `command` is how the ledger was asked for; a record's own is that with its id. Without models, what is left are the claims
-    about populations and the theory, which need none.
+    about populations and the theory, which need none. `populations` are the package's unless given, where these models are of
+    the paper's task and architecture.
     """
+    if populations is None:
+        populations = populations_for([e.config for e in evidences])
     records = []
     for claim in chosen(only):
         if claim.measure is not None and not evidences:
             continue
         listener(claim.id)
-        records.append(judge(claim, evidences, f"{command} --only {claim.id}"))
+        records.append(judge(claim, evidences, f"{command} --only {claim.id}", populations))
     if only is None or _is_theory(only):
         listener("theory")
         records += [r for r in theory_records(evidences) if only in (None, r.id, r.label)]

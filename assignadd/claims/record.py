@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,10 @@ from assignadd.stats import wilson
 
 if TYPE_CHECKING:
     from assignadd.claims.evidence import Evidence
-    from assignadd.sweeps.population import SeedCurves
+    from assignadd.sweeps.population import Populations, SeedCurves
 
-HOLDS, FAILS, UNTESTABLE, UNMEASURED = "holds", "does not hold", "cannot be tested", "not measured yet"
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+UNTESTABLE, UNMEASURED = "cannot be tested", "not measured yet"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Measured:
         return cls(value, value, value, n, unit)
 
     @classmethod
-    def share(cls, successes: int, n: int, unit: str) -> Measured:
+    def share(cls, successes: float, n: int, unit: str) -> Measured:
+        """A share with Wilson's interval; `successes` is a sum of shares where a unit is more than one trial (a pair in many contexts)."""
         interval = wilson(successes, n)
         return cls(successes / n, interval.low, interval.high, n, unit)
 
@@ -45,22 +47,22 @@ class Measured:
 class AtLeast:
     threshold: float
 
-    def holds(self, measured: Measured) -> bool:
-        return measured.high >= self.threshold
+    def verdict(self, measured: Measured) -> str:
+        return _verdict(measured.low >= self.threshold, measured.high < self.threshold)
 
     def __str__(self) -> str:
-        return f"holds unless the 95 % interval lies below {self.threshold:g}"
+        return f"at least {self.threshold:g}"
 
 
 @dataclass(frozen=True)
 class AtMost:
     threshold: float
 
-    def holds(self, measured: Measured) -> bool:
-        return measured.low <= self.threshold
+    def verdict(self, measured: Measured) -> str:
+        return _verdict(measured.high <= self.threshold, measured.low > self.threshold)
 
     def __str__(self) -> str:
-        return f"holds unless the 95 % interval lies above {self.threshold:g}"
+        return f"at most {self.threshold:g}"
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,17 @@ class Between:
     low: float
     high: float
 
-    def holds(self, measured: Measured) -> bool:
-        return measured.high >= self.low and measured.low <= self.high
+    def verdict(self, measured: Measured) -> str:
+        outside = measured.high < self.low or measured.low > self.high
+        return _verdict(self.low <= measured.low and measured.high <= self.high, outside)
 
     def __str__(self) -> str:
-        return f"holds unless the 95 % interval lies outside {self.low:g} to {self.high:g}"
+        return f"from {self.low:g} to {self.high:g}"
+
+
+def _verdict(inside: bool, outside: bool) -> str:
+    """Of a 95 % interval: wholly on the side that the rule asks for, wholly on the other, or on both."""
+    return HOLDS if inside else FAILS if outside else UNDECIDED
 
 
 Rule = AtLeast | AtMost | Between
@@ -84,8 +92,11 @@ class Claim:
 
     `measure` gives a number for one trained model, or None where that model cannot be asked (a split without held-out
     pairs, say). A claim about every initialisation, which a handful of seeds cannot settle, has `seed_measure` instead: it
-    is asked of every seed of the package's census, and its value is the share of seeds in which it holds. `measured` is
-    for numbers of a whole population, such as a threshold.
+    is asked of every seed of a census, and its value is the share of seeds in which it holds. `measured` is for numbers of a
+    whole population, such as a threshold.
+
+    The rule's threshold is compared with the 95 % interval: `holds` and `does not hold` where all of it is on one side,
+    `undecided` where it is on both.
     """
 
     id: str
@@ -96,7 +107,9 @@ class Claim:
     measure: Callable[[Evidence], Measured | None] | None = None
     rule: Rule | None = None
     seed_measure: Callable[[SeedCurves], Measured | None] | None = None
-    measured: Callable[[], Measured | None] | None = None
+    measured: Callable[[Populations], Measured | None] | None = None
+    sweep: str = ""
+    """Which sweep `measured` reads, `fraction` or `two_var`; the census unless given."""
     comment: str = ""
     detail: Callable[[Evidence], str] | None = None
     """More than a number, of one network."""
@@ -111,6 +124,25 @@ class SeedResult:
     low: float
     high: float
     holds: bool
+    """By the value alone, which is how seeds are counted."""
+    verdict: str
+    """By the interval."""
+
+    @classmethod
+    def of(cls, run: str, seed: int, measured: Measured, rule: Rule) -> SeedResult:
+        point = Measured.exactly(measured.value, measured.n, measured.unit)
+        holds = rule.verdict(point) == HOLDS
+        return cls(run, seed, measured.value, measured.low, measured.high, holds, rule.verdict(measured))
+
+
+def verdict_over(results: Sequence[SeedResult]) -> str:
+    """The verdict over several models: theirs where they agree, else in how many it holds, and how many of them are undecided."""
+    verdicts = {r.verdict for r in results}
+    if len(verdicts) <= 1:
+        return verdicts.pop() if verdicts else UNTESTABLE
+    undecided = sum(r.verdict == UNDECIDED for r in results)
+    counted = f"holds in {sum(r.holds for r in results)} of {len(results)} seeds"
+    return f"{counted} ({undecided} undecided)" if undecided else counted
 
 
 @dataclass(frozen=True)
@@ -132,3 +164,5 @@ class Record:
     comment: str
     command: str
     by_seed: tuple[SeedResult, ...]
+    population: str = ""
+    """Which population of seeds the number is of; empty for the networks at hand and for the theory."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.judge import CANNOT
-from assignadd.claims.record import FAILS, HOLDS, UNTESTABLE, Record, SeedResult
+from assignadd.claims.record import HOLDS, Record, SeedResult, verdict_over
 from assignadd.measures.theory_verdicts import CLAIMS, RULES, real_verdicts
 from assignadd.stats import median_interval
 from assignadd.theory.setting import Setting
@@ -54,16 +54,15 @@ def _of_training(evidences: Sequence[Evidence]) -> list[Record]:
 def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Verdict], command: str) -> Record:
     """The median over seeds, with its interval from six seeds on; fewer have none, and the comment gives their range."""
     results = [
-        SeedResult(e.run.name, e.seed, v.value, v.value, v.value, v.verdict == HOLDS)
+        SeedResult(e.run.name, e.seed, v.value, v.value, v.value, v.verdict == HOLDS, v.verdict)
         for e, v in zip(asked, found, strict=True)
         if v.value is not None
     ]
-    held, n = sum(r.holds for r in results), len(results)
-    verdict = UNTESTABLE if not n else FAILS if not held else HOLDS if held == n else f"holds in {held} of {n} seeds"
+    n = len(results)
     value, low, high, comment = _summary([r.value for r in results], [v.detail for v in found if v.value is not None])
     claim, paper = CLAIMS[name]
     return Record(
-        _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict, RULES[name], comment, command,
+        _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict_over(results), RULES[name], comment, command,
         tuple(results),
     )  # fmt: skip
 

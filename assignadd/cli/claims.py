@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
     from assignadd.claims.evidence import Evidence
     from assignadd.claims.record import Record
+    from assignadd.sweeps.population import Populations
 
-COLOURS = {"holds": "green", "does not hold": "red", "cannot be tested": "dim", "not measured yet": "dim"}
+COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "cannot be tested": "dim", "not measured yet": "dim"}
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,16 @@ class Claims:
     """Run folders, or their names under runs/. Without one, only what is known of populations of seeds and of the theory."""
     step: int | None = None
     """The checkpoint; each run's last one unless given."""
-    n: int = 4000
+    n: int = 20_000
     """Sequences per evaluation set and per type of sequence; trajectories, probes and the theory take their time at any n."""
     only: str | None = None
     """The id or the paper's label of a claim."""
+    census: Path | None = None
+    """The folder of your own `assignadd sweep seeds`, for the claims about all seeds; the package's unless given, if its task fits."""
+    fraction: Path | None = None
+    """The folder of your own `assignadd sweep fraction`."""
+    two_var: Path | None = None
+    """The folder of your own `assignadd sweep two-var`."""
     threads: int | None = None
     """CPU threads; every core unless given."""
     json: bool = False
@@ -47,11 +55,12 @@ def main(arguments: list[str]) -> int:
     if not args.runs and wanted and all(claim.measure is not None for claim in wanted):
         raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
+    populations = read_populations(evidences, args)
     from assignadd.cli.screen import console, print_json
 
     with console.status("measuring") as status:
-        command = asked("claims", args.runs, args.step, args.n)
-        records = ledger(evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"))
+        command = asked(args)
+        records = ledger(evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"), populations)
     if args.json:
         print_json([dataclasses.asdict(record) for record in records])
     else:
@@ -59,10 +68,19 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def asked(command: str, runs: Sequence[str], step: int | None, n: int) -> str:
-    """The command line that asks the same again."""
-    more = ([] if step is None else ["--step", str(step)]) + ([] if n == Claims.n else ["--n", str(n)])
-    return shlex.join(["assignadd", command, *runs, *more])
+def asked(args: Claims) -> str:
+    """The command line that asks for the same ledger again."""
+    flags: dict[str, object] = {"--step": args.step, "--n": None if args.n == Claims.n else args.n}
+    flags |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
+    more = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
+    return shlex.join(["assignadd", "claims", *args.runs, *more])
+
+
+def read_populations(evidences: Sequence[Evidence], args: Claims) -> Populations:
+    """The populations of seeds that the flags name, else the package's where they are of the same task."""
+    from assignadd.sweeps.population import populations_for
+
+    return populations_for([e.config for e in evidences], args.census, args.fraction, args.two_var)
 
 
 def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int | None) -> list[Evidence]:
@@ -110,5 +128,6 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
 def _measured(r: Record) -> str:
     if r.value is None:
         return ""
-    interval = f" ({r.low:.4f} to {r.high:.4f})" if r.low != r.high else ""
-    return f"{r.value:.4f}{interval}, {r.n:,} {r.unit}; "
+    interval = f" ({r.low:.4f} to {r.high:.4f})" if r.low is not None and r.low != r.high else ""
+    of = f" of {r.population}" if r.population else ""
+    return f"{r.value:.4f}{interval}, {r.n:,} {r.unit}{of}; "

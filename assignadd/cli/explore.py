@@ -32,6 +32,8 @@ class Explore:
     """Every checkpoint."""
     ledger: bool = True
     """Measure the claims that the tour quotes."""
+    census: Path | None = None
+    """The folder of your own `assignadd sweep seeds`, for what the tour says of all seeds; the package's unless given, if its task fits."""
     threads: int | None = None
     """CPU threads; every core unless given."""
     serve: bool = False
@@ -66,7 +68,7 @@ def _export(args: Explore) -> None:
     runs = [open_run(name) for name in args.runs]
     for run in runs:
         prepare("cpu", options.resolve_threads(args.threads), run.config)
-    settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger)
+    settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger, census=args.census)
     with _screen() as listener:
         page = export(runs, args.out, settings, " ".join(["assignadd claims", *args.runs]), listener)
     size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.claims import read_evidence
+from assignadd.cli.claims import Claims, asked, read_evidence, read_populations
 from assignadd.cli.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from assignadd.claims.evidence import Evidence
+    from assignadd.sweeps.population import Populations
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,14 @@ class Report:
     """Where index.html and the figures go."""
     step: int | None = None
     """The checkpoint; each run's last one unless given."""
-    n: int = 4000
+    n: int = 20_000
     """Sequences per evaluation set and per type of sequence."""
+    census: Path | None = None
+    """The folder of your own `assignadd sweep seeds`, for what is said of all seeds; the package's unless given, if its task fits."""
+    fraction: Path | None = None
+    """The folder of your own `assignadd sweep fraction`."""
+    two_var: Path | None = None
+    """The folder of your own `assignadd sweep two-var`."""
     threads: int | None = None
     """CPU threads; every core unless given."""
 
@@ -43,14 +50,16 @@ def main(arguments: list[str]) -> int:
     if not args.runs:
         raise UsageError("no run given; `assignadd runs list` shows what there is")
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
+    claims = Claims(args.runs, args.step, args.n, census=args.census, fraction=args.fraction, two_var=args.two_var)
+    populations = read_populations(evidences, claims)
     args.out.mkdir(parents=True, exist_ok=True)
-    report_on_screen(
-        evidences, args.out, " ".join(args.runs), f"assignadd report {' '.join(args.runs)}", options.resolve_threads(args.threads)
-    )
+    command = asked(claims)
+    report = command.replace("assignadd claims", "assignadd report", 1)
+    report_on_screen(evidences, populations, args.out, command, report, options.resolve_threads(args.threads))
     return 0
 
 
-def report_on_screen(evidences: Sequence[Evidence], out: Path, claims: str, command: str, threads: int) -> Path:
+def report_on_screen(evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, threads: int) -> Path:
     """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page.
 
     And says what each took: on the screen alone, as the page is to be the same bytes again.
@@ -64,12 +73,12 @@ def report_on_screen(evidences: Sequence[Evidence], out: Path, claims: str, comm
     for run in {e.run.path: e.run for e in evidences}.values():
         measure_on_screen(run, threads)
     with console.status("judging") as status:
-        records = ledger(evidences, claims, listener=lambda claim: status.update(f"judging {claim}"))
+        records = ledger(evidences, claims, listener=lambda claim: status.update(f"judging {claim}"), populations=populations)
     measuring = lap()
     with console.status("drawing") as status:
-        drawn = draw_pictures(out, evidences, lambda label: status.update(f"drawing {label}"))
+        drawn = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"))
     drawing = lap()
-    index = write_page(out, evidences, records, command)
+    index = write_page(out, evidences, records, command, populations)
     bound = sum(e.learned_binding for e in evidences)
     say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
     say(f"measured in {measuring:.1f} s, drew {drawn} figures in {drawing:.1f} s, wrote the page in {lap():.2f} s", "dim")

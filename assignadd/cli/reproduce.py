@@ -26,7 +26,7 @@ class Reproduce:
     """Where index.html and the figures go."""
     runs: Path = Path("runs")
     """Where the run folders are."""
-    n: int = 4000
+    n: int = 20_000
     """Sequences per evaluation set at the end."""
     device: str = "auto"
     """auto, cpu or cuda."""
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     options.check_count("n", args.n)
     args.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after the training
     from assignadd.claims.evidence import evidence
-    from assignadd.cli.claims import asked
+    from assignadd.cli.claims import Claims, asked, read_populations
     from assignadd.cli.report import report_on_screen
     from assignadd.cli.screen import say
     from assignadd.cli.train import train_on_screen
@@ -62,6 +62,6 @@ def main(arguments: list[str]) -> int:
     prepare("cpu", threads, config)
     evidences = [e for run in trained for e in evidence(run, n=args.n)[0]]
     command = f"assignadd reproduce --preset {args.preset}"
-    claims = asked("claims", [str(run.path) for run in trained], None, args.n)
-    report_on_screen(evidences, args.out, claims, command, threads)
+    claims = Claims(tuple(str(run.path) for run in trained), n=args.n)
+    report_on_screen(evidences, read_populations(evidences, claims), args.out, asked(claims), command, threads)
     return 0

@@ -111,7 +111,8 @@ def cells(args: Sweep, base: Config) -> SweepTable:
 def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> int:
     from assignadd.cli.progress import SweepScreen
     from assignadd.cli.screen import print_json, say
-    from assignadd.sweeps.engine import TABLE, run_sweep, tally
+    from assignadd.sweeps.engine import run_sweep, tally
+    from assignadd.sweeps.results import TABLE
 
     with SweepScreen(out.name, planned.jobs, quiet=args.json) as screen:
         results = run_sweep(table, out, planned.device, threads, args.engine, args.address, screen, command=command)

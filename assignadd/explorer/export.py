@@ -28,6 +28,7 @@ from assignadd.explorer.checkpoints import chosen_steps
 from assignadd.model.table import require_covered
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
+from assignadd.sweeps.population import populations_for
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
 FORMAT = 1
@@ -47,8 +48,10 @@ class Settings:
     """How many of each model; None for all."""
     ledger: bool = True
     """Whether to measure the claims that the tour quotes."""
-    n: int = 2000
+    n: int = 20_000
     """Sequences for each of these."""
+    census: Path | None = None
+    """The folder of a census of the same task, for the claims about all seeds; the package's unless given, if its task fits."""
 
 
 def export(runs: Sequence[Run], out: Path, settings: Settings, command: str, listener: Listener = lambda what, done, total: None) -> Path:
@@ -65,7 +68,8 @@ def export(runs: Sequence[Run], out: Path, settings: Settings, command: str, lis
             models.append(_export_model(one, f"m{len(models)}", out, settings, listener))
             evidences.append(one)
     listener("measuring the tour's claims", 0, 1)
-    records = story.tour_records(evidences, command) if settings.ledger else []
+    populations = populations_for([e.config for e in evidences], settings.census)
+    records = story.tour_records(evidences, command, populations) if settings.ledger else []
     index = {"format": FORMAT, "version": __version__, "models": models, "ledger": records}
     _write(out / MARK, f"assignadd.index({_literal(index)});\n".encode())
     listener("measuring the tour's claims", 1, 1)

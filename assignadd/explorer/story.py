@@ -17,6 +17,7 @@ from assignadd.dynamics.trajectory import CHUNK, Listener
 from assignadd.measures.probes import probe_l1_var_from_num
 from assignadd.measures.progress import Progress, circuit_columns
 from assignadd.runs.folder import Run
+from assignadd.sweeps.population import Populations
 
 DIGITS = 4
 # What the page draws of all that is measured; the names are those of `measures.progress`.
@@ -72,9 +73,10 @@ def measures_data(run: Run, model: int, steps: Sequence[int], listener: Listener
     return {"steps": columns["step"].tolist(), "values": {name: _rounded(columns[name]) for name in MEASURES if name in columns}}
 
 
-def tour_records(evidences: Sequence[Evidence], command: str) -> list[dict[str, Any]]:
-    """A record for each, over these models; those about every seed come from the populations that the package ships."""
-    return [dataclasses.asdict(record) for claim in TOUR_CLAIMS for record in ledger(evidences, command, claim)]
+def tour_records(evidences: Sequence[Evidence], command: str, populations: Populations) -> list[dict[str, Any]]:
+    """A record for each claim of the tour that can be tested, over these models; those about every seed are of the populations."""
+    records = [r for claim in TOUR_CLAIMS for r in ledger(evidences, command, claim, populations=populations)]
+    return [dataclasses.asdict(r) for r in records if r.value is not None]
 
 
 def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) -> dict[str, np.ndarray]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -27,3 +29,8 @@ def draw_absent(data: Absent, made: Figure) -> None:
     axes.spines[:].set_visible(True)
     axes.spines[:].set_color(GREY)
     axes.text(0.5, 0.5, data.words, transform=axes.transAxes, ha="center", va="center", linespacing=1.6, wrap=True)
+
+
+def or_absent(draw: Callable[[Any, Figure], None]) -> Callable[[Any, Figure], None]:
+    """The same, with the reason in its place where there is nothing to draw."""
+    return lambda data, made: draw_absent(data, made) if isinstance(data, Absent) else draw(data, made)

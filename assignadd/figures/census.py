@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,10 @@ from scipy.stats import CensoredData, ecdf
 
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
+from assignadd.figures.absent import Absent, absent_caption
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.style import BLUE, BY_VARS, GREEN, GREY, ORANGE, VERMILION
-from assignadd.sweeps.population import SeedCurves
+from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS
 
 SKILLS: tuple[tuple[str, str, Callable[[Phases], Onset | None]], ...] = (
@@ -35,15 +36,28 @@ class CensusData(FigureData):
     final: np.ndarray  # (sets, seeds)
     late: list[str]  # for every seed with a late variable, "b second"
     banned: list[str]  # the variables in banned slots, in the same words
+    name: str  # of the population
 
 
-def census_data(seeds: Sequence[SeedCurves]) -> CensusData:
+def census_data(populations: Populations) -> CensusData:
+    seeds = populations.seeds
     onsets = [[o.step if (o := skill(s.phases)) else NEVER for s in seeds] for _, _, skill in SKILLS]
     final = [[s.final(e.name) for s in seeds] for e in EVAL_SETS]
     late = [f"{v.variable} {v.slot}" for s in seeds if s.learned_binding and (v := s.late_variable)]
-    banned = [f"{v} {slot}" for slot, letters in seeds[0].banned.items() for v in letters]
-    steps = int(seeds[0].curves.steps[-1])
-    return CensusData(steps, np.array(onsets), np.array([s.learned_binding for s in seeds]), np.array(final), late, banned)
+    banned = [f"{v} {slot}" for part in populations.census for slot, letters in part.seeds[0].banned.items() for v in letters]
+    steps, binds = max(int(s.curves.steps[-1]) for s in seeds), np.array([s.learned_binding for s in seeds])
+    return CensusData(steps, np.array(onsets), binds, np.array(final), late, banned, populations.census_name)
+
+
+def census_caption(data: CensusData | Absent) -> str:
+    if isinstance(data, Absent):
+        return absent_caption(data, "Which seeds learn which skill, and when.")
+    came = [int((onsets != NEVER).sum()) for onsets in data.onsets]
+    return (
+        f"{len(data.binds)} seeds ({data.name}). (a) {came[0]} learn to add, {came[1]} to bind variables, {came[2]} to handle banned "
+        f"slots, within {data.steps:,} steps. (b) When each seed learned each skill. (c) Where the accuracies end. (d) Which variable "
+        "comes last, in the seeds that bind and in which one comes after the first spike."
+    )
 
 
 def draw_census(data: CensusData, made: Figure) -> None:

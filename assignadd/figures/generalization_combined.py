@@ -8,41 +8,57 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.claims.population import SUCCESS
+from assignadd.claims.population import SWEEPS, sweep_threshold
+from assignadd.figures.absent import Absent, absent_caption
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
-from assignadd.stats import median_interval, threshold_interval
-from assignadd.sweeps.population import Population
+from assignadd.stats import median_interval
+from assignadd.sweeps.population import Populations
 
-PARTS = (("2-var test held out", "held-out sum", BLUE), ("2-var test banned (1)", "one banned slot", ORANGE),
-         ("2-var test banned (2)", "two banned slots", PURPLE))  # fmt: skip
-RATIO, FRACTION, TWO_VAR, ZERO_VAR = "two_var_ratio", "seen_fraction", "2-var test", "0-var held out"
+PARTS = (("2-var test held out", "held-out sum", BLUE), ("2-var test banned (1)", "one operand in a banned slot", ORANGE),
+         ("2-var test banned (2)", "both operands in banned slots", PURPLE))  # fmt: skip
+TWO_VAR, ZERO_VAR = "2-var test", "0-var held out"
 
 
 @dataclass(frozen=True)
 class GeneralizationData(FigureData):
+    """Thresholds are (value, low, high), NaN where the share of seeds that succeed does not rise; of the seeds that bind."""
+
     ratios: np.ndarray  # (settings,)
-    two_var: np.ndarray  # (settings, seeds)
+    two_var: np.ndarray  # (settings, seeds); NaN where a seed has no network
     parts: np.ndarray  # (parts, settings): medians over the seeds
-    ratio_threshold: np.ndarray  # value, low, high; NaN where half of the seeds never succeed
+    ratio_threshold: np.ndarray
     fractions: np.ndarray
     zero_var: np.ndarray
     fraction_threshold: np.ndarray
+    names: list[str]  # of both populations
+    steps: int
 
 
-def generalization_data(two_var: Population, fraction: Population) -> GeneralizationData:
-    ratios, accuracy = two_var.finals(RATIO, TWO_VAR)
-    parts = [[float(np.median(some)) for some in two_var.finals(RATIO, name)[1]] for name, _, _ in PARTS]
-    fractions, zero = fraction.finals(FRACTION, ZERO_VAR)
-    thresholds = [_threshold(p, s, t) for p, s, t in ((two_var, RATIO, TWO_VAR), (fraction, FRACTION, ZERO_VAR))]
-    return GeneralizationData(
-        np.array(ratios), np.array(accuracy), np.array(parts), thresholds[0], np.array(fractions), np.array(zero), thresholds[1]
+def generalization_data(populations: Populations) -> GeneralizationData:
+    """Of the two sweeps, which must be there."""
+    assert populations.two_var is not None and populations.fraction is not None
+    ratios, accuracy = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
+    parts = [np.nanmedian(populations.two_var.finals(SWEEPS["two_var"], name)[1], axis=1) for name, _, _ in PARTS]
+    fractions, zero = populations.fraction.finals(SWEEPS["fraction"], ZERO_VAR)
+    found = [sweep_threshold(populations, sweep, test, binding=True) for sweep, test in (("two_var", TWO_VAR), ("fraction", ZERO_VAR))]
+    thresholds = [np.array([t.value, t.interval.low, t.interval.high] if t else [np.nan] * 3) for t in found]
+    names, steps = [populations.two_var.name, populations.fraction.name], int(populations.two_var.table["step"].to_numpy().max())
+    return GeneralizationData(ratios, accuracy, np.array(parts), thresholds[0], fractions, zero, thresholds[1], names, steps)
+
+
+def generalization_caption(data: GeneralizationData | Absent) -> str:
+    if isinstance(data, Absent):
+        return absent_caption(data, "Test accuracy against the share of pairs and of two-variable sequences in training.")
+    return (
+        f"Every dot is a network ({' and '.join(dict.fromkeys(data.names))}). Lines are medians over seeds; the dashed ones show the parts "
+        "of the two-variable test. The vertical line is where half of the seeds that can succeed do, among those that bind, with its "
+        f"interval: r = {_listed(data.ratio_threshold)} and f = {_listed(data.fraction_threshold)}; the paper says about .2 and .25."
     )
 
 
-def _threshold(population: Population, setting: str, test: str) -> np.ndarray:
-    found = threshold_interval(*population.outcomes(setting, test, SUCCESS))
-    return np.array([np.nan] * 3 if found is None else [found[0], found[1].low, found[1].high])
+def _listed(threshold: np.ndarray) -> str:
+    return "not found" if np.isnan(threshold[0]) else f"{threshold[0]:.3f} [{threshold[1]:.3f}, {threshold[2]:.3f}]"
 
 
 def draw_generalization(data: GeneralizationData, made: Figure) -> None:
@@ -51,7 +67,7 @@ def draw_generalization(data: GeneralizationData, made: Figure) -> None:
     for (_, label, color), median in zip(PARTS, data.parts, strict=True):
         left.plot(data.ratios, median, color=color, linewidth=0.9, linestyle=(0, (3, 1.5)), label=label)
     left.set_title("(a) two-variable sums")
-    left.set(xlabel="two-variable sequences per literal one, $r$", ylabel="test accuracy after 30,000 steps")
+    left.set(xlabel="two-variable sequences per literal one, $r$", ylabel=f"test accuracy after {data.steps:,} steps")
     _panel(right, data.fractions, data.zero_var, data.fraction_threshold, BLUE)
     right.set_title("(b) literal sums never trained")
     right.set(xlabel="share of pairs in training, $f$")
@@ -64,7 +80,7 @@ def _panel(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.n
     n = accuracy.shape[1]
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
     ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", color=GREY, markersize=1.8, alpha=0.7, label="one seed")
-    intervals = [median_interval(row.tolist()) for row in accuracy]
+    intervals = [median_interval(row[np.isfinite(row)].tolist()) for row in accuracy]
     ax.plot(settings, [m for m, _ in intervals], color=color, label="median, 95 % interval")
     low, high = zip(*((i.low, i.high) if i else (m, m) for m, i in intervals), strict=True)
     ax.fill_between(settings, low, high, color=color, alpha=0.18, linewidth=0)
@@ -72,5 +88,5 @@ def _panel(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.n
         ax.axvline(threshold[0], color=INK, linewidth=0.9)
         ax.axvspan(threshold[1], threshold[2], color=INK, alpha=0.1, linewidth=0)
         ax.annotate(
-            f"half of the seeds\nat {threshold[0]:.2f}", (threshold[0], 0.55), xytext=(4, 0), textcoords="offset points", fontsize=7
+            f"half of those\nthat bind: {threshold[0]:.2f}", (threshold[0], 0.55), xytext=(4, 0), textcoords="offset points", fontsize=7
         )

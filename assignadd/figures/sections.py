@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from matplotlib.figure import Figure
-
+from assignadd.claims.judge import NO_POPULATION
 from assignadd.claims.theory import study
-from assignadd.figures.absent import Absent, draw_absent
+from assignadd.figures.absent import Absent, or_absent
 from assignadd.figures.catalogue import MECHANISM
 from assignadd.figures.causes import CAUSES
-from assignadd.figures.census import census_data, draw_census
+from assignadd.figures.census import census_caption, census_data, draw_census
 from assignadd.figures.early import draw_early, early_caption, early_data
-from assignadd.figures.generalization_combined import draw_generalization, generalization_data
+from assignadd.figures.generalization_combined import draw_generalization, generalization_caption, generalization_data
 from assignadd.figures.kinds import Data, FigureKind, Models
 from assignadd.figures.late import draw_late, late_caption, late_data
 from assignadd.figures.onsets import draw_onsets, onsets_data
@@ -20,10 +19,10 @@ from assignadd.figures.progress_measures import draw_progress_measures, progress
 from assignadd.figures.scaling import draw_scaling, scaling_data
 from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
 from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
-from assignadd.figures.theory_real_gradient import TheoryRealGradientData, draw_theory_real_gradient, theory_real_gradient_data
+from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
 from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
 from assignadd.figures.variables import draw_variables, variables_caption, variables_data
-from assignadd.sweeps.population import population
+from assignadd.sweeps.population import Populations
 
 DYNAMICS = (
     FigureKind(
@@ -55,35 +54,38 @@ DYNAMICS = (
     ),
 )
 
-POPULATIONS = (
-    FigureKind(
-        "census",
-        "A census of seeds",
-        "(a) Every seed learns to add, within a few thousand steps; not every seed learns to bind. (b) The order of the three skills, seed "
-        "by seed. (c) Where the accuracies end. (d) Which variable comes last, if one comes after the first spike.",
-        lambda _: census_data(population("census").seeds),
-        draw_census,
-        height=5.2,
-    ),
-    FigureKind(
-        "generalization_combined",
-        "How much data generalisation needs",
-        "Every dot is a network. (a) With few two-variable sequences the two-variable test fails in parts, drawn apart; seeds that never "
-        "bind stay low at any ratio. (b) The rise with the share of pairs in training is steep, and not at the same share for every seed.",
-        lambda _: generalization_data(population("two-var"), population("fraction")),
-        draw_generalization,
-        height=3.2,
-    ),
-    FigureKind(
-        "scaling",
-        "What many models cost",
-        "Time of a training step per model on one NVIDIA H200, one setting changed at a time from the paper's and 128 models. From 64 "
-        "models on a stack fills the device; the rise between N = 59 and 113 is that of the tiles in which the kernels work.",
-        lambda _: scaling_data(),
-        draw_scaling,
-        height=4.2,
-    ),
+SCALING = FigureKind(
+    "scaling",
+    "What many models cost",
+    "Time of a training step per model on one NVIDIA H200, one setting changed at a time from the paper's and 128 models. From 64 "
+    "models on a stack fills the device; the rise between N = 59 and 113 is that of the tiles in which the kernels work.",
+    lambda _: scaling_data(),
+    draw_scaling,
+    height=4.2,
 )
+
+
+def population_figures(populations: Populations) -> tuple[FigureKind, ...]:
+    """The figures about many seeds, of these populations."""
+    return (
+        FigureKind(
+            "census",
+            "A census of seeds",
+            census_caption,
+            lambda _: census_data(populations) if populations.seeds else Absent(NO_POPULATION),
+            or_absent(draw_census),
+            height=5.2,
+        ),
+        FigureKind(
+            "generalization_combined",
+            "How much data generalisation needs",
+            generalization_caption,
+            lambda _: generalization_data(populations) if populations.two_var and populations.fraction else Absent(NO_POPULATION),
+            or_absent(draw_generalization),
+            height=3.2,
+        ),
+        SCALING,
+    )
 
 
 def _real_gradient(models: Models) -> Data:
@@ -91,13 +93,6 @@ def _real_gradient(models: Models) -> Data:
     if first.theory_gradient is None:
         return Absent(f"seed {first.seed}: no checkpoints to hold against the theory")
     return theory_real_gradient_data(first.theory_gradient, f"{first.run.name}, seed {first.seed}")
-
-
-def _draw_real_gradient(data: TheoryRealGradientData | Absent, made: Figure) -> None:
-    if isinstance(data, Absent):
-        draw_absent(data, made)
-    else:
-        draw_theory_real_gradient(data, made)
 
 
 THEORY = (
@@ -140,7 +135,7 @@ THEORY = (
         "Cosine of the real gradient, and of the real change of QK2, with the direction that the theorem predicts. Look before the first "
         "spike: is it above the band of permuted variables, and how far from 1?",
         _real_gradient,
-        _draw_real_gradient,
+        or_absent(draw_theory_real_gradient),
         height=4.4,
     ),
 )
@@ -154,10 +149,12 @@ class Section:
     """Whether its figures show one trained network, or things that no run of the user's goes into."""
 
 
-SECTIONS = (
-    Section("The mechanism", MECHANISM, True),
-    Section("Causes", CAUSES, True),
-    Section("Training dynamics", DYNAMICS, True),
-    Section("Populations of seeds", POPULATIONS, False),
-    Section("The theory", THEORY, True),
-)
+def sections(populations: Populations) -> tuple[Section, ...]:
+    """The report's figures; those about many seeds are of these populations."""
+    return (
+        Section("The mechanism", MECHANISM, True),
+        Section("Causes", CAUSES, True),
+        Section("Training dynamics", DYNAMICS, True),
+        Section("Populations of seeds", population_figures(populations), False),
+        Section("The theory", THEORY, True),
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.paper_network import paper_network
-from assignadd.claims.record import HOLDS, Record, SeedResult
+from assignadd.claims.record import HOLDS, UNDECIDED, Record, SeedResult
 from assignadd.config import PRESETS
 from assignadd.report.page import Page
 
@@ -23,7 +23,10 @@ def _census(page: Page, records: Sequence[Record]) -> None:
     asked = [r for r in records if r.unit == "seeds" and r.by_seed and r.value is not None]
     if not asked:
         return
-    page.text("The claims about all initialisations, asked of every seed of the census (or of those that bind, where the claim says so).")
+    page.text(
+        f"The claims about all initialisations, asked of every seed of one population, {asked[0].population} (or of those that bind, where "
+        "the claim says so). Seeds are counted by their value; where the interval leaves the verdict of some open, their number follows."
+    )
     grouped = [(name, r) for name, low, high in GROUPS for r in asked if low <= (r.value or 0.0) < high]
     page.table(("what holds", "seeds"), [(f"{name}: {r.claim}", _count(r.by_seed)) for name, r in grouped])
 
@@ -60,4 +63,5 @@ def _values(asked: Sequence[SeedResult]) -> str:
 
 
 def _count(asked: Sequence[SeedResult]) -> str:
-    return f"{sum(s.holds for s in asked)} of {len(asked)}"
+    undecided = sum(s.verdict == UNDECIDED for s in asked)
+    return f"{sum(s.holds for s in asked)} of {len(asked)}" + (f" ({undecided} undecided)" if undecided else "")

@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Sequence
 from html import escape
 
-from assignadd.claims.record import FAILS, HOLDS, UNMEASURED, UNTESTABLE, Record
+from assignadd.claims.record import FAILS, HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, Record, SeedResult
 from assignadd.report.markup import marked, tag
 from assignadd.report.page import Page
 from assignadd.report.table import Column, Row, SortedCell
 
 SOME = "holds in some seeds"
 TONES = {HOLDS: "good", FAILS: "bad", SOME: "mixed"}
-ORDER = (HOLDS, SOME, FAILS, UNTESTABLE, UNMEASURED)
+ORDER = (HOLDS, SOME, UNDECIDED, FAILS, UNTESTABLE, UNMEASURED)
 COLUMNS = (
     Column("claim", wide=True),
     Column("verdict", numeric=True),
@@ -53,7 +53,7 @@ def group(verdict: str) -> str:
 
 def _rank(verdict: str) -> float:
     """From what holds, by the share of seeds it holds in, to what was not measured."""
-    share = re.fullmatch(r"holds in (\d+) of (\d+) seeds", verdict)
+    share = re.match(r"holds in (\d+) of (\d+) seeds", verdict)
     within = 1 - int(share[1]) / int(share[2]) if share else 0.0
     return ORDER.index(group(verdict)) + within
 
@@ -68,7 +68,16 @@ def _measured(record: Record) -> str:
 
 def _details(record: Record) -> str:
     """The rule and the command behind a verdict, and the seeds one by one, shown when asked for."""
-    by_seed = ", ".join(f"{s.seed}: {s.value:.4g}{'' if s.holds else ' (fails)'}" for s in record.by_seed)
-    lines = [record.comment, f"Rule: {record.rule}." if record.rule else "", f"By seed: {by_seed}." if len(record.by_seed) > 1 else ""]
+    by_seed = ", ".join(f"{s.seed}: {s.value:.4g}{_mark(s)}" for s in record.by_seed)
+    lines = [
+        record.comment,
+        f"Rule: {record.rule}." if record.rule else "",
+        f"Population: {record.population}." if record.population else "",
+        f"By seed: {by_seed}." if len(record.by_seed) > 1 else "",
+    ]
     text = "".join(tag("p", marked(line)) for line in lines if line) + tag("p", tag("code", escape(record.command)))
     return tag("details", tag("summary", "how it was judged") + text)
+
+
+def _mark(seed: SeedResult) -> str:
+    return {HOLDS: "", FAILS: " (does not hold)"}.get(seed.verdict, f" ({seed.verdict})")

@@ -12,7 +12,7 @@ from assignadd.claims.record import Record
 from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
 from assignadd.figures.catalogue import ACCURACIES
 from assignadd.figures.kinds import FigureKind
-from assignadd.figures.sections import SECTIONS
+from assignadd.figures.sections import Section, sections
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report.across_seeds import across_seeds
 from assignadd.report.claims_table import claims_table
@@ -21,31 +21,34 @@ from assignadd.report.pictures import add_picture, draw_picture
 from assignadd.report.table import Cell
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
+from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import ALL_SETS
 
 
-def draw_pictures(folder: Path, evidences: Sequence[Evidence], listener: Callable[[str], None] = lambda label: None) -> int:
+def draw_pictures(
+    folder: Path, evidences: Sequence[Evidence], populations: Populations, listener: Callable[[str], None] = lambda label: None
+) -> int:
     """Every figure with its data under `folder`/figures, and how many there are; `listener` hears the label of each."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    pictures = _pictures(_binding_first(evidences))
+    pictures = _pictures(_binding_first(evidences), sections(populations))
     for kind, models in pictures:
         listener(kind.label)
         draw_picture(kind, models, folder)
     return len(pictures)
 
 
-def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str) -> Path:
+def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str, populations: Populations) -> Path:
     """`folder`/index.html, which shows the figures that were drawn into `folder`; `command` is what made it."""
-    shown = _binding_first(evidences)
+    shown, parts = _binding_first(evidences), sections(populations)
     page = Page("Assign and Add, reproduced")
     _summary(page, evidences)
     page.heading("Claims of the paper")
-    claims_table(page, records, [kind.label for kind, _ in _pictures(shown)])
+    claims_table(page, records, [kind.label for kind, _ in _pictures(shown, parts)])
     page.heading("Accuracies during training")
     _curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
     _final_table(page, evidences)
-    for section in SECTIONS:
+    for section in parts:
         page.heading(section.heading)
         if section.of_one_model:
             _which(page, shown[0])
@@ -65,9 +68,9 @@ def _binding_first(evidences: Sequence[Evidence]) -> list[Evidence]:
     return sorted(evidences, key=lambda e: not e.learned_binding)
 
 
-def _pictures(shown: Sequence[Evidence]) -> list[tuple[FigureKind, Sequence[Evidence]]]:
+def _pictures(shown: Sequence[Evidence], parts: Sequence[Section]) -> list[tuple[FigureKind, Sequence[Evidence]]]:
     """All that are on the page, and the models that each is drawn for."""
-    return [*_curve_pictures(shown), *((kind, shown) for section in SECTIONS for kind in section.kinds)]
+    return [*_curve_pictures(shown), *((kind, shown) for section in parts for kind in section.kinds)]
 
 
 def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureKind, Sequence[Evidence]]]:

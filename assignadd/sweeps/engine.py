@@ -10,15 +10,14 @@ import torch
 
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.runs.folder import Run
+from assignadd.sweeps.final_exam import final_column
 from assignadd.sweeps.local import Report, run_local
 from assignadd.sweeps.plan import Job, bytes_per_model, estimated_seconds, jobs_of, models_together
-from assignadd.sweeps.results import provenance, results_table, write_results
+from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
 
 if TYPE_CHECKING:
     import polars
-
-TABLE = "table.parquet"
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,8 @@ def tally(table: polars.DataFrame, steps: int) -> dict[str, int]:
     import polars
 
     last = table.filter(polars.col("step") == steps)
-    bound = (polars.col(BINDING_SET) >= BINDING_THRESHOLD).fill_null(False) if BINDING_SET in last.columns else polars.lit(False)
+    known = [name for name in (final_column(BINDING_SET), BINDING_SET) if name in last.columns]
+    bound = (polars.col(known[0]) >= BINDING_THRESHOLD).fill_null(False) if known else polars.lit(False)
     diverged = polars.col("diverged_at").is_not_null()
     return {
         "models": last.height,

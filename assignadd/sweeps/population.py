@@ -1,4 +1,4 @@
-"""Populations of seeds: the sweeps that come with the package, read back one trained network at a time."""
+"""Populations of seeds: tables of sweeps, those that come with the package or a user's own, read one trained network at a time."""
 
 from __future__ import annotations
 
@@ -7,35 +7,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignadd.config import UserError
-from assignadd.dynamics.binding import learned_binding
+from assignadd.config import PRESETS, Config, Task, UserError
+from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.late import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
-from assignadd.task.evalsets import EVAL_SETS
+from assignadd.sweeps.final_exam import final_column
+from assignadd.sweeps.results import TABLE
+from assignadd.task.evalsets import RECORDED_SETS, PairKind
+from assignadd.task.sampler import pair_codes
+from assignadd.task.splits import pair_split
 
 if TYPE_CHECKING:
     import polars
 
-NAMES = ("census", "fraction", "two-var", "authors")
+NAMES = ("census", "authors", "fraction", "two-var")
 
 
 class SeedCurves:
-    """One network of a census: what was recorded of it while it trained."""
+    """One network of a census: what was recorded of it while it trained, and in its final exam."""
 
-    def __init__(self, seed: int, columns: Mapping[str, np.ndarray], banned: Mapping[str, str], n: int):
-        self.seed, self.columns, self.banned, self.n = seed, columns, banned, n
+    def __init__(self, population: Population, seed: int, columns: Mapping[str, np.ndarray]):
+        self.population, self.seed, self.columns, self._of = population.name, seed, columns, population
 
     @cached_property
     def curves(self) -> Curves:
-        return Curves(self.columns["step"], {s.name: self.columns[s.name] for s in EVAL_SETS if s.name in self.columns}, self.n)
+        recorded = {s.name: self.columns[s.name] for s in RECORDED_SETS if s.name in self.columns}
+        return Curves(self.columns["step"], recorded, self._of.provenance["sequences_per_set"])
 
     @cached_property
     def phases(self) -> Phases:
         return find_phases(self.curves)
+
+    @property
+    def banned(self) -> dict[str, str]:
+        """The letters banned from each operand slot."""
+        return {"first": self._of.task.banned_first, "second": self._of.task.banned_second}
 
     @cached_property
     def late_variable(self) -> LateVariable | None:
@@ -44,13 +55,31 @@ class SeedCurves:
 
     @property
     def learned_binding(self) -> bool:
-        return learned_binding({"accuracy": {name: float(curve[-1]) for name, curve in self.curves.accuracy.items()}})
+        return self.final(BINDING_SET) >= BINDING_THRESHOLD
 
-    def final(self, column: str) -> float:
-        return float(self.columns[column][-1])
+    def final(self, name: str) -> float:
+        """An accuracy or a measure at the end of training; from the final exam where that has it."""
+        return float(self.columns[self._final(name)][-1])
+
+    def has(self, name: str) -> bool:
+        """Whether an accuracy or a measure was recorded."""
+        return self._final(name) in self.columns and bool(np.isfinite(self.final(name)))
+
+    def n_final(self, name: str) -> int:
+        """How many sequences that was counted on."""
+        exam = self._final(name) != name
+        return int(self._of.provenance["sequences_in_final_exam" if exam else "sequences_per_set"])
+
+    def _final(self, name: str) -> str:
+        return final_column(name) if final_column(name) in self.columns else name
+
+    def n_pairs(self, kind: PairKind) -> int:
+        """How many pairs of numbers of one kind there are in this seed's split."""
+        fixed = self._of.provenance["config"].get("seed", {}).get("split")
+        return len(pair_codes(pair_split(self._of.task, self.seed if fixed is None else fixed), kind))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Population:
     """A sweep's table and where it comes from."""
 
@@ -58,39 +87,108 @@ class Population:
     table: polars.DataFrame
     provenance: Mapping[str, Any]
 
-    @property
-    def task(self) -> Mapping[str, Any]:
-        return self.provenance["config"]["task"]
+    @cached_property
+    def task(self) -> Task:
+        return Task(**self.provenance["config"]["task"])
 
     @cached_property
     def seeds(self) -> Sequence[SeedCurves]:
         """Of a sweep over nothing but seeds."""
-        banned = {"first": self.task["banned_first"], "second": self.task["banned_second"]}
         parts = self.table.sort("seed", "step").partition_by("seed", maintain_order=True)
-        n = self.provenance["sequences_per_set"]
-        return [SeedCurves(part["seed"][0], {c: part[c].to_numpy() for c in part.columns}, banned, n) for part in parts]
+        return [SeedCurves(self, part["seed"][0], {c: part[c].to_numpy() for c in part.columns}) for part in parts]
 
-    def outcomes(self, setting: str, test: str, at_least: float) -> tuple[list[float], list[list[bool]]]:
-        """Of a sweep over a setting: its values, and for each whether every seed reached that accuracy on a test at the end."""
-        values, accuracies = self.finals(setting, test)
-        return values, [[a >= at_least for a in some] for some in accuracies]
+    def finals(self, setting: str, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """Of a sweep over a setting: its values (settings,), and every seed's number at the end (settings, seeds).
 
-    def finals(self, setting: str, test: str) -> tuple[list[float], list[list[float]]]:
-        """Of a sweep over a setting: its values, and every seed's accuracy on a test at the end. A diverged model counts as 0."""
-        last = self.table.filter(self.table["step"] == self.table["step"].max()).sort(setting, "seed")
-        parts = last.partition_by(setting, maintain_order=True)
-        return [part[setting][0] for part in parts], [[0.0 if a is None else float(a) for a in part[test]] for part in parts]
+        A model that diverged counts as 0; NaN stands where a seed has no model at a setting.
+        """
+        last = self.table.filter(self.table["step"] == self.table["step"].max())
+        values, seeds = np.unique(last[setting].to_numpy()), np.unique(last["seed"].to_numpy())
+        found = np.full((len(values), len(seeds)), np.nan)
+        rows, columns = np.searchsorted(values, last[setting].to_numpy()), np.searchsorted(seeds, last["seed"].to_numpy())
+        found[rows, columns] = last[column].fill_null(0.0).to_numpy()
+        return values, found
+
+    def binds(self, setting: str) -> np.ndarray:
+        """Which models of a sweep over a setting learned to bind, (settings, seeds)."""
+        exam = final_column(BINDING_SET)
+        with np.errstate(invalid="ignore"):
+            return self.finals(setting, exam if exam in self.table.columns else BINDING_SET)[1] >= BINDING_THRESHOLD
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """What is known of many seeds of one task: a census (several sweeps over seeds are one population) and the two sweeps of section 4."""
+
+    census: tuple[Population, ...] = ()
+    fraction: Population | None = None
+    two_var: Population | None = None
+
+    @cached_property
+    def seeds(self) -> list[SeedCurves]:
+        return [seed for part in self.census for seed in part.seeds]
+
+    @property
+    def census_name(self) -> str:
+        return " and ".join(part.name for part in self.census)
+
+    def name(self, sweep: str) -> str:
+        """The name of a sweep over a setting (`fraction`, `two_var`), or of the census."""
+        return getattr(self, sweep).name if sweep else self.census_name
+
+    @property
+    def of_the_papers_task(self) -> bool:
+        """Whether all of them are of the paper's task, but for the setting that a sweep varies."""
+        parts = [p for p in (*self.census, self.fraction, self.two_var) if p]
+        return all(_is_the_papers(Task(**p.provenance["config"]["task"])) for p in parts)
+
+
+NO_POPULATIONS = Populations()
 
 
 @lru_cache(maxsize=len(NAMES))
-def population(name: str) -> Population:
+def shipped_population(name: str) -> Population:
     """One of the sweeps that come with the package."""
+    folder = files("assignadd") / "results"
+    with (folder / f"{name}.parquet").open("rb") as file:
+        import polars
+
+        return Population(f"shipped {name}", polars.read_parquet(file), json.loads((folder / f"{name}.json").read_text()))
+
+
+@lru_cache(maxsize=1)
+def shipped_populations() -> Populations:
+    """The census of the paper's task, under both readings of its banned slots (they differ by renaming letters), and both sweeps."""
+    census, authors, fraction, two_var = map(shipped_population, NAMES)
+    return Populations((census, authors), fraction, two_var)
+
+
+def read_population(folder: Path) -> Population:
+    """The table of a user's own sweep, from the folder that `assignadd sweep --out` wrote."""
     import polars
 
-    folder = files("assignadd") / "results"
+    path = folder / TABLE
     try:
-        about = json.loads((folder / f"{name}.json").read_text())
-        with (folder / f"{name}.parquet").open("rb") as file:
-            return Population(name, polars.read_parquet(file), about)
-    except FileNotFoundError:
-        raise UserError(f"the package has no results called {name}; it has {', '.join(NAMES)}") from None
+        about = json.loads(path.with_suffix(".json").read_text())
+        found = Population(str(folder), polars.read_parquet(path, glob=False), about)
+        found.task  # noqa: B018 (refuses a table that is not one of ours)
+    except (OSError, ValueError, KeyError, TypeError, polars.exceptions.PolarsError) as error:
+        raise UserError(f"{folder}: no table of an `assignadd sweep` ({' '.join(str(error).split())[:80]})") from error
+    return found
+
+
+def populations_for(
+    configs: Sequence[Config], census: Path | None = None, fraction: Path | None = None, two_var: Path | None = None
+) -> Populations:
+    """The populations to hold networks of these settings against: the ones given, else those of the package.
+
+    The package's are of the paper's task and network; networks of another task or architecture are not compared with them.
+    """
+    own = [None if folder is None else read_population(folder) for folder in (census, fraction, two_var)]
+    comparable = all(_is_the_papers(c.task) and c.model == PRESETS["paper"].model for c in configs)
+    default = shipped_populations() if comparable else NO_POPULATIONS
+    return Populations((own[0],) if own[0] else default.census, own[1] or default.fraction, own[2] or default.two_var)
+
+
+def _is_the_papers(task: Task) -> bool:
+    return task in (PRESETS["paper"].task, PRESETS["authors"].task)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import polars
 
 COMPRESSION_LEVEL = 19
+TABLE = "table.parquet"
 
 
 def results_table(runs: Sequence[Run], sweep: Sweep, final: bool = False) -> polars.DataFrame:
