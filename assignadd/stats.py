@@ -74,7 +74,9 @@ def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | N
     weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples): the seeds as they are come first
     wins, trials = (succeeded & asked) @ weights, asked @ weights  # (settings, 1 + resamples)
     midpoint, lapse, likelihood = _curves(settings)
-    best = np.array([(likelihood[0] @ k + likelihood[1] @ (n - k)).argmax() for k, n in zip(wins.T, trials.T, strict=True)])
+    counts = np.concatenate([wins, trials - wins]).astype(np.float32)  # (2 settings, 1 + resamples)
+    parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few at a time, to bound the memory
+    best = np.concatenate([(likelihood @ part).argmax(0) for part in parts])
     if not wins[:, 0].any() or midpoint[best[0]] in (settings[0], settings[-1]):
         return None
     low, high = np.quantile(midpoint[best[1:]], [0.025, 0.975]).tolist()
@@ -83,16 +85,16 @@ def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | N
     return Threshold(*found, int(asked.sum()))
 
 
-def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """The grid of curves: thresholds and lapse rates, and the logarithms of success and failure at each setting, (curves, settings)."""
+def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A grid of curves: thresholds, lapse rates, and the logarithms of success and then failure at each setting, (curves, 2 settings)."""
     import numpy as np
 
     span = settings[-1] - settings[0]
     # Sixteen thresholds between any two settings, so that the grid is fine where the settings are close.
     midpoints = np.interp(np.arange(16 * len(settings) - 15) / 16, np.arange(len(settings)), settings)
-    grid = np.meshgrid(midpoints, np.geomspace(span / 400, span / 4, 12), np.linspace(0, 0.6, 16), indexing="ij")
+    grid = np.meshgrid(midpoints, np.geomspace(span / 400, span / 4, 20), np.linspace(0, 0.6, 25), indexing="ij")
     midpoint, width, lapse = (axis.ravel() for axis in grid)
     steepness = np.clip((settings - midpoint[:, None]) / width[:, None], -50, 50)
     # Kept off 0 and 1, so that one unlucky seed far from the threshold does not rule a curve out.
     success = np.clip((1 - lapse[:, None]) / (1 + np.exp(-steepness)), 1e-3, 1 - 1e-3)
-    return midpoint, lapse, (np.log(success), np.log1p(-success))
+    return midpoint, lapse, np.concatenate([np.log(success), np.log1p(-success)], 1).astype(np.float32)

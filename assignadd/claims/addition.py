@@ -35,6 +35,18 @@ def cosine(choose: Callable[[Evidence], Cosine]) -> Measure:
     return measure
 
 
+def template(kind: str) -> Measure:
+    """A cosine on the fixed template: over all pairs of numbers, so that nothing is sampled."""
+
+    def measure(evidence: Evidence) -> Measured | None:
+        if len(evidence.types) < 3:
+            return None
+        found: Cosine = getattr(evidence.on_template, kind)
+        return Measured.exactly(found.mean.item(), int(found.n), "pairs of vectors")
+
+    return measure
+
+
 def across(x: int, y: int, kind: str) -> Measure:
     return cosine(lambda e: getattr(e.across_types[x, y], kind))
 
@@ -134,11 +146,11 @@ SIMILARITY = (
     ),
     Claim(
         "cosine-matched-template", "cosine_sim_combined", "The same on one fixed template, literal against variable: matched.",
-        "very close to 1", cosine(lambda e: e.on_template.matched), NEAR_ONE, comment="The paper does not write its template down.",
+        "very close to 1", template("matched"), NEAR_ONE, comment="The paper does not write its template down.",
     ),
     Claim(
         "cosine-mismatched-template", "cosine_sim_combined", "The same on one fixed template, literal against variable: mismatched.",
-        "significantly lower", cosine(lambda e: e.on_template.mismatched), AtMost(0.5),
+        "significantly lower", template("mismatched"), AtMost(0.5),
     ),
     *(
         Claim(

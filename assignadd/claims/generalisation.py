@@ -110,7 +110,8 @@ GENERALISATION = (
         "99.6 %", new_positions, AtLeast(0.996),
     ),
     Claim(
-        "held-out-pairs-99.4", "section 4", "Sums held out from training are answered, in any form: with 0, 1 and 2 variables as in training.",
+        "held-out-pairs-99.4", "section 4", 
+        "Sums held out from training are answered in any form: with 0, 1 and 2 variables, mixed as in training.",
         "99.4 %", held_out_sums_of_any_form, _as_in_the_paper(0.994), comment=RANGE,
     ),
     Claim(

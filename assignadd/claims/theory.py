@@ -62,8 +62,8 @@ def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Verdict], 
     value, low, high, comment = _summary([r.value for r in results], [v.detail for v in found if v.value is not None])
     claim, paper = CLAIMS[name]
     return Record(
-        _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict_over(results), RULES[name], comment, command,
-        tuple(results),
+        _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict_over(results), RULES[name],
+        comment, command, tuple(results),
     )  # fmt: skip
 
 

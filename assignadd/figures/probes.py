@@ -1,4 +1,4 @@
-"""Figure `probes` (ours; section 4.1 in words): where along the way through layer 2 a linear probe can read the answer."""
+"""Figure `probes` (ours; section 5.1 in words): where along the way through layer 2 a linear probe can read the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figure `spectra` (ours): which frequencies are in the number embedding, and which in W_out W_U (paper, section 4.1)."""
+"""Figure `spectra` (ours): which frequencies are in the number embedding, and which in W_out W_U (paper, section 5.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OV-MLP circuit alone: W_U MLP2(OV2(a) + OV2(b)), no attention and no residual (paper, section 4.1; App. B)."""
+"""The OV-MLP circuit alone: W_U MLP2(OV2(a) + OV2(b)), no attention and no residual (paper, section 5.1; App. B)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fourier features of the addition circuit: all neurons of MLP2, not the best one (paper, section 4.1, figure preacts).
+"""Fourier features of the addition circuit: all neurons of MLP2, not the best one (paper, section 5.1, figure preacts).
 
 Functions of a number n are written in the orthonormal real basis over Z_N: the constant, then cos and sin of 2 pi k n / N
 for k = 1..K, K = N // 2 (for even N the last has no sine). Everything of the circuit is a sum of a function of the first

@@ -1,4 +1,4 @@
-"""Linear probes: for the answer at every stage of `=` (paper, section 4.1), for the variable at assigned numbers (App. B).
+"""Linear probes: for the answer at every stage of `=` (paper, section 5.1), for the variable at assigned numbers (App. B).
 
 A probe is the ridge-regularised least-squares classifier: centred features, one-hot targets, the exact minimiser in
 closed form, so there is no training that could stop too early. The ridge is a multiple of the features' mean variance.

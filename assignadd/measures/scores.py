@@ -1,4 +1,4 @@
-"""Attention scores read off the weights: QK1 on all embeddings, on positions, and QK2 on copied variables (paper, section 4.2)."""
+"""Attention scores read off the weights: QK1 on all embeddings, on positions, and QK2 on copied variables (paper, section 5.2)."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from assignadd.dynamics.late import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.sweeps.final_exam import final_column
 from assignadd.sweeps.results import TABLE
+from assignadd.sweeps.settings import OWN
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
 from assignadd.task.sampler import pair_codes
 from assignadd.task.splits import pair_split
@@ -163,8 +164,8 @@ def shipped_populations() -> Populations:
     return Populations((census, authors), fraction, two_var)
 
 
-def read_population(folder: Path) -> Population:
-    """The table of a user's own sweep, from the folder that `assignadd sweep --out` wrote."""
+def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
+    """The table of a user's own sweep over these settings and seeds, from the folder that `assignadd sweep --out` wrote."""
     import polars
 
     path = folder / TABLE
@@ -174,6 +175,10 @@ def read_population(folder: Path) -> Population:
         found.task  # noqa: B018 (refuses a table that is not one of ours)
     except (OSError, ValueError, KeyError, TypeError, polars.exceptions.PolarsError) as error:
         raise UserError(f"{folder}: no table of an `assignadd sweep` ({' '.join(str(error).split())[:80]})") from error
+    settings = [name for name in OWN if found.table[name].n_unique() > 1]
+    if settings != list(varies):
+        wanted, got = (" and ".join([*names, "seed"]) for names in (varies, settings))
+        raise UserError(f"{folder}: expected a sweep over {wanted}, got one over {got}")
     return found
 
 
@@ -184,7 +189,8 @@ def populations_for(
 
     The package's are of the paper's task and network; networks of another task or architecture are not compared with them.
     """
-    own = [None if folder is None else read_population(folder) for folder in (census, fraction, two_var)]
+    asked: list[tuple[Path | None, list[str]]] = [(census, []), (fraction, ["seen_fraction"]), (two_var, ["two_var_ratio"])]
+    own = [None if folder is None else read_population(folder, varies) for folder, varies in asked]
     comparable = all(_is_the_papers(c.task) and c.model == PRESETS["paper"].model for c in configs)
     default = shipped_populations() if comparable else NO_POPULATIONS
     return Populations((own[0],) if own[0] else default.census, own[1] or default.fraction, own[2] or default.two_var)

@@ -4,9 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from assignadd.claims import judge as judging
 from assignadd.claims.judge import judge
-from assignadd.claims.record import FAILS, HOLDS, UNMEASURED, UNTESTABLE, AtLeast, AtMost, Between, Claim, Measured
+from assignadd.claims.record import FAILS, HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, AtLeast, AtMost, Between, Claim, Measured
 
 
 def models(*values, binds=None):
@@ -33,10 +32,28 @@ def test_verdicts(values, verdict):
     assert record.seeds == len([v for v in values if v is not None]) == len(record.by_seed)
 
 
-def test_a_number_is_refuted_only_by_its_interval():
+def test_the_interval_decides_and_else_nothing_does():
     uncertain = Measured.share(94, 100, "sequences")  # 0.94, somewhere between .875 and .972
-    assert AtLeast(0.97).holds(uncertain) and not AtLeast(0.98).holds(uncertain)
-    assert AtMost(0.88).holds(uncertain) and not AtMost(0.87).holds(uncertain)
+    assert [AtLeast(t).verdict(uncertain) for t in (0.87, 0.88, 0.94, 0.97, 0.98)] == [HOLDS, UNDECIDED, UNDECIDED, UNDECIDED, FAILS]
+    assert [AtMost(t).verdict(uncertain) for t in (0.87, 0.88, 0.97, 0.98)] == [FAILS, UNDECIDED, UNDECIDED, HOLDS]
+    ranges = [(0.87, 0.98), (0.9, 1.0), (0.8, 0.9), (0.98, 1.0), (0.5, 0.87)]
+    assert [Between(*r).verdict(uncertain) for r in ranges] == [HOLDS, UNDECIDED, UNDECIDED, FAILS, FAILS]
+    exact = Measured.exactly(0.9, 3481, "pairs")
+    assert (AtLeast(0.9).verdict(exact), AtMost(0.9).verdict(exact), AtLeast(0.91).verdict(exact)) == (HOLDS, HOLDS, FAILS)
+
+
+def test_all_of_them_is_refuted_by_one_and_never_proved_by_a_sample():
+    assert AtLeast(1.0).verdict(Measured.share(20_000, 20_000, "sequences")) == UNDECIDED
+    assert AtLeast(1.0).verdict(Measured.share(19_999, 20_000, "sequences")) == FAILS
+
+
+def test_seeds_are_counted_by_their_value_with_the_undecided_beside():
+    def measure(e):
+        return Measured.share(e.value * 100, 100, "sequences")
+
+    record = judge(Claim("x", "section 4", "It does.", "90 %", measure, AtLeast(0.9)), models(1.0, 0.92, 0.88, 0.2), "")
+    assert record.verdict == "holds in 2 of 4 seeds (2 undecided)"
+    assert [(r.holds, r.verdict) for r in record.by_seed] == [(True, HOLDS), (True, UNDECIDED), (False, UNDECIDED), (False, FAILS)]
 
 
 def test_an_unmeasured_claim_says_so():
@@ -44,37 +61,49 @@ def test_an_unmeasured_claim_says_so():
     assert (record.verdict, record.value, record.seeds) == (UNMEASURED, None, 0)
 
 
-def asked_of_all(monkeypatch, *values):
-    """A claim about every seed, before a census of these."""
-    monkeypatch.setattr(judging, "population", lambda name: SimpleNamespace(seeds=models(*values)))
+def asked_of_all(*values):
+    """The record of a claim about every seed, asked of a census of these."""
+    seeds = [SimpleNamespace(population="made", seed=i, value=v) for i, v in enumerate(values)]
+    populations = SimpleNamespace(seeds=seeds, census_name="made")
     asked = claim().measure
-    return judge(Claim("x", "section 3", "All do.", "expected", rule=AtLeast(0.9), seed_measure=asked), [], "")
+    return judge(Claim("x", "section 3", "All do.", "expected", rule=AtLeast(0.9), seed_measure=asked), [], "", populations)
 
 
-def test_a_claim_about_all_seeds_needs_thirty_five_or_one_exception(monkeypatch):
-    assert asked_of_all(monkeypatch, *[0.95] * 34).verdict == UNTESTABLE
-    enough = asked_of_all(monkeypatch, *[0.95] * 35)
+def test_a_claim_about_all_seeds_needs_thirty_five_or_one_exception():
+    assert asked_of_all(*[0.95] * 34).verdict == UNTESTABLE
+    enough = asked_of_all(*[0.95] * 35)
     assert (enough.verdict, enough.value, enough.n, enough.unit, enough.seeds) == (HOLDS, 1.0, 35, "seeds", 35)
-    some = asked_of_all(monkeypatch, 0.95, 0.5, None)
-    assert (some.verdict, some.value, some.seeds) == ("holds in 1 of 2 seeds", 0.5, 2)
+    some = asked_of_all(0.95, 0.5, None)
+    assert (some.verdict, some.value, some.seeds, some.population) == ("holds in 1 of 2 seeds", 0.5, 2, "made")
     assert some.low < 0.5 < some.high and enough.low > 0.9  # Wilson's intervals of the share of seeds
+    assert asked_of_all().verdict == UNTESTABLE and "--census" in asked_of_all().comment
+
+
+def population_claim(found):
+    return Claim("f", "generalization_combined", "f", "0.25", rule=Between(0.2, 0.3), measured=lambda _: found, sweep="fraction")
+
+
+def of(papers_task=True):
+    return SimpleNamespace(of_the_papers_task=papers_task, name=lambda sweep: f"my {sweep}")
 
 
 def test_a_number_of_a_population_is_judged_as_it_is():
-    threshold = Claim(
-        "f", "generalization_combined", "f", "0.25", rule=Between(0.2, 0.3), measured=lambda: Measured(0.27, 0.25, 0.31, 200, "seeds")
-    )
-    assert judge(threshold, [], "").verdict == HOLDS and judge(threshold, [], "").seeds == 200
-    beside = Claim(
-        "f", "generalization_combined", "f", "0.25", rule=Between(0.2, 0.3), measured=lambda: Measured(0.4, 0.35, 0.45, 200, "seeds")
-    )
-    assert judge(beside, [], "").verdict == FAILS
-    assert judge(Claim("f", "x", "f", "0", rule=Between(0, 1), measured=lambda: None), [], "").verdict == UNTESTABLE
+    record = judge(population_claim(Measured(0.27, 0.25, 0.29, 200, "seeds")), [], "", of())
+    assert (record.verdict, record.seeds, record.population) == (HOLDS, 200, "my fraction")
+    assert judge(population_claim(Measured(0.27, 0.25, 0.31, 200, "seeds")), [], "", of()).verdict == UNDECIDED
+    assert judge(population_claim(Measured(0.4, 0.35, 0.45, 200, "seeds")), [], "", of()).verdict == FAILS
+    assert judge(population_claim(None), [], "", of()).verdict == UNTESTABLE
+
+
+def test_the_papers_number_is_not_held_against_another_task():
+    record = judge(population_claim(Measured(0.4, 0.35, 0.45, 200, "seeds")), [], "", of(papers_task=False))
+    assert (record.verdict, record.value) == (UNTESTABLE, 0.4) and "the paper's own task" in record.comment
 
 
 def test_the_value_is_that_of_the_seeds_that_bind_and_the_verdict_that_of_all():
     record = judge(claim(), models(0.92, 0.1, 0.96, binds=[True, False, True]), "")
-    assert (record.value, record.low, record.high, record.n) == (pytest.approx(0.94), 0.92, 0.96, 20)
+    assert (record.value, record.low, record.high, record.n) == (pytest.approx(0.94), None, None, 20)
+    assert "Median of 2 seeds, from 0.92 to 0.96; too few for an interval." in record.comment
     assert record.verdict == "holds in 2 of 3 seeds" and "of the 2 seeds that learned binding; it holds in 2 of them" in record.comment
     assert judge(claim(), models(0.2, 0.1, binds=[False, False]), "").value == pytest.approx(0.15)
 

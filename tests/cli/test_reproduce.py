@@ -4,8 +4,9 @@ import dataclasses
 import json
 
 from assignadd.cli import reproduce
-from assignadd.figures.sections import SECTIONS
+from assignadd.figures.sections import sections
 from assignadd.report import reproduction
+from assignadd.sweeps.population import NO_POPULATIONS
 from tests.cli.asking import said
 
 
@@ -13,7 +14,8 @@ def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
     """Nothing is learned, so seeds are trained to the limit and shown, and the page says so."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduce, "MOST_SEEDS", 4)
-    monkeypatch.setattr(reproduction, "SECTIONS", [dataclasses.replace(SECTIONS[0], kinds=SECTIONS[0].kinds[:2])])
+    mechanism = sections(NO_POPULATIONS)[0]
+    monkeypatch.setattr(reproduction, "sections", lambda _: [dataclasses.replace(mechanism, kinds=mechanism.kinds[:2])])
     said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
     page = (tmp_path / "reproduction" / "index.html").read_text()
     assert "No seed learned binding" in page and all(f"seed {s}" in page for s in range(4))
@@ -25,7 +27,7 @@ def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
 def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch):
     """The whole pipeline at a size where the network really learns: add, bind, and generalise."""
     monkeypatch.chdir(tmp_path)
-    said(capsys, "reproduce", "--preset", "tiny")
+    said(capsys, "reproduce", "--preset", "tiny", "--n", "4000")
     runs = sorted(p.name for p in (tmp_path / "runs").iterdir())
     models = [m for run in runs for m in json.loads(said(capsys, "eval", run, "--n", "2000", "--json"))["models"]]
     learned = [m["sets"] for m in models if m["sets"]["1-var train"]["accuracy"] >= 0.95]

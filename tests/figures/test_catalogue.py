@@ -9,11 +9,12 @@ from assignadd.api import train
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS
 from assignadd.figures.catalogue import ACCURACIES
-from assignadd.figures.sections import SECTIONS
+from assignadd.figures.sections import sections
 from assignadd.figures.style import SMALLEST, figure, save
 from assignadd.runs.folder import open_run
+from assignadd.sweeps.population import shipped_populations
 
-KINDS = (ACCURACIES, *(kind for section in SECTIONS for kind in section.kinds))
+KINDS = (ACCURACIES, *(kind for section in sections(shipped_populations()) for kind in section.kinds))
 PAPER_LABELS = {
     "token-seqs", "accuracies", "attention", "cosine_sim_combined", "preacts", "qk0", "qk0pos_and_qk1",
     "generalization_combined", "progress_measures", "early", "late",

@@ -1,14 +1,21 @@
 """The figures of populations on made-up seeds whose curves are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars
 import pytest
 
+from assignadd.config import PRESETS, UserError
 from assignadd.figures.census import NEVER, census_data, draw_census
-from assignadd.figures.generalization_combined import PARTS, draw_generalization, generalization_data
+from assignadd.figures.generalization_combined import PARTS, draw_generalization, generalization_caption, generalization_data
 from assignadd.figures.style import figure
-from assignadd.sweeps.population import Population, population
+from assignadd.sweeps.engine import run_sweep
+from assignadd.sweeps.population import Population, Populations, populations_for, shipped_populations
+from assignadd.sweeps.settings import named_sweep
 from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.splits import pair_split
+from tests.sweeps.small import SWEEP
 
 STEPS = np.arange(0, 20_001, 250)
 
@@ -35,7 +42,7 @@ def made_up(*skills) -> Population:
 
 
 def test_every_seeds_onsets_and_late_variable():
-    data = census_data(made_up((5000, 12_000), (8000, None), (None, None)).seeds)
+    data = census_data(Populations((made_up((5000, 12_000), (8000, None), (None, None)),)))
     assert data.onsets.tolist() == [[1000, 1000, 1000], [5000, 8000, NEVER], [12_000, NEVER, NEVER]]
     assert data.binds.tolist() == [True, True, False] and data.final.shape == (9, 3)
     assert data.late == ["a first", "a first"] and data.banned == ["a first", "c second"]
@@ -48,29 +55,61 @@ def test_every_seeds_onsets_and_late_variable():
 def test_thresholds_are_where_half_of_the_seeds_succeed():
     tests = [name for name, _, _ in PARTS] + ["2-var test", "0-var held out"]
     rows = [
-        {"two_var_ratio": x, "seen_fraction": x, "seed": seed, "step": 100} | dict.fromkeys(tests, 0.99 if x >= 0.3 + 0.01 * seed else 0.2)
+        {"two_var_ratio": x, "seen_fraction": x, "seed": seed, "step": 100, "1-var train": 1.0}
+        | dict.fromkeys(tests, 0.99 if x >= 0.3 + 0.01 * seed else 0.2)
         for x in (0.1, 0.2, 0.3, 0.4, 0.5)
         for seed in range(10)
     ]
     made = Population("x", polars.DataFrame(rows), {})
-    data = generalization_data(made, made)
-    # At 0.3 one seed of ten succeeds, at 0.4 all do: half at 0.3 + 0.1 * 0.4 / 0.9.
-    assert data.ratio_threshold[0] == pytest.approx(0.3 + 0.1 * 0.4 / 0.9) == data.fraction_threshold[0]
+    data = generalization_data(Populations((), made, made))
+    # At 0.3 one seed of ten succeeds, at 0.4 all do.
+    assert 0.3 < data.ratio_threshold[0] == data.fraction_threshold[0] < 0.4
     assert data.ratio_threshold[1] <= data.ratio_threshold[0] <= data.ratio_threshold[2]
     assert data.two_var.shape == (5, 10) and data.parts[:, 0].tolist() == [0.2] * 3
+    assert "r = 0.3" in generalization_caption(data)
     with figure() as drawn:
         draw_generalization(data, drawn)
         assert len(drawn.axes) == 2
 
 
 def test_the_packages_populations_are_what_they_say():
-    census = population("census")
-    assert len(census.seeds) == 128 and census.table["step"].max() == 50_000 and census.provenance["cells"] == 128
-    assert all(np.array_equal(s.curves.steps, np.arange(0, 50_001, 250)) for s in census.seeds)
-    for name, setting in (("fraction", "seen_fraction"), ("two-var", "two_var_ratio")):
-        values, finals = population(name).finals(setting, "2-var test")
-        assert len(values) == 20 and {len(some) for some in finals} == {10}
-    assert len(population("authors").seeds) == 32
-    for name in ("census", "fraction", "two-var", "authors"):
-        about = population(name).provenance
-        assert about["command"].startswith("assignadd sweep") and len(about["made_with"][0]["commit"]) == 40
+    shipped = shipped_populations()
+    assert len(shipped.seeds) == 160 and sorted(s.seed for s in shipped.seeds) == list(range(160))  # no seed twice
+    assert all(np.array_equal(s.curves.steps, np.arange(0, 50_001, 250)) for s in shipped.seeds)
+    for part, setting in ((shipped.fraction, "seen_fraction"), (shipped.two_var, "two_var_ratio")):
+        values, finals = part.finals(setting, "2-var test")
+        assert finals.shape == (len(values), 24) and np.isfinite(finals).all()
+    for part in (*shipped.census, shipped.fraction, shipped.two_var):
+        assert part.provenance["command"].startswith("assignadd sweep") and len(part.provenance["made_with"][0]["commit"]) == 40
+        assert part.provenance["sequences_in_final_exam"] == 20_000
+
+
+def test_a_final_number_is_the_exams():
+    seed = shipped_populations().seeds[0]
+    assert seed.final("1-var train") == seed.columns["1-var train (final)"][-1] and seed.n_final("1-var train") == 20_000
+    assert seed.final("ov2_mlp2_accuracy") == seed.columns["ov2_mlp2_accuracy"][-1]
+    seen = pair_split(PRESETS["paper"].task, seed.seed)
+    assert seed.n_pairs("doubles") == sum(not seen[n, n] for n in range(59))
+
+
+def test_networks_of_another_task_are_not_held_against_the_papers_census(tmp_path):
+    assert populations_for([PRESETS["authors"]]).seeds and not populations_for([PRESETS["paper"], PRESETS["tiny"]]).seeds
+    assert populations_for([]).of_the_papers_task
+    with pytest.raises(UserError, match="no table of an `assignadd sweep`"):
+        populations_for([PRESETS["tiny"]], census=tmp_path)
+    name, other = PRESETS["paper"], replace(PRESETS["paper"], model=replace(PRESETS["paper"].model, d_mlp=(None, 256)))
+    assert populations_for([name]).two_var is not None and populations_for([other]).two_var is None
+
+
+def test_a_users_own_census_is_read_from_its_folder(tmp_path):
+    run_sweep(named_sweep("seeds", SWEEP.config, [0, 1]), tmp_path / "mine")
+    run_sweep(SWEEP, tmp_path / "fractions")
+    found = populations_for([PRESETS["tiny"]], census=tmp_path / "mine")
+    assert [s.seed for s in found.seeds] == [0, 1] and found.census_name == str(tmp_path / "mine")
+    assert not found.of_the_papers_task and found.fraction is None
+    assert populations_for([PRESETS["tiny"]], fraction=tmp_path / "fractions").fraction.finals("seen_fraction", "1-var train")[1].shape == (
+        2,
+        2,
+    )
+    with pytest.raises(UserError, match="expected a sweep over seed, got one over seen_fraction and seed"):
+        populations_for([PRESETS["tiny"]], census=tmp_path / "fractions")

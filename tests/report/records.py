@@ -7,7 +7,7 @@ HOSTILE = "<script>alert(1)</script>\"' & `<img src=x onerror=alert(2)>`"
 
 def record(id: str, value: float | None, verdict: str, label: str = "attention", n: int = 100) -> Record:
     low, high = (None, None) if value is None else (value - 0.01, value + 0.01)
-    by_seed = (SeedResult("r", 0, 0.5, 0.4, 0.6, True), SeedResult("r", 1, 0.5, 0.4, 0.6, False))
+    by_seed = (SeedResult("r", 0, 0.5, 0.4, 0.6, True, HOLDS), SeedResult("r", 1, 0.5, 0.4, 0.6, False, FAILS))
     return Record(
         id=id, label=label, claim=f"claim {id} {HOSTILE}", paper=HOSTILE, value=value, low=low, high=high, n=n, unit="pairs",
         seeds=2, verdict=verdict, rule=HOSTILE, comment=HOSTILE, command=f"assignadd claims {HOSTILE}", by_seed=by_seed,

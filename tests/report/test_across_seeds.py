@@ -31,7 +31,9 @@ EVIDENCES = [
 
 
 def record(id: str, holds: dict[tuple[str, int], bool], unit: str = "pairs") -> Record:
-    results = tuple(SeedResult(run, seed, 0.25 + 0.5 * held, 0.0, 1.0, held) for (run, seed), held in holds.items())
+    results = tuple(
+        SeedResult(run, seed, 0.25 + 0.5 * held, 0.0, 1.0, held, HOLDS if held else FAILS) for (run, seed), held in holds.items()
+    )
     share = sum(r.holds for r in results) / len(results)
     return Record(id, "", f"says {id}.", "", share, 0.0, 1.0, 9, unit, len(results), HOLDS, "", "", "", results)
 
