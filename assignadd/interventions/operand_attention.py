@@ -128,9 +128,10 @@ def operand_attention(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: 
 
 @torch.no_grad()
 def changed_attention(one: Stack, tokens: Int[Tensor, "B T"], labels: Int[Tensor, " B"], changes: Sequence[str]) -> OperandAttention:
+    """What each of these changes does on some sequences."""
     lean, parts = Lean(one), []
     for own, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
-        batch = _Batch(lean, Keys(Places(one.config.task, own)))
+        batch = EqualsAttention(lean, Keys(Places(one.config.task, own)))
         parts.append(OperandAttention(
             {change: batch.logits(change).argmax(-1) == right for change in changes},
             {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in ("variable", "literal", "equals", "plus", "prefix")},
@@ -149,7 +150,9 @@ def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
 
 
-class _Batch:
+class EqualsAttention:
+    """One model on a batch of sequences, and what changes of the attention of `=` do to its answers."""
+
     def __init__(self, lean: Lean, keys: Keys):
         self.lean, self.keys, self.tokens = lean, keys, keys.places.tokens
 
