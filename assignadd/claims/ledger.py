@@ -11,6 +11,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.generalisation import GENERALISATION
 from assignadd.claims.judge import judge
 from assignadd.claims.mechanism import ROUTING, WEIGHTS
+from assignadd.claims.operand_attention import OPERAND_ATTENTION
 from assignadd.claims.population import POPULATION
 from assignadd.claims.record import Claim, Record
 from assignadd.claims.theory import LABEL as THEORY_LABEL
@@ -18,7 +19,9 @@ from assignadd.claims.theory import theory_records
 from assignadd.config import ConfigError
 from assignadd.sweeps.population import Populations, populations_for
 
-CLAIMS: tuple[Claim, ...] = (*GENERALISATION, *CIRCUIT, *SIMILARITY, *FOURIER, *ROUTING, *WEIGHTS, *CAUSES, *DYNAMICS, *POPULATION)
+CLAIMS: tuple[Claim, ...] = (
+    *GENERALISATION, *CIRCUIT, *SIMILARITY, *FOURIER, *ROUTING, *WEIGHTS, *OPERAND_ATTENTION, *CAUSES, *DYNAMICS, *POPULATION,
+)  # fmt: skip
 
 
 def ledger(

@@ -22,6 +22,7 @@ COMMANDS = {
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
     "intervene": "change something inside a trained model: answer and accuracy before and after",
     "interchange": "exchange parts of activations between prompts: which variables of the program are where, and from when",
+    "operands": "which of the operand slots `=` needs its attention to in layer 1, with weights changed by hand",
     "show": "sequences of the task as the model sees them",
     "sweep": "train many models: a grid of settings times seeds, resumable, into one table",
     "runs": "list, show and verify run folders",

@@ -158,9 +158,9 @@ def test_section_7_finds_the_literals_that_section_5_leaves_out():
     table = circuit_alone(run.checkpoint(run.steps[-1]).models(index), run.configs[index], run.seen[index], 300)
     literals, bound = table.with_variables(0), table.with_variables(2)
     section_5, position, equals, copied = (table.row("together", name) for name in (SECTION_5, SECTION_7, EQUALS_BOTH, COPIED_ALL))
-    assert (section_5[bound] > 0.95).all() and (section_5[literals] < 0.15).all()
+    assert (section_5[bound] > 0.93).all() and (section_5[literals] < 0.15).all()
     assert ((position[literals] > 0.25) & (position[literals] < 0.5)).all()
-    assert ((equals[literals] > 0.7) & (equals[literals] < 0.9)).all() and (copied > 0.95).all()
+    assert ((equals[literals] > 0.7) & (equals[literals] < 0.9)).all() and (copied > 0.93).all()
 
 
 def test_on_the_papers_network_the_parts_of_both_sections_are_enough(paper_run):

@@ -1,0 +1,206 @@
+"""What `=` needs from layer 1: accuracy with its attention weights there changed by hand.
+
+Nothing is renormalised: a weight that is set to zero leaves the others as they were. To remove an edge by its score (`Cut`)
+raises all the others, the variable's among them, and that alone can change the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.interventions.edits import Edit, Edits, Record
+from assignadd.interventions.lean import Lean
+from assignadd.interventions.places import Places
+from assignadd.measures.routing import top_two_are
+from assignadd.model.accuracy import Exam
+from assignadd.model.forward import CHUNK
+from assignadd.model.stack import Stack
+from assignadd.model.table import require_covered
+from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.sampler import EmptySetError
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+    Row = Float[Tensor, "B T"]
+    """Layer 1's attention weights from `=`."""
+    Change = Callable[[Row, "Keys"], Row]
+
+SEQUENCES = 4000
+# Steps of the evaluation stream that nothing else draws from.
+FIRST_STEP = 8000
+PATTERN_1, OUTPUT_1, PATTERN_2 = "blocks.0.attn.hook_pattern", "blocks.0.hook_attn_out", "blocks.1.attn.hook_pattern"
+UNCHANGED, OTHER_LITERAL, SET_LAYER_2 = "unchanged", "literal slot of another sequence", "layer 2 set to the values"
+NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slot", "literal slot's weight to ="
+ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE = "variable slot alone", "literal slot and = exchanged", "variable slot x 0.8"
+NO_FIRST, NO_SECOND, ONLY_SLOTS, NO_SLOTS = "no first slot", "no second slot", "operand slots alone", "no operand slots"
+NO_EQUALS, NO_PLUS, NO_PREFIX = "no =", "no +", "no prefix"
+
+
+class Keys:
+    """Where the keys of each kind are, tokens (B, T)."""
+
+    def __init__(self, places: Places):
+        self.places = places
+        self.first, self.second, self.equals, self.plus = (places.mask(role) for role in ("first", "second", "equals", "plus"))
+        first_is_variable, second_is_variable = places.roles.is_variable[:, :, None]
+        self.slots = self.first | self.second
+        self.variable = (self.first & first_is_variable) | (self.second & second_is_variable)
+        self.literal = self.slots & ~self.variable
+        self.prefix = ~(self.slots | self.equals | self.plus)
+
+
+def without(kind: str) -> Change:
+    """No weight on the keys of a kind."""
+    return lambda row, keys: row.masked_fill(getattr(keys, kind), 0.0)
+
+
+def alone(kind: str) -> Change:
+    """No weight on any other key."""
+    return lambda row, keys: row.masked_fill(~getattr(keys, kind), 0.0)
+
+
+def literal_to_equals(row: Row, keys: Keys) -> Row:
+    weight = (row * keys.literal).sum(1, keepdim=True)
+    return row.masked_fill(keys.literal, 0.0) + weight * keys.equals
+
+
+def exchanged(row: Row, keys: Keys) -> Row:
+    """The literal's slot gets the weight of `=`, and `=` that of the slot; for sums with one literal."""
+    literal, equals = ((row * mask).sum(1, keepdim=True) for mask in (keys.literal, keys.equals))
+    return torch.where(keys.literal, equals, torch.where(keys.equals, literal, row))
+
+
+CHANGES: dict[str, Change] = {
+    UNCHANGED: lambda row, keys: row,
+    NO_VARIABLE: without("variable"), NO_LITERAL: without("literal"), LITERAL_TO_EQUALS: literal_to_equals,
+    NO_EQUALS: without("equals"), NO_PLUS: without("plus"), NO_PREFIX: without("prefix"),
+    ONLY_VARIABLE: alone("variable"), EXCHANGED: exchanged,
+    LESS_VARIABLE: lambda row, keys: torch.where(keys.variable, 0.8 * row, row),
+    NO_FIRST: without("first"), NO_SECOND: without("second"), NO_SLOTS: without("slots"), ONLY_SLOTS: alone("slots"),
+}  # fmt: skip
+ONE_VARIABLE = (
+    UNCHANGED, NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL, ONLY_VARIABLE, EXCHANGED, NO_EQUALS, NO_PLUS, NO_PREFIX,
+    LESS_VARIABLE, SET_LAYER_2,
+)  # fmt: skip
+LITERALS, TRAINED, BANNED, TWO = "0-var train", "1-var train", "1-var var-restricted", "2-var train"
+ASKED: dict[str, tuple[str, ...]] = {
+    LITERALS: (UNCHANGED, NO_SLOTS),
+    TRAINED: ONE_VARIABLE,
+    BANNED: ONE_VARIABLE,
+    TWO: (UNCHANGED, NO_FIRST, NO_SECOND, ONLY_SLOTS),
+}
+"""The changes that are made on each evaluation set."""
+
+
+@dataclass(frozen=True)
+class OperandAttention:
+    """One model on one evaluation set, sequence by sequence."""
+
+    correct: dict[str, Bool[Tensor, " n"]]
+    """Whether the answer is right, by the change."""
+    weights: dict[str, Float[Tensor, " n"]]
+    """Layer 1's attention from `=` to the keys of each kind, unchanged."""
+    operands_on_top: dict[str, Bool[Tensor, " n"]]
+    """Whether the two keys with the most weight are the operand slots: unchanged, and with the literal's slot and `=` exchanged."""
+    first_is_variable: Bool[Tensor, " n"]
+
+
+def operand_attention(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> dict[str, OperandAttention]:
+    """For one model, by evaluation set: what each change of its attention does. Sets without a sequence are left out."""
+    require_covered(config)
+    sets, found = {s.name: s for s in EVAL_SETS}, {}
+    for step, (name, changes) in enumerate(ASKED.items(), FIRST_STEP):
+        try:
+            exam = Exam([config], seen[None], [sets[name]], n, first_step=step)
+        except EmptySetError:
+            continue
+        found[name] = changed_attention(one, exam.tokens[0].T.contiguous(), exam.labels[0], changes)
+    return found
+
+
+@torch.no_grad()
+def changed_attention(one: Stack, tokens: Int[Tensor, "B T"], labels: Int[Tensor, " B"], changes: Sequence[str]) -> OperandAttention:
+    """What each of these changes does on some sequences."""
+    lean, parts = Lean(one), []
+    for own, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
+        batch = EqualsAttention(lean, Keys(Places(one.config.task, own)))
+        parts.append(OperandAttention(
+            {change: batch.logits(change).argmax(-1) == right for change in changes},
+            {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in ("variable", "literal", "equals", "plus", "prefix")},
+            {change: batch.operands_on_top(change) for change in (UNCHANGED, EXCHANGED) if change in changes},
+            batch.keys.places.roles.is_variable[0],
+        ))  # fmt: skip
+    return OperandAttention(
+        _joined([part.correct for part in parts]),
+        _joined([part.weights for part in parts]),
+        _joined([part.operands_on_top for part in parts]),
+        torch.cat([part.first_is_variable for part in parts]),
+    )
+
+
+def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+
+
+class EqualsAttention:
+    """One model on a batch of sequences, and what changes of the attention of `=` do to its answers."""
+
+    def __init__(self, lean: Lean, keys: Keys):
+        self.lean, self.keys, self.tokens = lean, keys, keys.places.tokens
+
+    @cached_property
+    def row(self) -> Row:
+        record = Record()
+        self.lean.first(self.tokens, Edits((PATTERN_1, record)))
+        return record.value[:, 0, -1]
+
+    def logits(self, change: str) -> Float[Tensor, "B N"]:
+        if change == OTHER_LITERAL:
+            return self.lean(self.tokens, Edits((OUTPUT_1, self._with_other_literals)))
+        if change == SET_LAYER_2:
+            return self.lean(self.tokens, Edits((PATTERN_2, self._on_values)))
+        return self.lean(self.tokens, Edits((PATTERN_1, _set_row(CHANGES[change](self.row, self.keys)))))
+
+    def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
+        slots = self.keys.slots.nonzero()[:, 1].view(-1, 2).T
+        return top_two_are(CHANGES[change](self.row, self.keys).T, slots)
+
+    def _received(self, row: Row) -> Float[Tensor, "B d"]:
+        """What layer 1 writes into `=` with these weights."""
+        record = Record()
+        self.lean.first(self.tokens, Edits((PATTERN_1, _set_row(row)), (OUTPUT_1, record)))
+        return record.value[:, -1]
+
+    def _with_other_literals(self, output: Tensor) -> Tensor:
+        """What the literal's slot sends to `=` comes from the next sequence that has its literal in the same slot."""
+        own = self._received(alone("literal")(self.row, self.keys))
+        other = torch.empty_like(own)
+        for chosen in (self.keys.places.roles.is_variable[0], ~self.keys.places.roles.is_variable[0]):
+            other[chosen] = own[chosen].roll(1, 0)
+        output = output.clone()
+        output[:, -1] += other - own
+        return output
+
+    def _on_values(self, pattern: Tensor) -> Tensor:
+        """Layer 2's attention from `=`, half of it on each operand's value."""
+        values = self.keys.places.mask("first_value").float() + self.keys.places.mask("second_value").float()
+        return (values / 2).to(pattern)[:, None, None]
+
+
+def _set_row(row: Row) -> Edit:
+    """Layer 1's pattern with these weights from `=`."""
+
+    def edit(pattern: Tensor) -> Tensor:
+        pattern = pattern.clone()
+        pattern[:, 0, -1] = row
+        return pattern
+
+    return edit
