@@ -1,8 +1,14 @@
-"""The README's Python runs as printed, its links lead somewhere, and its commands exist."""
+"""The README's Python runs as printed, its links lead somewhere, its commands exist, and its numbers are those of the results."""
 
+import json
 import re
 from pathlib import Path
 
+import pytest
+
+import assignadd
+from assignadd.claims.paper_network import paper_network
+from assignadd.claims.record import UNDECIDED
 from assignadd.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -31,3 +37,62 @@ def test_commands_and_links_exist():
 
 def test_readme_is_short():
     assert len(README.splitlines()) <= 155
+
+
+NUMBER = r"\d*\.\d+|\d+ of \d+|\d+ undecided|\b\d+\b(?! %)"
+
+
+def findings() -> list[list[str]]:
+    rows = README[README.index("| finding |") :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def forms(*values: float | None) -> set[str]:
+    """A number as a README may write it: with two to four digits, no zero before the point, or whole."""
+    shown = {f"{v:.{digits}f}" for v in values if v is not None for digits in (2, 3, 4)}
+    return {text.removeprefix("0") for text in shown} | {f"{v:.0f}" for v in values if v is not None and v == round(v)}
+
+
+@pytest.fixture(scope="module")
+def ledger() -> dict[str, assignadd.claims.record.Record]:
+    wanted = {id for row in findings() for id in re.findall(r"`([^`]+)`", row[-1])} - set(paper_network())
+    return {id: assignadd.ledger(only=id)[0] for id in wanted}
+
+
+def test_the_findings_are_few_and_each_names_its_records(ledger):
+    assert len(findings()) <= 10
+    assert all(re.fullmatch(r"(`[^`]+`(, )?)+", row[-1]) for row in findings())
+
+
+def test_every_number_of_the_findings_is_a_records(ledger):
+    """The third column is the paper's own network, the fourth the seeds; the theory has no network."""
+    for _, _, network, seeds, ids in findings():
+        named = re.findall(r"`([^`]+)`", ids)
+        stored = [paper_network()[id] for id in named if id in paper_network()]
+        records = [ledger[id] for id in named if id in ledger]
+        of_network = forms(*(v for r in stored for v in (r.value, r.low, r.high)))
+        of_network |= forms(*(r.value for r in records if r.id.startswith("theory-")))
+        of_seeds = forms(*(v for r in records for v in (r.value, r.low, r.high)))
+        of_seeds |= {f"{sum(s.holds for s in r.by_seed)} of {len(r.by_seed)}" for r in records}
+        of_seeds |= {f"{sum(s.verdict == UNDECIDED for s in r.by_seed)} undecided" for r in records}
+        assert set(re.findall(NUMBER, network)) <= of_network, (network, named)
+        assert set(re.findall(NUMBER, seeds)) <= of_seeds, (seeds, named)
+
+
+def test_the_caption_of_the_census_is_the_ledgers(ledger):
+    bound = ledger["every-seed-binds"]
+    caption = " ".join(README[README.index("*160 seeds") :].split("\n\n")[0].split())
+    assert f"*{bound.n} seeds, not one: all learn to add, {sum(s.holds for s in bound.by_seed)} learn to bind" in caption
+    order = ledger["every-seed-addition-first-train"]
+    assert all(s.holds for s in order.by_seed) and "in none of them binding comes before addition" in caption
+    assert assignadd.ledger(only="every-seed-adds")[0].value == 1.0
+
+
+def test_times_on_a_gpu_are_those_of_the_tables():
+    results = ROOT / "assignadd" / "results"
+    census = json.loads((results / "census.json").read_text())
+    assert f"took {census['wall_seconds']:.0f} s" in README and census["made_with"][0]["commit"].startswith("5a2a8d4")
+    for name, words in (("scaling-fp32", "{:.1f} us\nper model and step in fp32"), ("scaling-tf32", "{:.1f} with TF32")):
+        points = json.loads((results / f"{name}.json").read_text())["points"]
+        paper = next(p for p in points if p["setting"] == "N" and p["value"] == 59)
+        assert words.format(paper["us"]) in README
