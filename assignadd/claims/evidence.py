@@ -18,6 +18,7 @@ from assignadd.dynamics.stored import trajectory_of
 from assignadd.dynamics.trajectory import accuracy_curves
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
+from assignadd.measures.pair_accuracy import pair_accuracy
 from assignadd.measures.probes import AnswerProbes, answer_probes
 from assignadd.measures.routing import Routing, routing
 from assignadd.measures.samples import sequences
@@ -50,6 +51,11 @@ class Evidence:
     @cached_property
     def accuracies(self) -> dict[str, Accuracy]:
         return set_accuracies(self.stack, [self.config], self.seen[None], self.n)[0]
+
+    @cached_property
+    def pair_accuracy(self) -> dict[int, Tensor]:
+        """Accuracy of every pair of numbers, by the number of variables in the sum."""
+        return {n: pair_accuracy(self.stack, self.config, n) for n in self.types}
 
     @property
     def learned_binding(self) -> bool:

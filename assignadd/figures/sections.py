@@ -11,6 +11,7 @@ from assignadd.figures.absent import Absent, draw_absent
 from assignadd.figures.catalogue import MECHANISM
 from assignadd.figures.causes import CAUSES
 from assignadd.figures.census import census_data, draw_census
+from assignadd.figures.census_doubles import census_doubles_caption, census_doubles_data, draw_census_doubles
 from assignadd.figures.early import draw_early, early_caption, early_data
 from assignadd.figures.generalization_combined import draw_generalization, generalization_data
 from assignadd.figures.kinds import Data, FigureKind, Models
@@ -64,6 +65,14 @@ POPULATIONS = (
         lambda _: census_data(population("census").seeds),
         draw_census,
         height=5.2,
+    ),
+    FigureKind(
+        "census_doubles",
+        "Held-out pairs in every seed",
+        census_doubles_caption,
+        lambda _: census_doubles_data(population("census").seeds),
+        draw_census_doubles,
+        height=3.2,
     ),
     FigureKind(
         "generalization_combined",

@@ -5,10 +5,11 @@ import polars
 import pytest
 
 from assignadd.figures.census import NEVER, census_data, draw_census
+from assignadd.figures.census_doubles import census_doubles_caption, census_doubles_data, draw_census_doubles
 from assignadd.figures.generalization_combined import PARTS, draw_generalization, generalization_data
-from assignadd.figures.style import figure
-from assignadd.sweeps.population import Population, population
-from assignadd.task.evalsets import EVAL_SETS
+from assignadd.figures.style import BLUE, ORANGE, figure
+from assignadd.sweeps.population import Population, SeedCurves, population
+from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
 
 STEPS = np.arange(0, 20_001, 250)
 
@@ -43,6 +44,36 @@ def test_every_seeds_onsets_and_late_variable():
         draw_census(data, made)
         words = [t.get_text() for t in made.axes[0].get_legend().get_texts()]
     assert words == ["addition: 3 of 3", "binding: 2 of 3", "refinement: 1 of 3"]
+
+
+def seed_at_the_end(seed: int, binds: bool, doubles: float) -> SeedCurves:
+    """The last row of a seed that has, on literals, `doubles` of the held-out doubles and all the rest right."""
+    last = {s.name: float(binds or s.n_vars == 0) for s in (*EVAL_SETS, *CLASS_SETS)} | {"0-var doubles": doubles}
+    columns = {"step": np.array([100]), **{s.name: np.array([last[s.name]]) for s in EVAL_SETS}}
+    return SeedCurves(seed, columns | {f"{name} (final)": np.array([value]) for name, value in last.items()}, {}, 512)
+
+
+def test_the_classes_of_every_seed_by_whether_it_binds():
+    doubles = [(True, 0.2), (True, 0.5), (True, 0.6), (False, 0.9), (False, 1.0)]
+    data = census_doubles_data([seed_at_the_end(i, *one) for i, one in enumerate(doubles)])
+    assert data.accuracy.shape == (3, 4, 5) and data.binds.tolist() == [True, True, True, False, False]
+    assert data.accuracy[0, 3].tolist() == [0.2, 0.5, 0.6, 0.9, 1.0] and data.accuracy[1, 3].tolist() == [1, 1, 1, 0, 0]
+    caption = census_doubles_caption(data)
+    assert "seeds that bind (3) and seeds that do not (2) are" in caption and "n + n: 0.500 and 0.950." in caption
+    with figure() as made:
+        draw_census_doubles(data, made)
+        dots = {
+            (line.get_color(), round(float(np.mean(line.get_ydata())))): line.get_xdata()
+            for line in made.axes[0].lines
+            if len(line.get_xdata()) != 2 or line.get_marker() == "o"
+        }
+        assert dots[BLUE, 3].tolist() == [0.2, 0.5, 0.6] and dots[ORANGE, 3].tolist() == [0.9, 1.0]
+        assert [t.get_text() for t in made.legends[0].get_texts()] == ["seeds that bind (3)", "seeds that do not (2)", "median"]
+
+
+def test_a_census_in_which_every_seed_binds_has_one_group():
+    caption = census_doubles_caption(census_doubles_data([seed_at_the_end(0, True, 0.25)]))
+    assert "medians of seeds that bind (1) are" in caption and caption.endswith("n + n: 0.250.")
 
 
 def test_thresholds_are_where_half_of_the_seeds_succeed():
