@@ -12,7 +12,10 @@ from assignadd.cli import options
 
 @dataclass(frozen=True)
 class Eval:
-    """Accuracy of every model of a run on every evaluation set, with 95 % Wilson intervals."""
+    """Accuracy of every model of a run on every evaluation set, with 95 % Wilson intervals.
+
+    The intervals of the classes of held-out pairs are over the pairs of a class, the others over sequences.
+    """
 
     run: Annotated[str, tyro.conf.Positional]
     """A run folder, or its name under runs/."""
@@ -36,6 +39,7 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.screen import note, print_json, print_table
     from assignadd.measures.accuracies import set_accuracies
     from assignadd.runs.folder import open_run
+    from assignadd.task.evalsets import ALL_SETS
     from assignadd.training.trainer import prepare
 
     run = open_run(args.run)
@@ -53,14 +57,29 @@ def main(arguments: list[str]) -> int:
                 "seed": seed,
                 "step": step,
                 "sets": {
-                    name: {"accuracy": a.accuracy, "n": a.n, "low": a.interval.low, "high": a.interval.high} for name, a in sets.items()
+                    name: {"accuracy": a.accuracy, "n": a.n, "pairs": a.pairs, "low": a.interval.low, "high": a.interval.high}
+                    for name, a in sets.items()
                 },
             }
             for seed, sets in results
         ]
         print_json({"models": models})
         return 0
+    labels = {s.name: s.label for s in ALL_SETS}
     for seed, sets in results:
-        rows = [(name, f"{a.accuracy:.4f}", f"{a.interval.low:.4f} - {a.interval.high:.4f}") for name, a in sets.items()]
-        print_table(f"{run.name}, seed {seed}, step {step:,}", ("set", "accuracy", "95 % interval"), rows, f"n = {args.n} a set")
+        rows = [
+            (
+                labels[name],
+                f"{a.accuracy:.4f}",
+                f"{a.interval.low:.4f} - {a.interval.high:.4f}",
+                f"{a.pairs:,} pairs" if a.pairs else "sequences",
+            )
+            for name, a in sets.items()
+        ]
+        print_table(
+            f"{run.name}, seed {seed}, step {step:,}",
+            ("set", "accuracy", "95 % interval", "over"),
+            rows,
+            f"{args.n:,} sequences a set",
+        )
     return 0

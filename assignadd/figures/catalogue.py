@@ -11,8 +11,15 @@ from assignadd.figures.accuracies import accuracies_data, draw_accuracies
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.attention import attention_data, draw_attention
 from assignadd.figures.cosine_sim import cosine_sim_data, draw_cosine_sim
-from assignadd.figures.held_out import doubly_held_out_data, draw_doubly_held_out, draw_mirror, mirror_data
+from assignadd.figures.held_out import (
+    doubly_held_out_data,
+    draw_doubly_held_out,
+    draw_held_out_classes,
+    held_out_classes_caption,
+    held_out_classes_data,
+)
 from assignadd.figures.kinds import FigureKind, Models, on_axes
+from assignadd.figures.pairs import draw_pairs, pairs_caption, pairs_data
 from assignadd.figures.preacts import draw_fourier_shares, draw_preacts, fourier_shares_data, preacts_data
 from assignadd.figures.probes import draw_probes, probes_data
 from assignadd.figures.qk0 import draw_qk0, qk0_data
@@ -23,7 +30,7 @@ from assignadd.measures.fourier import context_preactivations
 
 
 def _of_each(data: Callable[..., FigureData]) -> Callable[[Models], FigureData]:
-    return lambda models: data([m.seed for m in models], [m.accuracies for m in models])
+    return lambda models: data([m.seed for m in models], [m.accuracies for m in models], [m.learned_binding for m in models])
 
 
 def _preactivations(model: Evidence) -> Tensor:
@@ -123,12 +130,20 @@ MECHANISM: tuple[FigureKind, ...] = (
         height=3.4,
     ),
     FigureKind(
-        "mirror",
-        "Held-out pairs, by whether their mirror image was seen",
-        "If held-out sums were answered only by knowing that n + m = m + n, the red dots would fall far behind the blue ones.",
-        _of_each(mirror_data),
-        on_axes(draw_mirror),
-        height=2.1,
+        "pairs",
+        "Every pair of numbers",
+        pairs_caption,
+        lambda models: pairs_data(models[0].pair_accuracy, models[0].seen),
+        draw_pairs,
+        height=5.3,
+    ),
+    FigureKind(
+        "held_out_classes",
+        "Three classes of held-out pairs",
+        held_out_classes_caption,
+        _of_each(held_out_classes_data),
+        draw_held_out_classes,
+        height=2.8,
     ),
     FigureKind(
         "doubly_held_out",

@@ -35,7 +35,7 @@ class CensusData(FigureData):
     binds: np.ndarray  # (seeds,)
     final: np.ndarray  # (sets, seeds)
     late: list[str]  # for every seed with a late variable, "b second"
-    banned: list[str]  # the variables in banned slots, in the same words
+    banned: list[str]  # those of them that stand in banned slots, each once
     name: str  # of the population
 
 
@@ -43,8 +43,8 @@ def census_data(populations: Populations) -> CensusData:
     seeds = populations.seeds
     onsets = [[o.step if (o := skill(s.phases)) else NEVER for s in seeds] for _, _, skill in SKILLS]
     final = [[s.final(e.name) for s in seeds] for e in EVAL_SETS]
-    late = [f"{v.variable} {v.slot}" for s in seeds if s.learned_binding and (v := s.late_variable)]
-    banned = [f"{v} {slot}" for part in populations.census for slot, letters in part.seeds[0].banned.items() for v in letters]
+    last = [v for s in seeds if s.learned_binding and (v := s.late_variable)]
+    late, banned = [f"{v.variable} {v.slot}" for v in last], sorted({f"{v.variable} {v.slot}" for v in last if v.banned})
     steps, binds = max(int(s.curves.steps[-1]) for s in seeds), np.array([s.learned_binding for s in seeds])
     return CensusData(steps, np.array(onsets), binds, np.array(final), late, banned, populations.census_name)
 

@@ -15,8 +15,8 @@ from assignadd.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
 from assignadd.stats import median_interval
 from assignadd.sweeps.population import Populations
 
-PARTS = (("2-var test held out", "held-out sum", BLUE), ("2-var test banned (1)", "one operand in a banned slot", ORANGE),
-         ("2-var test banned (2)", "both operands in banned slots", PURPLE))  # fmt: skip
+PARTS = (("2-var test held out", "held-out sum", BLUE), ("2-var test banned (1)", "one banned slot", ORANGE),
+         ("2-var test banned (2)", "two banned slots", PURPLE))  # fmt: skip
 TWO_VAR, ZERO_VAR = "2-var test", "0-var held out"
 
 

@@ -1,27 +1,23 @@
-"""Figures `mirror` and `doubly_held_out` (ours): how far the held-out accuracies go, set by set and seed by seed."""
+"""Figures `held_out_classes` and `doubly_held_out` (ours): accuracy on what training held out, set by set and network by network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, GREY, INK, ORANGE, VERMILION
+from assignadd.figures.classes import CLASS_ROWS, PANELS, class_panels, set_name
+from assignadd.figures.style import BLUE, GREY, ORANGE, VERMILION
 from assignadd.measures.accuracies import Accuracy
 
 # Evaluation set, what the figure calls it, and its colour.
-Rows = Sequence[tuple[str, str, str]]
-MIRROR: Rows = (
-    ("0-var train", "seen pairs", GREY),
-    ("0-var add-restricted", "held-out pairs, all", INK),
-    ("0-var mirror seen", "held out, mirror (m, n) seen", BLUE),
-    ("0-var mirror held out", "held out, mirror held out too", VERMILION),
-)
-DOUBLY_HELD_OUT: Rows = (
+DOUBLY_HELD_OUT: Sequence[tuple[str, str, str]] = (
     ("1-var add-restricted", "1-var, held-out pair", BLUE),
     ("1-var var-restricted", "1-var, banned slot", ORANGE),
     ("1-var doubly held out", "1-var, pair and slot", VERMILION),
@@ -42,56 +38,116 @@ class HeldOutData(FigureData):
     accuracy: np.ndarray  # (sets, models)
     low: np.ndarray  # 95 % Wilson interval
     high: np.ndarray
+    binds: np.ndarray  # (models,)
 
 
-def held_out_data(rows: Rows, seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]]) -> HeldOutData:
-    sets = [name for name, _, _ in rows if any(name in model for model in models)]
+def held_out_data(
+    names: Sequence[str], seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
+) -> HeldOutData:
+    """The accuracies of these models on the sets among `names` that any of them has."""
+    sets = [name for name in names if any(name in model for model in models)]
     found = [[model.get(name) for model in models] for name in sets]
     values = [[(a.accuracy, a.interval.low, a.interval.high) if a else (np.nan,) * 3 for a in row] for row in found]
     accuracy, low, high = np.moveaxis(np.array(values).reshape(len(sets), len(models), 3), 2, 0)
-    return HeldOutData(sets, list(seeds), accuracy, low, high)
+    return HeldOutData(sets, list(seeds), accuracy, low, high, np.array(binds, bool))
 
 
-def mirror_data(seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]]) -> HeldOutData:
-    """Additions of two literals, the held-out pairs (n, m) parted by whether (m, n) was seen."""
-    return held_out_data(MIRROR, seeds, models)
+def held_out_classes_data(seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]) -> HeldOutData:
+    """Seen pairs and the three classes of held-out pairs, for every number of variables in the sum."""
+    names = [set_name(n_vars, kind) for n_vars in PANELS for kind in CLASS_ROWS]
+    return held_out_data(names, seeds, models, binds)
 
 
-def doubly_held_out_data(seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]]) -> HeldOutData:
+def doubly_held_out_data(seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]) -> HeldOutData:
     """Held-out pair and banned slot at once, below each of the two alone."""
-    return held_out_data(DOUBLY_HELD_OUT, seeds, models)
+    return held_out_data([name for name, _, _ in DOUBLY_HELD_OUT], seeds, models, binds)
 
 
-def draw_mirror(data: HeldOutData, axes: Axes) -> None:
-    _draw(data, MIRROR, axes)
+def held_out_classes_caption(data: HeldOutData) -> str:
+    """What to look for, and the accuracies of this run in words."""
+    chosen = data.binds if data.binds.any() else np.ones_like(data.binds)
+    who = "this network" if len(data.seeds) == 1 else "the median network" + (" that binds" if data.binds.any() else "")
+    parts = []
+    for n_vars, words in PANELS.items():
+        found = {kind: _median(data, set_name(n_vars, kind), chosen) for kind in CLASS_ROWS}
+        values = [f"{value:.3f} ({label})" for kind, (label, _) in CLASS_ROWS.items() if (value := found[kind]) is not None]
+        if values:
+            parts.append(f"{words}: {', '.join(values)}")
+    return (
+        "Look for the class of held-out pairs that falls behind the seen pairs. Each dot is a network, hollow if it has not learned to "
+        "bind variables. Intervals are over sequences for seen pairs and over pairs for the classes of held-out pairs. Here "
+        f"{who} has: {'; '.join(parts)}."
+    )
+
+
+def _median(data: HeldOutData, name: str, chosen: np.ndarray) -> float | None:
+    """Over the chosen networks that have such a set; None if there is none."""
+    values = data.accuracy[data.sets.index(name), chosen] if name in data.sets else np.empty(0)
+    values = values[~np.isnan(values)]
+    return float(np.median(values)) if len(values) else None
+
+
+def draw_held_out_classes(data: HeldOutData, made: Figure) -> None:
+    """A panel for each number of variables, in it a row for each class."""
+    present = {n_vars: [kind for kind in CLASS_ROWS if set_name(n_vars, kind) in data.sets] for n_vars in PANELS}
+    for n_vars, axes in class_panels(made, [n_vars for n_vars, kinds in present.items() if kinds]).items():
+        for y, kind in enumerate(CLASS_ROWS):
+            if kind in present[n_vars]:
+                _dots(data, data.sets.index(set_name(n_vars, kind)), y, CLASS_ROWS[kind][1], axes)
+    if handles := _legend(data):
+        made.legend(handles=handles, loc="outside lower left")
 
 
 def draw_doubly_held_out(data: HeldOutData, axes: Axes) -> None:
-    _draw(data, DOUBLY_HELD_OUT, axes)
-    for y, name in enumerate(data.sets):
-        if y and name in ("2-var add-restricted", "2-var var-restricted (2)"):
-            axes.axhline(y - 0.5, color=GREY, linewidth=0.6)
-
-
-def _draw(data: HeldOutData, rows: Rows, axes: Axes) -> None:
-    """A row for each set, in it a dot with its interval for each model, in the order given from the top."""
+    """A row for each set."""
     if not data.sets:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "this task has no such sets", transform=axes.transAxes, ha="center")
         return
-    looks = {name: (label, color) for name, label, color in rows}
-    spread = (np.arange(len(data.seeds)) - (len(data.seeds) - 1) / 2) * min(0.2, 0.7 / len(data.seeds))
-    size = 4.5 if len(data.seeds) <= 8 else 3
+    looks = {name: (label, color) for name, label, color in DOUBLY_HELD_OUT}
     for y, name in enumerate(data.sets):
-        mid, low, high = data.accuracy[y], data.low[y], data.high[y]
-        error = np.maximum(0, [mid - low, high - mid])
-        axes.errorbar(mid, y + spread, xerr=error, fmt="o", color=looks[name][1], markersize=size, elinewidth=1, capsize=0)
+        _dots(data, y, y, looks[name][1], axes)
+        if y and name in ("2-var add-restricted", "2-var var-restricted (2)"):
+            axes.axhline(y - 0.5, color=GREY, linewidth=0.6)
     axes.set_yticks(range(len(data.sets)), [looks[name][0] for name in data.sets])
-    room = 1 - float(np.nanmin(data.low, initial=1 - 1e-3))
-    axes.set(xlabel="accuracy (95 % interval)", ylim=(len(data.sets) - 0.45, -0.55), xlim=(1 - 1.04 * room, 1 + 0.04 * room))
+    axes.set(xlabel="accuracy (95 % interval)", ylim=(len(data.sets) - 0.45, -0.55), xlim=_limits(data))
     axes.grid(False, axis="y")
     axes.tick_params(axis="y", length=0)
+    if handles := _legend(data):
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0)
+
+
+def _dots(data: HeldOutData, row: int, y: float, color: str, axes: Axes) -> None:
+    """A dot with its interval for each model, in the order given from the top; hollow if it does not bind."""
+    spread = (np.arange(len(data.seeds)) - (len(data.seeds) - 1) / 2) * min(0.2, 0.7 / len(data.seeds))
+    mid, low, high = data.accuracy[row], data.low[row], data.high[row]
+    error = np.maximum(0, [mid - low, high - mid])
+    for hollow in (False, True):
+        chosen = data.binds != hollow
+        if chosen.any():
+            face: dict[str, Any] = {"markerfacecolor": "white"} if hollow else {}
+            axes.errorbar(
+                mid[chosen], y + spread[chosen], xerr=error[:, chosen], fmt="o", color=color, markersize=_size(data), elinewidth=1, **face
+            )
+
+
+def _size(data: HeldOutData) -> float:
+    return 4.5 if len(data.seeds) <= 8 else 3
+
+
+def _limits(data: HeldOutData) -> tuple[float, float]:
+    """From the lowest end of an interval to 1, with some room."""
+    room = 1 - float(np.nanmin(data.low, initial=1 - 1e-3))
+    return 1 - 1.04 * room, 1 + 0.04 * room
+
+
+def _legend(data: HeldOutData) -> list[Line2D]:
+    """What the order of the dots and a hollow dot mean, where there are several networks or one that does not bind."""
+    order = f"seeds {', '.join(map(str, data.seeds))}" if len(data.seeds) <= 8 else f"{len(data.seeds)} seeds"
+    look: dict[str, Any] = {"marker": "o", "linestyle": "-", "color": GREY, "markersize": _size(data)}
+    handles = []
     if len(data.seeds) > 1:
-        order = f"seeds {', '.join(map(str, data.seeds))}" if len(data.seeds) <= 8 else f"{len(data.seeds)} seeds"
-        dot = Line2D([], [], marker="o", linestyle="-", color=GREY, markersize=size, label=f"from top to bottom: {order}")
-        axes.legend(handles=[dot], loc="upper left", bbox_to_anchor=(0, -0.16 if len(data.sets) > 5 else -0.28), borderaxespad=0)
+        handles.append(Line2D([], [], label=f"from top to bottom: {order}", **look))
+    if not data.binds.all():
+        handles.append(Line2D([], [], label="hollow: has not learned to bind variables", markerfacecolor="white", **look))
+    return handles

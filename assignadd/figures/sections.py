@@ -10,6 +10,7 @@ from assignadd.figures.absent import Absent, or_absent
 from assignadd.figures.catalogue import MECHANISM
 from assignadd.figures.causes import CAUSES
 from assignadd.figures.census import census_caption, census_data, draw_census
+from assignadd.figures.census_doubles import census_doubles_caption, census_doubles_data, draw_census_doubles
 from assignadd.figures.early import draw_early, early_caption, early_data
 from assignadd.figures.generalization_combined import draw_generalization, generalization_caption, generalization_data
 from assignadd.figures.kinds import Data, FigureKind, Models
@@ -75,6 +76,14 @@ def population_figures(populations: Populations) -> tuple[FigureKind, ...]:
             lambda _: census_data(populations) if populations.seeds else Absent(NO_POPULATION),
             or_absent(draw_census),
             height=5.2,
+        ),
+        FigureKind(
+            "census_doubles",
+            "Held-out pairs in every seed",
+            census_doubles_caption,
+            lambda _: census_doubles_data(populations) if populations.seeds else Absent(NO_POPULATION),
+            or_absent(draw_census_doubles),
+            height=3.2,
         ),
         FigureKind(
             "generalization_combined",

@@ -119,17 +119,22 @@ def _which(page: Page, first: Evidence) -> None:
 
 
 def _final_table(page: Page, evidences: Sequence[Evidence]) -> None:
-    sets = [s.name for s in ALL_SETS if any(s.name in e.accuracies for e in evidences)]
-    rows: list[list[str | Cell]] = [[s, *[_with_interval(e.accuracies.get(s)) for e in evidences]] for s in sets]
+    sets = [s for s in ALL_SETS if any(s.name in e.accuracies for e in evidences)]
+    rows: list[list[str | Cell]] = [[s.label, *[_with_interval(e.accuracies.get(s.name)) for e in evidences]] for s in sets]
     page.table(("set", *[_name(e) for e in evidences]), rows)
-    page.text(f"{evidences[0].n:,} fresh sequences a set; 95 % Wilson intervals in brackets.", soft=True)
+    page.text(
+        f"{evidences[0].n:,} fresh sequences a set; 95 % Wilson intervals in brackets. For the classes of held-out pairs they are over the "
+        "pairs of the class, whose number follows them.",
+        soft=True,
+    )
 
 
 def _with_interval(a: Accuracy | None) -> Cell:
     if a is None:  # a split without such a pair
         return Cell("none exists")
     tone = "good" if a.interval.low >= 0.95 else "bad" if a.interval.high < 0.9 else ""
-    return Cell(f"{a.accuracy:.3f} [{a.interval.low:.3f}, {a.interval.high:.3f}]", tone)
+    pairs = f", {a.pairs} pairs" if a.pairs else ""
+    return Cell(f"{a.accuracy:.3f} [{a.interval.low:.3f}, {a.interval.high:.3f}]{pairs}", tone)
 
 
 def _provenance(page: Page, evidences: Sequence[Evidence], command: str) -> None:

@@ -24,6 +24,11 @@ class EvalSet:
     second: int | None = None
     """The variable (by its number) that stands in a slot, where the set wants a certain one."""
 
+    @property
+    def label(self) -> str:
+        """What tables call the set: its name, or the class of held-out pairs in words."""
+        return f"{self.n_vars}-var, {HELD_OUT_CLASSES[self.pair]}" if self.pair in HELD_OUT_CLASSES else self.name
+
     def allows(self, first: int, second: int) -> bool:
         return self.first in (None, first) and self.second in (None, second)
 

@@ -75,6 +75,17 @@ def test_typing_a_sum_answers_it(tab):
     assert badges.get_attribute("data-vars") == "1" and badges.get_attribute("data-banned") == ""
 
 
+def test_a_held_out_pair_is_named_by_its_class(tab):
+    page, seen = tab(), pair_split(TASK, 0)
+    kinds = {"seen pair": seen, "held out, other order seen": ~seen & seen.T, "held out in both orders": ~seen & ~seen.T}
+    kinds["held out in both orders"] = torch.triu(kinds["held out in both orders"], 1)
+    kinds["held-out double"] = torch.diag(~seen.diag())
+    for words, pairs in kinds.items():
+        n, m = pairs.nonzero()[0].tolist()
+        page.fill("#prompt", f"a=1, {n}+{m}=?")
+        page.get_by_text(f"{n} + {m}: {words}", exact=True).wait_for()
+
+
 def test_errors_stand_under_the_character_at_fault(tab):
     page = tab()
     page.fill("#prompt", "d=3, d+99=?")

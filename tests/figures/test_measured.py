@@ -1,4 +1,4 @@
-"""Figures drawn from measured numbers show those numbers: cosines, probes, waves, held-out sets."""
+"""Figures drawn from measured numbers show those numbers: cosines, probes, waves."""
 
 import math
 
@@ -9,12 +9,10 @@ from matplotlib.colors import to_rgba
 
 from assignadd.config import PRESETS
 from assignadd.figures.cosine_sim import A_KINDS, B_KINDS, cosine_sim_data, draw_cosine_sim
-from assignadd.figures.held_out import doubly_held_out_data, draw_doubly_held_out, draw_mirror, mirror_data
 from assignadd.figures.preacts import draw_fourier_shares, draw_preacts, fourier_shares_data, preacts_data
 from assignadd.figures.probes import draw_probes, probes_data
 from assignadd.figures.spectra import draw_spectra, spectra_data
 from assignadd.figures.style import BLUE, figure
-from assignadd.measures.accuracies import Accuracy
 from assignadd.measures.fourier import circuit_waves, waves
 from assignadd.measures.probes import STAGES, AnswerProbes
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching, Shuffles
@@ -97,27 +95,3 @@ def test_the_spectra_are_those_the_weights_were_made_of():
             assert axes.lines[0].get_ydata() == pytest.approx([2 / (N - 1)] * 2)  # an equal share
         assert "W_E" in above.get_title("left") and f"{100 * 4 * 2 / (N - 1):.1f} %" in above.get_title("left")
         assert "W_U" in below.get_title("left") and "100.0 %" in below.get_title("left")
-
-
-def accuracy(k: int) -> Accuracy:
-    return Accuracy(k / 100, 100, wilson(k, 100))
-
-
-def test_held_out_sets_show_each_model_with_its_interval():
-    models = [{"0-var mirror seen": accuracy(100), "0-var mirror held out": accuracy(90)}, {"0-var mirror seen": accuracy(99)}]
-    data = mirror_data([4, 7], models)
-    assert data.sets == ["0-var mirror seen", "0-var mirror held out"]
-    assert data.accuracy[0].tolist() == [1.0, 0.99] and data.accuracy[1, 0] == 0.9 and np.isnan(data.accuracy[1, 1])
-    assert data.low[1, 0] == wilson(90, 100).low and data.high[1, 0] == wilson(90, 100).high
-    with figure() as made:
-        axes = made.add_subplot()
-        draw_mirror(data, axes)
-        assert "seeds 4, 7" in axes.get_legend().get_texts()[0].get_text()
-        assert [container.lines[0].get_xdata()[0] for container in axes.containers] == [1.0, 0.9]
-
-
-def test_a_task_without_such_sets_says_so():
-    with figure() as made:
-        axes = made.add_subplot()
-        draw_doubly_held_out(doubly_held_out_data([0], [{"0-var train": accuracy(100)}]), axes)
-        assert [text.get_text() for text in axes.texts] == ["this task has no such sets"]

@@ -8,12 +8,13 @@ import pytest
 
 from assignadd.config import PRESETS, UserError
 from assignadd.figures.census import NEVER, census_data, draw_census
+from assignadd.figures.census_doubles import census_doubles_caption, census_doubles_data, draw_census_doubles
 from assignadd.figures.generalization_combined import PARTS, draw_generalization, generalization_caption, generalization_data
-from assignadd.figures.style import figure
+from assignadd.figures.style import BLUE, ORANGE, figure
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.population import Population, Populations, populations_for, shipped_populations
 from assignadd.sweeps.settings import named_sweep
-from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
 from assignadd.task.splits import pair_split
 from tests.sweeps.small import SWEEP
 
@@ -45,11 +46,43 @@ def test_every_seeds_onsets_and_late_variable():
     data = census_data(Populations((made_up((5000, 12_000), (8000, None), (None, None)),)))
     assert data.onsets.tolist() == [[1000, 1000, 1000], [5000, 8000, NEVER], [12_000, NEVER, NEVER]]
     assert data.binds.tolist() == [True, True, False] and data.final.shape == (9, 3)
-    assert data.late == ["a first", "a first"] and data.banned == ["a first", "c second"]
+    assert data.late == ["a first", "a first"] and data.banned == ["a first"]
     with figure() as made:
         draw_census(data, made)
         words = [t.get_text() for t in made.axes[0].get_legend().get_texts()]
     assert words == ["addition: 3 of 3", "binding: 2 of 3", "refinement: 1 of 3"]
+
+
+def census_at_the_end(*seeds: tuple[bool, float]) -> Populations:
+    """Seeds at their last step that bind or not, and have this share of the held-out doubles of literals and all the rest right."""
+    rows = []
+    for seed, (binds, doubles) in enumerate(seeds):
+        last = {s.name: float(binds or s.n_vars == 0) for s in (*EVAL_SETS, *CLASS_SETS)} | {"0-var doubles": doubles}
+        rows.append({"seed": seed, "step": 100} | {f"{name} (final)": value for name, value in last.items()})
+    about = {"sequences_per_set": 512, "sequences_in_final_exam": 20_000, "config": {"task": {}}}
+    return Populations((Population("made", polars.DataFrame(rows), about),))
+
+
+def test_the_classes_of_every_seed_by_whether_it_binds():
+    data = census_doubles_data(census_at_the_end((True, 0.2), (True, 0.5), (True, 0.6), (False, 0.9), (False, 1.0)))
+    assert data.accuracy.shape == (3, 4, 5) and data.binds.tolist() == [True, True, True, False, False]
+    assert data.accuracy[0, 3].tolist() == [0.2, 0.5, 0.6, 0.9, 1.0] and data.accuracy[1, 3].tolist() == [1, 1, 1, 0, 0]
+    caption = census_doubles_caption(data)
+    assert "seeds that bind (3) and seeds that do not (2) are" in caption and "n + n: 0.500 and 0.950." in caption
+    with figure() as made:
+        draw_census_doubles(data, made)
+        dots = {
+            (line.get_color(), round(float(np.mean(line.get_ydata())))): line.get_xdata()
+            for line in made.axes[0].lines
+            if len(line.get_xdata()) != 2 or line.get_marker() == "o"
+        }
+        assert dots[BLUE, 3].tolist() == [0.2, 0.5, 0.6] and dots[ORANGE, 3].tolist() == [0.9, 1.0]
+        assert [t.get_text() for t in made.legends[0].get_texts()] == ["seeds that bind (3)", "seeds that do not (2)", "median"]
+
+
+def test_a_census_in_which_every_seed_binds_has_one_group():
+    caption = census_doubles_caption(census_doubles_data(census_at_the_end((True, 0.25))))
+    assert "medians of seeds that bind (1) are" in caption and caption.endswith("n + n: 0.250.")
 
 
 def test_thresholds_are_where_half_of_the_seeds_succeed():

@@ -8,7 +8,8 @@ from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.tlens import import_state_dicts
-from assignadd.task.evalsets import ALL_SETS, EVAL_SETS
+from assignadd.stats import wilson
+from assignadd.task.evalsets import ALL_SETS, CLASS_SETS, EVAL_SETS, RECORDED_SETS
 from assignadd.task.splits import pair_split
 from tests.reference import REFERENCE
 
@@ -41,7 +42,28 @@ def test_the_hand_made_model_is_right_on_every_set():
     stack = handmade(Config(task=PRESETS["paper"].task))
     sets = set_accuracies(stack, [Member(0).config(stack.config)], pair_split(stack.config.task, 0)[None], 500)[0]
     assert list(sets) == [s.name for s in ALL_SETS]
-    assert all(a.accuracy == 1.0 and a.n == 500 and a.interval.low > 0.99 for a in sets.values())
+    assert all(a.accuracy == 1.0 and a.n == 500 and a.interval == wilson(a.pairs or 500, a.pairs or 500) for a in sets.values())
+
+
+def test_the_interval_of_a_class_is_over_its_pairs():
+    """Many sequences that add the same few doubles say no more about doubles than these few do."""
+    config, n = Member(0).config(PRESETS["tiny"]), 400
+    seen = pair_split(config.task, 0)
+    pairs = {
+        "mirror seen": (~seen & seen.T).sum(),
+        "neither order": (~seen & ~seen.T).sum() - (~seen).diag().sum(),
+        "doubles": (~seen).diag().sum(),
+    }
+    stack = initial_stack(config, [0])
+    sets = set_accuracies(stack, [config], seen[None], n)[0]
+    for n_vars in (0, 1, 2):
+        for kind, count in pairs.items():
+            found = sets[f"{n_vars}-var {kind}"]
+            assert 0 < count < n and found.pairs == count
+            assert found.interval == wilson(found.accuracy * int(count), int(count))
+    assert {a.pairs for name, a in sets.items() if name in {s.name for s in RECORDED_SETS}} == {None}
+    few = set_accuracies(stack, [config], seen[None], 5, CLASS_SETS[:1])[0]["0-var mirror seen"]
+    assert few.pairs is None and few.interval == wilson(round(5 * few.accuracy), 5)  # five sequences add five pairs at most
 
 
 def test_random_weights_are_at_chance():
@@ -75,7 +97,11 @@ def test_the_papers_own_run_shows_its_published_accuracies(step, tmp_path):
         assert_within_sampling_error(sets[name], published, 20_000)
     # Every error on literal sums is a double n + n (SPEC section 1).
     assert min(sets["0-var mirror seen"].accuracy, sets["0-var neither order"].accuracy) > 0.9995
-    assert sets["0-var doubles"].accuracy < 0.75
+    assert sets["0-var doubles"].accuracy < 0.75 and [sets[f"0-var {k}"].pairs for k in ("mirror seen", "neither order", "doubles")] == [
+        723,
+        302,
+        20,
+    ]
 
 
 @needs_reference

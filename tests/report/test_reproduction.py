@@ -78,3 +78,11 @@ def test_a_set_that_a_split_does_not_have_reads_so(report, few_figures, tmp_path
     monkeypatch.setitem(one.__dict__, "accuracies", {"0-var train": Accuracy(0.5, 50, wilson(25, 50))})
     write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
     assert "none exists" in (tmp_path / "index.html").read_text()
+
+
+def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs(report, few_figures, tmp_path, monkeypatch):
+    one = report.evidences[0]
+    monkeypatch.setitem(one.__dict__, "accuracies", {"1-var doubles": Accuracy(0.5, 50, wilson(2, 4), 4)})
+    write_report(tmp_path, report.evidences[:1], RECORDS, "assignadd report x")
+    words = Reader((tmp_path / "index.html").read_text()).words
+    assert "1-var, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words

@@ -107,7 +107,7 @@ function Badges({ prompt, model }: { prompt: Prompt; model: Model }) {
     <ul class="badges" aria-label="About this sum" data-vars={named} data-seen={seen} data-banned={banned.join(" ")}>
       <li class="badge">{named === 0 ? "no variables" : named === 1 ? "1 variable" : "2 variables"}</li>
       <li class={`badge ${seen ? "" : "novel"}`} title={seen ? "Training added this pair of numbers" : "Training never added this pair of numbers"}>
-        {n} + {m}: {seen ? "seen pair" : model.isSeen(m, n) ? "held-out pair, its mirror seen" : "held-out pair"}
+        {n} + {m}: {seen ? "seen pair" : n === m ? "held-out double" : model.isSeen(m, n) ? "held out, other order seen" : "held out in both orders"}
       </li>
       {banned.map((slot) => (
         <li key={slot} class="badge novel" title="Training never put this variable in this slot">

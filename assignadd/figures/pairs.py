@@ -1,0 +1,106 @@
+"""Figure `pairs` (ours): the accuracy of every pair of numbers, each in many contexts, and which pairs are answered wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, PathPatch
+from matplotlib.path import Path
+from torch import Tensor
+
+from assignadd.figures.arrays import FigureData
+from assignadd.figures.classes import CLASS_ROWS, PANELS
+from assignadd.figures.heat import draw_heat, thinned
+from assignadd.figures.style import GREY, SMALLEST
+from assignadd.measures.pair_accuracy import CONTEXTS, class_pairs
+
+HALF = 0.5
+LISTED = 12
+ERRORS = "OrRd_r"  # near white where all answers are right
+OUTLINE = GREY  # stands out on light cells and on dark ones
+
+
+@dataclass(frozen=True)
+class PairsData(FigureData):
+    types: list[int]  # numbers of variables
+    accuracy: np.ndarray  # (types, N, N): of n + m at [n, m]
+    seen: np.ndarray  # (N, N)
+    kinds: list[str]  # of pairs
+    pairs: np.ndarray  # (kinds,): how many there are
+    below_half: np.ndarray  # (kinds, types): how many of them are answered wrongly more often than not
+
+
+def pairs_data(accuracy: Mapping[int, Tensor], seen: Tensor) -> PairsData:
+    masks = np.stack([class_pairs(seen, kind).cpu().numpy() for kind in CLASS_ROWS])
+    found = np.stack([one.cpu().numpy() for one in accuracy.values()])
+    below = (masks[:, None] & (found < HALF)).sum((2, 3))
+    return PairsData(list(accuracy), found, seen.cpu().numpy(), list(CLASS_ROWS), masks.sum((1, 2)), below)
+
+
+def pairs_caption(data: PairsData) -> str:
+    """What to look for, and which pairs are answered wrongly more often than not."""
+    return (
+        "Look for the dark cells: are they on the diagonal (doubles n + n), in outlined cells (held-out pairs), or anywhere? Each cell is "
+        f"the accuracy of a pair in {CONTEXTS} contexts, with variables in any slot. "
+        + " ".join(_errors(n_vars, accuracy, data.seen) for n_vars, accuracy in zip(data.types, data.accuracy, strict=True))
+    )
+
+
+def _errors(n_vars: int, accuracy: np.ndarray, seen: np.ndarray) -> str:
+    """The pairs below one half in one panel: how many, of which kinds, and the worst of them."""
+    where = PANELS[n_vars].capitalize()
+    order = [divmod(int(code), len(accuracy)) for code in np.argsort(accuracy, axis=None, kind="stable")]
+    wrong = [pair for pair in order if accuracy[pair] < HALF]
+    if not wrong:
+        n, m = order[0]
+        return f"{where}: no pair is below one half; the lowest is {n}+{m} ({accuracy[n, m]:.2f})."
+    doubles, held_out = sum(n == m for n, m in wrong), sum(not seen[pair] for pair in wrong)
+    words = ", ".join(f"{n}+{m} ({accuracy[n, m]:.2f})" for n, m in wrong[:LISTED])
+    return (
+        f"{where}: {len(wrong):,} of {accuracy.size:,} pairs are below one half (doubles {doubles:,}; held out {held_out:,}, seen "
+        f"{len(wrong) - held_out:,}). {'The lowest' if len(wrong) > LISTED else 'All'}: {words}."
+    )
+
+
+def draw_pairs(data: PairsData, made: Figure) -> None:
+    """A map for each number of variables; in the last place the key."""
+    grid, ticks = made.add_gridspec(2, 2), thinned(len(data.seen), 8)
+    for place, n_vars, accuracy in zip(((0, 0), (0, 1), (1, 0)), data.types, data.accuracy, strict=False):
+        axes = made.add_subplot(grid[place])
+        image = draw_heat(axes, accuracy, ERRORS, (0, 1))
+        axes.set_aspect("equal")
+        axes.spines[:].set_visible(True)
+        axes.set(title=PANELS[n_vars], xlabel="second number m", ylabel="first number n", xticks=ticks, yticks=ticks)
+        _outline(axes, ~data.seen)
+    last = grid[1, 1].subgridspec(2, 1, height_ratios=(14, 1))
+    _key(data, made.add_subplot(last[0]))
+    scale = made.colorbar(image, cax=made.add_subplot(last[1], label="<colorbar>"), orientation="horizontal")
+    scale.outline.set_visible(False)
+    scale.set_label(f"accuracy of a pair in {CONTEXTS} contexts")
+
+
+def _outline(axes: Axes, cells: np.ndarray) -> None:
+    """A thin square inside every one of these cells, all as one path."""
+    centres = np.argwhere(cells)[:, ::-1]
+    square = 0.4 * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)])
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    path = Path((centres[:, None] + square).reshape(-1, 2), np.tile(codes, len(centres)))
+    axes.add_patch(PathPatch(path, fill=False, edgecolor=OUTLINE, linewidth=min(1, 24 / len(cells))))
+
+
+def _key(data: PairsData, axes: Axes) -> None:
+    """What an outline means, and how many pairs of every kind are answered wrongly more often than not."""
+    axes.set_axis_off()
+    held_out = Patch(facecolor="none", edgecolor=OUTLINE, linewidth=1, label="held-out pair")
+    axes.legend(handles=[held_out], loc="upper left", bbox_to_anchor=(-0.1, 1), handlelength=1, handleheight=1, borderpad=0)
+    rows = [["accuracy below one half", *(f"{n}-var" for n in data.types), "of"]]
+    for kind, n, below in zip(CLASS_ROWS, data.pairs, data.below_half, strict=True):
+        rows.append([CLASS_ROWS[kind][0], *(f"{k:,}" for k in below), f"{n:,}"])
+    for y, row in enumerate(rows):
+        for x, text in enumerate(row):
+            place = 0.62 + 0.15 * (x - 1) if x else -0.1
+            axes.text(place, 0.76 - 0.12 * y, text, fontsize=SMALLEST, ha="right" if x else "left", transform=axes.transAxes)
