@@ -48,9 +48,9 @@ def findings() -> list[list[str]]:
 
 
 def forms(*values: float | None) -> set[str]:
-    """A number as a README may write it: with two to four digits, no zero before the point, or whole."""
+    """A number as a README may write it: with two to four digits, no zero before the point, or rounded where it is 10 or more."""
     shown = {f"{v:.{digits}f}" for v in values if v is not None for digits in (2, 3, 4)}
-    return {text.removeprefix("0") for text in shown} | {f"{v:.0f}" for v in values if v is not None and v == round(v)}
+    return {text.removeprefix("0") for text in shown} | {f"{v:.0f}" for v in values if v is not None and v >= 10}
 
 
 @pytest.fixture(scope="module")
