@@ -53,7 +53,6 @@ class Threshold:
     value: float
     interval: Interval
     lapse: float
-    lapse_interval: Interval
     n: int
     """Trials behind it."""
 
@@ -61,14 +60,21 @@ class Threshold:
 def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | None = None, resamples: int = 500) -> Threshold | None:
     """The threshold of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) by maximum likelihood over a grid.
 
-    `succeeded` and `asked` are (settings, seeds): the same seed recurs in every setting, so the bootstrap for the intervals
-    (95 %, percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises: no success,
-    or as many at the lowest setting as later on.
+    Fitted to the rise alone: the settings up to the one at which the largest share succeeds, as a later fall is none of the
+    curve's. `succeeded` and `asked` are (settings, seeds): the same seed recurs in every setting, so the bootstrap for the
+    interval (95 %, percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises: no
+    success, or as many at the lowest setting as later on.
     """
     import numpy as np
 
-    settings = np.asarray(settings, dtype=float)
     asked = np.ones_like(succeeded, dtype=bool) if asked is None else asked
+    share = (succeeded & asked).sum(1) / np.maximum(asked.sum(1), 1)
+    if not share.any():
+        return None
+    rise = slice(0, int(np.flatnonzero(share == share.max())[-1]) + 1)
+    settings, succeeded, asked = np.asarray(settings, dtype=float)[rise], succeeded[rise], asked[rise]
+    if len(settings) < 3:
+        return None
     n_seeds = succeeded.shape[1]
     draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), resamples)
     weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples): the seeds as they are come first
@@ -77,12 +83,10 @@ def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | N
     counts = np.concatenate([wins, trials - wins]).astype(np.float32)  # (2 settings, 1 + resamples)
     parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few at a time, to bound the memory
     best = np.concatenate([(likelihood @ part).argmax(0) for part in parts])
-    if not wins[:, 0].any() or midpoint[best[0]] in (settings[0], settings[-1]):
+    if midpoint[best[0]] == settings[0]:
         return None
     low, high = np.quantile(midpoint[best[1:]], [0.025, 0.975]).tolist()
-    lapse_low, lapse_high = np.quantile(lapse[best[1:]], [0.025, 0.975]).tolist()
-    found = float(midpoint[best[0]]), Interval(low, high), float(lapse[best[0]]), Interval(lapse_low, lapse_high)
-    return Threshold(*found, int(asked.sum()))
+    return Threshold(float(midpoint[best[0]]), Interval(low, high), float(lapse[best[0]]), int(asked.sum()))
 
 
 def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -92,7 +96,7 @@ def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     span = settings[-1] - settings[0]
     # Sixteen thresholds between any two settings, so that the grid is fine where the settings are close.
     midpoints = np.interp(np.arange(16 * len(settings) - 15) / 16, np.arange(len(settings)), settings)
-    grid = np.meshgrid(midpoints, np.geomspace(span / 400, span / 4, 20), np.linspace(0, 0.6, 25), indexing="ij")
+    grid = np.meshgrid(midpoints, np.geomspace(span / 400, span / 4, 20), np.linspace(0, 0.9, 31), indexing="ij")
     midpoint, width, lapse = (axis.ravel() for axis in grid)
     steepness = np.clip((settings - midpoint[:, None]) / width[:, None], -50, 50)
     # Kept off 0 and 1, so that one unlucky seed far from the threshold does not rule a curve out.

@@ -18,6 +18,9 @@ CANNOT = (
 )
 NO_POPULATION = "No such population of this task is at hand: --census, --fraction and --two-var take the folder of an `assignadd sweep`."
 
+NO_SEED = "The population at hand has no such seed, too few of them, or no rise with the setting."
+ANOTHER_TASK = "This population is of another task or network than the paper's."
+
 
 class _Shown(NamedTuple):
     """What a record shows of the numbers it is about; without an interval where there are too few seeds for one."""
@@ -53,12 +56,13 @@ def _of_seeds(claim: Claim, populations: Populations, command: str) -> Record:
     found = [(s, m) for s in populations.seeds if (m := claim.seed_measure(s)) is not None]
     results = [SeedResult.of(s.population, s.seed, m, claim.rule) for s, m in found]
     if not results:
-        return _record(claim, _Shown(), [], UNTESTABLE, NO_POPULATION if not populations.seeds else claim.comment, command)
+        return _record(claim, _Shown(), [], UNTESTABLE, NO_SEED if populations.seeds else NO_POPULATION, command)
     verdict = verdict_over(results)
     if verdict == HOLDS and len(results) < SEEDS_FOR_ALL:
         verdict = UNTESTABLE
     share = Measured.share(sum(r.holds for r in results), len(results), "seeds")
-    return _record(claim, _over_seeds([share]), results, verdict, claim.comment, command, populations.census_name)
+    comment = claim.comment if populations.as_in_the_paper else f"{claim.comment} {ANOTHER_TASK}".strip()
+    return _record(claim, _over_seeds([share]), results, verdict, comment, command, populations.census_name)
 
 
 def _of_population(claim: Claim, populations: Populations, command: str) -> Record:
@@ -66,10 +70,10 @@ def _of_population(claim: Claim, populations: Populations, command: str) -> Reco
     assert claim.measured is not None and claim.rule is not None
     found = claim.measured(populations)
     if found is None:
-        return _record(claim, _Shown(), [], UNTESTABLE, f"{claim.comment} {NO_POPULATION}".strip(), command)
+        return _record(claim, _Shown(), [], UNTESTABLE, NO_SEED if populations.there(claim.sweep) else NO_POPULATION, command)
     verdict, comment = claim.rule.verdict(found), claim.comment
-    if not populations.of_the_papers_task:
-        verdict, comment = UNTESTABLE, f"{comment} The paper's number is about the paper's own task.".strip()
+    if not populations.as_in_the_paper:
+        verdict, comment = UNTESTABLE, f"{comment} {ANOTHER_TASK} The paper's number is about its own.".strip()
     return _record(claim, _over_seeds([found]), [], verdict, comment, command, populations.name(claim.sweep))
 
 

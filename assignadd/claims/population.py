@@ -93,35 +93,27 @@ def median_final(name: str, binding: bool) -> Number:
 
 
 @lru_cache(maxsize=32)
-def sweep_threshold(populations: Populations, sweep: str, test: str, binding: bool) -> Threshold | None:
-    """Where the share of seeds that pass a test rises; of those that bind alone if `binding`."""
+def sweep_threshold(populations: Populations, sweep: str, test: str, binding: bool, level: float = SUCCESS) -> Threshold | None:
+    """Where the share of seeds that reach a level on a test rises; of those that bind alone if `binding`."""
     population = getattr(populations, sweep)
     if population is None:
         return None
     settings, accuracy = population.finals(SWEEPS[sweep], test)
     asked = np.isfinite(accuracy) & (population.binds(SWEEPS[sweep]) | (not binding))
-    return threshold(settings, np.nan_to_num(accuracy) >= SUCCESS, asked)
+    return threshold(settings, np.nan_to_num(accuracy) >= level, asked)
 
 
-def crossing(sweep: str, test: str, binding: bool) -> Number:
+def crossing(sweep: str, test: str, binding: bool, level: float = SUCCESS) -> Number:
     def measured(populations: Populations) -> Measured | None:
-        found = sweep_threshold(populations, sweep, test, binding)
+        found = sweep_threshold(populations, sweep, test, binding, level)
         return None if found is None else Measured(found.value, found.interval.low, found.interval.high, found.n, "networks")
 
     return measured
 
 
-def lapse(sweep: str, test: str) -> Number:
-    def measured(populations: Populations) -> Measured | None:
-        found = sweep_threshold(populations, sweep, test, binding=False)
-        return None if found is None else Measured(found.lapse, found.lapse_interval.low, found.lapse_interval.high, found.n, "networks")
-
-    return measured
-
-
 def _thresholds(id: str, sweep: str, test: str, claim: str, paper: str, rule: Between) -> tuple[Claim, Claim]:
-    """Over all seeds, with a lapse rate for those that never succeed, and over the seeds that bind."""
-    how = "Half-way up to the share of seeds that succeed in the end (95 % on the test after 30,000 steps); seeds are resampled."
+    """Over all seeds, with a lapse rate for those that fail at any setting, and over the seeds that bind."""
+    how = f"Half-way up to the share of seeds that succeed at best ({SUCCESS:.0%} on the test at the end); seeds are resampled."
     return (
         Claim(id, "generalization_combined", claim, paper, rule=rule, measured=crossing(sweep, test, False), comment=how, sweep=sweep),
         Claim(
@@ -131,13 +123,16 @@ def _thresholds(id: str, sweep: str, test: str, claim: str, paper: str, rule: Be
     )  # fmt: skip
 
 
+# The paper reads its thresholds off a figure, in steps of .05.
+ABOUT_A_QUARTER, ABOUT_A_FIFTH = Between(0.225, 0.275), Between(0.175, 0.225)
+
 INITIALISATIONS = (
     Claim(
         "every-seed-adds", "section 3", "Findings hold across initialisations: every seed learns held-out literal sums (95 %).",
         "expected", rule=AtLeast(0.95), seed_measure=final([ADDITION_SET]),
     ),
     Claim(
-        "every-seed-binds", "section 3", "Findings hold across initialisations: every seed learns to bind variables within 50,000 steps.",
+        "every-seed-binds", "section 3", "Findings hold across initialisations: every seed learns to bind variables by the end.",
         "expected", rule=AtLeast(1), seed_measure=binds, comment="Binding: 95 % on one-variable sums of the training law.",
     ),
     Claim(
@@ -160,7 +155,8 @@ INITIALISATIONS = (
         "> 99 % across all benchmarks", rule=AtLeast(0.99), seed_measure=among_binding(final(NINE_SETS)),
     ),
     Claim(
-        "every-seed-ov-mlp-99.94", "ov-mlp", "In every seed that binds W_U MLP2(OV2(a) + OV2(b)) alone adds 99.94 % of all pairs.",
+        "every-seed-ov-mlp-99.94", "ov-mlp", 
+        "In every seed that binds W_U MLP2(OV2(a) + OV2(b)) alone adds at least 99.94 % of all pairs at the last step.",
         "99.94 %", rule=AtLeast(0.9994), seed_measure=among_binding(column("ov2_mlp2_accuracy")),
     ),
     Claim(
@@ -233,6 +229,10 @@ CLASSES = (
         "not reported", rule=AtMost(0.9), measured=median_final("0-var doubles", True),
     ),
     Claim(
+        "every-binding-seed-fails-doubles", "ours", "Every seed that binds fails on held-out doubles n + n of literals: under 98 %.",
+        "not reported", rule=AtMost(0.98), seed_measure=among_binding(final_class(CLASS_SETS[2])),
+    ),
+    Claim(
         "doubles-of-other-seeds", "ours", "The median seed that does not bind answers held-out doubles n + n of literals: at least 98 %.",
         "not reported", rule=AtLeast(0.98), measured=median_final("0-var doubles", False),
     ),
@@ -246,11 +246,11 @@ CLASSES = (
 DATA_NEEDED = (
     *_thresholds(
         "pair-threshold", "fraction", "0-var held out", "Held-out literal sums need about a quarter of all pairs in training.",
-        "f about 0.25", Between(0.2, 0.3),
+        "f about 0.25", ABOUT_A_QUARTER,
     ),
     *_thresholds(
         "two-var-threshold", "two_var", "2-var test", "Two-variable sums need about one two-variable sequence for five literal ones.",
-        "r about 0.2", Between(0.15, 0.25),
+        "r about 0.2", ABOUT_A_FIFTH,
     ),
     *(
         threshold
@@ -261,13 +261,19 @@ DATA_NEEDED = (
         )
         for threshold in _thresholds(
             f"two-var-threshold-{name}", "two_var", test, f"The same on one part of the two-variable test: {what}.",
-            "r about 0.2 over all parts", Between(0.15, 0.25),
+            "r about 0.2 over all parts", ABOUT_A_FIFTH,
         )
     ),
-    Claim(
-        "two-var-lapse", "ours", "Most seeds succeed on the two-variable test at a large enough ratio: at most half never do.",
-        "all", rule=AtMost(0.5), measured=lapse("two_var", "2-var test"), sweep="two_var",
-        comment="The lapse rate of the fitted curve: the share of seeds that fail at any ratio, most of which never bind.",
+    *(
+        Claim(
+            f"{id}-binding-{100 * level:.0f}", "ours", f"The same with {level:.0%} for success: the level decides where it is.",
+            paper, rule=rule, measured=crossing(sweep, test, True, level), sweep=sweep,
+        )
+        for id, sweep, test, paper, rule in (
+            ("pair-threshold", "fraction", "0-var held out", "f about 0.25", ABOUT_A_QUARTER),
+            ("two-var-threshold", "two_var", "2-var test", "r about 0.2", ABOUT_A_FIFTH),
+        )
+        for level in (0.9, 0.98)
     ),
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
 from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet
-from assignadd.task.sampler import pair_codes
+from assignadd.task.sampler import distinct_sums
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Accuracy:
     """Sequences."""
     interval: Interval
     pairs: int | None = None
-    """How many pairs of numbers the interval is over, where it is over pairs and not over sequences."""
+    """How many pairs of numbers the interval is over, where it is over pairs and not over sequences; n + m and m + n are one."""
 
 
 def set_accuracies(
@@ -43,7 +43,7 @@ def set_accuracies(
 
 def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
     """The accuracy of one model on one set, with its 95 % interval."""
-    pairs = len(pair_codes(seen, evalset.pair)) if evalset.pair in HELD_OUT_CLASSES else n
+    pairs = distinct_sums(seen, evalset.pair) if evalset.pair in HELD_OUT_CLASSES else n
     if pairs >= n:
         return Accuracy(correct / n, n, wilson(correct, n))
     return Accuracy(correct / n, n, wilson(correct / n * pairs, pairs), pairs)

@@ -10,17 +10,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from assignadd.config import PRESETS, Config, Task, UserError
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.late import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
+from assignadd.measures.progress import TRAINING_LAW
 from assignadd.sweeps.final_exam import final_column
 from assignadd.sweeps.results import TABLE
 from assignadd.sweeps.settings import OWN
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
-from assignadd.task.sampler import pair_codes
+from assignadd.task.sampler import distinct_sums
 from assignadd.task.splits import pair_split
 
 if TYPE_CHECKING:
@@ -69,15 +71,17 @@ class SeedCurves:
     def n_final(self, name: str) -> int:
         """How many sequences that was counted on."""
         exam = self._final(name) != name
-        return int(self._of.provenance["sequences_in_final_exam" if exam else "sequences_per_set"])
+        n = int(self._of.provenance["sequences_in_final_exam" if exam else "sequences_per_set"])
+        # Half of the sequences or more are such as training could show; a third is on the safe side.
+        return n // 3 if TRAINING_LAW in name else n
 
     def _final(self, name: str) -> str:
         return final_column(name) if final_column(name) in self.columns else name
 
     def n_pairs(self, kind: PairKind) -> int:
-        """How many pairs of numbers of one kind there are in this seed's split."""
+        """How many pairs of numbers of one kind there are in this seed's split; n + m and m + n count once if both are held out."""
         fixed = self._of.provenance["config"].get("seed", {}).get("split")
-        return len(pair_codes(pair_split(self._of.task, self.seed if fixed is None else fixed), kind))
+        return distinct_sums(pair_split(self._of.task, self.seed if fixed is None else fixed), kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +105,15 @@ class Population:
     def finals(self, setting: str, column: str) -> tuple[np.ndarray, np.ndarray]:
         """Of a sweep over a setting: its values (settings,), and every seed's number at the end (settings, seeds).
 
-        A model that diverged counts as 0; NaN stands where a seed has no model at a setting.
+        A model that diverged counts as 0; NaN stands where a seed has no model at a setting, or a model no such test.
         """
         last = self.table.filter(self.table["step"] == self.table["step"].max())
         values, seeds = np.unique(last[setting].to_numpy()), np.unique(last["seed"].to_numpy())
         found = np.full((len(values), len(seeds)), np.nan)
         rows, columns = np.searchsorted(values, last[setting].to_numpy()), np.searchsorted(seeds, last["seed"].to_numpy())
-        found[rows, columns] = last[column].fill_null(0.0).to_numpy()
+        values_there = last[column].cast(float).to_numpy()
+        diverged = last["diverged_at"].is_not_null().to_numpy() if "diverged_at" in last.columns else np.zeros(last.height, dtype=bool)
+        found[rows, columns] = np.where(diverged, 0.0, values_there)
         return values, found
 
     def binds(self, setting: str) -> np.ndarray:
@@ -137,11 +143,16 @@ class Populations:
         """The name of a sweep over a setting (`fraction`, `two_var`), or of the census."""
         return getattr(self, sweep).name if sweep else self.census_name
 
+    def there(self, sweep: str) -> bool:
+        """Whether a sweep over a setting, or the census, is at hand."""
+        return getattr(self, sweep) is not None if sweep else bool(self.census)
+
     @property
-    def of_the_papers_task(self) -> bool:
-        """Whether all of them are of the paper's task, but for the setting that a sweep varies."""
-        parts = [p for p in (*self.census, self.fraction, self.two_var) if p]
-        return all(_is_the_papers(Task(**p.provenance["config"]["task"])) for p in parts)
+    def as_in_the_paper(self) -> bool:
+        """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
+        parts = [p.provenance["config"] for p in (*self.census, self.fraction, self.two_var) if p]
+        model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
+        return all(_is_the_papers(Task(**c["task"])) and c.get("model", model) == model for c in parts)
 
 
 NO_POPULATIONS = Populations()

@@ -46,6 +46,12 @@ def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
     return mask.flatten().nonzero().flatten()
 
 
+def distinct_sums(seen: Bool[Tensor, "N N"], kind: PairKind) -> int:
+    """How many different sums the pairs of one kind are: where both orders of a pair are held out, n + m and m + n count once."""
+    n = len(pair_codes(seen, kind))
+    return n // 2 if kind == "neither_order" else n
+
+
 class EmptySetError(UserError, ValueError):
     """An evaluation set that no sequence belongs to under this task."""
 

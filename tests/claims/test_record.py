@@ -64,7 +64,7 @@ def test_an_unmeasured_claim_says_so():
 def asked_of_all(*values):
     """The record of a claim about every seed, asked of a census of these."""
     seeds = [SimpleNamespace(population="made", seed=i, value=v) for i, v in enumerate(values)]
-    populations = SimpleNamespace(seeds=seeds, census_name="made")
+    populations = SimpleNamespace(seeds=seeds, census_name="made", as_in_the_paper=True)
     asked = claim().measure
     return judge(Claim("x", "section 3", "All do.", "expected", rule=AtLeast(0.9), seed_measure=asked), [], "", populations)
 
@@ -84,7 +84,7 @@ def population_claim(found):
 
 
 def of(papers_task=True):
-    return SimpleNamespace(of_the_papers_task=papers_task, name=lambda sweep: f"my {sweep}")
+    return SimpleNamespace(as_in_the_paper=papers_task, there=lambda sweep: False, name=lambda sweep: f"my {sweep}")
 
 
 def test_a_number_of_a_population_is_judged_as_it_is():
@@ -97,7 +97,7 @@ def test_a_number_of_a_population_is_judged_as_it_is():
 
 def test_the_papers_number_is_not_held_against_another_task():
     record = judge(population_claim(Measured(0.4, 0.35, 0.45, 200, "seeds")), [], "", of(papers_task=False))
-    assert (record.verdict, record.value) == (UNTESTABLE, 0.4) and "the paper's own task" in record.comment
+    assert (record.verdict, record.value) == (UNTESTABLE, 0.4) and "another task" in record.comment
 
 
 def test_the_value_is_that_of_the_seeds_that_bind_and_the_verdict_that_of_all():

@@ -127,7 +127,7 @@ def test_a_final_number_is_the_exams():
 
 def test_networks_of_another_task_are_not_held_against_the_papers_census(tmp_path):
     assert populations_for([PRESETS["authors"]]).seeds and not populations_for([PRESETS["paper"], PRESETS["tiny"]]).seeds
-    assert populations_for([]).of_the_papers_task
+    assert populations_for([]).as_in_the_paper
     with pytest.raises(UserError, match="no table of an `assignadd sweep`"):
         populations_for([PRESETS["tiny"]], census=tmp_path)
     name, other = PRESETS["paper"], replace(PRESETS["paper"], model=replace(PRESETS["paper"].model, d_mlp=(None, 256)))
@@ -139,7 +139,7 @@ def test_a_users_own_census_is_read_from_its_folder(tmp_path):
     run_sweep(SWEEP, tmp_path / "fractions")
     found = populations_for([PRESETS["tiny"]], census=tmp_path / "mine")
     assert [s.seed for s in found.seeds] == [0, 1] and found.census_name == str(tmp_path / "mine")
-    assert not found.of_the_papers_task and found.fraction is None
+    assert not found.as_in_the_paper and found.fraction is None
     assert populations_for([PRESETS["tiny"]], fraction=tmp_path / "fractions").fraction.finals("seen_fraction", "1-var train")[1].shape == (
         2,
         2,
