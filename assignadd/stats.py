@@ -79,18 +79,39 @@ def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | N
     draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), resamples)
     weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples): the seeds as they are come first
     wins, trials = (succeeded & asked) @ weights, asked @ weights  # (settings, 1 + resamples)
-    midpoint, lapse, likelihood = _curves(settings)
+    midpoint, width, lapse, likelihood = _curves(settings)
     counts = np.concatenate([wins, trials - wins]).astype(np.float32)  # (2 settings, 1 + resamples)
     parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few at a time, to bound the memory
     best = np.concatenate([(likelihood @ part).argmax(0) for part in parts])
     if midpoint[best[0]] == settings[0]:
         return None
     low, high = np.quantile(midpoint[best[1:]], [0.025, 0.975]).tolist()
-    return Threshold(float(midpoint[best[0]]), Interval(low, high), float(lapse[best[0]]), int(asked.sum()))
+    value, rate = _refined(settings, wins[:, 0], trials[:, 0], (midpoint[best[0]], width[best[0]], lapse[best[0]]))
+    return Threshold(value, Interval(min(low, value), max(high, value)), rate, int(asked.sum()))
 
 
-def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A grid of curves: thresholds, lapse rates, and the logarithms of success and then failure at each setting, (curves, 2 settings)."""
+def _refined(settings: np.ndarray, wins: np.ndarray, trials: np.ndarray, start: tuple[float, float, float]) -> tuple[float, float]:
+    """Threshold and lapse rate of the most likely curve near one of the grid."""
+    import numpy as np
+    from scipy.optimize import minimize
+
+    def loss(curve: np.ndarray) -> float:
+        success = _success(settings, curve[0], abs(curve[1]) + 1e-9, min(abs(curve[2]), 0.99))
+        return -float(wins @ np.log(success) + (trials - wins) @ np.log1p(-success))
+
+    found = minimize(loss, start, method="Nelder-Mead").x
+    return float(found[0]), min(abs(float(found[2])), 0.99)
+
+
+def _success(settings: np.ndarray, midpoint: np.ndarray | float, width: np.ndarray | float, lapse: np.ndarray | float) -> np.ndarray:
+    """The curve at each setting; off 0 and 1, so that one unlucky seed far from the threshold does not rule it out."""
+    import numpy as np
+
+    return np.clip((1 - lapse) / (1 + np.exp(np.clip((midpoint - settings) / width, -50, 50))), 1e-3, 1 - 1e-3)
+
+
+def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A grid of curves: thresholds, widths, lapse rates; the logarithms of success, then failure, at each setting (curves, 2 settings)."""
     import numpy as np
 
     span = settings[-1] - settings[0]
@@ -98,7 +119,5 @@ def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     midpoints = np.interp(np.arange(16 * len(settings) - 15) / 16, np.arange(len(settings)), settings)
     grid = np.meshgrid(midpoints, np.geomspace(span / 400, span / 4, 20), np.linspace(0, 0.9, 31), indexing="ij")
     midpoint, width, lapse = (axis.ravel() for axis in grid)
-    steepness = np.clip((settings - midpoint[:, None]) / width[:, None], -50, 50)
-    # Kept off 0 and 1, so that one unlucky seed far from the threshold does not rule a curve out.
-    success = np.clip((1 - lapse[:, None]) / (1 + np.exp(-steepness)), 1e-3, 1 - 1e-3)
-    return midpoint, lapse, np.concatenate([np.log(success), np.log1p(-success)], 1).astype(np.float32)
+    success = _success(settings, midpoint[:, None], width[:, None], lapse[:, None])
+    return midpoint, width, lapse, np.concatenate([np.log(success), np.log1p(-success)], 1).astype(np.float32)

@@ -53,7 +53,8 @@ def generalization_caption(data: GeneralizationData | Absent) -> str:
     return (
         f"Every dot is a network ({' and '.join(dict.fromkeys(data.names))}). Lines are medians over seeds; the dashed ones show the parts "
         "of the two-variable test. The vertical line is where half of the seeds that can succeed do, among those that bind, with its "
-        f"interval: r = {_listed(data.ratio_threshold)} and f = {_listed(data.fraction_threshold)}; the paper says about .2 and .25."
+        f"interval: r = {_listed(data.ratio_threshold)} and f = {_listed(data.fraction_threshold)}. The paper has about .2 and .25, for "
+        "its own task."
     )
 
 

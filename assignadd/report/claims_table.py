@@ -16,7 +16,7 @@ TONES = {HOLDS: "good", FAILS: "bad", SOME: "mixed"}
 ORDER = (HOLDS, SOME, UNDECIDED, FAILS, UNTESTABLE, UNMEASURED)
 COLUMNS = (
     Column("claim", wide=True),
-    Column("verdict", numeric=True),
+    Column("verdict", numeric=True, wide=True),
     Column("paper", wide=True),
     Column("measured", numeric=True),
     Column("n", numeric=True, wide=True),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from scipy.optimize import minimize
+
 
 def onset(steps: Sequence[int], values: Sequence[float], level: float, lasting: int = 1000) -> int | None:
     """The first step from which the curve is at the level or above for `lasting` steps, or to its end.
@@ -17,24 +20,26 @@ def onset(steps: Sequence[int], values: Sequence[float], level: float, lasting: 
     return None
 
 
-def pooled(values: Sequence[float]) -> list[float]:
-    """The closest non-decreasing sequence in least squares, by pooling adjacent violators."""
-    blocks: list[tuple[float, int]] = []  # sum and size
-    for value in values:
-        blocks.append((value, 1))
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
-            (a, n), (b, m) = blocks[-2:]
-            blocks[-2:] = [(a + b, n + m)]
-    return [total / size for total, size in blocks for _ in range(size)]
+def rise(shares: Sequence[float]) -> int:
+    """How many settings belong to the rise: up to the last one at which the largest share succeeds."""
+    return max(i for i, share in enumerate(shares) if share == max(shares)) + 1
 
 
-def half_crossing(settings: Sequence[float], shares: Sequence[float]) -> float | None:
-    """The setting at which the pooled shares reach one half, linear between settings; None where they never do."""
-    rising = pooled(shares)
-    for i, share in enumerate(rising):
-        if share >= 0.5:
-            if i == 0:
-                return settings[0]
-            before, x, width = rising[i - 1], settings[i - 1], settings[i] - settings[i - 1]
-            return x + width * (0.5 - before) / (share - before)
-    return None
+def logistic_threshold(settings: Sequence[float], wins: Sequence[int], trials: Sequence[int]) -> tuple[float, float]:
+    """Threshold and lapse rate of P = (1 - lapse) / (1 + exp((threshold - setting) / width)), by maximum likelihood.
+
+    A plain search from many starts, on the settings of the rise.
+    """
+    n = rise([k / max(m, 1) for k, m in zip(wins, trials, strict=True)])
+    x, k, m = (np.array(values[:n], dtype=float) for values in (settings, wins, trials))
+
+    def loss(parameters: np.ndarray) -> float:
+        threshold, log_width, logit_lapse = parameters
+        lapse = 1 / (1 + np.exp(-logit_lapse))
+        p = (1 - lapse) / (1 + np.exp(np.clip((threshold - x) / np.exp(log_width), -50, 50)))
+        p = np.clip(p, 1e-3, 1 - 1e-3)
+        return -float(k @ np.log(p) + (m - k) @ np.log(1 - p))
+
+    starts = [(t, np.log(w), lapse) for t in x[1:] for w in (0.005, 0.02, 0.08) for lapse in (-6.0, -1.0)]
+    best = min((minimize(loss, start, method="Nelder-Mead") for start in starts), key=lambda found: found.fun)
+    return float(best.x[0]), float(1 / (1 + np.exp(-best.x[2])))

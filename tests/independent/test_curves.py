@@ -8,7 +8,7 @@ import pytest
 
 import assignadd.stats
 from assignadd.dynamics import onsets
-from tests.independent.curves import half_crossing, onset, pooled
+from tests.independent.curves import logistic_threshold, onset, rise
 
 RESULTS = Path(__file__).parents[2] / "assignadd" / "results"
 LEVELS = {"0-var add-restricted": 0.9, "1-var train": 0.95, "qk2_ov1_var_identity": 0.9}
@@ -42,39 +42,27 @@ def test_onsets_of_the_census(column, level):
         assert all(found[seed] for seed in (0, 3, 4)) and not any(found[seed] for seed in (1, 2, 15))
 
 
-def test_pooling_by_hand():
-    assert pooled([0, 1, 0.5, 0.6, 1]) == pytest.approx([0, 0.7, 0.7, 0.7, 1])
-    assert pooled([1, 0]) == [0.5, 0.5]
-    assert half_crossing([1, 2, 3], [0, 0.25, 0.75]) == 2.5
-    assert half_crossing([1, 2], [0, 0.4]) is None and half_crossing([1, 2], [0.6, 0.4]) == 1
+def test_the_threshold_of_a_curve_that_is_known():
+    settings = [0.05 * i for i in range(1, 13)]
+    shares = [0.8 / (1 + np.exp((0.3 - x) / 0.02)) for x in settings]
+    threshold, lapse = logistic_threshold(settings, [10_000 * p for p in shares], [10_000] * 12)
+    assert threshold == pytest.approx(0.3, abs=1e-3) and lapse == pytest.approx(0.2, abs=1e-3)
+    assert rise([0, 0.2, 0.9, 0.9, 0.4]) == 4
 
 
-def test_pooling_is_the_least_squares_fit():
-    """Against a search over all non-decreasing sequences with values on a grid that holds the solution."""
-    from itertools import combinations_with_replacement
-
-    values = [0.4, 0.0, 0.6, 0.2, 1.0]
-    grid = [i / 10 for i in range(11)]
-    best = min(combinations_with_replacement(grid, 5), key=lambda fit: sum((a - b) ** 2 for a, b in zip(fit, values, strict=True)))
-    assert pooled(values) == pytest.approx(best)
-
-
-def test_threshold_of_random_sweeps():
-    """Shares that rise with noise; some start above one half, and some never reach it."""
-    rng = np.random.default_rng(0)
-    for start, end in rng.uniform(0, 1, (200, 2)):
-        settings, shares = np.cumsum(rng.random(8)).tolist(), np.clip(np.linspace(start, end, 8) + rng.normal(0, 0.1, 8), 0, 1).tolist()
-        assert half_crossing(settings, shares) == pytest.approx(assignadd.stats.threshold(settings, shares))
-
-
-def test_threshold_of_the_fraction_sweep():
-    """Where half of the seeds reach 95 % on held-out literal sums after 30,000 steps."""
-    table = polars.read_parquet(RESULTS / "fraction.parquet", columns=["seen_fraction", "seed", "step", "0-var held out"])
-    last = table.filter(polars.col("step") == 30_000)
-    fractions = sorted(set(last["seen_fraction"]))
-    reached = [[a is not None and a >= 0.95 for a in last.filter(polars.col("seen_fraction") == f)["0-var held out"]] for f in fractions]
-    assert len(fractions) == 20 and {len(seeds) for seeds in reached} == {10}
-    shares = [sum(seeds) / 10 for seeds in reached]
-    found = half_crossing(fractions, shares)
-    assert found == pytest.approx(assignadd.stats.threshold(fractions, shares))
-    assert found == pytest.approx(0.285)  # 2 of 10 seeds at .27, 6 at .29
+@pytest.mark.parametrize(
+    ("sweep", "setting", "test"), [("fraction", "seen_fraction", "0-var held out"), ("two-var", "two_var_ratio", "2-var test")]
+)
+@pytest.mark.parametrize("binding", [False, True], ids=["all", "binding"])
+def test_thresholds_of_the_sweeps(sweep, setting, test, binding):
+    """Within what the package's grid of curves leaves open: some hundredths of the distance between settings."""
+    table = polars.read_parquet(RESULTS / f"{sweep}.parquet")
+    last = table.filter(polars.col("step") == table["step"].max())
+    settings = sorted(last[setting].unique().to_list())
+    cells = [last.filter(polars.col(setting) == x).sort("seed") for x in settings]
+    asked = [(c["1-var train (final)"] >= 0.95).to_numpy() | (not binding) for c in cells]
+    passed = [(c[test] >= 0.95).to_numpy() for c in cells]
+    wins = [int((p & a).sum()) for p, a in zip(passed, asked, strict=True)]
+    found, lapse = logistic_threshold(settings, wins, [int(a.sum()) for a in asked])
+    theirs = assignadd.stats.threshold(np.array(settings), np.array(passed), np.array(asked), resamples=20)
+    assert found == pytest.approx(theirs.value, abs=0.004) and lapse == pytest.approx(theirs.lapse, abs=0.03)

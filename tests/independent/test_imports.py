@@ -7,7 +7,19 @@ import pytest
 
 FOLDER = Path(__file__).parent
 MODULES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("test_"))
-ALLOWED = {"__future__", "collections", "dataclasses", "functools", "itertools", "pathlib", "random", "numpy", "safetensors", "torch"}
+ALLOWED = {
+    "__future__",
+    "collections",
+    "dataclasses",
+    "functools",
+    "itertools",
+    "pathlib",
+    "random",
+    "numpy",
+    "safetensors",
+    "scipy",
+    "torch",
+}
 
 
 def imported(path):

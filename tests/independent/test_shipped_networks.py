@@ -24,7 +24,7 @@ from assignadd.measures.similarity import across_types, against_ov2
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
 from assignadd.runs.folder import open_run
-from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
 from tests.independent import behaviour, circuit, weights
 from tests.independent.interchange import exchange_rates
 from tests.independent.network import answers, gathered, read_safetensors
@@ -169,14 +169,14 @@ def test_accuracies(run, stack, nets, seen, i):
 
 
 @pytest.mark.parametrize("i", range(6), ids=[f"seed {seed}" for seed in SEEDS])
-def test_held_out_classes(nets, seen, i):
-    """Literal sums in the three classes of held-out pairs: the parts make up the whole, another draw of all held-out pairs.
-
-    To be compared with the package's own sets for the three classes, by their names, once it has them.
-    """
+def test_held_out_classes(run, stack, nets, seen, i):
+    """Literal sums in the three classes of held-out pairs: as the package's exam of the same class has them, and as one whole."""
     rng, classes = np.random.default_rng(40 + i), pair_classes(seen[i])
     by_class = {name: behaviour.pair_accuracy(nets[i], rng, classes[name], 0, contexts=8) for name in list(classes)[1:]}
     assert by_class["mirror seen"].mean() > 0.95
+    exam = set_accuracies(stack.models(i), [run.configs[i]], run.seen[i : i + 1], 3000, CLASS_SETS[:3])[0]
+    for (name, own), theirs in zip(by_class.items(), exam.values(), strict=True):  # in the same order
+        assert abs(own.mean() - theirs.accuracy) < difference_allowed(own.mean(), 8 * len(own), theirs.accuracy, theirs.n), name
     held_out = np.concatenate(list(by_class.values()))
     assert len(held_out) == 1045
     once = sequences(rng, 0, ALL_PAIRS[~seen[i].ravel()])
