@@ -39,6 +39,19 @@ def test_readme_is_short():
     assert len(README.splitlines()) <= 155
 
 
+def test_the_files_to_read_are_as_it_says():
+    """Line counts within 10 %, so that a small change of a file needs none here; other names are beside or in the file."""
+    section = README[README.index("## Read the code in this order") :].split("\n## ")[0]
+    listed = re.findall(r"^\d+\. \[([^\]]+)\]\(([^)]+)\) \((\d+) lines\): (.*)", section, re.MULTILINE)
+    assert 8 <= len(listed) == len(re.findall(r"^\d+\.", section, re.MULTILINE))
+    for name, target, lines, text in listed:
+        file = ROOT / target
+        assert target.endswith(name)
+        assert int(lines) == pytest.approx(len(file.read_text().splitlines()), rel=0.1), name
+        for code in re.findall(r"`([^`]+)`", text):
+            assert (file.parent / code).is_file() if code.endswith(".py") else code in file.read_text(), code
+
+
 NUMBER = r"\d*\.\d+|\d+ of \d+|\d+ undecided|\b\d+\b(?! %)"
 
 
