@@ -7,13 +7,14 @@ from functools import lru_cache
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.judge import CANNOT
-from assignadd.claims.record import HOLDS, Record, SeedResult, verdict_over
+from assignadd.claims.record import Record, SeedResult, verdict_over
 from assignadd.measures.theory_verdicts import CLAIMS, RULES, real_verdicts
 from assignadd.stats import median_interval
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import Study, theory_study
 from assignadd.theory.verdict import Verdict
 from assignadd.theory.verdicts import verdicts
+from assignadd.verdicts import HOLDS
 
 LABEL = "thm:c1"
 COMMAND = "assignadd theory"
