@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
-from assignadd.theory.verdict import Verdict, judged
+from assignadd.verdicts import UNTESTABLE, Statement, decided
 
 CLAIMS = {
     "real_gradient": (
@@ -40,11 +40,11 @@ RULES = {
 }
 
 
-def untested(why: str) -> list[Verdict]:
-    return [Verdict(f"theory.{name}", *words, None, "cannot be tested", why, RULES[name]) for name, words in CLAIMS.items()]
+def untested(why: str) -> list[Statement]:
+    return [Statement(f"theory.{key}", *words, None, UNTESTABLE, why, RULES[key]) for key, words in CLAIMS.items()]
 
 
-def real_verdicts(found: TheoryGradient | None, name: str = "") -> list[Verdict]:
+def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statement]:
     """Of one model, called `name`: over the last quarter of the steps before its first spike."""
     if found is None:
         return untested("no run was given")
@@ -71,7 +71,10 @@ def real_verdicts(found: TheoryGradient | None, name: str = "") -> list[Verdict]
             f"mean cosine with p_T^T sum c_v ({gradient.spurious:+.3f}) over that with sum c_v^T c_v ({gradient.binding:+.3f}), {where}",
         ),
     }  # fmt: skip
-    return [Verdict(f"theory.{key}", *CLAIMS[key], value, judged(ok), detail, RULES[key]) for key, (value, ok, detail) in values.items()]
+    return [
+        Statement(f"theory.{key}", *CLAIMS[key], value, decided(holds), detail, RULES[key])
+        for key, (value, holds, detail) in values.items()
+    ]
 
 
 class _Means:
