@@ -69,7 +69,7 @@ class Values:
     K: int
     y: Tensor  # (draws,) the answers
     pairs: Tensor
-    """(draws, N, 6): how many ordered pairs of numbers in the sequence sum to k, for pairs of target and target,
+    """(6, draws, N): how many ordered pairs of numbers in the sequence sum to k, for pairs of target and target,
     distractor and distractor, second and second, target and distractor, target and second, distractor and second."""
 
 
@@ -80,9 +80,9 @@ def values_of(N: int, n: Tensor, m: Tensor) -> Values:
     pair = torch.tensor([[0, 3, 4], [3, 1, 5], [4, 5, 2]])[kind[:, None], kind].flatten()
     numbers = torch.cat([n, m[:, None]], 1)
     sums = ((numbers[:, :, None] + numbers[:, None]) % N).flatten(1)  # (draws, (K + 1)^2)
-    counts = torch.zeros(draws, N * 6, dtype=DTYPE)
-    counts.scatter_add_(1, sums * 6 + pair, torch.ones((), dtype=DTYPE).expand_as(sums))
-    return Values(K, (n[:, 0] + m) % N, counts.view(draws, N, 6))
+    place = (pair * draws + torch.arange(draws)[:, None]) * N + sums  # in the flattened (6, draws, N)
+    counts = torch.bincount(place.flatten(), minlength=6 * draws * N)
+    return Values(K, (n[:, 0] + m) % N, counts.to(DTYPE).view(6, draws, N))
 
 
 def draw_values(s: Setting, K: int, draws: int, seed: int) -> Values:
@@ -101,13 +101,13 @@ def answer_scores(W: Symmetric, values: Values) -> Tensor:
     """M(z), (draws, N): M_k is the sum of products of two attention weights over the pairs of numbers that sum to k."""
     a = attention(W, values.K)
     t, d, c = a.target, a.distractor, a.second
-    return values.pairs @ torch.stack([t * t, d * d, c * c, t * d, t * c, d * c])
+    weights = torch.stack([t * t, d * d, c * c, t * d, t * c, d * c])
+    return (weights @ values.pairs.flatten(1)).view(values.pairs.shape[1:])
 
 
 def loss(W: Symmetric, values: Values, alpha: float) -> Tensor:
     """Mean cross entropy of alpha M(z) on these values; differentiable in W's numbers."""
-    logits = alpha * answer_scores(W, values)
-    return (torch.logsumexp(logits, 1) - logits.gather(1, values.y[:, None]).squeeze(1)).mean()
+    return torch.nn.functional.cross_entropy(alpha * answer_scores(W, values), values.y)
 
 
 def loss_gradient(W: Symmetric, values: Values, alpha: float) -> tuple[float, Symmetric]:
@@ -143,13 +143,18 @@ class Composition:
 
 def composition(W: Symmetric, K: int, alphas: tuple[float, ...] = (), draws: int = DRAWS, seed: int = 0) -> Composition:
     """Attention, accuracy and loss under W with K assignments in context, over `draws` random values."""
-    a, values = attention(W, K), draw_values(W.s, K, draws, seed)
-    M, y = answer_scores(W, values), values.y[:, None]
+    return composition_on(W, draw_values(W.s, K, draws, seed), alphas)
+
+
+def composition_on(W: Symmetric, values: Values, alphas: tuple[float, ...] = ()) -> Composition:
+    """Attention, accuracy and loss under W on these values."""
+    a, M, y = attention(W, values.K), answer_scores(W, values), values.y[:, None]
     right = M.gather(1, y).squeeze(1)
     others = M.scatter(1, y, -1.0).amax(1)
     chance = {alpha: float((alpha * M).softmax(1).gather(1, y).mean()) for alpha in alphas}
     accuracy, excess = float((right > others + 1e-12).double().mean()), float((M.mean(1) - right).mean())
-    return Composition(K, float(a.target), float(a.distractor), float(a.second), accuracy, excess, chance, draws)
+    weights = float(a.target), float(a.distractor), float(a.second)
+    return Composition(values.K, *weights, accuracy, excess, chance, len(values.y))
 
 
 def after_step(s: Setting, length: float = 1.0) -> Symmetric:
@@ -220,11 +225,12 @@ def descend(
     """
     s, moments = W.s, []
     data = [draw_values(s, K, draws, 2 * (seed + K) + 1) for K in train]
+    other = [draw_values(s, K, 2 * draws, 2 * (seed + K)) for K in test]
     for step in range(steps + 1):
         found = [loss_gradient(W, values, s.alpha) for values in data]
         if step % record_every == 0 or step == steps:
             row = W.variable[COPIED].tolist()
-            accuracy = tuple(composition(W, K, draws=2 * draws, seed=2 * (seed + K)).accuracy for K in test)
+            accuracy = tuple(composition_on(W, values).accuracy for values in other)
             mean = sum(value for value, _ in found) / len(found)
             moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], operand_lead(W), accuracy))
         if step < steps:
@@ -266,10 +272,11 @@ def required_balance(s: Setting) -> float:
 def step_numbers(s: Setting) -> StepNumbers:
     """Accuracies with each tested number of assignments, and the course of further steps."""
     Ks, balanced = tested_assignments(s), required_balance(s)
-    lengths = (0.0, 1.0, balanced)
-    before, stated, shorter = ([composition(after_step(s, x), K, SHARPENED) for K in Ks] for x in lengths)
-    start = after_step(s, balanced)
-    starts = ((start, Ks), (start, Ks[:1]), (after_step(s), Ks))
+    start, stated_step = after_step(s, balanced), after_step(s)
+    matrices = (W_0(s), stated_step, start)
+    by_K = [[composition(W, K, SHARPENED) for W in matrices] for K in Ks]
+    before, stated, shorter = ([row[i] for row in by_K] for i in range(3))
+    starts = ((start, Ks), (start, Ks[:1]), (stated_step, Ks))
     further, further_one, further_stated = (descend(W, train, Ks)[1] for W, train in starts)
     few = sorted(V for V in {1, 2, 3, 6, min(s.V, 30)} if V <= s.N)
     composing = {V: composing_lengths(s.N, V) for V in few}
