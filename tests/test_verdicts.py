@@ -14,7 +14,7 @@ def test_the_interval_decides_and_else_nothing_does():
     ranges = [(0.87, 0.98), (0.9, 1.0), (0.8, 0.9), (0.98, 1.0), (0.5, 0.87)]
     assert [Between(*r).verdict(uncertain) for r in ranges] == [HOLDS, UNDECIDED, UNDECIDED, FAILS, FAILS]
     exact = Interval(0.9, 0.9)
-    assert (AtLeast(0.9).verdict(exact), AtMost(0.9).verdict(exact), AtLeast(0.91).verdict(exact)) == (HOLDS, HOLDS, FAILS)
+    assert [rule.verdict(exact) for rule in (AtLeast(0.9), AtMost(0.9), AtLeast(0.91))] == [HOLDS, HOLDS, FAILS]
 
 
 def test_all_of_them_is_refuted_by_one_and_never_proved_by_a_sample():
@@ -40,6 +40,7 @@ def test_exact_numbers_are_always_decided(holds, fails, verdict):
 def test_a_statement_shows_the_ends_of_its_interval():
     exact = Statement("theory.x", "It is.", "x = 1", 0.5, HOLDS, "counted").record()
     assert (exact["low"], exact["value"], exact["high"]) == (0.5, 0.5, 0.5) and "interval" not in exact
-    drawn = Statement("theory.x", "It is.", "x = 1", 0.5, HOLDS, "drawn", interval=Interval(0.4, 0.6), draws=100).record()
+    sampled = Statement("theory.x", "It is.", "x = 1", 0.5, HOLDS, "drawn", interval=Interval(0.4, 0.6), draws=100)
+    drawn = sampled.record()
     assert (drawn["low"], drawn["value"], drawn["high"], drawn["draws"]) == (0.4, 0.5, 0.6, 100)
     assert Statement("theory.x", "It is.", "x = 1", None, HOLDS, "").record()["low"] is None

@@ -1,4 +1,4 @@
-"""Whether the theory's direction is the one a real network takes as it learns to bind variables: a verdict for one model."""
+"""Verdicts, for one trained network, on whether it takes the theory's direction as it learns to bind variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from assignadd.measures.theory_gradient import Alignment, TheoryGradient
+from assignadd.measures.theory_gradient import DIRECTIONS, Alignment, TheoryGradient
 from assignadd.verdicts import UNTESTABLE, Statement, decided
 
 CLAIMS = {
@@ -29,9 +29,12 @@ CLAIMS = {
     ),
 }  # fmt: skip
 
-# The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without the binding),
-# not the null's own value: a network without the effect passes in at most about 5 % of cases.
-NULL = "holds if the mean cosine is above the 95 % quantile of 200 directions with variables permuted and of 200 random ones"
+# The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
+# the binding), not the null's own value: a network without the effect passes in at most about 5 % of cases.
+NULL = (
+    f"holds if the mean cosine is above the 95 % quantile of {DIRECTIONS} directions with variables permuted and of "
+    f"{DIRECTIONS} random ones"
+)
 RULES = {
     "real_gradient": NULL,
     "real_change": NULL,
@@ -50,7 +53,8 @@ def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statem
         return untested("no run was given")
     end = found.spike_at
     if end is None:
-        return untested(f"{name} does not bind variables ({float(found.accuracy.max()):.2f} on one-variable sequences at best)")
+        best = float(found.accuracy.max())
+        return untested(f"{name} does not bind variables ({best:.2f} on one-variable sequences at best)")
     steps = torch.tensor(found.steps)
     during, before, after = (steps >= 0.75 * end) & (steps < end), steps < 0.75 * end, steps >= end
     moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter

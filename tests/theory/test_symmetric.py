@@ -7,7 +7,8 @@ import torch
 from assignadd.theory import symmetric
 from assignadd.theory.setting import Setting, population_gradient, population_loss
 
-SETTINGS = [Setting(5, 6, 3, 0.5), Setting(6, 5, 2, 0.1, 1.3), Setting(7, 4, 1, 2.0), Setting(2, 5, 2, 1.0), Setting(4, 7, 4, 30.0)]
+SIZES = [(5, 6, 3, 0.5), (6, 5, 2, 0.1, 1.3), (7, 4, 1, 2.0), (2, 5, 2, 1.0), (4, 7, 4, 30.0)]
+SETTINGS = [Setting(*sizes) for sizes in SIZES]
 
 
 def some_matrix(s: Setting, seed: int) -> symmetric.Symmetric:
