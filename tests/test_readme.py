@@ -8,8 +8,8 @@ import pytest
 
 import assignadd
 from assignadd.claims.paper_network import paper_network
-from assignadd.claims.record import UNDECIDED
 from assignadd.cli import COMMANDS
+from assignadd.verdicts import UNDECIDED
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

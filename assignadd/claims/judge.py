@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.record import HOLDS, UNMEASURED, UNTESTABLE, Claim, Measured, Record, SeedResult, verdict_over
+from assignadd.claims.record import Claim, Measured, Record, SeedResult, verdict_over
 from assignadd.stats import median_interval
 from assignadd.sweeps.population import NO_POPULATIONS, Populations
+from assignadd.verdicts import HOLDS, UNMEASURED, UNTESTABLE
 
 # A claim about all seeds is tested on so many at least: none failing then bounds the share that fails below 10 % (95 %).
 SEEDS_FOR_ALL = 35

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assignadd.stats import wilson
+from assignadd.verdicts import HOLDS, UNDECIDED, UNTESTABLE, AtLeast, AtMost, Between, Rule
 
 if TYPE_CHECKING:
     from assignadd.claims.evidence import Evidence
     from assignadd.sweeps.population import Populations, SeedCurves
 
-HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
-UNTESTABLE, UNMEASURED = "cannot be tested", "not measured yet"
+__all__ = ["AtLeast", "AtMost", "Between", "Claim", "Measured", "Record", "SeedResult", "verdict_over"]
 
 
 @dataclass(frozen=True)
@@ -41,49 +41,6 @@ class Measured:
     def mean(cls, mean: float, deviation: float, n: int, unit: str) -> Measured:
         half = 1.959964 * deviation / math.sqrt(n)
         return cls(mean, mean - half, mean + half, n, unit)
-
-
-@dataclass(frozen=True)
-class AtLeast:
-    threshold: float
-
-    def verdict(self, measured: Measured) -> str:
-        return _verdict(measured.low >= self.threshold, measured.high < self.threshold)
-
-    def __str__(self) -> str:
-        return f"at least {self.threshold:g}"
-
-
-@dataclass(frozen=True)
-class AtMost:
-    threshold: float
-
-    def verdict(self, measured: Measured) -> str:
-        return _verdict(measured.high <= self.threshold, measured.low > self.threshold)
-
-    def __str__(self) -> str:
-        return f"at most {self.threshold:g}"
-
-
-@dataclass(frozen=True)
-class Between:
-    low: float
-    high: float
-
-    def verdict(self, measured: Measured) -> str:
-        outside = measured.high < self.low or measured.low > self.high
-        return _verdict(self.low <= measured.low and measured.high <= self.high, outside)
-
-    def __str__(self) -> str:
-        return f"from {self.low:g} to {self.high:g}"
-
-
-def _verdict(inside: bool, outside: bool) -> str:
-    """Of a 95 % interval: wholly on the side that the rule asks for, wholly on the other, or on both."""
-    return HOLDS if inside else FAILS if outside else UNDECIDED
-
-
-Rule = AtLeast | AtMost | Between
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from functools import lru_cache
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.judge import CANNOT
-from assignadd.claims.record import HOLDS, Record, SeedResult, verdict_over
-from assignadd.measures.theory_verdicts import CLAIMS, RULES, real_verdicts
+from assignadd.claims.record import Record, SeedResult, verdict_over
+from assignadd.measures.theory_verdicts import CLAIMS, RULES, real_statements
 from assignadd.stats import median_interval
 from assignadd.theory.setting import Setting
-from assignadd.theory.study import Study, theory_study
-from assignadd.theory.verdict import Verdict
-from assignadd.theory.verdicts import verdicts
+from assignadd.theory.study import Study, statements, theory_study
+from assignadd.verdicts import HOLDS, Statement
 
 LABEL = "thm:c1"
 COMMAND = "assignadd theory"
@@ -27,10 +26,10 @@ def study() -> Study:
 
 def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
     """A record for each verdict on the theory itself, which needs no network, then for those on the training of these models."""
-    return [*map(_record, verdicts(study())), *_of_training(evidences)]
+    return [*map(_record, statements(study())), *_of_training(evidences)]
 
 
-def _record(v: Verdict) -> Record:
+def _record(v: Statement) -> Record:
     found = v.record()
     n, unit = (v.draws, "sequences") if v.draws else (0, "")
     return Record(
@@ -46,12 +45,12 @@ def _id(name: str) -> str:
 def _of_training(evidences: Sequence[Evidence]) -> list[Record]:
     """Over the networks that learned to bind: of the others the theory says nothing."""
     asked = [e for e in evidences if e.learned_binding and e.theory_gradient is not None]
-    by_model = [real_verdicts(e.theory_gradient, f"seed {e.seed} of {e.run.name}") for e in asked]
+    by_model = [real_statements(e.theory_gradient, f"seed {e.seed} of {e.run.name}") for e in asked]
     runs = " ".join(dict.fromkeys(str(e.run.path) for e in asked))
     return [_over_seeds(name, asked, [found[i] for found in by_model], f"{COMMAND} {runs}".strip()) for i, name in enumerate(CLAIMS)]
 
 
-def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Verdict], command: str) -> Record:
+def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Statement], command: str) -> Record:
     """The median over seeds, with its interval from six seeds on; fewer have none, and the comment gives their range."""
     results = [
         SeedResult(e.run.name, e.seed, v.value, v.value, v.value, v.verdict == HOLDS, v.verdict)

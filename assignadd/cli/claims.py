@@ -12,6 +12,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.errors import UsageError
+from assignadd.verdicts import FAILS, HOLDS, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from assignadd.claims.record import Record
     from assignadd.sweeps.population import Populations
 
-COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "cannot be tested": "dim", "not measured yet": "dim"}
+COLOURS = {HOLDS: "green", FAILS: "red", UNDECIDED: "yellow", UNTESTABLE: "dim", UNMEASURED: "dim"}
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
             colour = COLOURS.get(r.verdict, "yellow")
             console.print(f"[bold]{escape(r.id)}[/]: [{colour}]{escape(r.verdict)}[/]")
             console.print(Padding(f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]", (0, 0, 0, 4)))
-    counts = Counter(r.verdict if r.verdict in COLOURS else "holds in some seeds" for r in records)
+    counts = Counter(r.verdict if r.verdict in COLOURS else SOME_SEEDS for r in records)
     models = (
         f"{len(evidences)} models, {sum(e.learned_binding for e in evidences)} of which learned to bind variables: " if evidences else ""
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from assignadd.runs.folder import Run
     from assignadd.theory.setting import Setting
     from assignadd.theory.study import Study
-    from assignadd.theory.verdict import Verdict
+    from assignadd.verdicts import Statement
 
 Say = Callable[[str], object]
 
@@ -58,11 +59,11 @@ def main(arguments: list[str]) -> int:
     options.check_seed("seed", args.seed)
     threads = options.resolve_threads(args.threads)
     from assignadd.runs.folder import open_run
-    from assignadd.theory.descent import balanced_length
+    from assignadd.theory.composition import required_balance
     from assignadd.theory.setting import Setting
 
     s = Setting(args.N, args.T, args.V, args.alpha, args.beta)
-    balanced_length(s)  # refuses a beta so small that no step balances the operands
+    required_balance(s)  # refuses a beta so small that no step balances the operands
     run = None if args.run is None else open_run(args.run)
     if run is not None:
         run.index_of(args.seed)
@@ -85,17 +86,16 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _found(args: Theory, s: Setting, run: Run | None, threads: int, say: Say) -> tuple[Study, TheoryGradient | None, str, list[Verdict]]:
+def _found(args: Theory, s: Setting, run: Run | None, threads: int, say: Say) -> tuple[Study, TheoryGradient | None, str, list[Statement]]:
     from assignadd.config import Config
-    from assignadd.measures.theory_verdicts import real_verdicts
-    from assignadd.theory.study import theory_study
-    from assignadd.theory.verdicts import verdicts
+    from assignadd.measures.theory_verdicts import real_statements
+    from assignadd.theory.study import statements, theory_study
     from assignadd.training.trainer import prepare
 
     prepare("cpu", threads, Config() if run is None else run.config)
     real, name = (None, "") if run is None else _real(args, run, say)
     study = theory_study(s, say)
-    return study, real, name, [*verdicts(study), *real_verdicts(real, name)]
+    return study, real, name, [*statements(study), *real_statements(real, name)]
 
 
 def _real(args: Theory, run: Run, say: Say) -> tuple[TheoryGradient, str]:
@@ -108,7 +108,7 @@ def _real(args: Theory, run: Run, say: Say) -> tuple[TheoryGradient, str]:
     return theory_gradient(run.trajectory(steps, model), steps, batch), f"{run.name}, seed {run.members[model].seed}"
 
 
-def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, verdicts: list[Verdict]) -> None:
+def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, verdicts: list[Statement]) -> None:
     """theory_beta, theory_remainder, theory_attention and, with a run, theory_real_gradient, each as .svg, .png and .npz; verdicts.json."""
     import json
 
@@ -120,7 +120,7 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
 
     remainder = theory_remainder_data(study.grid, study.at)
     _picture(folder / "theory_remainder", remainder, draw_theory_remainder, 6.6, 3.5)
-    _picture(folder / "theory_beta", theory_beta_data(study.scan), draw_theory_beta, 6.6, 3.9)
+    _picture(folder / "theory_beta", theory_beta_data(study.beta.scan), draw_theory_beta, 6.6, 3.9)
     _picture(folder / "theory_attention", theory_attention_data(study.step), draw_theory_attention, 7.0, 2.5)
     if real is not None:
         _picture(folder / "theory_real_gradient", theory_real_gradient_data(real, name), draw_theory_real_gradient, 5.5, 4.4)
@@ -141,7 +141,7 @@ def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: 
 def _beta_rows(study: Study) -> list[dict[str, Any]]:
     """The scan over beta as plain numbers; None for the step that balances the attention where there is none."""
     rows = []
-    for p in study.scan.points:
+    for p in study.beta.scan.points:
         s, has = p.check.s, p.length is not None
         row: dict[str, Any] = {
             "beta": p.beta,
@@ -160,10 +160,9 @@ def _print_beta(study: Study) -> None:
     import math
 
     from assignadd.cli.screen import print_table, say
-    from assignadd.theory.beta import FACTOR
-    from assignadd.theory.verdict import listed_bands
+    from assignadd.theory.beta import FACTOR, listed_bands
 
-    scan = study.scan
+    scan = study.beta.scan
     wanted = [0.5, 1, math.log(scan.s.T), 4, 8, *[(low + high) / 2 for low, high in scan.composing], scan.points[-1].beta]
     chosen = {min(range(len(scan.points)), key=lambda i: abs(scan.points[i].beta - beta)) for beta in wanted}
     rows = []
@@ -204,16 +203,10 @@ def _print_step(study: Study) -> None:
             attention = [f"{x:.3f}" for x in (c.target, c.distractor, c.second)]
             rows.append((f"{kind}, {c.K}", *attention, f"{c.accuracy:.3f}", *[f"{c.chance[a]:.3f}" for a in (10.0, 1000.0)]))
     columns = ("step, |tau|", "right one", "each other", "operand m", "accuracy", "p at alpha 10", "at 1000")
-    print_table(f"attention and answers after one step, beta = {_beta(study):.3g}", columns, rows)
+    print_table(f"attention and answers after one step, beta = {step.s.actual_beta:.3g}", columns, rows)
 
 
-def _beta(study: Study) -> float:
-    import math
-
-    return math.log(study.step.s.e_beta)
-
-
-def _print(args: Theory, verdicts: list[Verdict]) -> None:
+def _print(args: Theory, verdicts: list[Statement]) -> None:
     from assignadd.cli.screen import console, say, table
 
     rows = [(v.id.removeprefix("theory."), "-" if v.value is None else f"{v.value:.3g}", v.verdict, v.claim) for v in verdicts]
@@ -223,11 +216,11 @@ def _print(args: Theory, verdicts: list[Verdict]) -> None:
     made.columns[2].no_wrap = True
     console.print(made)
     for v in verdicts:
-        if v.verdict in ("does not hold", "undecided"):
+        if v.verdict in (FAILS, UNDECIDED):
             say(f"{v.id.removeprefix('theory.')}: {v.detail}.")
-    tested = [v for v in verdicts if v.verdict != "cannot be tested"]
+    tested = [v for v in verdicts if v.verdict != UNTESTABLE]
     say(
-        f"{sum(v.verdict == 'holds' for v in tested)} of {len(tested)} statements hold"
+        f"{sum(v.verdict == HOLDS for v in tested)} of {len(tested)} statements hold"
         + ("" if args.run else "; name a run to test real training")
     )
     if args.out is not None:

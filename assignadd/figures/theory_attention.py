@@ -10,9 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figures.style import INK
-from assignadd.theory.composition import attention
-from assignadd.theory.descent import Moment, after_step
-from assignadd.theory.study import StepNumbers
+from assignadd.theory.composition import Moment, StepNumbers, after_step, attention
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A7A7A"
 

@@ -1,4 +1,4 @@
-"""Whether the theory's direction is the one a real network takes as it learns to bind variables: a verdict for one model."""
+"""Verdicts, for one trained network, on whether it takes the theory's direction as it learns to bind variables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from assignadd.measures.theory_gradient import Alignment, TheoryGradient
-from assignadd.theory.verdict import Verdict, judged
+from assignadd.measures.theory_gradient import DIRECTIONS, Alignment, TheoryGradient
+from assignadd.verdicts import UNTESTABLE, Statement, decided
 
 CLAIMS = {
     "real_gradient": (
@@ -29,9 +29,12 @@ CLAIMS = {
     ),
 }  # fmt: skip
 
-# The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without the binding),
-# not the null's own value: a network without the effect passes in at most about 5 % of cases.
-NULL = "holds if the mean cosine is above the 95 % quantile of 200 directions with variables permuted and of 200 random ones"
+# The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
+# the binding), not the null's own value: a network without the effect passes in at most about 5 % of cases.
+NULL = (
+    f"holds if the mean cosine is above the 95 % quantile of {DIRECTIONS} directions with variables permuted and of "
+    f"{DIRECTIONS} random ones"
+)
 RULES = {
     "real_gradient": NULL,
     "real_change": NULL,
@@ -40,17 +43,18 @@ RULES = {
 }
 
 
-def untested(why: str) -> list[Verdict]:
-    return [Verdict(f"theory.{name}", *words, None, "cannot be tested", why, RULES[name]) for name, words in CLAIMS.items()]
+def untested(why: str) -> list[Statement]:
+    return [Statement(f"theory.{key}", *words, None, UNTESTABLE, why, RULES[key]) for key, words in CLAIMS.items()]
 
 
-def real_verdicts(found: TheoryGradient | None, name: str = "") -> list[Verdict]:
+def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statement]:
     """Of one model, called `name`: over the last quarter of the steps before its first spike."""
     if found is None:
         return untested("no run was given")
     end = found.spike_at
     if end is None:
-        return untested(f"{name} does not bind variables ({float(found.accuracy.max()):.2f} on one-variable sequences at best)")
+        best = float(found.accuracy.max())
+        return untested(f"{name} does not bind variables ({best:.2f} on one-variable sequences at best)")
     steps = torch.tensor(found.steps)
     during, before, after = (steps >= 0.75 * end) & (steps < end), steps < 0.75 * end, steps >= end
     moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
@@ -71,7 +75,10 @@ def real_verdicts(found: TheoryGradient | None, name: str = "") -> list[Verdict]
             f"mean cosine with p_T^T sum c_v ({gradient.spurious:+.3f}) over that with sum c_v^T c_v ({gradient.binding:+.3f}), {where}",
         ),
     }  # fmt: skip
-    return [Verdict(f"theory.{key}", *CLAIMS[key], value, judged(ok), detail, RULES[key]) for key, (value, ok, detail) in values.items()]
+    return [
+        Statement(f"theory.{key}", *CLAIMS[key], value, decided(holds), detail, RULES[key])
+        for key, (value, holds, detail) in values.items()
+    ]
 
 
 class _Means:

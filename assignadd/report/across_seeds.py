@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.paper_network import paper_network
-from assignadd.claims.record import HOLDS, UNDECIDED, Record, SeedResult
+from assignadd.claims.record import Record, SeedResult
 from assignadd.config import PRESETS
 from assignadd.report.page import Page
+from assignadd.verdicts import HOLDS, UNDECIDED
 
 GROUPS = (("for all", 1.0, 2.0), ("for most", 0.5, 1.0), ("for few", 0.0, 0.5))
 

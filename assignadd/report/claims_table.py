@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Sequence
 from html import escape
 
-from assignadd.claims.record import FAILS, HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, Record, SeedResult
+from assignadd.claims.record import Record, SeedResult
 from assignadd.report.markup import marked, tag
 from assignadd.report.page import Page
 from assignadd.report.table import Column, Row, SortedCell
+from assignadd.verdicts import FAILS, HOLDS, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
-SOME = "holds in some seeds"
-TONES = {HOLDS: "good", FAILS: "bad", SOME: "mixed"}
-ORDER = (HOLDS, SOME, UNDECIDED, FAILS, UNTESTABLE, UNMEASURED)
+TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
+ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, UNTESTABLE, UNMEASURED)
 COLUMNS = (
     Column("claim", wide=True),
     Column("verdict", numeric=True, wide=True),
@@ -48,7 +48,7 @@ def _row(record: Record, has_figure: bool) -> Row:
 
 def group(verdict: str) -> str:
     """The verdict without its count of seeds."""
-    return verdict if verdict in ORDER else SOME
+    return verdict if verdict in ORDER else SOME_SEEDS
 
 
 def _rank(verdict: str) -> float:
@@ -80,4 +80,4 @@ def _details(record: Record) -> str:
 
 
 def _mark(seed: SeedResult) -> str:
-    return {HOLDS: "", FAILS: " (does not hold)"}.get(seed.verdict, f" ({seed.verdict})")
+    return {HOLDS: "", FAILS: f" ({FAILS})"}.get(seed.verdict, f" ({seed.verdict})")

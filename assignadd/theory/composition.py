@@ -1,13 +1,16 @@
-"""What a key-query matrix does with several assignments in context: attention, accuracy, loss (appendix C, after the theorem).
+"""What a key-query matrix does with several assignments in context, after the theorem's step and after further steps.
 
-A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, the operand's among
-them; values and second operand are uniform. Under a `Symmetric` matrix the attention depends on K alone, and the answer
-on the values alone: only these are drawn.
+A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them the
+operand's; values and second operand are uniform. Under a `Symmetric` matrix the attention depends on K only, and the
+answer on the attention and the values, so only the values are drawn.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -15,14 +18,17 @@ from torch import Tensor
 
 from assignadd.config import ConfigError
 from assignadd.stats import Interval, wilson
-from assignadd.theory.setting import Setting
-from assignadd.theory.symmetric import COPIED, FIRST, LAST, NUMBER, OTHER, OWN, P_T, PAD, PREFIX, SECOND, VARIABLE, Symmetric, multiplicity
+from assignadd.theory.setting import DTYPE, Setting
+from assignadd.theory.symmetric import COPIED, OTHER, OWN, P_T, W_0, Symmetric, multiplicity, scores
+from assignadd.theory.theorem import eta, update
 
 DRAWS = 20_000
+ASSIGNMENTS = (1, 2, 3, 4, 5, 6)  # the numbers of assignments that are tested
+SHARPENED = (1.0, 10.0, 100.0, 1000.0)  # alpha for the probability of the right answer
 
 
 class Attention(NamedTuple):
-    """Weights of the last position, each for a single key."""
+    """Weights of the last position, each for a single key, in the order of `scores`."""
 
     target: Tensor
     """The assignment of v*."""
@@ -35,63 +41,79 @@ class Attention(NamedTuple):
     last: Tensor
 
 
-def check_assignments(s: Setting, K: int) -> None:
-    most = min(s.V, s.T - 3)
-    if not 1 <= K <= most:
-        raise ConfigError("theory.K", K, f"a whole number from 1 to {most}: different variables, at the T - 3 prefix positions")
-
-
-def scores(W: Symmetric) -> Tensor:
-    """x_t^T W x_T for the kinds of keys in the order of `Attention`, (6,)."""
-    plain = W.plain.sum(1)  # the query is p_T + Phi_1 e_v*
-    own, other = W.variable[:, P_T] + W.variable[:, OWN], W.variable[:, P_T] + W.variable[:, OTHER]
-    return torch.stack(
-        [
-            plain[PREFIX] + plain[NUMBER] + own[COPIED],
-            plain[PREFIX] + plain[NUMBER] + other[COPIED],
-            plain[SECOND] + plain[NUMBER],
-            plain[FIRST] + own[VARIABLE],
-            plain[PREFIX] + plain[PAD],
-            plain[LAST] + own[COPIED],
-        ]
-    )
-
-
 def attention(W: Symmetric, K: int) -> Attention:
-    """The softmax over all T keys."""
-    check_assignments(W.s, K)
-    how_many = torch.tensor([1, K - 1, 1, 1, W.s.T - 3 - K, 1], dtype=torch.float64)
+    """The softmax over all T keys with K assignments in context."""
+    _check_assignments(W.s, K)
+    how_many = torch.tensor([1, K - 1, 1, 1, W.s.T - 3 - K, 1], dtype=DTYPE)
     found = scores(W)
     e = (found - found.max()).exp()
     return Attention(*(e / (how_many * e).sum()))
 
 
-def draw_values(s: Setting, K: int, draws: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Values n (draws, K), the operand's first, and second operands m (draws,)."""
-    check_assignments(s, K)
-    values = torch.randint(s.N, (draws, K + 1), generator=torch.Generator().manual_seed(seed))
-    return values[:, :K], values[:, K]
+def _check_assignments(s: Setting, K: int) -> None:
+    most = min(s.V, s.T - 3)
+    if not 1 <= K <= most:
+        accepted = f"a whole number from 1 to {most}: different variables, at the T - 3 prefix positions"
+        raise ConfigError("theory.K", K, accepted)
 
 
-def answer_scores(W: Symmetric, n: Tensor, m: Tensor) -> Tensor:
-    """M(z) for these values, (draws, N): the numbers' attention convolved with itself, which is what M_k computes."""
-    s, a = W.s, attention(W, n.shape[1])
-    weight = torch.stack([a.target, *[a.distractor] * (n.shape[1] - 1), a.second]).expand(len(m), -1)
-    z = torch.zeros(len(m), s.N, dtype=weight.dtype).scatter_add(1, torch.cat([n, m[:, None]], 1), weight)
-    return torch.fft.irfft(torch.fft.rfft(z) ** 2, s.N)
+def tested_assignments(s: Setting) -> list[int]:
+    """The numbers of assignments among ASSIGNMENTS that fit this setting."""
+    return [K for K in ASSIGNMENTS if min(s.V, s.T - 3) >= K]
 
 
-def loss(W: Symmetric, n: Tensor, m: Tensor, alpha: float) -> Tensor:
+@dataclass(frozen=True)
+class Values:
+    """The values of some sequences with K assignments."""
+
+    K: int
+    y: Tensor  # (draws,) the answers
+    pairs: Tensor
+    """(6, draws, N): how many ordered pairs of numbers in the sequence sum to k, for pairs of target and target,
+    distractor and distractor, second and second, target and distractor, target and second, distractor and second."""
+
+
+def values_of(N: int, n: Tensor, m: Tensor) -> Values:
+    """From the assigned numbers n (draws, K), the operand's first, and the second operands m (draws,)."""
+    draws, K = n.shape
+    kind = torch.tensor([0, *[1] * (K - 1), 2])  # target, distractors, second
+    pair = torch.tensor([[0, 3, 4], [3, 1, 5], [4, 5, 2]])[kind[:, None], kind].flatten()
+    numbers = torch.cat([n, m[:, None]], 1)
+    sums = ((numbers[:, :, None] + numbers[:, None]) % N).flatten(1)  # (draws, (K + 1)^2)
+    place = (pair * draws + torch.arange(draws)[:, None]) * N + sums  # in the flattened (6, draws, N)
+    counts = torch.bincount(place.flatten(), minlength=6 * draws * N)
+    return Values(K, (n[:, 0] + m) % N, counts.to(DTYPE).view(6, draws, N))
+
+
+def draw_values(s: Setting, K: int, draws: int, seed: int) -> Values:
+    """Uniform values of `draws` sequences with K assignments."""
+    _check_assignments(s, K)
+    return _drawn(s.N, K, draws, seed)
+
+
+@lru_cache(maxsize=2)  # a scan asks for the same one or two again and again; 20,000 sequences take 57 MB
+def _drawn(N: int, K: int, draws: int, seed: int) -> Values:
+    numbers = torch.randint(N, (draws, K + 1), generator=torch.Generator().manual_seed(seed))
+    return values_of(N, numbers[:, :K], numbers[:, K])
+
+
+def answer_scores(W: Symmetric, values: Values) -> Tensor:
+    """M(z), (draws, N): M_k is the sum of products of two attention weights over the pairs of numbers that sum to k."""
+    a = attention(W, values.K)
+    t, d, c = a.target, a.distractor, a.second
+    weights = torch.stack([t * t, d * d, c * c, t * d, t * c, d * c])
+    return (weights @ values.pairs.flatten(1)).view(values.pairs.shape[1:])
+
+
+def loss(W: Symmetric, values: Values, alpha: float) -> Tensor:
     """Mean cross entropy of alpha M(z) on these values; differentiable in W's numbers."""
-    logits = alpha * answer_scores(W, n, m)
-    y = (n[:, 0] + m) % W.s.N
-    return (torch.logsumexp(logits, 1) - logits.gather(1, y[:, None]).squeeze(1)).mean()
+    return torch.nn.functional.cross_entropy(alpha * answer_scores(W, values), values.y)
 
 
-def loss_gradient(W: Symmetric, n: Tensor, m: Tensor, alpha: float) -> tuple[float, Symmetric]:
-    """The loss and nabla L(W): a number of a symmetric matrix has the gradient of its entries' sum, each entry its share."""
+def loss_gradient(W: Symmetric, values: Values, alpha: float) -> tuple[float, Symmetric]:
+    """The loss and nabla L(W). The gradient of one of W's numbers is the sum over the entries that it stands for."""
     free = Symmetric(W.s, W.plain.clone().requires_grad_(), W.variable.clone().requires_grad_())
-    found = loss(free, n, m, alpha)
+    found = loss(free, values, alpha)
     grads = torch.autograd.grad(found, (free.plain, free.variable))
     plain, variable = (g / many.clamp(min=1) for g, many in zip(grads, multiplicity(W.s), strict=True))
     return float(found.detach()), Symmetric(W.s, plain, variable)
@@ -106,7 +128,7 @@ class Composition:
     distractor: float
     second: float
     accuracy: float
-    """Share of drawn values whose largest logit is n + m alone; the scale alpha does not enter."""
+    """Share of drawn values for which n + m alone has the largest logit; it does not depend on alpha."""
     excess: float
     """(L - log N) / alpha as alpha vanishes: the mean of M_k over k less M_y."""
     chance: dict[float, float]
@@ -115,17 +137,147 @@ class Composition:
 
     @property
     def interval(self) -> Interval:
-        """Of the accuracy, 95 %, for the values that were drawn."""
+        """The accuracy's 95 % interval over the drawn values."""
         return wilson(round(self.accuracy * self.draws), self.draws)
 
 
 def composition(W: Symmetric, K: int, alphas: tuple[float, ...] = (), draws: int = DRAWS, seed: int = 0) -> Composition:
     """Attention, accuracy and loss under W with K assignments in context, over `draws` random values."""
-    a, (n, m) = attention(W, K), draw_values(W.s, K, draws, seed)
-    M = answer_scores(W, n, m)
-    y = ((n[:, 0] + m) % W.s.N)[:, None]
+    return composition_on(W, draw_values(W.s, K, draws, seed), alphas)
+
+
+def composition_on(W: Symmetric, values: Values, alphas: tuple[float, ...] = ()) -> Composition:
+    """Attention, accuracy and loss under W on these values."""
+    a, M, y = attention(W, values.K), answer_scores(W, values), values.y[:, None]
     right = M.gather(1, y).squeeze(1)
     others = M.scatter(1, y, -1.0).amax(1)
     chance = {alpha: float((alpha * M).softmax(1).gather(1, y).mean()) for alpha in alphas}
     accuracy, excess = float((right > others + 1e-12).double().mean()), float((M.mean(1) - right).mean())
-    return Composition(K, float(a.target), float(a.distractor), float(a.second), accuracy, excess, chance, draws)
+    weights = float(a.target), float(a.distractor), float(a.second)
+    return Composition(values.K, *weights, accuracy, excess, chance, len(values.y))
+
+
+def after_step(s: Setting, length: float = 1.0) -> Symmetric:
+    """W_0 - length eta nabla L(W_0); the theorem's W_1 for length 1."""
+    return W_0(s) + update(s) * length
+
+
+def operand_lead(W: Symmetric) -> float:
+    """Score of the second operand less that of the operand's assignment.
+
+    With one assignment M(z) is largest at n + m exactly when neither of the two has more than twice the other's
+    attention (2 c_n c_m against c_n^2 and c_m^2), that is, when this is between -log 2 and log 2.
+    """
+    target, _, second, *_ = scores(W).tolist()
+    return second - target
+
+
+def balancing_length(s: Setting, lead: float = 0.0) -> float | None:
+    """The length, as a share of eta, of the step along the negative gradient after which the second operand leads by
+    this much (0: both get the same attention); None where there is none."""
+    needed, change = lead - operand_lead(W_0(s)), operand_lead(update(s))
+    return needed / change if needed * change > 0 else None
+
+
+def composing_lengths(N: int, V: int, longest: int = 1 << 60) -> tuple[int, int]:
+    """The least and the largest T at which W_1 adds one variable and one number, where e^beta = T."""
+
+    def first(lead: float) -> int:
+        low, high = 4, longest  # the lead grows with T: log T - (2 rho_1 - 1)(V + 1) - 2, up to terms of order V/T
+        while low < high:
+            middle = (low + high) // 2
+            above = operand_lead(after_step(Setting(N, middle, V, 1e-9))) > lead
+            low, high = (low, middle) if above else (middle + 1, high)
+        return low
+
+    return first(-math.log(2)), first(math.log(2)) - 1
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One recorded step of gradient descent."""
+
+    step: int
+    loss: float
+    spurious: float
+    """Coefficient of sum_v Phi_1 e_v p_T^T: attention to assignments of any variable."""
+    memory: float
+    """Own less other column of Phi_1 e_v: how much the operand's own variable is preferred."""
+    operand_lead: float
+    accuracy: tuple[float, ...]
+    """For each tested number of assignments."""
+
+
+def descend(
+    W: Symmetric,
+    train: Sequence[int] = ASSIGNMENTS,
+    test: Sequence[int] = ASSIGNMENTS,
+    steps: int = 60,
+    length: float = 0.05,
+    record_every: int = 5,
+    draws: int = 1000,
+    seed: int = 0,
+) -> tuple[Symmetric, list[Moment]]:
+    """The last matrix and the recorded steps of gradient descent from W.
+
+    The sequences have |tau| uniform on `train`, and each step has `length` of the theorem's eta. The values are drawn
+    once, `draws` for each |tau|, from `seed`; accuracies are measured on other values.
+    """
+    s, moments = W.s, []
+    data = [draw_values(s, K, draws, 2 * (seed + K) + 1) for K in train]
+    other = [draw_values(s, K, 2 * draws, 2 * (seed + K)) for K in test]
+    for step in range(steps + 1):
+        found = [loss_gradient(W, values, s.alpha) for values in data]
+        if step % record_every == 0 or step == steps:
+            row = W.variable[COPIED].tolist()
+            accuracy = tuple(composition_on(W, values).accuracy for values in other)
+            mean = sum(value for value, _ in found) / len(found)
+            moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], operand_lead(W), accuracy))
+        if step < steps:
+            for _, g in found:
+                W = W - g * (length * eta(s) / len(found))
+    return W, moments
+
+
+@dataclass(frozen=True)
+class StepNumbers:
+    """What the theorem's step, a shorter one and further steps lead to, at one setting."""
+
+    s: Setting
+    balanced: float
+    """The share of eta at which assignment and second operand get the same attention."""
+    before: list[Composition]
+    stated: list[Composition]
+    shorter: list[Composition]
+    further: list[Moment]
+    """From the balanced step on, on sequences with 1 to 6 assignments."""
+    further_one: list[Moment]
+    """The same on one assignment: the control for the spurious term."""
+    further_stated: list[Moment]
+    """From the theorem's W_1 on, on sequences with 1 to 6 assignments."""
+    composing: dict[int, tuple[int, int]]
+    """V -> the least and the largest T at which W_1 adds a variable and a number."""
+
+
+def required_balance(s: Setting) -> float:
+    """`balancing_length`, or an error that says that beta is too small."""
+    length = balancing_length(s)
+    if length is None:
+        sizes = f"N = {s.N}, T = {s.T}, V = {s.V}"
+        accepted = f"a larger number: at {sizes} no step along the gradient balances the two operands"
+        raise ConfigError("theory.beta", s.beta, accepted)
+    return length
+
+
+def step_numbers(s: Setting) -> StepNumbers:
+    """Accuracies with each tested number of assignments, and the course of further steps."""
+    Ks, balanced = tested_assignments(s), required_balance(s)
+    start, stated_step = after_step(s, balanced), after_step(s)
+    matrices = (W_0(s), stated_step, start)
+    by_K = [[composition(W, K, SHARPENED) for W in matrices] for K in Ks]
+    before, stated, shorter = ([row[i] for row in by_K] for i in range(3))
+    starts = ((start, Ks), (start, Ks[:1]), (stated_step, Ks))
+    further, further_one, further_stated = (descend(W, train, Ks)[1] for W, train in starts)
+    few = sorted(V for V in {1, 2, 3, 6, min(s.V, 30)} if V <= s.N)
+    composing = {V: composing_lengths(s.N, V) for V in few}
+    return StepNumbers(s, balanced, before, stated, shorter, further, further_one, further_stated, composing)

@@ -1,13 +1,17 @@
-"""The setting of the paper's appendix C, "Theoretical Analysis of Gradient Dynamics", in its own letters.
+"""Appendix C, "Theoretical Analysis of Gradient Dynamics", as written: sizes, inputs, network, loss, exact gradient.
 
+The network F_alpha is one softmax attention from the last position and the complex quadratic MLP that adds mod N.
 All embeddings are orthonormal, so a vector is its coordinates in this order: p_1..p_T, e_n (N), e_pad, e_v (V),
-Phi_1 e_v (V). Phi_2 carries them to a subspace of its own without changing a coordinate, and is left out.
+Phi_1 e_v (V). Phi_2 maps them to another subspace without changing a coordinate, and is left out. Sums run over every
+one-variable sequence, which is slow; `symmetric` has the same gradient in closed form.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +34,7 @@ class Setting:
     alpha: float = 1e-3
     """Scale of the final logits."""
     beta: float | None = None
-    """Strength of the initial attention, which the paper leaves free; log T unless given, which makes rho_2 of order 1/T."""
+    """Strength of the initial attention, left free by the paper; log T unless given, so that rho_2 is of order 1/T."""
 
     def __post_init__(self) -> None:
         _check_whole("N", self.N, 2, 9973, "a whole number from 2 to 9973")
@@ -45,27 +49,33 @@ class Setting:
         return float(self.T) if self.beta is None else math.exp(self.beta)
 
     @property
-    def _Z(self) -> float:
-        return self.e_beta**2 + 2 * self.e_beta + self.T - 3
+    def actual_beta(self) -> float:
+        """beta, or its default log T."""
+        return math.log(self.e_beta)
+
+    def at(self, beta: float) -> Setting:
+        """The same sizes with another beta."""
+        return Setting(self.N, self.T, self.V, self.alpha, beta)
 
     @property
     def rho_1(self) -> float:
         """Attention to the second operand (position T-1) at W_0."""
-        return self.e_beta**2 / self._Z
+        return float(initial_attention(self.T, self.e_beta)[0])
 
     @property
     def rho_2(self) -> float:
         """Attention to the one assignment, and to the first operand (position T-2), at W_0."""
-        return self.e_beta / self._Z
+        return float(initial_attention(self.T, self.e_beta)[1])
 
     @property
     def rho_3(self) -> float:
         """Attention to each PAD and to `=` itself at W_0: rho_2^2 / rho_1, not of order 1/T."""
-        return 1 / self._Z
+        return float(initial_attention(self.T, self.e_beta)[2])
 
     @property
     def theta_factor(self) -> float:
-        """The least c with rho_1 >= 1/c and 1/c <= T rho_2 <= c: the theorem's rho_1 = Theta(1), rho_2 = Theta(1/T) as a number."""
+        """The least c with rho_1 >= 1/c and 1/c <= T rho_2 <= c, which makes a number of the theorem's conditions
+        rho_1 = Theta(1) and rho_2 = Theta(1/T)."""
         return max(1 / self.rho_1, self.T * self.rho_2, 1 / (self.T * self.rho_2))
 
     @property
@@ -95,6 +105,12 @@ class Setting:
         return slice(self.pad + 1 + self.V, self.d)
 
 
+def initial_attention(T: int, e_beta: Any) -> tuple[Any, Any, Any]:
+    """rho_1, rho_2 and rho_3 at W_0 for one e^beta, or for an array of them."""
+    Z = e_beta**2 + 2 * e_beta + T - 3
+    return e_beta**2 / Z, e_beta / Z, 1 / Z
+
+
 def _check_whole(name: str, value: object, low: int, high: int, accepted: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ConfigError(f"theory.{name}", value, accepted)
@@ -105,17 +121,12 @@ def _check_positive(name: str, value: object, high: float) -> None:
         raise ConfigError(f"theory.{name}", value, f"a number above 0, up to {high:g}")
 
 
-def W_0(s: Setting) -> Tensor:
-    """beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T: keys are rows, queries columns."""
-    W = torch.zeros(s.d, s.d, dtype=DTYPE)
-    W[s.T - 3 : s.T - 1, s.T - 1] = math.log(s.e_beta)
-    W[s.number, s.T - 1] = math.log(s.e_beta)
-    return W
-
-
 def augmented_inputs(s: Setting, tau: Tensor, v: Tensor, n: Tensor, m: Tensor) -> Tensor:
-    """X of B sequences, (B, T, d): assignment i of variable v[:, i] and number n[:, i] stands at tau[:, i] (from 0), the
-    first of them is the operand's, v* = v[:, 0], and m is the second operand (the appendix's display of x_t)."""
+    """X of B sequences, (B, T, d), as the appendix displays x_t.
+
+    Assignment i, of number n[:, i] to variable v[:, i], is at position tau[:, i], counted from 0. The first operand is
+    the variable of the first assignment, v* = v[:, 0]; the second operand is m.
+    """
     B, T = len(m), s.T
     X = torch.zeros(B, T, s.d, dtype=DTYPE)
     row = torch.arange(B)
@@ -129,3 +140,76 @@ def augmented_inputs(s: Setting, tau: Tensor, v: Tensor, n: Tensor, m: Tensor) -
     X[row, T - 2, s.number.start + m] = 1
     X[row, T - 1, s.copied.start + v[:, 0]] = 1
     return X
+
+
+def fourier(N: int) -> tuple[Tensor, Tensor]:
+    """v_j on the numbers' coordinates, e^{2 i pi j n / N} (j, n), and u_{k,j} = e^{-2 i pi j k / N} (k, j)."""
+    angle = 2 * math.pi * (torch.outer(torch.arange(N), torch.arange(N)) % N).double() / N
+    wave = torch.polar(torch.ones_like(angle), angle)
+    return wave, wave.conj().resolve_conj()
+
+
+def M(N: int, z: Tensor) -> Tensor:
+    """M_k(z) = (1/N) sum_j u_{k,j} (v_j^T z)^2, complex, for z on the numbers' coordinates, (..., N)."""
+    v, u = fourier(N)
+    return (z.to(v.dtype) @ v.T) ** 2 @ u.T / N  # (..., N)
+
+
+def grad_M(N: int, z: Tensor) -> Tensor:
+    """nabla M_k(z) on the numbers' coordinates: (2/N) sum_j u_{k,j} (v_j^T z) v_j, (..., k, n)."""
+    v, u = fourier(N)
+    return 2 / N * (u * (z.to(v.dtype) @ v.T).unsqueeze(-2)) @ v
+
+
+def attention(X: Tensor, W: Tensor) -> Tensor:
+    """sigma(X^T W x_T), (B, T)."""
+    return torch.einsum("btd,bd->bt", X, X[:, -1] @ W.T).softmax(-1)
+
+
+def F_alpha(s: Setting, X: Tensor, W: Tensor) -> Tensor:
+    """Logits alpha M(Phi_2 X sigma), (B, N)."""
+    z = torch.einsum("bt,btd->bd", attention(X, W), X)
+    return s.alpha * M(s.N, z[:, s.number]).real
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """l(y, xi) = -xi_y + log sum_k exp xi_k, (B,)."""
+    return torch.logsumexp(logits, -1) - logits.gather(-1, y[:, None]).squeeze(-1)
+
+
+def one_variable_sequences(s: Setting) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """For each t* (from 0) and each v: t*, X (N^2, T, d) and y (N^2,) of every (n, m), all equally likely under p."""
+    n, m = (x.flatten() for x in torch.meshgrid(torch.arange(s.N), torch.arange(s.N), indexing="ij"))
+    for t in range(s.T - 3):
+        for v in range(s.V):
+            tau, variable = torch.full((len(n), 1), t), torch.full((len(n), 1), v)
+            yield t, augmented_inputs(s, tau, variable, n[:, None], m), (n + m) % s.N
+
+
+def population_loss(s: Setting, W: Tensor) -> Tensor:
+    """L(W) = E[l(y, F_alpha(x_{1:T}))]; differentiable in W."""
+    losses = [cross_entropy(F_alpha(s, X, W), y).mean() for _, X, y in one_variable_sequences(s)]
+    return torch.stack(losses).mean()
+
+
+def population_gradient(s: Setting, W: Tensor) -> Tensor:
+    """nabla L(W) by the first display of the proof, summed over t*, v, n, m."""
+    total, count = torch.zeros_like(W), 0
+    for _, X, y in one_variable_sequences(s):
+        total += sequence_gradient(s, X, y, W)
+        count += 1
+    return total / count
+
+
+def sequence_gradient(s: Setting, X: Tensor, y: Tensor, W: Tensor) -> Tensor:
+    """alpha sum_k E[(p_k - 1{y=k}) sum_t sigma_t nabla M_k(z)^T Phi_2 x_t (x_t - x_bar) x_T^T] over these sequences."""
+    v, u = fourier(s.N)
+    sigma = attention(X, W)  # (B, T)
+    x_bar = torch.einsum("bt,btd->bd", sigma, X)
+    v_z = x_bar[:, s.number].to(v.dtype) @ v.T  # (B, j)
+    p = (s.alpha * (v_z**2 @ u.T).real / s.N).softmax(-1)
+    off = (p - torch.nn.functional.one_hot(y, s.N)).to(v.dtype)  # (B, k)
+    along = 2 / s.N * ((off @ u) * v_z) @ v  # (B, n): sum_k off_k nabla M_k(z)
+    push = sigma * torch.einsum("btn,bn->bt", X[:, :, s.number], along.real)  # (B, T)
+    moved = torch.einsum("bt,btd->bd", push, X) - push.sum(-1, keepdim=True) * x_bar
+    return s.alpha * moved.T @ X[:, -1] / len(y)

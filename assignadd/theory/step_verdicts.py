@@ -1,7 +1,7 @@
-"""Verdicts on what the step is said to lead to (section 7; title of the theorem): attention to the right assignment, and composition.
+"""Statements on what the theorem's step leads to: attention to the right assignment, and composition.
 
-The theorem itself bounds a remainder. That its step, or a step of another length, makes the model compose is said in its title
-and in section 7: these are claims of their own, and they depend on beta.
+The theorem itself bounds a remainder. That its step, or a step of another length, makes the model compose is said in
+the theorem's title and in section 7. These are separate claims, and they depend on beta.
 """
 
 from __future__ import annotations
@@ -9,177 +9,199 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from assignadd.theory.beta import FACTOR, Best
-from assignadd.theory.descent import after_step, operand_lead
+from assignadd.theory.beta import FACTOR, Best, BetaNumbers, BetaScan, listed_bands
+from assignadd.theory.composition import StepNumbers, after_step, operand_lead
 from assignadd.theory.setting import Setting
-from assignadd.theory.study import Study
 from assignadd.theory.theorem import MEMORY_NORM
-from assignadd.theory.verdict import LEARNED, Verdict, judged, judged_at_least, listed_bands
+from assignadd.verdicts import AtLeast, Statement, decided
 
+LEARNED = 0.95  # the accuracy from which a skill counts as learned, as for the networks
 COMPOSES = f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval has that inside"
 
 
-def verdicts(study: Study) -> list[Verdict]:
-    stated = [_stated(study), _stated_many(study), _together(study)]
-    return [*stated, _shorter(study), _any_length_many(study), _attends(study), _spurious(study), _further(study)]
+def statements(step: StepNumbers, beta: BetaNumbers) -> list[Statement]:
+    """The verdicts on the stated step, on steps of other lengths, on attention, and on further steps."""
+    scan = beta.scan
+    stated = [_stated(step, scan), _stated_many(step, scan), _together(beta)]
+    shorter = [_shorter(step, scan), _any_length_many(step, scan)]
+    return [*stated, *shorter, _attends(step, scan), _spurious(step), _further(step)]
 
 
 def _sizes(s: Setting) -> str:
     return f"N = {s.N}, T = {s.T}, V = {s.V}"
 
 
-def _stated(study: Study) -> Verdict:
-    scan, step, s = study.scan, study.step, study.step.s
+def _stated(step: StepNumbers, scan: BetaScan) -> Statement:
+    s = step.s
     before, one = step.before[0], step.stated[0]
-    windows = ", ".join(f"V = {V}: {low:,} to {high:,}" for V, (low, high) in study.composing.items())
+    windows = ", ".join(f"V = {V}: {low:,} to {high:,}" for V, (low, high) in step.composing.items())
     far = operand_lead(after_step(Setting(s.N, 1 << 60, s.V, s.alpha)))
     return _accuracy(
         "theory.stated_step_composes",
         "For some beta the step of the stated length makes the model add a variable and a number",
-        'theorem C.1, its title: "One gradient step leads to composition", with eta = V N / (2 alpha rho_1 rho_2 (N - 1))',
+        'theorem C.1, its title: "One gradient step leads to composition", with eta = V N / (2 alpha rho_1 rho_2 (N - '
+        '1))',
         scan.stated_one,
         f"accuracy with one assignment at beta = {scan.stated_one.beta:.2f}, {_sizes(s)}. The step composes for beta "
-        f"{listed_bands(scan.composing)} and for no other: elsewhere the accuracy is chance, {1 / s.N:.3f}, since M(z) is largest at n + m "
-        "only where assignment and second operand differ by less than a factor 2 in attention. At beta = "
-        f"{math.log(s.e_beta):.3g} it is {one.accuracy:.3f}: attention to the second operand falls from {before.second:.2f} to "
-        f"{one.second:.1e} and the model answers 2n; (L - log N)/alpha goes from {before.excess:+.3f} to {one.excess:+.3f}. If beta is "
-        f"tied to T by e^beta = T, the step composes for T near e^(V+3) alone ({windows}), and not in the limit of large T: at T = 2^60 "
-        f"the second operand's score leads by {far:.1f}",
-    )
+        f"{listed_bands(scan.composing)} and for no other: elsewhere the accuracy is chance, {1 / s.N:.3f}, since "
+        "M(z) is largest at n + m only where assignment and second operand differ by less than a factor 2 in "
+        f"attention. At beta = {s.actual_beta:.3g} it is {one.accuracy:.3f}: attention to the second operand falls "
+        f"from {before.second:.2f} to {one.second:.1e} and the model answers 2n; (L - log N)/alpha goes from "
+        f"{before.excess:+.3f} to {one.excess:+.3f}. If beta is tied to T by e^beta = T, the step composes for T near "
+        f"e^(V+3) alone ({windows}), and not in the limit of large T: at T = 2^60 the second operand's score leads by "
+        f"{far:.1f}",
+    )  # fmt: skip
 
 
-def _stated_many(study: Study) -> Verdict:
-    scan, step, within = study.scan, study.step, study.scan.stated_many_within
+def _stated_many(step: StepNumbers, scan: BetaScan) -> Statement:
+    within, (rho_1, T_rho_2) = scan.stated_many_within, _rho(scan.s, scan.stated_many)
     inside = f"{within.found.accuracy:.3f} at {within.beta:.2f}" if within else "none, since there is no such beta"
     return _accuracy(
         "theory.stated_step_composes_many",
         f"For some beta the step of the stated length also makes the model add with {scan.most} assignments in context",
         'appendix C: sufficient "even when tau has more than one variable"',
         scan.stated_many,
-        f"accuracy with {scan.most} assignments, {_sizes(step.s)}, at the best of the beta where the step composes with one: "
-        f"{scan.stated_many.beta:.2f}, where rho_1 = {_rho(scan.s, scan.stated_many)[0]:.6g} and T rho_2 = "
-        f"{_rho(scan.s, scan.stated_many)[1]:.2g}. The best among those that meet the theorem's conditions is {inside}. At beta = "
-        f"{math.log(step.s.e_beta):.3g} it is {step.stated[-1].accuracy:.3f}",
+        f"accuracy with {scan.most} assignments, {_sizes(step.s)}, at the best of the beta where the step composes "
+        f"with one: {scan.stated_many.beta:.2f}, where rho_1 = {rho_1:.6g} and T rho_2 = {T_rho_2:.2g}. The best "
+        f"among those that meet the theorem's conditions is {inside}. At beta = {step.s.actual_beta:.3g} it is "
+        f"{step.stated[-1].accuracy:.3f}",
     )
 
 
-def _together(study: Study) -> Verdict:
-    scan, s, sizes = study.scan, study.scan.s, study.together
-    here = study.here_together
+def _together(beta: BetaNumbers) -> Statement:
+    scan, s, sizes, here = beta.scan, beta.scan.s, beta.by_size, beta.here
     both = [t for t in sizes if t.remainder < 1]
-    beta = here.beta if math.isfinite(here.remainder) else math.nan
     best = min(scan.points, key=lambda p: (p.stated[0] < LEARNED, p.check.remainder))
-    fit = ", ".join(f"V = {V}: T in {sorted({t.T for t in both if V == t.V}) or 'none'}" for V in sorted({t.V for t in sizes}))
-    return Verdict(
+    fit = {V: sorted({t.T for t in both if t.V == V}) or "none" for V in sorted({t.V for t in sizes})}
+    fits = ", ".join(f"V = {V}: T in {T}" for V, T in fit.items())
+    return Statement(
         "theory.bound_and_step_together",
-        f"At {_sizes(s)} some beta meets the theorem's conditions, keeps the remainder below the memory, and makes the stated step compose",
+        f"At {_sizes(s)} some beta meets the theorem's conditions, keeps the remainder below the memory, and makes "
+        "the stated step compose",
         "theorem C.1 with its title and its note on the dominant term, at the sizes of the experiment",
         here.remainder if math.isfinite(here.remainder) else None,
-        judged(here.remainder < 1),
-        f"least remainder over the memory's norm ({MEMORY_NORM:g}) among the beta with rho_1 >= 1/{FACTOR:g} and 1/{FACTOR:g} <= T rho_2 "
-        f"<= {FACTOR:g} ({listed_bands(scan.conditions)}) at which the stated step adds one variable and one number "
-        f"({listed_bands(scan.composing)}): both hold for beta {listed_bands(scan.together)}, best at {beta:.2f}. Without the condition on "
-        f"rho_2, beta = {best.beta:.2f} has accuracy {best.stated[0]:.3f} and remainder {best.check.remainder / MEMORY_NORM:.2f} of the "
-        f"memory, with T rho_2 = {best.check.s.T * best.check.s.rho_2:.1e}. All three hold at {len(both)} of {len(sizes)} sizes tried "
-        f"(N = 13, 59, 199; {fit}): T has to be of order e^(V+3), or V small",
+        decided(here.remainder < 1),
+        f"least remainder over the memory's norm ({MEMORY_NORM:g}) among the beta with rho_1 >= 1/{FACTOR:g} and "
+        f"1/{FACTOR:g} <= T rho_2 <= {FACTOR:g} ({listed_bands(scan.conditions)}) at which the stated step adds one "
+        f"variable and one number ({listed_bands(scan.composing)}): both hold for beta {listed_bands(scan.together)}, "
+        f"best at {here.beta:.2f}. Without the condition on rho_2, beta = {best.beta:.2f} has accuracy "
+        f"{best.stated[0]:.3f} and remainder {best.check.remainder / MEMORY_NORM:.2f} of the memory, with T rho_2 = "
+        f"{best.check.s.T * best.check.s.rho_2:.1e}. All three hold at {len(both)} of {len(sizes)} sizes tried (N = "
+        f"13, 59, 199; {fits}): T has to be of order e^(V+3), or V small",
         "holds if that remainder is smaller than the memory",
-    )
+    )  # fmt: skip
 
 
-def _shorter(study: Study) -> Verdict:
-    step, scan = study.step, study.scan
+def _shorter(step: StepNumbers, scan: BetaScan) -> Statement:
     one = step.shorter[0]
     inside = [p for p in scan.points if p.check.s.theta_factor <= FACTOR]
-    lengths = ", ".join(f"{p.length:.2f} at {p.beta:.2f}" for p in inside[:: max(1, len(inside) // 6)] if p.length is not None)
+    some = inside[:: max(1, len(inside) // 6)]
+    lengths = ", ".join(f"{p.length:.2f} at {p.beta:.2f}" for p in some if p.length is not None)
     without = max((p.beta for p in scan.points if p.length is None), default=0.0)
     right = sum(p.balanced[0] >= LEARNED for p in scan.points)
-    return Verdict(
+    return Statement(
         "theory.shorter_step_composes",
         "A step of the right length along the same gradient makes the model add a variable and a number",
-        'section 7: an update "with appropriate step-size then leads to the QK_2 mechanism ..., which enables composition"',
+        'section 7: an update "with appropriate step-size then leads to the QK_2 mechanism ..., which enables '
+        'composition"',
         one.accuracy,
-        judged_at_least(one.interval, LEARNED),
-        f"accuracy with one assignment at {step.balanced:.3f} of the stated eta, where assignment and second operand get the same "
-        f"attention ({_sizes(step.s)}, beta = {math.log(step.s.e_beta):.3g}); the right answer has probability {one.chance[100.0]:.3f} at "
-        f"alpha = 100. Such a length exists at {right} of the {len(scan.points)} beta scanned, all those above {without:.2f}; as a share "
-        f"of eta it is {lengths} (length at beta)",
+        AtLeast(LEARNED).verdict(one.interval),
+        f"accuracy with one assignment at {step.balanced:.3f} of the stated eta, where assignment and second operand "
+        f"get the same attention ({_sizes(step.s)}, beta = {step.s.actual_beta:.3g}); the right answer has "
+        f"probability {one.chance[100.0]:.3f} at alpha = 100. Such a length exists at {right} of the "
+        f"{len(scan.points)} beta scanned, all those above {without:.2f}; as a share of eta it is {lengths} (length "
+        "at beta)",
         COMPOSES,
         one.interval,
         one.draws,
-    )
+    )  # fmt: skip
 
 
-def _any_length_many(study: Study) -> Verdict:
-    scan, step = study.scan, study.step
+def _any_length_many(step: StepNumbers, scan: BetaScan) -> Statement:
     best, here = scan.any_length_many, scan.here_many
     return _accuracy(
         "theory.appropriate_step_many",
-        f"For some beta that meets the conditions, a step of the right length makes the model add with {scan.most} assignments in context",
+        f"For some beta that meets the conditions, a step of the right length makes the model add with {scan.most} "
+        "assignments in context",
         'section 7: "with appropriate step-size"; appendix C: "even when tau has more than one variable"',
         best,
-        f"accuracy with {scan.most} assignments, {_sizes(scan.s)}, at the best beta and length: beta = {best.beta:.2f} (rho_1 = "
-        f"{_rho(scan.s, best)[0]:.2f}), {best.length:.2f} of eta. At beta = {here.beta:.3g} it is {here.found.accuracy:.3f} at the best "
-        f"length, {here.length:.2f} of eta, and {_listed(c.accuracy for c in step.shorter)} for 1 to {scan.most} assignments at "
-        f"{step.balanced:.3f}: a step short enough to keep the second operand leaves a memory too weak to tell assignments apart",
-    )
+        f"accuracy with {scan.most} assignments, {_sizes(scan.s)}, at the best beta and length: beta = "
+        f"{best.beta:.2f} (rho_1 = {_rho(scan.s, best)[0]:.2f}), {best.length:.2f} of eta. At beta = {here.beta:.3g} "
+        f"it is {here.found.accuracy:.3f} at the best length, {here.length:.2f} of eta, and "
+        f"{_listed(c.accuracy for c in step.shorter)} for 1 to {scan.most} assignments at {step.balanced:.3f}: a step "
+        "short enough to keep the second operand leaves a memory too weak to tell assignments apart",
+    )  # fmt: skip
 
 
-def _accuracy(id: str, claim: str, paper: str, best: Best, detail: str) -> Verdict:
+def _accuracy(id: str, claim: str, paper: str, best: Best, detail: str) -> Statement:
     interval = best.found.interval
-    return Verdict(id, claim, paper, best.found.accuracy, judged_at_least(interval, LEARNED), detail, COMPOSES, interval, best.found.draws)
+    return Statement(
+        id,
+        claim,
+        paper,
+        best.found.accuracy,
+        AtLeast(LEARNED).verdict(interval),
+        detail,
+        COMPOSES,
+        interval,
+        best.found.draws,
+    )
 
 
 def _rho(s: Setting, best: Best) -> tuple[float, float]:
     """rho_1 and T rho_2."""
-    found = Setting(s.N, s.T, s.V, s.alpha, best.beta)
+    found = s.at(best.beta)
     return found.rho_1, found.T * found.rho_2
 
 
-def _attends(study: Study) -> Verdict:
-    s, last = study.step.s, study.step.stated[-1]
-    ratio = min(p.preference for p in study.scan.points)
-    return Verdict(
+def _attends(step: StepNumbers, scan: BetaScan) -> Statement:
+    s, last = step.s, step.stated[-1]
+    ratio = min(p.preference for p in scan.points)
+    return Statement(
         "theory.attends_target",
         "After the step the right assignment gets more attention than any other, at every beta",
-        'appendix C: "sufficient to ensure attention to the correct variables in the context, even when tau has more than one variable"',
+        'appendix C: "sufficient to ensure attention to the correct variables in the context, even when tau has more '
+        'than one variable"',
         ratio,
-        judged(ratio > 1),
-        f"attention to the operand's assignment over that to each other one, the least over beta at {_sizes(s)}; it tends to e. At beta = "
-        f"{math.log(s.e_beta):.3g}, among {last.K} assignments, the right one has {last.target:.2f} and the others "
-        f"{last.distractor * (last.K - 1):.2f} together",
+        decided(ratio > 1),
+        f"attention to the operand's assignment over that to each other one, the least over beta at {_sizes(s)}; it "
+        f"tends to e. At beta = {s.actual_beta:.3g}, among {last.K} assignments, the right one has {last.target:.2f} "
+        f"and the others {last.distractor * (last.K - 1):.2f} together",
         "holds if the ratio is above 1",
-    )
+    )  # fmt: skip
 
 
-def _spurious(study: Study) -> Verdict:
-    further, control = study.step.further, study.step.further_one[-1]
+def _spurious(step: StepNumbers) -> Statement:
+    further, control = step.further, step.further_one[-1]
     first, last = further[0], further[-1]
     share = (last.spurious / last.memory) / (first.spurious / first.memory)
-    return Verdict(
+    return Statement(
         "theory.spurious_fades",
         "Further steps on several variables attenuate the spurious term",
-        'appendix C: "this spurious term should be attenuated if one takes subsequent steps on data involving more variables in tau"',
+        'appendix C: "this spurious term should be attenuated if one takes subsequent steps on data involving more '
+        'variables in tau"',
         share,
-        judged(share < 0.5),
-        f"sum Phi_1 e_v p_T^T beside the memory after {last.step} steps of eta/20 on 1 to {study.step.stated[-1].K} assignments, over the "
-        f"same before (beta = {math.log(study.step.s.e_beta):.3g}). It is the memory that grows, {first.memory:.2f} to {last.memory:.2f}; "
-        f"the term itself goes from {first.spurious:.2f} over {max(x.spurious for x in further):.2f} to {last.spurious:.2f}. On "
-        f"one-variable data the two stay equal (ratio {control.spurious / control.memory:.3f})",
+        decided(share < 0.5),
+        f"sum Phi_1 e_v p_T^T beside the memory after {last.step} steps of eta/20 on 1 to {step.stated[-1].K} "
+        f"assignments, over the same before (beta = {step.s.actual_beta:.3g}). It is the memory that grows, "
+        f"{first.memory:.2f} to {last.memory:.2f}; the term itself goes from {first.spurious:.2f} over "
+        f"{max(x.spurious for x in further):.2f} to {last.spurious:.2f}. On one-variable data the two stay equal "
+        f"(ratio {control.spurious / control.memory:.3f})",
         "holds if the share falls below one half",
-    )
+    )  # fmt: skip
 
 
-def _further(study: Study) -> Verdict:
-    step, last, stuck = study.step, study.step.further[-1], study.step.further_stated[-1]
-    return Verdict(
+def _further(step: StepNumbers) -> Statement:
+    last, stuck = step.further[-1], step.further_stated[-1]
+    return Statement(
         "theory.further_compose",
         "Further steps on several variables make the model add with any number of assignments",
         'section 7: "enables composition of variable binding with modular addition"',
         min(last.accuracy),
-        judged(min(last.accuracy) >= LEARNED),
-        f"least of the accuracies {_listed(last.accuracy)} for 1 to {step.stated[-1].K} assignments after {last.step} steps of eta/20 from "
-        f"the shorter step, at beta = {math.log(step.s.e_beta):.3g}; {_listed(stuck.accuracy)} from the theorem's W_1, where the loss is "
-        f"flat ({stuck.loss - math.log(step.s.N):+.0e} from log N)",
+        decided(min(last.accuracy) >= LEARNED),
+        f"least of the accuracies {_listed(last.accuracy)} for 1 to {step.stated[-1].K} assignments after {last.step} "
+        f"steps of eta/20 from the shorter step, at beta = {step.s.actual_beta:.3g}; {_listed(stuck.accuracy)} from "
+        f"the theorem's W_1, where the loss is flat ({stuck.loss - math.log(step.s.N):+.0e} from log N)",
         f"holds if the least accuracy is at least {LEARNED:g}",
     )
 

@@ -1,7 +1,7 @@
-"""Matrices that treat all variables alike, all numbers alike and all prefix positions alike.
+"""Matrices that treat all variables alike, all numbers alike and all prefix positions alike, and the gradient at W_0.
 
-W_0 is one, and so is every gradient of a loss that does not tell them apart, so gradient descent never leaves them.
-Such a matrix has a column for the query's p_T and one for its Phi_1 e_v, and 18 numbers say all:
+W_0 is such a matrix, and so is every gradient of a loss that treats them alike, so gradient descent never leaves them.
+A query is p_T + Phi_1 e_v, so only these columns matter, and 18 numbers give the whole matrix:
 
     rows p_t (each of the first T-3), p_{T-2}, p_{T-1}, p_T, e_n (each), e_pad     (column p_T, column Phi_1 e_v)
     rows e_v (each), Phi_1 e_v (each)                  (column p_T, own column Phi_1 e_v, any other variable's)
@@ -13,7 +13,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,11 +23,13 @@ from assignadd.theory.setting import DTYPE, Setting
 
 PREFIX, FIRST, SECOND, LAST, NUMBER, PAD = range(6)  # rows p_t, p_{T-2}, p_{T-1}, p_T, e_n, e_pad
 VARIABLE, COPIED = range(2)  # rows e_v, Phi_1 e_v
-P_T, OWN, OTHER = range(3)  # columns; for the six plain rows the second column is Phi_1 e_v of whatever variable
+P_T, OWN, OTHER = range(3)  # columns; the six plain rows have two: p_T, and Phi_1 e_v of any variable
 
 
 @dataclass(frozen=True)
 class Symmetric:
+    """A symmetric matrix as its 18 numbers."""
+
     s: Setting
     plain: Tensor  # (6, 2)
     variable: Tensor  # (2, 3)
@@ -85,33 +89,55 @@ def multiplicity(s: Setting) -> tuple[Tensor, Tensor]:
 def W_0(s: Setting) -> Symmetric:
     """beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T."""
     W = Symmetric.zeros(s)
-    W.plain[[FIRST, SECOND, NUMBER], P_T] = math.log(s.e_beta)
+    W.plain[[FIRST, SECOND, NUMBER], P_T] = s.actual_beta
     return W
 
 
+def scores(W: Symmetric) -> Tensor:
+    """x_t^T W x_T, (6,), for these keys x_t: the assignment of the query's variable, another assignment, the second
+    operand, the first operand, PAD, and `=` itself."""
+    plain = W.plain.sum(1)  # the query is p_T + Phi_1 e_v*
+    own, other = W.variable[:, P_T] + W.variable[:, OWN], W.variable[:, P_T] + W.variable[:, OTHER]
+    return torch.stack(
+        [
+            plain[PREFIX] + plain[NUMBER] + own[COPIED],
+            plain[PREFIX] + plain[NUMBER] + other[COPIED],
+            plain[SECOND] + plain[NUMBER],
+            plain[FIRST] + own[VARIABLE],
+            plain[PREFIX] + plain[PAD],
+            plain[LAST] + own[COPIED],
+        ]
+    )
+
+
 def pulls(s: Setting) -> tuple[float, float, float, float]:
-    """What the gradient at W_0 comes down to, as nabla L = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]:
-    the parts of a_m and a_n from a uniform prediction, and the parts from its deviation r.
+    """The numbers a_m and a_n with nabla L(W_0) = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]: first
+    their parts from a uniform prediction, then their parts from its deviation r."""
+    m_uniform, n_uniform, m_r, n_r = pulls_at(s.N, s.alpha, s.rho_1, s.rho_2)
+    return float(m_uniform), float(n_uniform), float(m_r), float(n_r)
+
+
+def pulls_at(N: int, alpha: float, rho_1: Any, rho_2: Any) -> tuple[Any, Any, Any, Any]:
+    """`pulls` for one pair of rho_1 and rho_2, or for arrays of them.
 
     With q_k = p_k - 1{y=k}, expanding A_k as the proof does gives a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and
-    a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2 q_{n+m}. Both depend on n - m alone, hence on neither n nor m by itself, so they
-    can be averaged on their own. M(z) is rho_1^2, 2 rho_1 rho_2, rho_2^2 at 2m, n+m, 2n, added up where those coincide.
+    a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2 q_{n+m}. Both depend on n - m only, hence on neither n nor m by itself, so
+    they can be averaged separately. M(z) is rho_1^2, 2 rho_1 rho_2, rho_2^2 at 2m, n+m, 2n, summed where these
+    coincide.
     """
-    N, a, b = s.N, s.rho_1, s.rho_2
+    a, b = rho_1, rho_2
     equal = N % 2 == 0  # then 2n = 2m for n - m = N/2 as well
     cases = [
         (1 / N, (a + b) ** 2, (a + b) ** 2, (a + b) ** 2, [(a + b) ** 2]),
         ((N - 1 - equal) / N, a * a, 2 * a * b, b * b, [a * a, 2 * a * b, b * b]),
         (equal / N, a * a + b * b, 2 * a * b, a * a + b * b, [a * a + b * b, 2 * a * b]),
     ]
-    r = [0.0, 0.0, 0.0]  # r_k = p_k - 1/N at 2m, n+m, 2n
+    r = [0.0 * a, 0.0 * a, 0.0 * a]  # r_k = p_k - 1/N at 2m, n+m, 2n
     for chance, *at, peaks in cases:
-        if not chance:
-            continue
-        mean = sum(math.expm1(s.alpha * x) for x in peaks) / N
+        mean = sum(np.expm1(alpha * x) for x in peaks) / N
         for i, x in enumerate(at):
-            r[i] += chance * (math.expm1(s.alpha * x) - mean) / (N * (1 + mean))
-    uniform = -2 * a * b * (N - 1) / N  # 1/N - 1{n=m} averages to nothing, so 2m and 2n drop out: G_1 = G_2 = 0
+            r[i] = r[i] + chance * (np.expm1(alpha * x) - mean) / (N * (1 + mean))
+    uniform = -2 * a * b * (N - 1) / N  # 1/N - 1{n=m} averages to 0, so 2m and 2n drop out: G_1 = G_2 = 0
     return uniform, uniform, 2 * a * a * r[0] + 2 * a * b * r[1], 2 * b * b * r[2] + 2 * a * b * r[1]
 
 

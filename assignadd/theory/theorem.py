@@ -1,9 +1,9 @@
-"""The theorem of appendix C: W_1, the terms it predicts one by one, what they leave over, and the bound over a grid of sizes."""
+"""The theorem of appendix C: W_1, the terms that it predicts, the remainder, and the bound over a grid of sizes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -50,7 +50,7 @@ def remainder(s: Setting) -> Symmetric:
 
 
 def remainder_parts(s: Setting) -> tuple[Symmetric, Symmetric]:
-    """The remainder of G_3 (claimed: V (1/N + 1/T)) and that of the softmax's deviation R_alpha (claimed: V T alpha)."""
+    """The remainders of G_3 (claimed: V (1/N + 1/T)) and of the softmax's deviation R_alpha (claimed: V T alpha)."""
     m_uniform, n_uniform, m_r, n_r = pulls(s)
     uniform = gradient_from(s, m_uniform, n_uniform) * -eta(s) - memory(s) - attenuation(s)
     return uniform, gradient_from(s, m_r, n_r) * -eta(s)
@@ -65,7 +65,6 @@ class Check:
     """In the matrix infinity norm (largest row sum)."""
     largest_entry: float
     """In absolute value: the appendix's own reading of O_infinity for vectors."""
-    uniform_part: float
     softmax_part: float
     attenuation: float
     cosine: float
@@ -83,17 +82,18 @@ class Check:
 
     @property
     def informative(self) -> bool:
-        """Whether the bound itself, its constant taken as one, is below the memory's norm (N, T >> V and V T alpha << 1)."""
+        """Whether the bound with constant one is below the memory's norm, as for N, T >> V and V T alpha << 1."""
         return self.s.bound < MEMORY_NORM
 
 
 def check(s: Setting) -> Check:
+    """The theorem's terms and remainder at this setting."""
     uniform, softmax = remainder_parts(s)
     left, M, lowered = uniform + softmax, memory(s), attenuation(s)
     step = left + M + lowered
     cosine = step.dot(M) / (step.frobenius() * M.frobenius())
-    sizes = (left.infinity_norm(), left.largest_entry(), uniform.infinity_norm(), softmax.infinity_norm(), lowered.infinity_norm())
-    return Check(s, *sizes, cosine)
+    norms = softmax.infinity_norm(), lowered.infinity_norm()
+    return Check(s, left.infinity_norm(), left.largest_entry(), *norms, cosine)
 
 
 def direction_cosine(s: Setting, alpha: float) -> float:
@@ -103,8 +103,8 @@ def direction_cosine(s: Setting, alpha: float) -> float:
 
 
 def limiting_cosine(V: int) -> float:
-    """Cosine of update and memory as N, T grow without bound and alpha vanishes: rho_1 = 1, no remainder is left, and the
-    attenuation's V^2 + V outweighs the memory's 2 V."""
+    """Cosine of update and memory as N and T grow and alpha vanishes: then rho_1 is 1, the remainder is 0, and the
+    squared Frobenius norms are V^2 + V for the attenuation and 2 V for the memory."""
     return math.sqrt(2 / (V + 3))
 
 
@@ -113,15 +113,15 @@ def grid_checks(
     T: Sequence[int] = LENGTHS,
     V: Sequence[int] = VARIABLES,
     alpha: Sequence[float] = ALPHAS,
-    each: Callable[[], object] = lambda: None,
 ) -> list[Check]:
-    """The theorem at every combination that is a setting (V at most N); `each` is called after every one."""
-    found = []
-    for n, t, v, a in product(N, T, V, alpha):
-        if v <= n:
-            found.append(check(Setting(n, t, v, a)))
-        each()
-    return found
+    """The theorem at every combination with V at most N, at beta = log T."""
+    return [check(Setting(n, t, v, a)) for n, t, v, a in product(N, T, V, alpha) if v <= n]
+
+
+def extreme_constant(V: int) -> float:
+    """The largest constant that the bound needs at the far ends of N, T, V and alpha."""
+    far = product((max(V, 2), 9973), (4, 16, 1000, 1 << 40), (1, V), (1e-12, 0.1))
+    return max(check(Setting(*sizes)).constant for sizes in far)
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ class Growth:
 
 
 def growth(checks: Sequence[Check], values: Sequence[float]) -> Growth:
+    """The exponents with which these values, one per check, grow."""
     x = np.log([(c.s.N, c.s.T, c.s.V, c.s.alpha) for c in checks])
     y = np.log(values)
     x = np.column_stack([x, np.ones(len(x))])
@@ -161,8 +162,6 @@ class Region:
     """How many settings of the grid are of each kind."""
 
     settings: int
-    within_bound: int
-    """Remainder at most V (1/N + 1/T + T alpha), with constant one."""
     informative: int
     """The bound is below the memory's norm, so that it says something."""
     small: int
@@ -172,9 +171,9 @@ class Region:
 
 
 def region(checks: Sequence[Check]) -> Region:
+    """The number of settings of each kind among these checks."""
     return Region(
         len(checks),
-        sum(c.constant <= 1 for c in checks),
         sum(c.informative for c in checks),
         sum(c.small for c in checks),
         sum(c.informative and not c.small for c in checks),

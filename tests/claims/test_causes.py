@@ -10,7 +10,6 @@ from assignadd.claims.causes import CAUSES, INTERCHANGE, MODULE, PATHS, STORY, a
 from assignadd.claims.circuit_parts import ALONE, by_variables, faithfulness, loss_without, lowest_set
 from assignadd.claims.evidence import evidence as evidence_of
 from assignadd.claims.judge import judge
-from assignadd.claims.record import HOLDS
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.onsets import Onset
 from assignadd.interventions.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone
@@ -18,6 +17,7 @@ from assignadd.interventions.timeline import MEASURES
 from assignadd.measures.samples import sequences
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run
+from assignadd.verdicts import HOLDS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN
 
 # Its QK1 holds nothing but `=` to slots, positions to positions and an entry from the second slot to `+`, which is in no block; its

@@ -10,12 +10,12 @@ from assignadd.claims.dynamics import DYNAMICS
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.claims.judge import judge
 from assignadd.claims.ledger import CLAIMS, chosen
-from assignadd.claims.record import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run
 from assignadd.task.splits import pair_split
+from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 SIX = Path(__file__).parents[1] / "fixtures" / "census-six"
 ELSEWHERE = {c.id for c in (*DYNAMICS, *CAUSES)}  # what needs a run, and what has tests of its own

@@ -7,8 +7,8 @@ import pytest
 from assignadd.claims.evidence import evidence
 from assignadd.claims.judge import judge
 from assignadd.claims.operand_attention import OPERAND_ATTENTION
-from assignadd.claims.record import FAILS, HOLDS, UNTESTABLE
 from assignadd.runs.folder import Run
+from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 

@@ -11,9 +11,8 @@ from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, th
 from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
 from assignadd.theory.beta import beta_scan
-from assignadd.theory.descent import balanced_length
+from assignadd.theory.composition import required_balance, step_numbers
 from assignadd.theory.setting import Setting
-from assignadd.theory.study import step_numbers
 from assignadd.theory.theorem import check, grid_checks
 
 S = Setting(N=13, T=10, V=3)
@@ -52,7 +51,7 @@ def test_remainder_shows_every_setting_and_marks_one(remainder):
 
 
 def test_attention_shows_the_window_and_the_curves(attention):
-    where = int(np.abs(attention.length - balanced_length(S)).argmin())
+    where = int(np.abs(attention.length - required_balance(S)).argmin())
     assert attention.target[where] == pytest.approx(attention.second[where], rel=0.1) and attention.second[0] == pytest.approx(S.rho_1)
     with figure(7.0, 2.5) as made:
         draw_theory_attention(attention, made)

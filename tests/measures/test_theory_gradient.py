@@ -7,7 +7,7 @@ import torch
 
 from assignadd.config import PRESETS, Config, Member, Model, Numerics, UserError
 from assignadd.measures import theory_gradient as tg
-from assignadd.measures.theory_verdicts import CLAIMS, real_verdicts
+from assignadd.measures.theory_verdicts import CLAIMS, real_statements
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, initial_stack
@@ -137,12 +137,12 @@ def trained(cosines, accuracy, spurious=0.0) -> tg.TheoryGradient:
 def test_verdicts_on_training():
     rising = [0.1] * 8 + [0.9, 1.0]  # the spike is at step 900, its last quarter has the checkpoints 700 and 800
     high = [0.0] * 6 + [0.2, 0.3, 0.0, 0.0]
-    by_id = {v.id: v for v in real_verdicts(trained(high, rising), "x")}
+    by_id = {v.id: v for v in real_statements(trained(high, rising), "x")}
     assert by_id["theory.real_gradient"].verdict == "holds" and by_id["theory.real_gradient"].value == pytest.approx(0.25)
     changes = by_id["theory.real_change"]  # from 600, 700 and 800 on: those that reach into that quarter
     assert changes.verdict == "holds" and changes.value == pytest.approx((0.0 + 0.2 + 0.3) / 3)
     assert by_id["theory.real_dominant"].verdict == by_id["theory.real_spurious"].verdict == "does not hold"
-    low = real_verdicts(trained([0.02] * 10, rising, spurious=0.02), "x")
+    low = real_statements(trained([0.02] * 10, rising, spurious=0.02), "x")
     assert [v.verdict for v in low] == ["does not hold", "does not hold", "does not hold", "holds"]
-    for none in (real_verdicts(None), real_verdicts(trained(high, [0.5] * 10), "x"), real_verdicts(trained(high, [0.99] * 10), "x")):
+    for none in (real_statements(None), real_statements(trained(high, [0.5] * 10), "x"), real_statements(trained(high, [0.99] * 10), "x")):
         assert [v.verdict for v in none] == ["cannot be tested"] * len(CLAIMS) and all(v.value is None for v in none)

@@ -1,6 +1,7 @@
 """Records as the ledger writes them, one for each kind of verdict, their words as hostile as words can be."""
 
-from assignadd.claims.record import FAILS, HOLDS, UNMEASURED, UNTESTABLE, Record, SeedResult
+from assignadd.claims.record import Record, SeedResult
+from assignadd.verdicts import FAILS, HOLDS, UNMEASURED, UNTESTABLE
 
 HOSTILE = "<script>alert(1)</script>\"' & `<img src=x onerror=alert(2)>`"
 

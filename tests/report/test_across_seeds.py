@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from assignadd.claims.paper_network import PaperResult
-from assignadd.claims.record import FAILS, HOLDS, Record, SeedResult
+from assignadd.claims.record import Record, SeedResult
 from assignadd.config import PRESETS
 from assignadd.report import across_seeds as section
 from assignadd.report.page import Page
+from assignadd.verdicts import FAILS, HOLDS
 from tests.report.reader import Reader
 
 OURS = ("ours", 0), ("ours", 3)

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from assignadd.claims.record import HOLDS
 from assignadd.report.claims_table import COLUMNS, claims_table
 from assignadd.report.page import Page
+from assignadd.verdicts import HOLDS
 from tests.report.reader import Reader
 from tests.report.records import RECORDS, record
 

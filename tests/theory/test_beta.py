@@ -2,13 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
-import torch
 
 from assignadd.theory import beta as b
-from assignadd.theory import composition, descent, symmetric, theorem
-from assignadd.theory.network import population_gradient
-from assignadd.theory.setting import W_0, Setting
+from assignadd.theory import composition, symmetric, theorem
+from assignadd.theory.setting import Setting
 
 S = Setting(N=13, T=10, V=4)
 
@@ -17,13 +16,17 @@ S = Setting(N=13, T=10, V=4)
     "s", [Setting(), Setting(13, 9, 3, 0.5, 1.2), Setting(8, 4, 1, 2.0, 0.3), Setting(59, 64, 12, 1e-3, 14.0)], ids=str
 )
 def test_the_lead_in_plain_numbers(s):
-    assert b.lead_change(s) == pytest.approx(descent.operand_lead(theorem.update(s)), rel=1e-9)
+    found = b.lead_change(s, np.array([s.actual_beta, s.actual_beta + 1]))
+    expected = [composition.operand_lead(theorem.update(x)) for x in (s, s.at(s.actual_beta + 1))]
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_bands_of_a_known_function():
-    grid = [i / 10 for i in range(1, 70)]
-    assert b.bands(math.sin, grid) == [pytest.approx((0.1, math.pi), abs=1e-9), pytest.approx((2 * math.pi, 6.9), abs=1e-9)]
-    assert b.bands(lambda x: -1.0, grid) == [] and b.bands(lambda x: 1.0, grid) == [(0.1, 6.9)]
+    grid = np.arange(1, 70) / 10
+    expected = [pytest.approx((0.1, math.pi), abs=1e-9), pytest.approx((2 * math.pi, 6.9), abs=1e-9)]
+    assert b.bands(np.sin, grid) == expected
+    assert b.bands(lambda x: 0 * x - 1, grid) == [] and b.bands(lambda x: 0 * x + 1, grid) == [(0.1, 6.9)]
+    assert b.bands(np.cos, grid) == [(0.1, pytest.approx(math.pi / 2)), (pytest.approx(3 * math.pi / 2), 6.9)]
     assert b.common([(0, 2), (3, 5)], [(1, 4)]) == [(1, 2), (3, 4)]
 
 
@@ -41,7 +44,7 @@ def test_the_stated_step_composes_inside_the_bands_alone(s):
     assert len(found) == 2
     for low, high in found:
         for beta, right in ((low - 0.01, False), (low + 0.01, True), ((low + high) / 2, True), (high - 0.01, True), (high + 0.01, False)):
-            accuracy = composition.composition(descent.after_step(b.at(s, beta)), 1, draws=300).accuracy
+            accuracy = composition.composition(composition.after_step(s.at(beta)), 1, draws=300).accuracy
             assert (accuracy == 1) == right and (right or accuracy < 0.2), beta
 
 
@@ -62,8 +65,10 @@ def test_the_bound_needs_e_beta_of_order_T():
 
 def test_together_depends_on_the_sizes():
     paper, few = b.least_remainder(Setting()), b.least_remainder(Setting(59, 64, 2))
-    assert paper.remainder == pytest.approx(theorem.check(b.at(Setting(), paper.beta)).remainder / 2) and paper.remainder > 5
-    assert few.remainder < 0.1 and abs(descent.operand_lead(descent.after_step(b.at(Setting(59, 64, 2), few.beta)))) <= math.log(2) + 1e-9
+    assert paper.remainder == pytest.approx(theorem.check(Setting().at(paper.beta)).remainder / 2) and paper.remainder > 5
+    assert (
+        few.remainder < 0.1 and abs(composition.operand_lead(composition.after_step(Setting(59, 64, 2).at(few.beta)))) <= math.log(2) + 1e-9
+    )
     assert b.least_remainder(Setting(59, 1 << 14, 2)).remainder == math.inf  # T far above e^(V+3): no beta is left
 
 
@@ -77,9 +82,9 @@ def test_the_scan():
         inside = any(lower <= p.beta <= upper for lower, upper in scan.composing)
         assert (p.stated[0] == 1) == inside and p.check.s.beta == pytest.approx(p.beta)
         if p.length is not None:
-            W = descent.after_step(p.check.s, p.length)
-            assert p.balanced[0] == 1 and descent.operand_lead(W) == pytest.approx(0, abs=1e-8)
-    a = composition.attention(descent.after_step(scan.points[3].check.s), 2)
+            W = composition.after_step(p.check.s, p.length)
+            assert p.balanced[0] == 1 and composition.operand_lead(W) == pytest.approx(0, abs=1e-8)
+    a = composition.attention(composition.after_step(scan.points[3].check.s), 2)
     assert scan.points[3].preference == pytest.approx(float(a.target / a.distractor))
 
 
@@ -87,12 +92,10 @@ def test_attention_at_the_start():
     s = Setting(N=11, T=12, V=6, beta=1.7)
     for K in (1, 3, 6):
         assert b.constant_attention(s, K) == pytest.approx(float(composition.attention(symmetric.W_0(s), K).second))
-        assert b.constant_attention(b.at(s, b.focusing_beta(s, K)), K) == pytest.approx(0.5)
+        assert b.constant_attention(s.at(b.focusing_beta(s, K)), K) == pytest.approx(0.5)
     assert b.constant_attention(s, 1) == pytest.approx(s.rho_1)
 
 
-def test_the_direction_at_larger_alpha():
-    s = Setting(5, 6, 3, 1e-3, 1.3)
-    large, small = (population_gradient(Setting(5, 6, 3, alpha, 1.3), W_0(s)).flatten() for alpha in (8.0, 1e-7))
-    assert theorem.direction_cosine(s, 8.0) == pytest.approx(float(torch.cosine_similarity(large, small, dim=0)), abs=1e-6)
-    assert theorem.direction_cosine(s, 8.0) < 0.95 < 0.999 < theorem.direction_cosine(s, 0.1)
+def test_intervals_in_words():
+    assert b.listed_bands([(1.466, 1.61), (15.31, 16.688)]) == "1.47 to 1.61 and 15.31 to 16.69"
+    assert b.listed_bands([]) == "none"

@@ -1,13 +1,15 @@
-"""Bad sizes are one line; inputs and W_0 are the appendix's displays, entry by entry."""
+"""Bad sizes are one line; inputs, network and gradient are the appendix's displays, entry by entry."""
 
+import itertools
 import math
 
 import pytest
 import torch
 
 from assignadd.config import ConfigError
-from assignadd.theory.network import attention
-from assignadd.theory.setting import W_0, Setting, augmented_inputs
+from assignadd.theory import setting
+from assignadd.theory.setting import Setting, attention, augmented_inputs, population_gradient, population_loss
+from assignadd.theory.symmetric import W_0
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,29 @@ def test_attention_at_the_start(beta):
     X = augmented_inputs(s, torch.tensor([[2]]), torch.tensor([[1]]), torch.tensor([[5]]), torch.tensor([5]))
     b = math.log(8) if beta is None else beta
     weights = [math.exp(x) for x in (0, 0, b, 0, 0, b, 2 * b, 0)]
-    found = attention(X, W_0(s))[0].tolist()
+    found = attention(X, W_0(s).dense())[0].tolist()
     assert found == pytest.approx([w / sum(weights) for w in weights])
     assert (found[6], found[2], found[0]) == pytest.approx((s.rho_1, s.rho_2, s.rho_3))
+
+
+@pytest.mark.parametrize("N", [2, 5, 6])
+def test_the_mlp_is_a_convolution(N):
+    z = torch.rand(N, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = torch.zeros(N, dtype=torch.float64)
+    for a, b in itertools.product(range(N), repeat=2):
+        expected[(a + b) % N] += z[a] * z[b]
+    assert torch.allclose(setting.M(N, z), expected.to(torch.complex128), atol=1e-12)
+
+
+def test_the_gradient_of_the_mlp_is_its_derivative():
+    N, z = 5, torch.rand(5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(lambda x: setting.M(N, x).real, z)
+    assert torch.allclose(setting.grad_M(N, z), jacobian.to(torch.complex128), atol=1e-12)
+
+
+def test_the_gradient_away_from_the_start():
+    """No symmetry to lean on: the summed formula against autograd at a random matrix."""
+    s = Setting(5, 5, 2, 3.0)
+    W = torch.randn(s.d, s.d, generator=torch.Generator().manual_seed(3), dtype=torch.float64).requires_grad_()
+    (derived,) = torch.autograd.grad(population_loss(s, W), W)
+    assert (population_gradient(s, W.detach()) - derived).abs().max() < 1e-12

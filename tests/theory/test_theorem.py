@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from assignadd.theory import theorem
-from assignadd.theory.network import population_gradient
-from assignadd.theory.setting import W_0, Setting
+from assignadd.theory.setting import Setting, population_gradient
+from assignadd.theory.symmetric import W_0
 from assignadd.theory.theorem import fitted_constant, grid_checks, growth, region, term_weights
 
 
@@ -19,7 +19,7 @@ def test_the_terms_are_the_displayed_matrices():
     lowered = -(2 * s.rho_1 - 1) * torch.outer(p[-2], s.V * p[-1] + copied.sum(0))
     assert torch.equal(theorem.memory(s).dense(), memory)
     assert torch.allclose(theorem.attenuation(s).dense(), lowered)
-    step = -theorem.eta(s) * population_gradient(s, W_0(s))
+    step = -theorem.eta(s) * population_gradient(s, W_0(s).dense())
     assert torch.allclose(theorem.remainder(s).dense(), step - memory - lowered, atol=1e-10)
     uniform, softmax = theorem.remainder_parts(s)
     assert torch.allclose((uniform + softmax).dense(), theorem.remainder(s).dense(), atol=1e-12)
@@ -46,9 +46,8 @@ def test_what_dominates_the_update():
 
 
 def test_the_grid_has_its_size_and_growth():
-    ticks = []
-    checks = grid_checks(N=(13, 199), T=(64, 256), V=(2, 20), alpha=(1e-6, 1e-4), each=lambda: ticks.append(1))
-    assert len(ticks) == 16 and len(checks) == 12  # V = 20 does not fit N = 13
+    checks = grid_checks(N=(13, 199), T=(64, 256), V=(2, 20), alpha=(1e-6, 1e-4))
+    assert len(checks) == 12  # V = 20 does not fit N = 13
     assert fitted_constant(checks) == max(c.remainder / (c.s.V * (1 / c.s.N + 1 / c.s.T + c.s.T * c.s.alpha)) for c in checks)
     g = growth(checks, [c.s.N**-1.5 * c.s.T**2 * c.s.V * 3.0 for c in checks])
     assert (g.n, g.t, g.v, g.a, g.r2) == pytest.approx((-1.5, 2, 1, 0, 1), abs=1e-9)
@@ -58,3 +57,12 @@ def test_the_grid_has_its_size_and_growth():
     assert b == pytest.approx(4, rel=0.05) and abs(a) < 0.1 and abs(c) < 0.02
     found = region(checks)
     assert found.settings == 12 and found.small >= found.informative - found.informative_but_large
+
+
+def test_the_direction_at_larger_alpha():
+    s = Setting(5, 6, 3, 1e-3, 1.3)
+    settings = (Setting(5, 6, 3, alpha, 1.3) for alpha in (8.0, 1e-7))
+    large, small = (population_gradient(x, W_0(s).dense()).flatten() for x in settings)
+    expected = float(torch.cosine_similarity(large, small, dim=0))
+    assert theorem.direction_cosine(s, 8.0) == pytest.approx(expected, abs=1e-6)
+    assert theorem.direction_cosine(s, 8.0) < 0.95 < 0.999 < theorem.direction_cosine(s, 0.1)
