@@ -50,7 +50,7 @@ class Mixtures(TableForward):
     def __init__(self, one: Stack):
         super().__init__(one.config, one.flat.device)
         self.weights = unstacked(one)
-        self.tables = self._tables(self.weights)
+        self.tables = super().tables(self.weights)
         self.embedded, self.sent = self.rows(self.tables.embeddings), self.rows(self.tables.equal_rows[:-1])
 
     def rows(self, own: Float[Tensor, "C d"]) -> Rows:
