@@ -11,7 +11,7 @@ import torch
 
 from assignadd.explorer import weights
 from assignadd.explorer.serve import server
-from assignadd.interventions.application import apply, reference_sequences
+from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import specification
 from assignadd.model.accuracy import Exam
 from assignadd.runs.folder import Run

@@ -5,8 +5,8 @@ import torch
 
 from assignadd.claims.causes import STORY
 from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path, PathPatching, path_answers
-from assignadd.interventions.places import Places
 from assignadd.model.transformer import Transformer
+from assignadd.task.positions import Positions
 from tests.interventions.small import HANDMADE, TASK, random_stack, tokens
 
 BATCH = tokens(60)[0]  # (T, 180): sixty of each type
@@ -16,7 +16,7 @@ ONE = BATCH[:, 60:120]
 def test_every_token_has_one_role():
     roles = PathPatching(HANDMADE, BATCH.T.contiguous()).roles
     assert (torch.stack(list(roles.values())).sum(0) == 1).all()
-    places = Places(TASK, BATCH.T)
+    places = Positions(TASK, BATCH.T)
     assert (roles["operand variable"].sum(1) == places.roles.is_variable.sum(0)).all()
     assert torch.equal(roles["operand variable"].roll(1, 1), roles["operand number"])  # a number follows its variable
     assert torch.equal(roles["other number"], places.mask("distractors"))

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Optim
-from assignadd.interventions.application import effect, reference_sequences
+from assignadd.interventions.apply import apply, reference_sequences
+from assignadd.interventions.pairs import answers
 from assignadd.interventions.specification import Replace
 from assignadd.measures.fourier import network_frequencies
 from assignadd.measures.samples import sequences
@@ -76,12 +77,13 @@ def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: i
     own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
     types, reference = range(1 + min(2, config.task.max_assignments)), reference_sequences(config, seen)
     tokens = torch.cat([sequences([config], seen[None], kind, n).tokens for kind in types], -1)
-    before, after = torch.empty(0), []
-    for k in own:
-        found = effect(one, tokens, [Replace("mean", "blocks.1.mlp.hook_post", frequencies=(k,))], reference)
-        before, without = (_margin(logits[0], found.labels[0]).view(len(types), n) for logits in (found.before, found.after))
-        after.append(without)
-    return FrequencyDamage(own, before, torch.stack(after))
+    labels = answers(config.task, tokens[0].T)
+
+    def margins(*interventions: Replace) -> Tensor:
+        return _margin(apply(one, tokens, interventions, reference)[0], labels).view(len(types), n)
+
+    after = [margins(Replace("mean", "blocks.1.mlp.hook_post", frequencies=(k,))) for k in own]
+    return FrequencyDamage(own, margins(), torch.stack(after))
 
 
 def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Tensor, " B"]:

@@ -2,7 +2,7 @@
 
 import torch
 
-from assignadd.interventions.module import MLP2_WEIGHTS, FrequencyDamage, _margin, frequency_damage, grafted
+from assignadd.interventions.one_addition import MLP2_WEIGHTS, FrequencyDamage, _margin, frequency_damage, grafted
 from assignadd.measures.accuracies import set_accuracies
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
