@@ -3,9 +3,6 @@
 A path is a sender's message to one receiver. It is patched alone, with its mean over all tokens of the role in the batch;
 every other path carries what it carried, and everything behind the receiver is computed again. Its effect is what the
 accuracy loses. What a component adds to the logits directly is exact, because logits are a sum (`direct_parts`).
-
-A receiver is a hook of the reference transformer behind the weights that read: without norms, what they read changes by the
-change of the residual times these weights.
 """
 
 from __future__ import annotations
@@ -18,10 +15,9 @@ import torch
 from torch import Tensor
 
 from assignadd.interventions.pairs import answers
-from assignadd.model.circuits import OV
 from assignadd.model.stack import Stack
+from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
-from assignadd.model.transformer import Transformer
 from assignadd.task.positions import Positions
 
 if TYPE_CHECKING:
@@ -75,31 +71,24 @@ class PathPatching:
 
     def __init__(self, one: Stack, tokens: Int[Tensor, "B T"]):
         require_covered(one.config)
-        self.model, self.labels = Transformer.from_stack(one, 0).requires_grad_(False), answers(one.config.task, tokens)
+        self.model, self.labels = Stages(one), answers(one.config.task, tokens)
         self.roles = token_roles(Positions(one.config.task, tokens))
-        _, cache = self.model.run_with_cache(tokens)
-        self.x, self.embedding = cache["blocks.1.hook_resid_pre"], cache["blocks.0.hook_resid_pre"]  # (B, T, d)
-        self.layer_1, self.pattern = cache["blocks.0.hook_attn_out"], cache["blocks.0.attn.hook_pattern"][:, 0]
-        self.layer_2, self.mlp_out = (cache[f"blocks.1.hook_{name}"][:, -1:] for name in ("attn_out", "mlp_out"))
-        self.values = self.embedding @ OV(one, 1)[0]
-        attention, mlp = "blocks.1.attn", "blocks.1.mlp"
-        self.receivers: dict[str, tuple[str, Tensor | None]] = {
-            LAYER_1: ("blocks.1.hook_resid_pre", None),
-            QUERY: (f"{attention}.hook_q", one[f"{attention}.W_Q"][0, 0]),
-            KEY: (f"{attention}.hook_k", one[f"{attention}.W_K"][0, 0]),
-            VALUE: (f"{attention}.hook_v", one[f"{attention}.W_V"][0, 0]),
-            MLP2: (f"{mlp}.hook_pre", one[f"{mlp}.W_in"][0]),
-            LOGITS: ("blocks.1.hook_resid_post", None),
-        }
+        self.trace = self.model.trace(tokens.T.contiguous())
+        self.pattern = self.trace.attention_1.permute(2, 0, 1).contiguous()  # (B, T, T)
+        self.embedding, self.values = (  # (B, T, d)
+            self.model.at_positions(self.trace.tokens, rows.own) for rows in (self.model.embedded, self.model.copied)
+        )
+        self.layer_1 = self.pattern @ self.values
 
     def answers(self) -> PathAnswers:
         """Which sequences are answered correctly as they are, and with each path patched."""
-        return PathAnswers(self._correct(self._logits()), {path: self._correct(logits) for path, logits in self._patched()})
+        return PathAnswers(self._correct(self.trace.logits), {path: self._correct(logits) for path, logits in self._patched()})
 
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
         """For each sequence what each component adds by itself to the right answer's logit, above its mean addition to all answers."""
-        parts = {EMBEDDING: self.embedding, LAYER_1: self.layer_1, LAYER_2: self.layer_2, MLP2: self.mlp_out}
-        logits = {name: self.model.unembed(part[:, -1]) for name, part in parts.items()}
+        at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
+        at_equals |= {LAYER_2: self.trace.attention_output_2, MLP2: self.trace.mlp_out}
+        logits = {name: part @ self.model.weights.U for name, part in at_equals.items()}
         rows = torch.arange(len(self.labels))
         return {name: x[rows, self.labels] - x.mean(1) for name, x in logits.items()}
 
@@ -115,8 +104,9 @@ class PathPatching:
                     change = where[:, :, None] * (part[where].mean(0) - part)
                     for receiver in (KEY, VALUE, QUERY, MLP2, LOGITS) if role == "=" else (KEY, VALUE):
                         yield Path(sender, role, receiver), self._logits(receiver, change)
-        for sender, part, receiver in ((LAYER_2, self.layer_2, MLP2), (LAYER_2, self.layer_2, LOGITS), (MLP2, self.mlp_out, LOGITS)):
-            yield Path(sender, "=", receiver), self._logits(receiver, part.mean(0) - part)
+        layer_2, mlp_out = self.trace.attention_output_2, self.trace.mlp_out
+        for sender, part, receiver in ((LAYER_2, layer_2, MLP2), (LAYER_2, layer_2, LOGITS), (MLP2, mlp_out, LOGITS)):
+            yield Path(sender, "=", receiver), self._logits(receiver, (part.mean(0) - part)[:, None])
 
     def _into_layer_1(self) -> Iterator[tuple[Path, Tensor]]:
         """What tokens of one role send to tokens of another by layer 1's attention."""
@@ -128,14 +118,19 @@ class PathPatching:
                     change = queries[:, :, None] * (sent[queries].mean(0) - sent)
                     yield Path(EMBEDDING, role, LAYER_1, at), self._logits(LAYER_1, change)
 
-    def _logits(self, receiver: str | None = None, change: Float[Tensor, "B T d"] | None = None) -> Float[Tensor, "B N"]:
-        """Answer logits; where a receiver is given, it alone reads the residual with this change (of all positions, or the last)."""
-        if receiver is None or change is None:
-            return self.model.last_logits(self.x, layer=1)
-        hook, weight = self.receivers[receiver]
-        read = change if weight is None else change @ weight
-        with self.model.hooks([(hook, lambda activation, point: activation + _like(read, activation))]):
-            return self.model.last_logits(self.x, layer=1)
+    def _logits(self, receiver: str, change: Float[Tensor, "B T d"]) -> Float[Tensor, "B N"]:
+        """Answer logits where the receiver alone reads the residual with this change, of all positions or of `=` alone."""
+        model, trace, at_equals = self.model, self.trace, change[:, -1]
+        if receiver == LOGITS:
+            return trace.logits + at_equals @ model.weights.U
+        if receiver == MLP2:
+            return model.logits(trace.resid_mid, model.mlp(trace.resid_mid + at_equals))
+        own, layer_1 = trace.resid_before_2, model.layer_1(trace)
+        asks = own + at_equals if receiver in (QUERY, LAYER_1) else own
+        keys, values = (change if receiver in (part, LAYER_1) else None for part in (KEY, VALUE))
+        pattern = model.pattern(asks, trace.tokens, layer_1, change=keys)
+        out = model.attention_output(pattern, trace.tokens, layer_1, change=values)
+        return model.logits((own + at_equals if receiver == LAYER_1 else own) + out)
 
 
 @torch.no_grad()
@@ -146,8 +141,3 @@ def path_answers(one: Stack, tokens: Int[Tensor, "T B"]) -> PathAnswers:
 @torch.no_grad()
 def direct_parts(one: Stack, tokens: Int[Tensor, "T B"]) -> dict[str, Float[Tensor, " B"]]:
     return PathPatching(one, tokens.T.contiguous()).direct_parts()
-
-
-def _like(read: Tensor, activation: Tensor) -> Tensor:
-    """The change (B, T, n) for the positions and the one head that an activation has."""
-    return read[:, -activation.shape[1] :].unflatten(-1, activation.shape[2:])

@@ -7,7 +7,8 @@
     logits              MLP2 and the unembedding
 
 `trace` is the forward pass; its activations are what an edit starts from. Layer 1's output can be given in parts that add
-up: with other weights, of other sequences, at some positions alone, or of projected rows. Nothing of size (B, T, d) is formed.
+up: with other weights, of other sequences, at some positions alone, or of projected rows. Nothing of size (B, T, d) is formed
+unless an edit is such a change of the residual stream.
 """
 
 from __future__ import annotations
@@ -83,18 +84,30 @@ class Stages(TableForward):
             found = found + self._mixed(part.weights[-1], part.tokens, part.rows.own)
         return found
 
-    def pattern(self, asks: Float[Tensor, "B d"], tokens: Int[Tensor, "T B"], *layer_1: Layer1Output) -> Float[Tensor, "T B"]:
-        """Layer 2's attention from `=`, where this residual asks."""
+    def pattern(
+        self, asks: Float[Tensor, "B d"], tokens: Int[Tensor, "T B"], *layer_1: Layer1Output, change: Float[Tensor, "B T d"] | None = None
+    ) -> Float[Tensor, "T B"]:
+        """Layer 2's attention from `=`, where this residual asks; `change` is added to what the keys read."""
         scores = self._products(asks, tokens, self.embedded.keys)
         for part in layer_1:
             scores += (part.weights * self._products(asks, part.tokens, part.rows.keys)).sum(1)
+        if change is not None:
+            scores += (change * (asks @ self.own_tables.QK2)[:, None]).sum(-1).T
         return scores.softmax(0)
 
-    def attention_output(self, pattern: Float[Tensor, "T B"], tokens: Int[Tensor, "T B"], *layer_1: Layer1Output) -> Float[Tensor, "B d"]:
-        """What layer 2's attention writes into `=`."""
+    def attention_output(
+        self,
+        pattern: Float[Tensor, "T B"],
+        tokens: Int[Tensor, "T B"],
+        *layer_1: Layer1Output,
+        change: Float[Tensor, "B T d"] | None = None,
+    ) -> Float[Tensor, "B d"]:
+        """What layer 2's attention writes into `=`; `change` is added to what the values read."""
         found = self._mixed(pattern, tokens, self.embedded.values)
         for part in layer_1:
             found += self._mixed((pattern[:, None] * part.weights).sum(0), part.tokens, part.rows.values)
+        if change is not None:
+            found += (pattern.T[:, :, None] * change).sum(1) @ self.own_tables.OV2
         return found
 
     def after_layer_1(self, tokens: Int[Tensor, "T B"], *layer_1: Layer1Output) -> Float[Tensor, "B N"]:
@@ -104,8 +117,15 @@ class Stages(TableForward):
 
     def logits(self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None) -> Float[Tensor, "B N"]:
         """Answer logits for a residual of `=` before MLP2, with MLP2's own output or another one."""
-        w = self.weights
-        return (resid_mid + ((resid_mid @ w.W_in).relu() @ w.W_out if mlp_out is None else mlp_out)) @ w.U
+        return (resid_mid + (self.mlp(resid_mid) if mlp_out is None else mlp_out)) @ self.weights.U
+
+    def mlp(self, resid_mid: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        """MLP2's output."""
+        return (resid_mid @ self.weights.W_in).relu() @ self.weights.W_out
+
+    def at_positions(self, tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]) -> Float[Tensor, "B T d"]:
+        """The sum of the rows of its token and of its place, for every position."""
+        return rows[tokens.T] + rows[self.K :]
 
     def _mixed(self, amounts: Float[Tensor, "T B"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]) -> Float[Tensor, "B d"]:
         """The sum of the rows of every position, each times its amount."""
