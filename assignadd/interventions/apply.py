@@ -78,7 +78,7 @@ class EditedTransformer:
             if hook not in self.model.hook_points:
                 raise ConfigError("hook", hook, "one that this model has: " + ", ".join(self.model.hook_points))
         with self.model.hooks([(hook, lambda activation, point: edits(point.name, activation)) for hook in edits.at]):
-            return self.model.last_logits(self.model.embedded(tokens))
+            return self.model(tokens, last_only=True)[:, -1]
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,11 @@ class Stages(TableForward):
         return found
 
     def pattern(
-        self, asks: Float[Tensor, "B d"], tokens: Int[Tensor, "T B"], *layer_1: Layer1Output, change: Float[Tensor, "B T d"] | None = None
+        self,
+        asks: Float[Tensor, "B d"],
+        tokens: Int[Tensor, "T B"],
+        *layer_1: Layer1Output,
+        change: Float[Tensor, "B T d"] | None = None,
     ) -> Float[Tensor, "T B"]:
         """Layer 2's attention from `=`, where this residual asks; `change` is added to what the keys read."""
         scores = self._products(asks, tokens, self.embedded.keys)

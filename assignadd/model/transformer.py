@@ -181,27 +181,18 @@ class Transformer(Hooked):
         """Where the weights are; tools that hang on any model ask for it (pyvene)."""
         return self.embed.W_E.device
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T N"]:
-        """Logits at every position; the task's answer stands at the last (see `answer_logits`)."""
-        x = self.embedded(tokens)
-        for block in self.blocks:
-            x = block(x)
-        return self.unembed(self.ln_final(x))
+    def forward(self, tokens: Int[Tensor, "B T"], last_only: bool = False) -> Float[Tensor, "B queries N"]:
+        """Logits at every position; the task's answer stands at the last (see `answer_logits`).
 
-    def embedded(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
-        """The residual stream before the first block."""
+        With `last_only`, logits at the last position alone: nothing reads the last block's other positions, so they are left out
+        there, and activations at its hooks have one query.
+        """
         if tokens.ndim != 2 or tokens.shape[1] > self.config.task.length:
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected (B, T) with T at most {self.config.task.length}")
-        return self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens))
-
-    def last_logits(self, x: Float[Tensor, "B T d"], layer: int = 0) -> Float[Tensor, "B N"]:
-        """Logits at the last position, from the residual stream before a block (counted from 0).
-
-        Nothing else reads the last block's other positions: they are left out, and its activations have one query alone.
-        """
-        for block in self.blocks[layer:-1]:
-            x = block(x)
-        return self.unembed(self.ln_final(self.blocks[-1](x, last_only=True)))[:, 0]
+        x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens))  # (B, T, d)
+        for layer, block in enumerate(self.blocks, 1):
+            x = block(x, last_only and layer == len(self.blocks))
+        return self.unembed(self.ln_final(x))
 
     def answer_logits(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B N"]:
         """Logits of the sum, read at `=`, the last position: the only one the loss sees."""
