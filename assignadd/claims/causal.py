@@ -10,10 +10,19 @@ from torch import Tensor
 from assignadd.claims.evidence import Evidence
 from assignadd.dynamics.onsets import Onset, onset
 from assignadd.interventions.circuit import CircuitAlone, circuit_alone
-from assignadd.interventions.interchange import ALIGNMENTS, QUERY_AND_TAG, VARIANTS, Interchange, Outcome
-from assignadd.interventions.module import FrequencyDamage, frequency_damage, grafted
+from assignadd.interventions.interchange import (
+    ALIGNMENTS,
+    PAIRS_OVER_TIME,
+    QUERY_AND_TAG,
+    THRESHOLD,
+    VARIANTS,
+    Interchange,
+    Outcome,
+    causes_over_time,
+    spread_steps,
+)
+from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
 from assignadd.interventions.paths import Path, PathAnswers, direct_parts, path_answers
-from assignadd.interventions.timeline import PAIRS, THRESHOLD, causes_over_time, spread_steps
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
@@ -89,7 +98,7 @@ class Causal:
     def onsets(self) -> dict[str, Onset | None]:
         """When each alignment's accuracy is above one half to last, with what its noise and the checkpoints leave open."""
         e, steps = self._evidence, self.over_time["step"]
-        pairs = Interchange(e.config, e.seen, PAIRS).pairs
+        pairs = Interchange(e.config, e.seen, PAIRS_OVER_TIME).pairs
         return {name: onset(steps, self.over_time[name], int(pairs[name].counts.sum()), THRESHOLD) for name in ALIGNMENTS}
 
 

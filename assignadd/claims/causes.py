@@ -15,9 +15,8 @@ from assignadd.claims.paired import paired_difference, ratio_of_means
 from assignadd.claims.record import AtLeast, AtMost, Claim, Measured
 from assignadd.dynamics.levels import MEASURES as LEVELS
 from assignadd.dynamics.onsets import Onset, onset
-from assignadd.interventions.interchange import QUERY_AND_TAG, Outcome
+from assignadd.interventions.interchange import MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
 from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path
-from assignadd.interventions.timeline import MEASURES, THRESHOLD
 from assignadd.stats import Z_95
 
 Measure = Callable[[Evidence], Measured | None]

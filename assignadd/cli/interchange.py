@@ -105,20 +105,20 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
 
 def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
     from assignadd.cli.progress import counting
-    from assignadd.interventions.timeline import PAIRS, causes_over_time, onset_steps, spread_steps
+    from assignadd.interventions.interchange import PAIRS_OVER_TIME, causes_over_time, onset_steps, spread_steps
     from assignadd.runs.errors import RunError
 
     if len(run.steps) < 2:
         raise RunError(f"{run.name} has fewer than two checkpoints, which show nothing along training: leave --checkpoints out")
     with counting(f"exchanging in {run.name}", "checkpoints") as listener:
-        found = causes_over_time(run, index, spread_steps(run.steps, checkpoints), n or PAIRS, listener)
+        found = causes_over_time(run, index, spread_steps(run.steps, checkpoints), n or PAIRS_OVER_TIME, listener)
     accuracy = {name: [None if math.isnan(x) else x for x in values.tolist()] for name, values in found.items() if name != "step"}
     return {"steps": found["step"].tolist(), "accuracy": accuracy, "onsets": onset_steps(found)}
 
 
 def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
     from assignadd.cli.progress import counting
-    from assignadd.interventions.search import PAIRS, PLACES, SEARCHED, VARIABLES, Search
+    from assignadd.interventions.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
 
     for rank in args.search:
         if not 1 <= rank <= run.config.model.d_model:

@@ -59,9 +59,8 @@ def _reply(run: Run, step: int, index: int, prompt: str, interventions: Sequence
 
     import torch
 
-    from assignadd.interventions.application import effect, reference_sequences
+    from assignadd.interventions.apply import donors_of, effect, reference_sequences
     from assignadd.interventions.specification import to_json
-    from assignadd.interventions.swaps import donors_of
     from assignadd.task.text import parse, render
 
     task, one = run.config.task, run.trajectory([step], index)

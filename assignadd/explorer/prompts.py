@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.interventions.application import reference_sequences
-from assignadd.interventions.resolution import shuffled
+from assignadd.interventions.apply import reference_sequences
+from assignadd.interventions.edits import shuffled
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack

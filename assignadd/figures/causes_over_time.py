@@ -14,8 +14,7 @@ from assignadd.dynamics.phases import Phases
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.progress_measures import dots, name_phases, phase_ends, rule_phases
 from assignadd.figures.style import BLUE, GREEN, GREY, INK, PURPLE, SKY, VERMILION
-from assignadd.interventions.interchange import ALIGNMENTS
-from assignadd.interventions.timeline import MEASURES, onset_steps
+from assignadd.interventions.interchange import ALIGNMENTS, MEASURES, onset_steps
 
 # A measure has the colour of the cause that it stands for.
 LOOKS: dict[str, tuple[str, Any]] = {

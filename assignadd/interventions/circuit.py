@@ -16,6 +16,9 @@ together, so that training can divide a score between them in any way: each bloc
 and once for both rows.
 
 Not in the paper: numbers that layer 1 copies into `=` ask in QK2 as well.
+
+Every score and every output of attention is a sum over the C = K + T embedding rows [W_E; W_pos] (see `model.table`), so a
+part of a circuit is a block of a table, and the network without it is the table forward with zeros there.
 """
 
 from __future__ import annotations
@@ -29,17 +32,18 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.interventions.kept import Kept, kept_logits
-from assignadd.measures.fourier import network_frequencies
+from assignadd.measures.fourier import kept, network_frequencies
 from assignadd.model.accuracy import Exam
-from assignadd.model.stack import Stack
+from assignadd.model.forward import CHUNK, table_forward, unstacked
+from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import require_covered
+from assignadd.model.trace import Tables
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.roles import operand_slots
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool
+    from jaxtyping import Bool, Float, Int
 
 SEQUENCES = 2000
 # A part is needed where some set loses this much accuracy without it.
@@ -55,6 +59,27 @@ COPIED_SLOTS, COPIED_ALL = "+ = and copied numbers to slots", "+ = to slots, cop
 
 # Fields of `Kept` that are not as in the whole network.
 Changes = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which entries of the tables stay, and which paths around attention and MLP2."""
+
+    qk1: Bool[Tensor, "C C"]
+    """Scores of layer 1, rows asking."""
+    ov1: Bool[Tensor, " C"]
+    """Rows that layer 1 copies."""
+    qk2: Bool[Tensor, "C2 2C"]
+    """Scores of layer 2, rows asking: what layer 1 wrote into `=` (C rows), the token `=`, the last position. Columns, the
+    keys: what a position holds before layer 1 (C), what layer 1 wrote into it (C)."""
+    ov2: Bool[Tensor, " 2C"]
+    """Rows that layer 2 fetches: what a key is, and what it was sent by layer 1."""
+    frequencies: Bool[Tensor, " K"]
+    """Frequencies of OV2(e_n) that stay; the constant always does."""
+    own: bool = True
+    """Whether MLP2 and the unembedding see what `=` held before layer 2."""
+    direct: bool = True
+    """Whether the unembedding sees what MLP2 reads, and not MLP2's output alone."""
 
 
 class Blocks:
@@ -144,6 +169,40 @@ def _literals(b: Blocks) -> dict[str, Changes]:
     for name, keys in ((COPIED_SLOTS, slots), (COPIED_ALL, everything)):
         found[name] = {"qk2": found[EQUALS_SLOTS]["qk2"] | b.qk2(keys, copied=b.numbers), "ov1": b.variables | b.numbers}
     return found
+
+
+def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
+    """The tables of one model (without the axis M) with zeros in place of what is not kept."""
+    C, N = len(full.embeddings), task.modulus
+    copied = full.equal_rows[:C] * keep.ov1[:, None]
+    equal_rows = torch.cat([copied, full.equal_rows[C:]])
+    both = torch.cat([full.embeddings, copied])
+    asking = torch.cat([copied, full.embeddings[[Vocabulary(task).equals, C - 1]]])
+    of_layer_1, of_itself = (both @ (asking @ full.QK2).T * keep.qk2.T).split([C, 2], 1)
+    fetched = both @ full.OV2 * keep.ov2[:, None]
+    fetched[:N] = kept(fetched[None, :N], keep.frequencies)[0]
+    return dataclasses.replace(
+        full,
+        queries_1=full.queries_1 @ full.keys_1.T * keep.qk1,
+        keys_1=torch.eye(C, dtype=both.dtype, device=both.device),
+        equal_rows=equal_rows,
+        both=both,
+        queries_2=equal_rows @ full.QK2,
+        scores_2=torch.cat([of_layer_1, of_itself.sum(1, keepdim=True)], 1),
+        outputs=torch.cat([equal_rows * keep.own, fetched]),
+    )
+
+
+@torch.no_grad()
+def kept_logits(stack: Stack, tokens: Int[Tensor, "M T B"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
+    """Answer logits of every model with its own parts kept, on its own sequences or on shared ones (M = 1 in `tokens`)."""
+    table, found = table_forward(stack.config, stack.flat.device), []
+    for one, keep, own in zip(single_models(stack), keeps, tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
+        w = unstacked(one)
+        tables = kept_tables(table.tables(w), keep, stack.config.task)
+        traces = [table.forward(w, part, tables) for part in own.split(CHUNK, -1)]
+        found.append(torch.cat([trace.logits if keep.direct else trace.neurons @ w.W_out @ w.U for trace in traces]))
+    return torch.stack(found)
 
 
 @dataclass(frozen=True)

@@ -18,32 +18,34 @@ The activation there is taken from the source, the rest of the network runs on t
 program's (`pairs`). Controls: only the directions that the paper names (`named`), as many random ones (`random`), and a
 place where the program's variable should not be (`elsewhere`, see `ELSEWHERE`).
 
-Directions that are searched for instead of named: `search`.
+Directions that are searched for instead of named: `subspaces.Search`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from assignadd.config import Config
-from assignadd.interventions.mixtures import Mixtures
-from assignadd.interventions.pairs import Pairs, prompts, query_pairs, tag_pairs, value_pairs
-from assignadd.interventions.places import Places
+from assignadd.config import Config, Task
+from assignadd.dynamics.onsets import first_lasting
+from assignadd.interventions.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, single_models
+from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
+from assignadd.model.trace import Trace
+from assignadd.runs.folder import Run
+from assignadd.task.positions import Positions
 from assignadd.task.roles import roles
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Int
 
 ALIGNMENTS = ("binding tag", "operand query", "query in QK2", "first value", "second value", "values", "sum")
 QUERY_AND_TAG = "query and tag"
@@ -60,127 +62,82 @@ ELSEWHERE = {
 }
 PAIRS = 4000
 RANDOM_SEED = 7
+# Pairs a checkpoint, which give one half to within .02 or so, and checkpoints of a run.
+PAIRS_OVER_TIME, CHECKPOINTS = 1000, 60
+# A cause (or a measure) is there from where it stays above one half.
+THRESHOLD = 0.5
+# The paper's measure of what each variable of the program needs, by its column in a measured trajectory.
+MEASURES = {
+    "binding tag": "probe_l1_var_from_num",
+    "operand query": "attn_l1_equal_to_operands (1-var)",
+    "query in QK2": "qk2_ov1_var_identity",
+    "values": "attn_l2_equal_to_values (1-var)",
+    "sum": "ov2_mlp2_accuracy",
+}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One alignment on one model: for every pair that counts, whether the answer was the program's."""
+class Side(NamedTuple):
+    """The base or the source prompts of a chunk of pairs."""
 
-    hits: dict[str, Bool[Tensor, " n"]]
-    """By variant."""
-    base_vars: Int[Tensor, " n"]
-    source_vars: Int[Tensor, " n"]
-    first_is_variable: Bool[Tensor, " n"]
-    """Whether the base's first operand is a variable."""
-
-    @property
-    def n(self) -> int:
-        return len(self.base_vars)
-
-    def count(self, variant: str = "whole") -> int:
-        return int(self.hits[variant].sum())
-
-    def accuracy(self, variant: str = "whole") -> float:
-        return self.count(variant) / self.n if self.n else float("nan")
-
-    def where(self, chosen: Bool[Tensor, " n"]) -> Outcome:
-        """The outcome on some of the pairs."""
-        hits = {variant: found[chosen] for variant, found in self.hits.items()}
-        return Outcome(hits, self.base_vars[chosen], self.source_vars[chosen], self.first_is_variable[chosen])
-
-    def with_variables(self, n_vars: int) -> Outcome:
-        """The outcome on pairs whose base is a sum with so many variables."""
-        return self.where(self.base_vars == n_vars)
-
-    def by_types(self, variant: str = "whole") -> Float[Tensor, "3 3"]:
-        """Accuracy by the numbers of variables in base (rows) and source (columns); NaN where no pair counts."""
-        found = torch.full((3, 3), torch.nan)
-        for i in range(3):
-            for j in range(3):
-                own = (self.base_vars == i) & (self.source_vars == j)
-                if own.any():
-                    found[i, j] = self.hits[variant][own].float().mean()
-        return found
-
-
-class Activations:
-    """What a model has at the places of the alignments on a chunk of prompts; layer 2 is run when it is first asked for."""
-
-    def __init__(self, model: Mixtures, places: Places):
-        self.model, self.places = model, places
-        self.tokens: Int[Tensor, "T B"] = places.tokens.T.contiguous()
-        self.layer_1 = model.layer_1(self.tokens)
-
-    @cached_property
-    def own(self) -> Float[Tensor, "B d"]:
-        """The residual of `=` before layer 2."""
-        return self.model.residual(self.layer_1)
-
-    @cached_property
-    def pattern(self) -> Float[Tensor, "T B"]:
-        """Layer 2's attention from `=`."""
-        return self.model.pattern(self.own, self.tokens, self.layer_1)
-
-    @cached_property
-    def attn_out(self) -> Float[Tensor, "B d"]:
-        return self.model.brought(self.pattern, self.tokens, self.layer_1)
-
-    @property
-    def mid(self) -> Float[Tensor, "B d"]:
-        return self.own + self.attn_out
-
-    @cached_property
-    def mlp_out(self) -> Float[Tensor, "B d"]:
-        return self.model.mlp(self.mid)
-
-    def brought_from(self, position: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
-        """What layer 2 brings to `=` from one position of each sequence."""
-        here = torch.arange(len(self.tokens))[:, None] == position
-        return self.model.brought(self.pattern * here, self.tokens, self.layer_1)
+    positions: Positions
+    trace: Trace
 
 
 # For base and source, the logits with a variable taken from the source: as it is aligned, and elsewhere.
-Exchange = Callable[[Mixtures, Activations, Activations, "Tensor | None"], Tensor]
+Exchange = Callable[[Stages, Side, Side, "Tensor | None"], Tensor]
 
 
-def _layer_1(*places: str) -> Exchange:
-    def exchange(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-        where, rows = base.places.any_of(places).T, model.sent if basis is None else model.rows(within(model.sent.own, basis))
-        layer_1 = base.layer_1, base.layer_1.weighted(-where.float(), rows), source.layer_1.weighted(where, rows)
-        own = model.residual(*layer_1)
-        return model.logits(own + model.brought(model.pattern(own, base.tokens, *layer_1), base.tokens, *layer_1))
+def _layer_1(*names: str) -> Exchange:
+    """Layer 1's output at the tokens of these roles."""
 
-    return exchange
-
-
-def _asked(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-    pattern = model.pattern(base.own + within(source.own - base.own, basis), base.tokens, base.layer_1)
-    return model.logits(base.own + model.brought(pattern, base.tokens, base.layer_1))
-
-
-def _brought(operand: str, before: int = 0) -> Exchange:
-    def exchange(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-        own, other = (a.brought_from(a.places.position(f"{operand}_value") - before) for a in (base, source))
-        return model.logits(base.mid + within(other - own, basis))
+    def exchange(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+        own, other = model.layer_1(base.trace), model.layer_1(source.trace)
+        here = base.positions.any_of(names).T.to(own.weights.dtype)
+        if basis is None:
+            return model.after_layer_1(base.trace.tokens, own.scaled(1 - here), other.scaled(here))
+        rows = model.rows(within(model.copied.own, basis))
+        return model.after_layer_1(base.trace.tokens, own, own.scaled(-here, rows), other.scaled(here, rows))
 
     return exchange
 
 
-def _values(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-    return model.logits(base.mid + within(source.attn_out - base.attn_out, basis))
+def _query(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+    """The residual of `=` that layer 2's scores read."""
+    own, trace, layer_1 = base.trace.resid_before_2, base.trace, model.layer_1(base.trace)
+    pattern = model.pattern(own + within(source.trace.resid_before_2 - own, basis), trace.tokens, layer_1)
+    return model.logits(own + model.attention_output(pattern, trace.tokens, layer_1))
 
 
-def _sum(model: Mixtures, base: Activations, source: Activations, basis: Tensor | None) -> Tensor:
-    mlp_out = source.mlp_out if basis is None else base.mlp_out + within(source.mlp_out - base.mlp_out, basis)
-    return model.logits(base.mid, mlp_out)
+def _value(operand: str, before: int = 0) -> Exchange:
+    """What layer 2's attention writes into `=` from an operand's value, or from a position before it."""
+
+    def written(model: Stages, side: Side) -> Tensor:
+        trace = side.trace
+        here = torch.arange(len(trace.tokens))[:, None] == side.positions.position(f"{operand}_value") - before
+        return model.attention_output(trace.attention_2 * here, trace.tokens, model.layer_1(trace))
+
+    def exchange(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+        return model.logits(base.trace.resid_mid + within(written(model, source) - written(model, base), basis))
+
+    return exchange
+
+
+def _values(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+    difference = source.trace.attention_output_2 - base.trace.attention_output_2
+    return model.logits(base.trace.resid_mid + within(difference, basis))
+
+
+def _sum(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+    own, other = base.trace.mlp_out, source.trace.mlp_out
+    return model.logits(base.trace.resid_mid, other if basis is None else own + within(other - own, basis))
 
 
 EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
     "binding tag": (_layer_1("assigned"), _layer_1("variables")),
     "operand query": (_layer_1("equals"), _layer_1("first", "second")),
-    "query in QK2": (_asked, _layer_1("first", "second")),
-    "first value": (_brought("first"), _brought("first", before=1)),
-    "second value": (_brought("second"), _brought("second", before=1)),
+    "query in QK2": (_query, _layer_1("first", "second")),
+    "first value": (_value("first"), _value("first", before=1)),
+    "second value": (_value("second"), _value("second", before=1)),
     "values": (_values, _layer_1("equals")),
     "sum": (_sum, _layer_1("equals")),
     QUERY_AND_TAG: (_layer_1("equals", "second"), _layer_1("first")),
@@ -221,28 +178,37 @@ class Interchange:
         return [self._outcomes(one, variants, alignments) for one in single_models(stack)]
 
     def _outcomes(self, one: Stack, variants: Sequence[str], alignments: Sequence[str]) -> dict[str, Outcome]:
-        model, task, bases = Mixtures(one), one.config.task, {name: _bases(one, name, variants) for name in alignments}
+        model, bases = Stages(one), {name: _bases(one, name, variants) for name in alignments}
         hits: dict[tuple[str, str], list[Tensor]] = {(name, variant): [] for name in alignments for variant in variants}
-        for names in self._sharing(alignments):
-            shared = self.pairs[names[0]]
+        for shared, names in self._sharing(alignments):
             for part in torch.stack([self.pairs[name].counts for name in names]).any(0).nonzero()[:, 0].split(CHUNK):
-                base, source = (Activations(model, Places(task, tokens[part])) for tokens in (shared.base, shared.source))
+                base, source = (_side(model, one.config.task, tokens[part]) for tokens in (shared.base, shared.source))
                 for name, variant in product(names, variants):
                     pairs, exchange = self.pairs[name], EXCHANGES[name][variant == "elsewhere"]
                     answer = exchange(model, base, source, bases[name].get(variant)).argmax(-1)
                     hits[name, variant].append((answer == pairs.answer[part])[pairs.counts[part]])
         return {name: self._outcome(name, {v: torch.cat(hits[name, v]) for v in variants}) for name in alignments}
 
-    def _sharing(self, alignments: Sequence[str]) -> list[list[str]]:
-        """The alignments, those with the same source prompts together."""
-        groups: dict[int, list[str]] = {}
+    def _sharing(self, alignments: Sequence[str]) -> list[tuple[Pairs, list[str]]]:
+        """The alignments, those with the same source prompts together: they share the traces of their prompts."""
+        groups: list[tuple[Pairs, list[str]]] = []
         for name in alignments:
-            groups.setdefault(id(self.pairs[name].source), []).append(name)
-        return list(groups.values())
+            own = self.pairs[name]
+            for pairs, names in groups:
+                if pairs.source is own.source:
+                    names.append(name)
+                    break
+            else:
+                groups.append((own, [name]))
+        return groups
 
     def _outcome(self, name: str, hits: dict[str, Tensor]) -> Outcome:
         pairs = self.pairs[name]
         return Outcome(hits, *(x[pairs.counts] for x in (pairs.base_vars, pairs.source_vars, self._first_is_variable[name])))
+
+
+def _side(model: Stages, task: Task, tokens: Int[Tensor, "B T"]) -> Side:
+    return Side(Positions(task, tokens), model.trace(tokens.T.contiguous()))
 
 
 def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:
@@ -251,3 +217,32 @@ def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:
         return {}
     named = NAMED[name](one)
     return {"named": named, "random": random_directions(named, RANDOM_SEED)}
+
+
+def causes_over_time(
+    run: Run,
+    model: int = 0,
+    steps: Sequence[int] | None = None,
+    n: int = PAIRS_OVER_TIME,
+    listener: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, np.ndarray]:
+    """Interchange accuracy of every alignment at every checkpoint (or at these steps), by column; `step` is one of them."""
+    steps = run.steps if steps is None else list(steps)
+    interchange, found = Interchange(run.configs[model], run.seen[model], n), []
+    for i, step in enumerate(steps):
+        listener(i, len(steps))
+        found.append(interchange(run.trajectory([step], model))[0])
+    listener(len(steps), len(steps))
+    return {"step": np.array(steps), **{name: np.array([outcome[name].accuracy() for outcome in found]) for name in ALIGNMENTS}}
+
+
+def spread_steps(steps: Sequence[int], most: int = CHECKPOINTS) -> list[int]:
+    """At most so many of a run's checkpoints, evenly over training, the first and the last among them."""
+    return [steps[i] for i in sorted({round(x) for x in np.linspace(0, len(steps) - 1, min(most, len(steps)))})]
+
+
+def onset_steps(columns: Mapping[str, np.ndarray]) -> dict[str, int | None]:
+    """For every column the step from which it stays above one half; None where that never comes."""
+    steps = columns["step"]
+    found = {name: first_lasting(steps, values >= THRESHOLD) for name, values in columns.items() if name != "step"}
+    return {name: None if at is None else int(steps[at]) for name, at in found.items()}

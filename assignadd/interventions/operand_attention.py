@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.interventions.edits import Edit, Edits, Record
-from assignadd.interventions.lean import Lean
-from assignadd.interventions.places import Places
 from assignadd.measures.routing import top_two_are
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack
+from assignadd.model.stages import Layer1Output, Stages
 from assignadd.model.table import require_covered
 from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.positions import Positions
 from assignadd.task.sampler import EmptySetError
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 SEQUENCES = 4000
 # Steps of the evaluation stream that nothing else draws from.
 FIRST_STEP = 8000
-PATTERN_1, OUTPUT_1, PATTERN_2 = "blocks.0.attn.hook_pattern", "blocks.0.hook_attn_out", "blocks.1.attn.hook_pattern"
 UNCHANGED, OTHER_LITERAL, SET_LAYER_2 = "unchanged", "literal slot of another sequence", "layer 2 set to the values"
 NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slot", "literal slot's weight to ="
 ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE = "variable slot alone", "literal slot and = exchanged", "variable slot x 0.8"
@@ -47,10 +44,10 @@ NO_EQUALS, NO_PLUS, NO_PREFIX = "no =", "no +", "no prefix"
 class Keys:
     """Where the keys of each kind are, tokens (B, T)."""
 
-    def __init__(self, places: Places):
-        self.places = places
-        self.first, self.second, self.equals, self.plus = (places.mask(role) for role in ("first", "second", "equals", "plus"))
-        first_is_variable, second_is_variable = places.roles.is_variable[:, :, None]
+    def __init__(self, positions: Positions):
+        self.positions = positions
+        self.first, self.second, self.equals, self.plus = (positions.mask(role) for role in ("first", "second", "equals", "plus"))
+        first_is_variable, second_is_variable = positions.roles.is_variable[:, :, None]
         self.slots = self.first | self.second
         self.variable = (self.first & first_is_variable) | (self.second & second_is_variable)
         self.literal = self.slots & ~self.variable
@@ -129,14 +126,14 @@ def operand_attention(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: 
 @torch.no_grad()
 def changed_attention(one: Stack, tokens: Int[Tensor, "B T"], labels: Int[Tensor, " B"], changes: Sequence[str]) -> OperandAttention:
     """What each of these changes does on some sequences."""
-    lean, parts = Lean(one), []
+    model, parts = Stages(one), []
     for own, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
-        batch = EqualsAttention(lean, Keys(Places(one.config.task, own)))
+        batch = EqualsAttention(model, Keys(Positions(one.config.task, own)))
         parts.append(OperandAttention(
             {change: batch.logits(change).argmax(-1) == right for change in changes},
             {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in ("variable", "literal", "equals", "plus", "prefix")},
             {change: batch.operands_on_top(change) for change in (UNCHANGED, EXCHANGED) if change in changes},
-            batch.keys.places.roles.is_variable[0],
+            batch.keys.positions.roles.is_variable[0],
         ))  # fmt: skip
     return OperandAttention(
         _joined([part.correct for part in parts]),
@@ -153,54 +150,40 @@ def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 class EqualsAttention:
     """One model on a batch of sequences, and what changes of the attention of `=` do to its answers."""
 
-    def __init__(self, lean: Lean, keys: Keys):
-        self.lean, self.keys, self.tokens = lean, keys, keys.places.tokens
+    def __init__(self, model: Stages, keys: Keys):
+        self.model, self.keys = model, keys
+        self.trace = model.trace(keys.positions.tokens.T.contiguous())
+        self.layer_1 = model.layer_1(self.trace)
 
-    @cached_property
+    @property
     def row(self) -> Row:
-        record = Record()
-        self.lean.first(self.tokens, Edits((PATTERN_1, record)))
-        return record.value[:, 0, -1]
+        return self.trace.attention_1[-1].T
 
     def logits(self, change: str) -> Float[Tensor, "B N"]:
+        tokens = self.trace.tokens
         if change == OTHER_LITERAL:
-            return self.lean(self.tokens, Edits((OUTPUT_1, self._with_other_literals)))
+            return self.model.after_layer_1(tokens, *self._with_other_literals())
         if change == SET_LAYER_2:
-            return self.lean(self.tokens, Edits((PATTERN_2, self._on_values)))
-        return self.lean(self.tokens, Edits((PATTERN_1, _set_row(CHANGES[change](self.row, self.keys)))))
+            out = self.model.attention_output(self._on_values(), tokens, self.layer_1)
+            return self.model.logits(self.trace.resid_before_2 + out)
+        return self.model.after_layer_1(tokens, self.layer_1.with_last_query(CHANGES[change](self.row, self.keys).T))
 
     def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
         slots = self.keys.slots.nonzero()[:, 1].view(-1, 2).T
         return top_two_are(CHANGES[change](self.row, self.keys).T, slots)
 
-    def _received(self, row: Row) -> Float[Tensor, "B d"]:
-        """What layer 1 writes into `=` with these weights."""
-        record = Record()
-        self.lean.first(self.tokens, Edits((PATTERN_1, _set_row(row)), (OUTPUT_1, record)))
-        return record.value[:, -1]
-
-    def _with_other_literals(self, output: Tensor) -> Tensor:
+    def _with_other_literals(self) -> tuple[Layer1Output, Layer1Output]:
         """What the literal's slot sends to `=` comes from the next sequence that has its literal in the same slot."""
-        own = self._received(alone("literal")(self.row, self.keys))
-        other = torch.empty_like(own)
-        for chosen in (self.keys.places.roles.is_variable[0], ~self.keys.places.roles.is_variable[0]):
-            other[chosen] = own[chosen].roll(1, 0)
-        output = output.clone()
-        output[:, -1] += other - own
-        return output
+        own = self.layer_1.with_last_query(without("literal")(self.row, self.keys).T)
+        order = torch.arange(len(self.row))
+        first_is_variable = self.keys.positions.roles.is_variable[0]
+        for chosen in (first_is_variable, ~first_is_variable):
+            order[chosen] = order[chosen].roll(1, 0)
+        sent = torch.zeros_like(self.layer_1.weights)
+        sent[-1] = alone("literal")(self.row, self.keys).T[:, order]
+        return own, Layer1Output(self.trace.tokens[:, order], sent, self.layer_1.rows)
 
-    def _on_values(self, pattern: Tensor) -> Tensor:
+    def _on_values(self) -> Float[Tensor, "T B"]:
         """Layer 2's attention from `=`, half of it on each operand's value."""
-        values = self.keys.places.mask("first_value").float() + self.keys.places.mask("second_value").float()
-        return (values / 2).to(pattern)[:, None, None]
-
-
-def _set_row(row: Row) -> Edit:
-    """Layer 1's pattern with these weights from `=`."""
-
-    def edit(pattern: Tensor) -> Tensor:
-        pattern = pattern.clone()
-        pattern[:, 0, -1] = row
-        return pattern
-
-    return edit
+        values = self.keys.positions.mask("first_value").float() + self.keys.positions.mask("second_value").float()
+        return (values / 2).T.to(self.row.dtype)

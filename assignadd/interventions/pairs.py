@@ -8,7 +8,8 @@ on the source is to run it on a third prompt, the hybrid of the two:
     operand values   the base with one or both of the source's operand values
     sum              the source
 
-A pair counts where the hybrid's answer is not the base's: elsewhere a network that ignores the intervention is right.
+A pair counts where the hybrid's answer is not the base's: elsewhere a network that ignores the intervention is right. An
+`Outcome` says on which pairs the network's answer was the program's.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from assignadd.task.roles import operand_slots, roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
+    from jaxtyping import Bool, Float, Int
 
 # Draws of the evaluation stream that no other measure takes, and steps of it for what is drawn here.
 FIRST_DRAW, VALUES_STEP, QUERY_STEP = 100, (1 << 30) + 2, (1 << 30) + 3
@@ -48,6 +49,47 @@ class Pairs:
         answer = answers(task, hybrid)
         counts = (answer != answers(task, base)) & defined
         return cls(base, source, answer, counts, n_vars(task, base), n_vars(task, source))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One alignment on one model: for every pair that counts, whether the answer was the program's."""
+
+    hits: dict[str, Bool[Tensor, " n"]]
+    """By variant."""
+    base_vars: Int[Tensor, " n"]
+    source_vars: Int[Tensor, " n"]
+    first_is_variable: Bool[Tensor, " n"]
+    """Whether the base's first operand is a variable."""
+
+    @property
+    def n(self) -> int:
+        return len(self.base_vars)
+
+    def count(self, variant: str = "whole") -> int:
+        return int(self.hits[variant].sum())
+
+    def accuracy(self, variant: str = "whole") -> float:
+        return self.count(variant) / self.n if self.n else float("nan")
+
+    def where(self, chosen: Bool[Tensor, " n"]) -> Outcome:
+        """The outcome on some of the pairs."""
+        hits = {variant: found[chosen] for variant, found in self.hits.items()}
+        return Outcome(hits, self.base_vars[chosen], self.source_vars[chosen], self.first_is_variable[chosen])
+
+    def with_variables(self, n_vars: int) -> Outcome:
+        """The outcome on pairs whose base is a sum with so many variables."""
+        return self.where(self.base_vars == n_vars)
+
+    def by_types(self, variant: str = "whole") -> Float[Tensor, "3 3"]:
+        """Accuracy by the numbers of variables in base (rows) and source (columns); NaN where no pair counts."""
+        found = torch.full((3, 3), torch.nan)
+        for i in range(3):
+            for j in range(3):
+                own = (self.base_vars == i) & (self.source_vars == j)
+                if own.any():
+                    found[i, j] = self.hits[variant][own].float().mean()
+        return found
 
 
 def answers(task: Task, tokens: Int[Tensor, "B T"]) -> Int[Tensor, " B"]:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from assignadd.interventions.edits import Edits, Record
-from assignadd.interventions.lean import Lean
 from assignadd.interventions.pairs import answers
-from assignadd.interventions.places import Places
 from assignadd.model.stack import Stack
+from assignadd.model.stages import Stages
+from assignadd.model.table import require_covered
+from assignadd.task.positions import Positions
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -54,14 +54,14 @@ class PathAnswers:
         return {path: full - correct.double().mean().item() for path, correct in self.patched.items()}
 
 
-def token_roles(places: Places) -> dict[str, Bool[Tensor, "B T"]]:
+def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
     """Where each role of the partition is."""
-    operand_variables = places.mask("first_variable") | places.mask("second_variable")
-    assigned = places.mask("assigned")
-    operand_numbers = assigned & ~places.mask("distractors")
+    operand_variables = positions.mask("first_variable") | positions.mask("second_variable")
+    assigned = positions.mask("assigned")
+    operand_numbers = assigned & ~positions.mask("distractors")
     masks = (
-        operand_variables, operand_numbers, places.mask("variables") & ~operand_variables, assigned & ~operand_numbers,
-        places.mask("pads"), places.mask("plus"), places.mask("first"), places.mask("second"), places.mask("equals"),
+        operand_variables, operand_numbers, positions.mask("variables") & ~operand_variables, assigned & ~operand_numbers,
+        positions.mask("pads"), positions.mask("plus"), positions.mask("first"), positions.mask("second"), positions.mask("equals"),
     )  # fmt: skip
     return dict(zip(TOKEN_ROLES, masks, strict=True))
 
@@ -70,24 +70,25 @@ class PathPatching:
     """One model on one batch of sequences."""
 
     def __init__(self, one: Stack, tokens: Int[Tensor, "B T"]):
-        self.model, self.labels = Lean(one), answers(one.config.task, tokens)
-        self.roles = token_roles(Places(one.config.task, tokens))
-        pattern, layer_1 = Record(), Record()
-        hooks = {"blocks.0.attn.hook_pattern": pattern, "blocks.0.hook_attn_out": layer_1}
-        self.x = self.model.first(tokens, Edits(*hooks.items()))  # (B, T, d)
-        self.layer_1, self.pattern = layer_1.value, pattern.value[:, 0]
-        self.embedding = self.x - self.layer_1
+        require_covered(one.config)
+        self.model, self.labels = Stages(one), answers(one.config.task, tokens)
+        self.roles = token_roles(Positions(one.config.task, tokens))
+        self.trace = self.model.trace(tokens.T.contiguous())
+        self.pattern = self.trace.attention_1.permute(2, 0, 1).contiguous()  # (B, T, T)
+        self.embedding, self.values = (  # (B, T, d)
+            self.model.at_positions(self.trace.tokens, rows.own) for rows in (self.model.embedded, self.model.copied)
+        )
+        self.layer_1 = self.pattern @ self.values
 
     def answers(self) -> PathAnswers:
         """Which sequences are answered correctly as they are, and with each path patched."""
-        return PathAnswers(self._correct(self._layer_2()), {path: self._correct(logits) for path, logits in self._patched()})
+        return PathAnswers(self._correct(self.trace.logits), {path: self._correct(logits) for path, logits in self._patched()})
 
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
         """For each sequence what each component adds by itself to the right answer's logit, above its mean addition to all answers."""
-        out, mlp_out = Record(), Record()
-        self.model.second(self.x, Edits(("blocks.1.hook_attn_out", out), ("blocks.1.hook_mlp_out", mlp_out)))
-        parts = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1], LAYER_2: out.value[:, 0], MLP2: mlp_out.value[:, 0]}
-        logits = {name: part @ self.model.weights.U for name, part in parts.items()}
+        at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
+        at_equals |= {LAYER_2: self.trace.attention_output_2, MLP2: self.trace.mlp_out}
+        logits = {name: part @ self.model.weights.U for name, part in at_equals.items()}
         rows = torch.arange(len(self.labels))
         return {name: x[rows, self.labels] - x.mean(1) for name, x in logits.items()}
 
@@ -95,55 +96,41 @@ class PathPatching:
         return logits.argmax(-1) == self.labels
 
     def _patched(self) -> Iterator[tuple[Path, Tensor]]:
+        """Every path with the answer logits where it alone carries its mean."""
         yield from self._into_layer_1()
         for sender, part in ((EMBEDDING, self.embedding), (LAYER_1, self.layer_1)):
             for role, where in self.roles.items():
                 if where.any():
-                    changed = self.x + where[:, :, None] * (part[where].mean(0) - part)
-                    yield Path(sender, role, KEY), self._layer_2(keys=changed)
-                    yield Path(sender, role, VALUE), self._layer_2(values=changed)
-                    if role == "=":
-                        yield Path(sender, role, QUERY), self._layer_2(asks=changed[:, -1:])
-                        yield Path(sender, role, MLP2), self._layer_2(to_mlp=changed[:, -1:] - self.x[:, -1:])
-                        yield Path(sender, role, LOGITS), self._layer_2(to_logits=changed[:, -1:] - self.x[:, -1:])
-        yield from self._from_layer_2()
+                    change = where[:, :, None] * (part[where].mean(0) - part)
+                    for receiver in (KEY, VALUE, QUERY, MLP2, LOGITS) if role == "=" else (KEY, VALUE):
+                        yield Path(sender, role, receiver), self._logits(receiver, change)
+        layer_2, mlp_out = self.trace.attention_output_2, self.trace.mlp_out
+        for sender, part, receiver in ((LAYER_2, layer_2, MLP2), (LAYER_2, layer_2, LOGITS), (MLP2, mlp_out, LOGITS)):
+            yield Path(sender, "=", receiver), self._logits(receiver, (part.mean(0) - part)[:, None])
 
     def _into_layer_1(self) -> Iterator[tuple[Path, Tensor]]:
         """What tokens of one role send to tokens of another by layer 1's attention."""
-        values = self.embedding @ self.model.OV1
         for role, keys in self.roles.items():
-            sent = (self.pattern * keys[:, None]) @ values  # (B, T, d)
+            sent = (self.pattern * keys[:, None]) @ self.values  # (B, T, d)
             received = (self.pattern * keys[:, None]).sum(-1) > 0
             for at, queries in self.roles.items():
                 if (queries & received).any():
                     change = queries[:, :, None] * (sent[queries].mean(0) - sent)
-                    yield Path(EMBEDDING, role, LAYER_1, at), self._layer_2(x=self.x + change)
+                    yield Path(EMBEDDING, role, LAYER_1, at), self._logits(LAYER_1, change)
 
-    def _from_layer_2(self) -> Iterator[tuple[Path, Tensor]]:
-        out, mlp_out = Record(), Record()
-        self.model.second(self.x, Edits(("blocks.1.hook_attn_out", out), ("blocks.1.hook_mlp_out", mlp_out)))
-        of_attention, of_mlp = (record.value.mean(0) - record.value for record in (out, mlp_out))
-        yield Path(LAYER_2, "=", MLP2), self._layer_2(to_mlp=of_attention)
-        yield Path(LAYER_2, "=", LOGITS), self._layer_2(to_logits=of_attention)
-        yield Path(MLP2, "=", LOGITS), self._layer_2(to_logits=of_mlp)
-
-    def _layer_2(
-        self,
-        x: Tensor | None = None,
-        asks: Tensor | None = None,
-        keys: Tensor | None = None,
-        values: Tensor | None = None,
-        to_mlp: Tensor | None = None,
-        to_logits: Tensor | None = None,
-    ) -> Float[Tensor, "B N"]:
-        """Layer 2 where each receiver may read something else: another residual, or a change of what it reads."""
-        x, model = self.x if x is None else x, self.model
-        asks, keys, values = (x[:, -1:] if asks is None else asks), (x if keys is None else keys), (x if values is None else values)
-        pattern = (keys * (asks @ model.QK2)).sum(-1).softmax(-1)[:, None]
-        mid = x[:, -1:] + (pattern @ values) @ model.OV2
-        read = mid if to_mlp is None else mid + to_mlp
-        post = mid + (read @ model.weights.W_in).relu() @ model.weights.W_out
-        return ((post if to_logits is None else post + to_logits) @ model.weights.U)[:, 0]
+    def _logits(self, receiver: str, change: Float[Tensor, "B T d"]) -> Float[Tensor, "B N"]:
+        """Answer logits where the receiver alone reads the residual with this change, of all positions or of `=` alone."""
+        model, trace, at_equals = self.model, self.trace, change[:, -1]
+        if receiver == LOGITS:
+            return trace.logits + at_equals @ model.weights.U
+        if receiver == MLP2:
+            return model.logits(trace.resid_mid, model.mlp(trace.resid_mid + at_equals))
+        own, layer_1 = trace.resid_before_2, model.layer_1(trace)
+        asks = own + at_equals if receiver in (QUERY, LAYER_1) else own
+        keys, values = (change if receiver in (part, LAYER_1) else None for part in (KEY, VALUE))
+        pattern = model.pattern(asks, trace.tokens, layer_1, change=keys)
+        out = model.attention_output(pattern, trace.tokens, layer_1, change=values)
+        return model.logits((own + at_equals if receiver == LAYER_1 else own) + out)
 
 
 @torch.no_grad()

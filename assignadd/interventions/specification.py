@@ -15,6 +15,7 @@ from typing import Any
 
 from assignadd.config import ConfigError
 from assignadd.runs.documents import parse
+from assignadd.task.positions import ROLES, Place
 
 HOOKS = (
     "hook_embed", "hook_pos_embed", "blocks.0.attn.hook_pattern", "blocks.0.hook_attn_out", "blocks.1.hook_resid_pre",
@@ -22,9 +23,6 @@ HOOKS = (
     "blocks.1.mlp.hook_post", "blocks.1.hook_mlp_out", "blocks.1.hook_resid_post",
 )  # fmt: skip
 NEURON_HOOKS = ("blocks.1.mlp.hook_pre", "blocks.1.mlp.hook_post")
-# Roles that are one token at most, and roles that many tokens may have.
-SINGLE_ROLES = ("equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable")
-ROLES = (*SINGLE_ROLES, "assigned", "variables", "distractors", "pads")
 COMPONENTS = {
     "embed": ("embed.", "pos_embed."),
     "qk1": ("blocks.0.attn.W_Q", "blocks.0.attn.W_K", "blocks.0.attn.b_Q", "blocks.0.attn.b_K"),
@@ -36,7 +34,6 @@ COMPONENTS = {
 }
 """What each component's weights are called; `embed` is tokens and positions."""
 ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
-Place = str | int
 
 
 @dataclass(frozen=True)

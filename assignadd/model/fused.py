@@ -10,7 +10,7 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.model.table import TableForward
-from assignadd.model.trace import Trace, Weights, plus_product
+from assignadd.model.trace import Tables, Trace, Weights, plus_product
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -38,8 +38,8 @@ class FusedTable(TableForward):
         self._TP = 1 << (self.T - 1).bit_length()
         self._wide, self._deep = (64, 4), (32 * 256 // self._TP**2, 8)  # sequences and warps of a program
 
-    def forward(self, w: Weights, tokens: Int[Tensor, "M T B"]) -> Trace:
-        C, T, K, tables = self.C, self.T, self.K, self._tables(w)
+    def forward(self, w: Weights, tokens: Int[Tensor, "M T B"], tables: Tables | None = None) -> Trace:
+        C, T, K, tables = self.C, self.T, self.K, self.tables(w) if tables is None else tables
         tokens = tokens.contiguous()
         M, _, B = tokens.shape
         scores_1 = tables.queries_1 @ tables.keys_1.mT

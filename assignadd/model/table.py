@@ -69,8 +69,9 @@ class TableForward:
         self.key_position = key[:, None]
         self.safe_exponent = torch.tensor(SAFE_EXPONENT, device=device)  # compares in half the time a number takes
 
-    def forward(self, w: Weights, tokens: Int[Tensor, "*M T B"]) -> Trace:
-        C, tables = self.C, self._tables(w)
+    def forward(self, w: Weights, tokens: Int[Tensor, "*M T B"], tables: Tables | None = None) -> Trace:
+        """The trace of these sequences, through the weights' own tables or through edited ones."""
+        C, tables = self.C, self.tables(w) if tables is None else tables
         entries, places = self._entries(tokens), self._places(tokens)
         attention_1 = self._attention_1(tables, entries, tokens.shape)
 
@@ -101,7 +102,7 @@ class TableForward:
         g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
 
-    def _tables(self, w: Weights) -> Tables:
+    def tables(self, w: Weights) -> Tables:
         """All tables of rows are parts of one: the embeddings; what layer 1 makes of them, and E_= + P_=; what layer 2 makes of both."""
         C = self.C
         rows = torch.empty(*w.E.shape[:-2], 4 * C + 1, w.E.shape[-1], dtype=w.E.dtype, device=w.E.device)

@@ -82,6 +82,11 @@ class Trace:
         return self.resid_post @ self.weights.U
 
     @property
+    def mlp_out(self) -> Float[Tensor, "*M B d"]:
+        """What MLP2 writes into `=`."""
+        return self.neurons @ self.weights.W_out
+
+    @property
     def resid_before_2(self) -> Float[Tensor, "*M B d"]:
         """Residual at `=` before layer 2's attention: its embedding and what layer 1 wrote."""
         return self.usage[..., : self.tables.equal_rows.shape[-2], :].mT @ self.tables.equal_rows

@@ -89,14 +89,15 @@ class Attention(nn.Module):
         self.hook_q, self.hook_k, self.hook_v, self.hook_z = HookPoint(), HookPoint(), HookPoint(), HookPoint()
         self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()
 
-    def forward(self, x: Tensor) -> Tensor:
-        q = self.hook_q(_shifted(torch.einsum("btd,hde->bthe", x, self.W_Q), self.b_Q))  # (B, T, H, dh)
+    def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
+        asks = x[:, -1:].contiguous() if last_only else x  # a product with a view is slow
+        q = self.hook_q(_shifted(torch.einsum("btd,hde->bthe", asks, self.W_Q), self.b_Q))  # (B, T or 1, H, dh)
         k = self.hook_k(_shifted(torch.einsum("btd,hde->bthe", x, self.W_K), self.b_K))
         v = self.hook_v(_shifted(torch.einsum("btd,hde->bthe", x, self.W_V), self.b_V))
         # The copy costs next to nothing, where a transposed view makes batched float32 products on ARM 70 times slower.
         keys = k.permute(0, 2, 3, 1).contiguous()  # (B, H, dh, T)
-        scores = q.transpose(1, 2) @ keys / math.sqrt(q.shape[-1])  # (B, H, T, T)
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        scores = q.transpose(1, 2) @ keys / math.sqrt(q.shape[-1])  # (B, H, T or 1, T)
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1 + x.shape[1] - q.shape[1])
         pattern = self.hook_pattern(self.hook_attn_scores(scores.masked_fill(future, -math.inf)).softmax(-1))
         z = self.hook_z(torch.einsum("bhqk,bkhe->bqhe", pattern, v))  # (B, T, H, dh)
         return _shifted(torch.einsum("bthe,hed->btd", z, self.W_O), self.b_O)
@@ -128,9 +129,10 @@ class Block(nn.Module):
             self.ln2, self.mlp = _norm(model), MLP(model, width)
             self.hook_resid_mid, self.hook_mlp_out = HookPoint(), HookPoint()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
         x = self.hook_resid_pre(x)  # (B, T, d)
-        x = x + self.hook_attn_out(self.attn(self.ln1(x)))
+        out = self.hook_attn_out(self.attn(self.ln1(x), last_only))
+        x = (x[:, -1:] if last_only else x) + out
         if self.mlp is not None:
             x = self.hook_resid_mid(x)
             x = x + self.hook_mlp_out(self.mlp(self.ln2(x)))
@@ -179,13 +181,17 @@ class Transformer(Hooked):
         """Where the weights are; tools that hang on any model ask for it (pyvene)."""
         return self.embed.W_E.device
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T N"]:
-        """Logits at every position; the task's answer stands at the last (see `answer_logits`)."""
+    def forward(self, tokens: Int[Tensor, "B T"], last_only: bool = False) -> Float[Tensor, "B queries N"]:
+        """Logits at every position; the task's answer stands at the last (see `answer_logits`).
+
+        With `last_only`, logits at the last position alone: nothing reads the last block's other positions, so they are left out
+        there, and activations at its hooks have one query.
+        """
         if tokens.ndim != 2 or tokens.shape[1] > self.config.task.length:
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected (B, T) with T at most {self.config.task.length}")
         x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens))  # (B, T, d)
-        for block in self.blocks:
-            x = block(x)
+        for layer, block in enumerate(self.blocks, 1):
+            x = block(x, last_only and layer == len(self.blocks))
         return self.unembed(self.ln_final(x))
 
     def answer_logits(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B N"]:

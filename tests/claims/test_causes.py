@@ -13,7 +13,7 @@ from assignadd.claims.judge import judge
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.onsets import Onset
 from assignadd.interventions.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone
-from assignadd.interventions.timeline import MEASURES
+from assignadd.interventions.interchange import MEASURES
 from assignadd.measures.samples import sequences
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run

@@ -12,7 +12,7 @@ import torch
 from assignadd.config import Config, Model
 from assignadd.explorer import prompts, weights
 from assignadd.explorer.export import task_data
-from assignadd.interventions.application import apply, reference_sequences
+from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import COMPONENTS, specification
 from assignadd.measures.fourier import circuit_waves
 from assignadd.model.stack import Stack, flatten, initial_stack

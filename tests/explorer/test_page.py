@@ -11,7 +11,7 @@ import torch
 
 from assignadd.explorer import weights
 from assignadd.explorer.serve import server
-from assignadd.interventions.application import apply, reference_sequences
+from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import specification
 from assignadd.model.accuracy import Exam
 from assignadd.runs.folder import Run
@@ -58,7 +58,7 @@ def torch_answer(text: str, spec=(), step: int = STEPS[-1]) -> tuple[int, float]
     nothing, adds, whole = states()
     one = rounded(nothing if step < 500 else adds if step < SPIKE else whole)
     tokens = torch.tensor([parse(text, TASK)]).T[None]
-    logits = apply(one, tokens, specification(list(spec)), reference_sequences(one.config), engine="hooked")[0, 0]
+    logits = apply(one, tokens, specification(list(spec)), reference_sequences(one.config))[0, 0]
     truth = 9
     rest = torch.cat([logits[:truth], logits[truth + 1 :]])
     return int(logits.argmax()), float(logits[truth] - rest.max())

@@ -11,9 +11,8 @@ from assignadd.figures.circuit_only import circuit_only_data, draw_circuit_only
 from assignadd.figures.interchange import draw_interchange, interchange_data
 from assignadd.figures.style import figure, save
 from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
-from assignadd.interventions.interchange import ALIGNMENTS, QUERY_AND_TAG, VARIANTS, Interchange
+from assignadd.interventions.interchange import ALIGNMENTS, MEASURES, QUERY_AND_TAG, VARIANTS, Interchange
 from assignadd.interventions.paths import EMBEDDING, LAYER_1, LAYER_2, LOGITS, MLP2, VALUE, Path
-from assignadd.interventions.timeline import MEASURES
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN

@@ -21,9 +21,9 @@ from assignadd.interventions.circuit import (
     WHOLE,
     Blocks,
     circuit_alone,
+    kept_logits,
     variants,
 )
-from assignadd.interventions.kept import kept_logits
 from assignadd.measures.fourier import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.transformer import Transformer

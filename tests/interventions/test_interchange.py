@@ -2,14 +2,22 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from assignadd.interventions.application import apply
-from assignadd.interventions.interchange import ALIGNMENTS, QUERY_AND_TAG, VARIANTS, Interchange
+from assignadd.interventions.apply import apply
+from assignadd.interventions.interchange import (
+    ALIGNMENTS,
+    QUERY_AND_TAG,
+    VARIANTS,
+    Interchange,
+    causes_over_time,
+    onset_steps,
+    spread_steps,
+)
 from assignadd.interventions.pairs import answers, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.specification import Replace
-from assignadd.interventions.subspaces import copied_variables, random_directions, within
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.runs.folder import Run
 from assignadd.task.operands import count_banned
@@ -123,7 +131,7 @@ def test_the_same_as_patching_each_pair_in_the_reference(name):
     pairs, stack = interchange.pairs[name], random_stack(1)
     # Against a network's own answers chance hits would be rare: ask for what the patched reference answers.
     patched = [
-        apply(stack, base[None, :, None], [Replace("patch", hook, positions, source=render_tokens(source, TASK))], engine="hooked")
+        apply(stack, base[None, :, None], [Replace("patch", hook, positions, source=render_tokens(source, TASK))])
         for base, source in zip(pairs.base, pairs.source.tolist(), strict=True)
     ]
     said = torch.cat(patched, 1)[0].argmax(-1)
@@ -131,15 +139,6 @@ def test_the_same_as_patching_each_pair_in_the_reference(name):
     outcome = interchange(stack, alignments=[name])[0][name]
     assert outcome.n == 27 and outcome.accuracy() == 1.0
     assert (said != answers(TASK, pairs.base)).any()
-
-
-def test_directions():
-    basis = copied_variables(HANDMADE)
-    assert basis.shape[0] == TASK.n_vars and torch.allclose(basis @ basis.T, torch.eye(TASK.n_vars), atol=1e-5)
-    other = random_directions(basis, 3)
-    assert other.shape == basis.shape and torch.allclose(other @ other.T, torch.eye(TASK.n_vars), atol=1e-5)
-    x = torch.arange(float(2 * basis.shape[1])).view(2, -1)
-    assert torch.allclose(within(within(x, other), other), within(x, other), atol=1e-3) and within(x, None) is x
 
 
 def test_the_papers_network(paper_run):
@@ -161,3 +160,24 @@ def test_a_literal_behind_a_variable_carries_its_tag(seed):
     behind = query.first_is_variable
     assert query.where(~behind).accuracy() > 0.97 and both.where(~behind).accuracy() > 0.97
     assert query.where(behind).accuracy() < 0.85 and both.where(behind).accuracy() > 0.97
+
+
+def test_onsets_last():
+    steps = np.arange(0, 5000, 500)
+    early, dip = (steps >= 1000) * 0.9, np.where(steps == 2000, 0.2, 0.8) * (steps > 500)
+    found = onset_steps({"step": steps, "early": early, "dip": dip, "never": early * 0.5})
+    assert found == {"early": 1000, "dip": 2500, "never": None}
+
+
+def test_steps_are_spread():
+    assert spread_steps([0, 1, 2, 5, 10, 20], 3) == [0, 2, 20] and spread_steps([0, 7], 60) == [0, 7]
+    assert len(spread_steps(range(300), 60)) == 60
+
+
+def test_a_row_is_the_interchange_of_that_checkpoint(paper_run):
+    heard = []
+    found = causes_over_time(paper_run, 0, [1001, 20_001], n=270, listener=lambda done, total: heard.append((done, total)))
+    assert list(found) == ["step", *ALIGNMENTS] and heard == [(0, 2), (1, 2), (2, 2)]
+    alone = Interchange(paper_run.configs[0], paper_run.seen[0], 270)(paper_run.checkpoint(20_001))[0]
+    assert [found[name][1] for name in ALIGNMENTS] == [alone[name].accuracy() for name in ALIGNMENTS]
+    assert found["binding tag"][0] < 0.5 < found["binding tag"][1]

@@ -7,7 +7,6 @@ import polars
 import pytest
 import torch
 
-from assignadd.interventions.lean import Lean
 from assignadd.interventions.operand_attention import (
     ASKED,
     BANNED,
@@ -32,9 +31,10 @@ from assignadd.interventions.operand_attention import (
     Keys,
     operand_attention,
 )
-from assignadd.interventions.places import Places
+from assignadd.model.stages import Stages
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run
+from assignadd.task.positions import Positions
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def test_a_change_is_that_row_in_the_reference(change):
         return pattern
 
     expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.attn.hook_pattern", hook)])[:, -1]
-    found = EqualsAttention(Lean(stack), Keys(Places(TASK, ONE))).logits(change)
+    found = EqualsAttention(Stages(stack), Keys(Positions(TASK, ONE))).logits(change)
     assert torch.allclose(found, expected, atol=1e-8)
     assert change == UNCHANGED or not torch.allclose(found, model.answer_logits(ONE), atol=1e-3)
 
@@ -95,7 +95,7 @@ def test_another_sequences_literal_in_the_reference():
         for b, donor in zip(rows, [rows[-1], *rows[:-1]], strict=True):
             out[b, -1] += sent[donor, slot] - sent[b, slot]
     expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.hook_attn_out", lambda x, point: out)])[:, -1]
-    assert torch.allclose(EqualsAttention(Lean(stack), Keys(Places(TASK, ONE))).logits(OTHER_LITERAL), expected, atol=1e-8)
+    assert torch.allclose(EqualsAttention(Stages(stack), Keys(Positions(TASK, ONE))).logits(OTHER_LITERAL), expected, atol=1e-8)
 
 
 def test_the_hand_made_model_needs_variables_slots_alone():

@@ -5,8 +5,8 @@ import torch
 
 from assignadd.claims.causes import STORY
 from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path, PathPatching, path_answers
-from assignadd.interventions.places import Places
 from assignadd.model.transformer import Transformer
+from assignadd.task.positions import Positions
 from tests.interventions.small import HANDMADE, TASK, random_stack, tokens
 
 BATCH = tokens(60)[0]  # (T, 180): sixty of each type
@@ -16,7 +16,7 @@ ONE = BATCH[:, 60:120]
 def test_every_token_has_one_role():
     roles = PathPatching(HANDMADE, BATCH.T.contiguous()).roles
     assert (torch.stack(list(roles.values())).sum(0) == 1).all()
-    places = Places(TASK, BATCH.T)
+    places = Positions(TASK, BATCH.T)
     assert (roles["operand variable"].sum(1) == places.roles.is_variable.sum(0)).all()
     assert torch.equal(roles["operand variable"].roll(1, 1), roles["operand number"])  # a number follows its variable
     assert torch.equal(roles["other number"], places.mask("distractors"))
@@ -72,3 +72,27 @@ def test_the_mlps_path_to_the_logits():
         out = cache["blocks.1.hook_mlp_out"][:, -1]
     found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(MLP2, "=", LOGITS)].detach()
     assert torch.allclose(found, logits[:, -1].detach() + (out.mean(0) - out) @ stack.W_U[0], atol=1e-8)
+
+
+def test_what_mlp2_reads_of_layer_2():
+    stack = random_stack(1)
+    model = Transformer.from_stack(stack, 0).requires_grad_(False)
+    out = model.run_with_cache(ONE.T)[1]["blocks.1.hook_attn_out"]
+    change = (out.mean(0) - out) @ stack["blocks.1.mlp.W_in"][0]
+    expected = model.run_with_hooks(ONE.T, fwd_hooks=[("blocks.1.mlp.hook_pre", lambda pre, point: pre + change)])[:, -1]
+    found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(LAYER_2, "=", MLP2)]
+    assert torch.allclose(found, expected, atol=1e-8)
+
+
+def test_what_one_role_sends_to_another_in_layer_1():
+    """`=` receives the mean of what first operand slots send, and everything behind it reads that."""
+    stack, slot = random_stack(1), TASK.prefix + 1
+    model = Transformer.from_stack(stack, 0).requires_grad_(False)
+    _, cache = model.run_with_cache(ONE.T)
+    weight, value = cache["blocks.0.attn.hook_pattern"][:, 0, -1, slot], cache["blocks.0.attn.hook_v"][:, slot, 0]
+    sent = weight[:, None] * value @ stack["blocks.0.attn.W_O"][0, 0]
+    out = cache["blocks.0.hook_attn_out"].clone()
+    out[:, -1] += sent.mean(0) - sent
+    expected = model.run_with_hooks(ONE.T, fwd_hooks=[("blocks.0.hook_attn_out", lambda own, point: out)])[:, -1]
+    found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(EMBEDDING, "first", LAYER_1, "=")]
+    assert torch.allclose(found, expected, atol=1e-8)

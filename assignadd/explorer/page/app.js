@@ -4,9 +4,8 @@
 import torch
 
 from assignadd.api import open_run
-from assignadd.interventions.application import apply
+from assignadd.interventions.apply import apply, donors_of
 from assignadd.interventions.specification import specification
-from assignadd.interventions.swaps import donors_of
 from assignadd.task.text import parse
 
 run = open_run(${n(t.run)})

@@ -1,4 +1,4 @@
-/** From a specification to changes of activations, for one model. The package's `interventions.resolution` in the page. */
+/** From a specification to changes of activations, for one model. The package's `interventions.edits` in the page. */
 
 import { forward, type Edits, type Hook } from "../model/forward";
 import { embeddingComponents, spectrumOf } from "../model/fourier";

@@ -63,9 +63,8 @@ export function toPython(spec: Specification, at: { run: string; seed: number; s
 import torch
 
 from assignadd.api import open_run
-from assignadd.interventions.application import apply
+from assignadd.interventions.apply import apply, donors_of
 from assignadd.interventions.specification import specification
-from assignadd.interventions.swaps import donors_of
 from assignadd.task.text import parse
 
 run = open_run(${py(at.run)})

@@ -1,19 +1,19 @@
-"""Messages of table rows against the hooked reference, which computes every position: the same network, the same exchanges."""
+"""The table forward in stages against the hooked reference, which computes every position: the same network, the same exchanges."""
 
 import pytest
 import torch
 
-from assignadd.interventions.interchange import EXCHANGES, NAMED, Activations
-from assignadd.interventions.mixtures import Mixtures
+from assignadd.interventions.interchange import EXCHANGES, NAMED, _side
 from assignadd.interventions.pairs import prompts, query_pairs, tag_pairs
-from assignadd.interventions.places import Places
 from assignadd.interventions.subspaces import random_directions
 from assignadd.model.circuits import OV, QK
+from assignadd.model.stages import Stages
 from assignadd.model.transformer import Transformer
+from assignadd.task.positions import Positions
 from tests.interventions.small import CONFIG, SEEN, TASK, random_stack
 
 STACK = random_stack(1)
-REFERENCE, MODEL = Transformer.from_stack(STACK, 0).requires_grad_(False), Mixtures(STACK)
+REFERENCE, MODEL = Transformer.from_stack(STACK, 0).requires_grad_(False), Stages(STACK)
 BASE, OTHER = prompts(CONFIG, SEEN, 90)
 SOURCES = {"binding tag": tag_pairs(TASK, BASE).source, "operand query": query_pairs(TASK, BASE, BASE.roll(1, 0)).source}
 RANDOM = random_directions(NAMED["sum"](STACK)[:6], 2)
@@ -25,12 +25,20 @@ def cached(tokens):
 
 def test_the_network_itself():
     logits, cache = cached(BASE)
-    found = Activations(MODEL, Places(TASK, BASE))
-    assert torch.allclose(found.own, cache["blocks.1.hook_resid_pre"][:, -1], atol=1e-9)
-    assert torch.allclose(found.pattern.T, cache["blocks.1.attn.hook_pattern"][:, 0, -1], atol=1e-9)
-    assert torch.allclose(found.attn_out, cache["blocks.1.hook_attn_out"][:, -1], atol=1e-9)
-    assert torch.allclose(found.mlp_out, cache["blocks.1.hook_mlp_out"][:, -1], atol=1e-9)
-    assert torch.allclose(MODEL.logits(found.mid), logits[:, -1], atol=1e-9)
+    trace = MODEL.trace(BASE.T.contiguous())
+    tokens, layer_1 = trace.tokens, MODEL.layer_1(trace)
+    own = MODEL.residual(layer_1)
+    pattern = MODEL.pattern(own, tokens, layer_1)
+    out = MODEL.attention_output(pattern, tokens, layer_1)
+    mid = cache["blocks.1.hook_resid_mid"][:, -1]
+    for found, expected in (
+        (own, cache["blocks.1.hook_resid_pre"][:, -1]), (trace.resid_before_2, own),
+        (pattern.T, cache["blocks.1.attn.hook_pattern"][:, 0, -1]), (trace.attention_2, pattern),
+        (out, cache["blocks.1.hook_attn_out"][:, -1]), (trace.attention_output_2, out),
+        (trace.mlp_out, cache["blocks.1.hook_mlp_out"][:, -1]),
+        (MODEL.logits(mid), logits[:, -1]), (MODEL.after_layer_1(tokens, layer_1), logits[:, -1]), (trace.logits, logits[:, -1]),
+    ):  # fmt: skip
+        assert torch.allclose(found, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("basis", [None, RANDOM], ids=["whole", "random"])
@@ -42,14 +50,14 @@ def test_the_network_itself():
 )  # fmt: skip
 def test_exchanges_of_an_output(name, variant, hook, places, basis):
     source = SOURCES.get(name, OTHER)
-    value, where = cached(source)[1][hook], Places(TASK, BASE).any_of(places)[:, :, None]
+    value, where = cached(source)[1][hook], Positions(TASK, BASE).any_of(places)[:, :, None]
     projection = torch.eye(CONFIG.model.d_model, dtype=value.dtype) if basis is None else basis.T @ basis
     expected = REFERENCE.run_with_hooks(BASE, fwd_hooks=[(hook, lambda own, _: own + where * (value - own) @ projection)])[:, -1]
     agrees(name, variant, source, basis, expected)
 
 
 def agrees(name, variant, source, basis, expected):
-    base, other = (Activations(MODEL, Places(TASK, tokens)) for tokens in (BASE, source))
+    base, other = (_side(MODEL, TASK, tokens) for tokens in (BASE, source))
     found = EXCHANGES[name][variant](MODEL, base, other, basis)
     assert torch.allclose(found, expected, atol=1e-9)
     assert (expected - REFERENCE(BASE)[:, -1]).abs().amax() > 1e-3  # something was exchanged
@@ -74,7 +82,7 @@ def test_a_query_that_only_scores_read(basis):
 def test_what_is_brought_from_one_position(name, variant):
     brought = []
     for tokens in (BASE, OTHER):
-        cache, at = cached(tokens)[1], Places(TASK, tokens).position(name.replace(" ", "_")) - variant
+        cache, at = cached(tokens)[1], Positions(TASK, tokens).position(name.replace(" ", "_")) - variant
         rows = torch.arange(len(tokens))
         weight = cache["blocks.1.attn.hook_pattern"][rows, 0, -1, at, None]
         brought.append(weight * cache["blocks.1.hook_resid_pre"][rows, at] @ OV(STACK, 2)[0])

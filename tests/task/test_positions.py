@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import ConfigError
-from assignadd.interventions.places import Places
-from assignadd.interventions.specification import ROLES
+from assignadd.task.positions import ROLES, Positions
 from assignadd.task.text import parse
 from tests.interventions.small import TASK, tokens
 
@@ -24,17 +23,17 @@ def by_hand(row: list[int]) -> dict[str, set[int]]:
 
 
 def test_every_role_of_every_sequence():
-    places = Places(TASK, BATCH)
+    positions = Positions(TASK, BATCH)
     for role in ROLES:
-        mask = places.mask(role)
+        mask = positions.mask(role)
         for row, own in zip(BATCH.tolist(), mask, strict=True):
             assert set(own.nonzero().flatten().tolist()) == by_hand(row)[role], (role, row)
 
 
 def test_a_documented_prompt():
     row = parse("d 3 . c 7 . + c 4 =", TASK)
-    places = Places(TASK, torch.tensor([row]))
-    assert places.any_of(("first_value", "distractors", 2, "2"))[0].nonzero().flatten().tolist() == [1, 2, 4]
-    assert places.any_of(None).all() and not places.any_of(("second_variable",)).any()
+    positions = Positions(TASK, torch.tensor([row]))
+    assert positions.any_of(("first_value", "distractors", 2, "2"))[0].nonzero().flatten().tolist() == [1, 2, 4]
+    assert positions.any_of(None).all() and not positions.any_of(("second_variable",)).any()
     with pytest.raises(ConfigError, match="position = 10: expected 0 to 9"):
-        places.mask(10)
+        positions.mask(10)

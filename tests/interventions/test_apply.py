@@ -1,18 +1,17 @@
-"""One function for every intervention: the lean pass equals the hooked reference, and both equal what is known by hand."""
+"""One function for every intervention: as with every position computed, and as is known by hand."""
 
 import pytest
 import torch
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.application import apply, effect, reference_sequences
-from assignadd.interventions.places import Places
-from assignadd.interventions.resolution import shuffled
-from assignadd.interventions.specification import HOOKS, NEURON_HOOKS, ROLES, Cut, Pattern, Replace, Swap, specification
-from assignadd.interventions.swaps import swapped
+from assignadd.interventions.apply import apply, effect, reference_sequences, swapped
+from assignadd.interventions.edits import shuffled
+from assignadd.interventions.specification import HOOKS, NEURON_HOOKS, Cut, Pattern, Replace, Swap, specification
 from assignadd.measures.fourier import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
+from assignadd.task.positions import ROLES, Positions
 from assignadd.task.text import parse
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
@@ -22,14 +21,18 @@ REFERENCE = reference_sequences(STACK.config, SEEN, 40)
 
 
 def both(interventions, stack=STACK, batch=TOKENS, **more):
-    lean, hooked = (apply(stack, batch, interventions, REFERENCE, engine=engine, **more) for engine in ("lean", "hooked"))
-    assert torch.allclose(lean, hooked, atol=1e-9), interventions
-    return lean
+    found = apply(stack, batch, interventions, REFERENCE, **more)
+    forward = Transformer.forward
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transformer, "forward", lambda model, tokens, last_only: forward(model, tokens))
+        everywhere = apply(stack, batch, interventions, REFERENCE, **more)
+    assert torch.allclose(found, everywhere, atol=1e-9), interventions
+    return found
 
 
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("action", ["zero", "mean", "resample", "patch"])
-def test_lean_and_hooked_agree_on_every_replacement(hook, action):
+def test_one_position_is_enough_for_every_replacement(hook, action):
     clean, source = answer_logits(STACK, TOKENS), SOURCE if action == "patch" else None
     for positions in (None, ("equals",), ("first_value", 3), ("second_variable", "distractors")):
         changed = both([Replace(action, hook, positions, source=source)])
@@ -42,7 +45,7 @@ def test_lean_and_hooked_agree_on_every_replacement(hook, action):
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_lean_and_hooked_agree_on_every_edge(role):
+def test_one_position_is_enough_for_every_edge(role):
     for layer in (1, 2):
         both([Cut(layer, "equals", role), Cut(layer, 3, role)])
         both([Cut(layer, role, 0), Pattern(layer, role, {"first": 0.25, "assigned": 0.5, "2": 0.1})])
@@ -84,7 +87,7 @@ def test_a_patch_takes_a_role_to_the_same_role():
     source = parse(SOURCE, TASK)
     for role, at in (("first", 7), ("first_value", source.index(7)), ("plus", 6)):
         patched, batch = both([Replace("patch", "hook_embed", (role,), source=SOURCE)]), TOKENS.clone()
-        batch[0].T[Places(TASK, TOKENS[0].T).mask(role)] = source[at]
+        batch[0].T[Positions(TASK, TOKENS[0].T).mask(role)] = source[at]
         assert torch.allclose(patched, answer_logits(STACK, batch), atol=1e-9), role
     # A literal has no variable in the prefix: nothing is patched from it, nor in it.
     literal = both([Replace("patch", "blocks.0.hook_attn_out", ("first_variable",), source="d=3, 1+2=?")])
@@ -127,7 +130,7 @@ def test_the_hand_made_model_adds_what_it_is_made_to_look_at():
     """Its answer is the sum of two equal shares of attention: cut one operand and the other counts twice."""
     batch = tokens(20)
     found = effect(HANDMADE, batch, specification([{"action": "cut", "layer": 2, "query": "equals", "key": "second_value"}]))
-    first = Places(TASK, batch[0].T).roles.values[0]
+    first = Positions(TASK, batch[0].T).roles.values[0]
     assert found.accuracies[0].item() == 1.0 and found.accuracy_change.item() < -0.5
     assert found.answers[1][0].tolist() == (2 * first % TASK.modulus).tolist()
     weights = {"first_value": 0.5, "second_value": 0.5}
@@ -136,7 +139,7 @@ def test_the_hand_made_model_adds_what_it_is_made_to_look_at():
     assert effect(HANDMADE, batch, blind[:1]).accuracies[1].item() < 0.7
 
 
-def test_other_architectures_go_through_the_reference():
+def test_other_architectures():
     config = Config(task=TASK, model=type(CONFIG.model)(n_layers=2, n_heads=2, d_model=16, d_head=8, d_mlp=(8, 24), norm="rms"))
     stack = initial_stack(config, [0])
     changed = apply(stack, TOKENS, [Replace("zero", "blocks.1.hook_attn_out"), Cut(1, "equals", "first")])

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Optim
-from assignadd.interventions.application import effect, reference_sequences
-from assignadd.interventions.specification import Replace
-from assignadd.measures.fourier import network_frequencies
+from assignadd.interventions.apply import reference_sequences
+from assignadd.interventions.pairs import answers
+from assignadd.measures.fourier import circuit_waves, network_frequencies
 from assignadd.measures.samples import sequences
 from assignadd.model.forward import CHUNK, traces
 from assignadd.model.stack import Stack, initial_stack
+from assignadd.model.stages import Stages
 from assignadd.training.adamw import AdamW
 from assignadd.training.objective import cross_entropy
 
@@ -72,16 +73,21 @@ def _least_correlation(columns: Float[Tensor, "F types"]) -> float:
     return r[~torch.eye(len(r), dtype=torch.bool)].min().item()
 
 
+@torch.no_grad()
 def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = 1000) -> FrequencyDamage:
     own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
     types, reference = range(1 + min(2, config.task.max_assignments)), reference_sequences(config, seen)
     tokens = torch.cat([sequences([config], seen[None], kind, n).tokens for kind in types], -1)
-    before, after = torch.empty(0), []
-    for k in own:
-        found = effect(one, tokens, [Replace("mean", "blocks.1.mlp.hook_post", frequencies=(k,))], reference)
-        before, without = (_margin(logits[0], found.labels[0]).view(len(types), n) for logits in (found.before, found.after))
-        after.append(without)
-    return FrequencyDamage(own, before, torch.stack(after))
+    labels, frequency = answers(config.task, tokens[0].T), circuit_waves(one).frequency[0]
+    model = Stages(one)
+    trace, mean = model.trace(tokens[0]), model.trace(reference).neurons.mean(0)
+
+    def margins(neurons: Tensor) -> Tensor:
+        logits = model.logits(trace.resid_mid, neurons @ model.weights.W_out)
+        return _margin(logits, labels).view(len(types), n)
+
+    after = [margins(torch.where(frequency == k, mean, trace.neurons)) for k in own]
+    return FrequencyDamage(own, margins(trace.neurons), torch.stack(after))
 
 
 def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Tensor, " B"]:

@@ -8,8 +8,19 @@ import pytest
 import torch
 
 from assignadd.config import ConfigError
-from assignadd.interventions.search import COMPLEMENT, PLACES, RANDOM, SEARCHED, Search, searched
-from assignadd.interventions.subspaces import fetched_values, random_directions, span
+from assignadd.interventions.subspaces import (
+    COMPLEMENT,
+    PLACES,
+    RANDOM,
+    SEARCHED,
+    Search,
+    copied_variables,
+    fetched_values,
+    random_directions,
+    searched,
+    span,
+    within,
+)
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK
@@ -78,7 +89,7 @@ def test_pairs_searched_on_are_not_tested_on(monkeypatch):
         shown.append((base, source, answer))
         return start
 
-    monkeypatch.setattr("assignadd.interventions.search.searched", fake)
+    monkeypatch.setattr("assignadd.interventions.subspaces.searched", fake)
     outcome, pairs = SEARCH(HANDMADE, "first operand", PLACES[0], 4), SEARCH.pairs[True, False]
     even, odd = pairs.counts.clone(), pairs.counts.clone()
     even[1::2], odd[::2] = False, False
@@ -123,3 +134,12 @@ def test_other_architectures_are_refused():
     wide = dataclasses.replace(CONFIG, model=dataclasses.replace(CONFIG.model, n_heads=2))
     with pytest.raises(ConfigError, match="two layers, one head"):
         SEARCH(initial_stack(wide, [0]), "sum", PLACES[0], 2)
+
+
+def test_directions():
+    basis = copied_variables(HANDMADE)
+    assert basis.shape[0] == TASK.n_vars and torch.allclose(basis @ basis.T, torch.eye(TASK.n_vars), atol=1e-5)
+    other = random_directions(basis, 3)
+    assert other.shape == basis.shape and torch.allclose(other @ other.T, torch.eye(TASK.n_vars), atol=1e-5)
+    x = torch.arange(float(2 * basis.shape[1])).view(2, -1)
+    assert torch.allclose(within(within(x, other), other), within(x, other), atol=1e-3) and within(x, None) is x

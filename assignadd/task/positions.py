@@ -1,4 +1,4 @@
-"""Where a role stands in each sequence: the words of a specification as masks over positions."""
+"""Where the token of a role is in each sequence, as masks over positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from assignadd.config import ConfigError, Task
-from assignadd.interventions.specification import SINGLE_ROLES, Place
 from assignadd.task.roles import Roles, operand_slots, roles
 from assignadd.task.vocabulary import Vocabulary
 
@@ -16,8 +15,15 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
 
-class Places:
-    """The roles of a batch of sequences, tokens (B, T)."""
+# Roles that are one token at most, and roles that many tokens may have.
+SINGLE_ROLES = ("equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable")
+ROLES = (*SINGLE_ROLES, "assigned", "variables", "distractors", "pads")
+Place = str | int
+"""A role, or a position counted from 0."""
+
+
+class Positions:
+    """The positions of every role in a batch of sequences, tokens (B, T)."""
 
     def __init__(self, task: Task, tokens: Int[Tensor, "B T"]):
         self.task, self.tokens = task, tokens
