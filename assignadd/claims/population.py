@@ -218,9 +218,9 @@ CLASSES = (
     *(
         Claim(
             f"every-seed-{slug(s.name)}", "ours",
-            f"Every seed that binds reaches over 98 % on one class of held-out pairs: {HELD_OUT_CLASSES[s.pair]}, {s.n_vars} variables.",
-            "over 98 % over all held-out pairs", rule=AtLeast(0.98), seed_measure=among_binding(final_class(s)),
-            comment="Intervals are over pairs: few are doubles, so that many seeds are undecided.",
+            f"Every seed that binds reaches 95 % on one class of held-out pairs: {HELD_OUT_CLASSES[s.pair]}, {s.n_vars} variables.",
+            "over 98 % over all held-out pairs", rule=AtLeast(0.95), seed_measure=among_binding(final_class(s)),
+            comment="Intervals are over pairs, n + m and m + n as one: too few pairs to tell 98 % from 100 %.",
         )
         for s in CLASS_SETS
     ),

@@ -50,7 +50,7 @@ export function Tour() {
       <h2>{card.title}</h2>
       <p>{card.text}</p>
       {claims.map((c) => <Verdict key={c.id} claim={c} />)}
-      {!claims.length && <p class="tour-none">The ledger was not measured for this page.</p>}
+      {!claims.length && <p class="tour-none">The ledger has no record on this for the networks of this page.</p>}
       <footer>
         <button type="button" onClick={() => go(at - 1)} disabled={at === 0}>← Back</button>
         <ol class="dots">
