@@ -66,6 +66,11 @@ class Task:
         return LETTERS[: self.n_vars]
 
     @property
+    def variable_counts(self) -> range:
+        """How many of the two operands may be variables: 0, 1 and, where a sequence may assign two, 2."""
+        return range(1 + min(2, self.max_assignments))
+
+    @property
     def n_seen(self) -> int:
         # The small addend keeps products such as 0.29 * 100, which floats put just below a whole number, whole.
         return math.floor(self.seen_fraction * self.modulus**2 + 1e-9)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from torch import Tensor
 
+from assignadd.config import Config
 from assignadd.dynamics.onsets import first_lasting
+from assignadd.dynamics.trajectory import Listener, Read
 from assignadd.interventions.interchange import ALIGNMENTS, Interchange
 from assignadd.runs.folder import Run
 
@@ -29,14 +32,21 @@ def causes_over_time(
     model: int = 0,
     steps: Sequence[int] | None = None,
     n: int = PAIRS,
-    listener: Callable[[int, int], None] = lambda done, total: None,
+    listener: Listener = lambda done, total: None,
 ) -> dict[str, np.ndarray]:
     """Interchange accuracy of every alignment at every checkpoint (or at these steps), by column; `step` is one of them."""
     steps = run.steps if steps is None else list(steps)
-    interchange, found = Interchange(run.configs[model], run.seen[model], n), []
+    return causes_at(run.configs[model], run.seen[model], steps, lambda some: run.trajectory(some, model), n, listener)
+
+
+def causes_at(
+    config: Config, seen: Tensor, steps: Sequence[int], read: Read, n: int = PAIRS, listener: Listener = lambda done, total: None
+) -> dict[str, np.ndarray]:
+    """The interchange accuracies of one model at these steps, by column; `read` returns the checkpoints."""
+    interchange, found = Interchange(config, seen, n), []
     for i, step in enumerate(steps):
         listener(i, len(steps))
-        found.append(interchange(run.trajectory([step], model))[0])
+        found.append(interchange(read([step]))[0])
     listener(len(steps), len(steps))
     return {"step": np.array(steps), **{name: np.array([outcome[name].accuracy() for outcome in found]) for name in ALIGNMENTS}}
 

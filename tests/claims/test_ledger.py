@@ -1,7 +1,6 @@
 """The ledger on networks whose answers are known: the hand-made one, a random one, the paper's own (SPEC section 5)."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,17 +21,9 @@ ELSEWHERE = {c.id for c in (*DYNAMICS, *CAUSES)}  # what needs a run, and what h
 STATIC = [c for c in CLAIMS if c.measure is not None and c.id not in ELSEWHERE]
 
 
-class OneModel(Evidence):
-    """Evidence on weights that come from no run."""
-
-    def __init__(self, stack, n=1000):
-        self.run, self.stack, self.n, self.seed, self.step = SimpleNamespace(name="none"), stack, n, 0, 0
-        self.config = Member(0).config(stack.config)
-        self.seen = pair_split(self.config.task, 0)
-
-
 def verdicts(stack) -> dict[str, str]:
-    model = OneModel(stack)
+    config = Member(0).config(stack.config)
+    model = Evidence(stack, config, pair_split(config.task, 0), 1000)
     return {c.id: judge(c, [model], "").verdict for c in STATIC}
 
 
