@@ -80,7 +80,8 @@ def _export_model(run: Run, one: Evidence, key: str, out: Path, settings: Settin
     """Writes the files of a model and returns what the index says about it."""
     name = f"{run.name}, seed {one.seed}"
     spikes = story.straddled(one.phases, run.steps)
-    steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints or len(run.steps))
+    most = len(run.steps) if settings.checkpoints is None else settings.checkpoints
+    steps = chosen_steps(run.steps, list(spikes.values()), most)
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
         _write(out / "data" / key / f"{step:08d}.js", weights.script(key, step, one.stack_at(step)).encode())

@@ -47,7 +47,7 @@ class Plan:
 
 def plan(sweep: Sweep, out: Path, device: str, cores: int = 1, together: int | None = None) -> Plan:
     """Which stacks to train, and how many at a time; looks at the folder and trains nothing."""
-    together = together or models_together(sweep.config, device)
+    together = models_together(sweep.config, device) if together is None else together
     slots = torch.cuda.device_count() if device == "cuda" else cores
     return Plan(jobs_of(sweep, out, together), device, max(1, slots))
 
