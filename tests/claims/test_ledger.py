@@ -1,7 +1,5 @@
 """The ledger on networks whose answers are known: the hand-made one, a random one, the paper's own (SPEC section 5)."""
 
-from pathlib import Path
-
 import pytest
 
 from assignadd.claims.causes import CAUSES
@@ -13,10 +11,10 @@ from assignadd.claims.record import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, shipped
 from assignadd.task.splits import pair_split
 
-SIX = Path(__file__).parents[1] / "fixtures" / "census-six"
+SIX = shipped("census-six")
 ELSEWHERE = {c.id for c in (*DYNAMICS, *CAUSES)}  # what needs a run, and what has tests of its own
 STATIC = [c for c in CLAIMS if c.measure is not None and c.id not in ELSEWHERE]
 
