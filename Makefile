@@ -25,7 +25,7 @@ quick: $(VENV)/.core
 	$(BIN)/assignadd reproduce --preset tiny --out reproduction/tiny
 
 explorer: $(VENV)/.core
-	$(BIN)/assignadd explore $(filter-out %zoom%,$(wildcard runs/paper-seeds-?-?)) tests/fixtures/census-six --out explorer
+	$(BIN)/assignadd explore $(filter-out %zoom%,$(wildcard runs/paper-seeds-?-?)) census-six --out explorer
 
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build

@@ -50,13 +50,13 @@ def train(
     """
     check_machine(device, threads)
     members = [m if isinstance(m, Member) else Member(m) for m in seeds]
-    configs = [m.config(config) for m in members]
-    seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
     if not members:
         raise ConfigError("seeds", list(seeds), "at least one seed")
+    configs = [m.config(config) for m in members]
+    seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
     if out is None:
         out = Path("runs") / f"run-{hashlib.sha256(run_document(config, members)).hexdigest()[:8]}"
-    return train_run(Path(out), config, members, seen, device, threads, listener, observe=Observing())
+    return train_run(Path(out), config, members, seen, device, threads, listener, observe=Observing)
 
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:

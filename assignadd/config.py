@@ -9,8 +9,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cache
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 LETTERS = string.ascii_lowercase
 SUFFIX = 4  # `+ first second =` closes every sequence
@@ -64,6 +67,11 @@ class Task:
     @property
     def variables(self) -> str:
         return LETTERS[: self.n_vars]
+
+    @property
+    def variable_counts(self) -> range:
+        """How many of the two operands may be variables: 0, 1 and, where a sequence may assign two, 2."""
+        return range(1 + min(2, self.max_assignments))
 
     @property
     def n_seen(self) -> int:
@@ -206,44 +214,47 @@ class Member:
 
 
 def validate(config: Config) -> None:
-    for section in dataclasses.fields(config):
-        _check_ranges(section.name, getattr(config, section.name))
+    for section, (kind, _) in _fields(Config).items():
+        for name, (of_field, limits) in _fields(kind).items():
+            value = getattr(getattr(config, section), name)
+            if not _within(value, of_field, limits):
+                raise ConfigError(f"{section}.{name}", value, accepted(section, name) or "")
     _check_task(config.task)
     _check_model(config.model)
 
 
-def accepted(f: dataclasses.Field[Any]) -> str | None:
-    """What a field takes, in words; None where a rule of its own decides (letters, widths)."""
-    if "low" in f.metadata:
-        kind = "a whole number" if "int" in str(f.type) else "a number"
-        return f"{kind} from {f.metadata['low']} to {f.metadata['high']}"
-    if f.type == "bool":
+@cache
+def _fields(section: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
+    """Type and range of every field of a dataclass; the range is empty where the field has none."""
+    types = get_type_hints(section)
+    return {f.name: (types[f.name], f.metadata) for f in dataclasses.fields(section)}
+
+
+def accepted(section: str, name: str) -> str | None:
+    """What the field `section.name` takes, in words; None where a rule of its own decides (letters, widths) or there is no such field."""
+    of_section, _ = _fields(Config).get(section, (None, {}))
+    kind, limits = _fields(of_section).get(name, (None, {})) if of_section else (None, {})
+    if limits:
+        return f"{'a whole number' if _is_whole(kind) else 'a number'} from {limits['low']} to {limits['high']}"
+    if kind is bool:
         return "true or false"
-    if str(f.type).startswith("Literal"):
-        return "one of " + ", ".join(_choices(f))
-    return None
+    return "one of " + ", ".join(get_args(kind)) if get_origin(kind) is Literal else None
 
 
-def _choices(f: dataclasses.Field[Any]) -> list[str]:
-    return [c.strip(" \"'") for c in str(f.type).removeprefix("Literal[").removesuffix("]").split(",")]
+def _is_whole(kind: Any) -> bool:
+    """Of `int` and `int | None`."""
+    return int in (kind, *get_args(kind))
 
 
-def _check_ranges(section: str, values: Any) -> None:
-    for f in dataclasses.fields(values):
-        value = getattr(values, f.name)
-        if not _within(f, value):
-            raise ConfigError(f"{section}.{f.name}", value, accepted(f) or "")
-
-
-def _within(f: dataclasses.Field[Any], value: object) -> bool:
-    if "low" in f.metadata:
-        if value is None:
-            return f.default is None
-        types = (int,) if "int" in str(f.type) else (int, float)
-        return isinstance(value, types) and not isinstance(value, bool) and f.metadata["low"] <= value <= f.metadata["high"]
-    if f.type == "bool":
+def _within(value: object, kind: Any, limits: Mapping[str, Any]) -> bool:
+    if limits and value is None:
+        return NoneType in get_args(kind)
+    if limits:
+        types = (int,) if _is_whole(kind) else (int, float)
+        return isinstance(value, types) and not isinstance(value, bool) and limits["low"] <= value <= limits["high"]
+    if kind is bool:
         return isinstance(value, bool)
-    return value in _choices(f) if str(f.type).startswith("Literal") else True
+    return value in get_args(kind) if get_origin(kind) is Literal else True
 
 
 def _check_task(task: Task) -> None:

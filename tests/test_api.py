@@ -16,6 +16,12 @@ def run(tmp_path_factory):
     return assignadd.train(config, [0, 1], tmp_path_factory.mktemp("api") / "run")
 
 
+def test_no_seed_is_refused_before_anything_else(tmp_path):
+    with pytest.raises(assignadd.ConfigError, match=r"seeds = \[\]: expected at least one seed"):
+        assignadd.train(SMOKE, [], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_measures_recorded_live_are_those_of_the_checkpoints(run):
     live = assignadd.metrics(run).filter(polars.col("qk2_ov1_var_margin").is_not_null())
     later = assignadd.measure(run)

@@ -20,7 +20,7 @@ Measure = Callable[[Evidence], Measured | None]
 
 def around_first_spike(e: Evidence) -> tuple[int, int] | None:
     """The last checkpoint before the first spike and the first after it; None where there is no spike or none that is near."""
-    spike, steps = e.phases.first_spike, e.run.steps
+    spike, steps = e.phases.first_spike, e.steps
     if spike is None or not any(spike.before - APART <= s <= spike.before for s in steps):
         return None
     return e.checkpoint_steps(spike) if any(spike.after <= s <= spike.after + APART for s in steps) else None

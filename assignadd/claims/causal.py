@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from torch import Tensor
 
-from assignadd.claims.evidence import Evidence
+from assignadd.config import Config
 from assignadd.dynamics.onsets import Onset, onset
+from assignadd.dynamics.trajectory import Read
 from assignadd.interventions.circuit import CircuitAlone, circuit_alone
 from assignadd.interventions.interchange import (
     ALIGNMENTS,
@@ -18,13 +20,14 @@ from assignadd.interventions.interchange import (
     VARIANTS,
     Interchange,
     Outcome,
-    causes_over_time,
+    causes_at,
     spread_steps,
 )
 from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
 from assignadd.interventions.paths import Path, PathAnswers, direct_parts, path_answers
 from assignadd.measures.accuracies import Accuracy, set_accuracies
-from assignadd.model.stack import initial_stack
+from assignadd.measures.samples import sequences
+from assignadd.model.stack import Stack, initial_stack
 from assignadd.task.evalsets import EVAL_SETS
 
 # Sequences of each type for the paths, and of each set for the circuit alone.
@@ -33,34 +36,39 @@ EXCHANGED = (*ALIGNMENTS, QUERY_AND_TAG)
 
 
 class Causal:
-    def __init__(self, evidence: Evidence):
-        self._evidence = evidence
+    """One model, the sequences to ask it (`n` of each kind), and its checkpoints: their steps, and how to read them."""
+
+    def __init__(self, stack: Stack, config: Config, seen: Tensor, n: int, steps: Sequence[int], read: Read):
+        self.stack, self.config, self.seen, self.n, self.steps, self.read = stack, config, seen, n, steps, read
 
     @cached_property
     def _interchange(self) -> Interchange:
-        return Interchange(self._evidence.config, self._evidence.seen, self._evidence.n)
+        return Interchange(self.config, self.seen, self.n)
+
+    @cached_property
+    def _few_sequences(self) -> dict[int, Tensor]:
+        """Sequences for the paths, by the number of variables in the sum."""
+        found = {k: sequences([self.config], self.seen[None], k, self.n).tokens for k in self.config.task.variable_counts}
+        return {k: tokens[0][:, :PATH_SEQUENCES] for k, tokens in found.items()}
 
     @cached_property
     def interchange(self) -> dict[str, Outcome]:
         """Every alignment with its controls."""
-        return self._interchange(self._evidence.stack, VARIANTS, EXCHANGED)[0]
+        return self._interchange(self.stack, VARIANTS, EXCHANGED)[0]
 
     @cached_property
     def untrained(self) -> dict[str, Outcome]:
         """The same on this model's initial weights."""
-        e = self._evidence
-        return self._interchange(initial_stack(e.stack.config, [e.config.seed.init or 0]), alignments=EXCHANGED)[0]
+        return self._interchange(initial_stack(self.stack.config, [self.config.seed.init or 0]), alignments=EXCHANGED)[0]
 
     @cached_property
     def circuit_alone(self) -> CircuitAlone:
-        e = self._evidence
-        return circuit_alone(e.stack, e.config, e.seen, min(e.n, CIRCUIT_SEQUENCES))
+        return circuit_alone(self.stack, self.config, self.seen, min(self.n, CIRCUIT_SEQUENCES))
 
     @cached_property
     def path_answers(self) -> dict[int, PathAnswers]:
         """By the number of variables in the sum."""
-        e = self._evidence
-        return {k: path_answers(e.stack, e.sequences(k)[0][:, :PATH_SEQUENCES]) for k in e.types}
+        return {k: path_answers(self.stack, tokens) for k, tokens in self._few_sequences.items()}
 
     @property
     def paths(self) -> dict[int, dict[Path, float]]:
@@ -70,8 +78,7 @@ class Causal:
     @cached_property
     def direct_parts(self) -> dict[int, dict[str, Tensor]]:
         """What each component adds to the right answer's logit in each sequence, by the number of variables in the sum."""
-        e = self._evidence
-        return {k: direct_parts(e.stack, e.sequences(k)[0][:, :PATH_SEQUENCES]) for k in e.types}
+        return {k: direct_parts(self.stack, tokens) for k, tokens in self._few_sequences.items()}
 
     @property
     def direct_logits(self) -> dict[int, dict[str, float]]:
@@ -80,28 +87,22 @@ class Causal:
 
     @cached_property
     def frequency_damage(self) -> FrequencyDamage:
-        e = self._evidence
-        return frequency_damage(e.stack, e.config, e.seen, min(e.n, 1000))
+        return frequency_damage(self.stack, self.config, self.seen, min(self.n, 1000))
 
     @cached_property
     def grafted(self) -> dict[str, Accuracy]:
         """Accuracies with an MLP2 that has only seen sums of literals."""
-        e = self._evidence
-        return set_accuracies(grafted(e.stack, e.config, e.seen), [e.config], e.seen[None], e.n, EVAL_SETS)[0]
+        other = grafted(self.stack, self.config, self.seen)
+        return set_accuracies(other, [self.config], self.seen[None], self.n, EVAL_SETS)[0]
 
     @cached_property
     def over_time(self) -> dict[str, np.ndarray]:
-        e = self._evidence
-        return causes_over_time(e.run, e.index, spread_steps(e.run.steps))
+        """Interchange accuracies at some of the checkpoints, by column."""
+        return causes_at(self.config, self.seen, spread_steps(self.steps), self.read)
 
     @cached_property
     def onsets(self) -> dict[str, Onset | None]:
         """When each alignment's accuracy is above one half to last, with what its noise and the checkpoints leave open."""
-        e, steps = self._evidence, self.over_time["step"]
-        pairs = Interchange(e.config, e.seen, PAIRS_OVER_TIME).pairs
+        steps = self.over_time["step"]
+        pairs = Interchange(self.config, self.seen, PAIRS_OVER_TIME).pairs
         return {name: onset(steps, self.over_time[name], int(pairs[name].counts.sum()), THRESHOLD) for name in ALIGNMENTS}
-
-
-def causal(evidence: Evidence) -> Causal:
-    """The causal evidence on a model, kept with it."""
-    return vars(evidence).setdefault("causal", Causal(evidence))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from assignadd.claims.causal import EXCHANGED, causal
+from assignadd.claims.causal import EXCHANGED
 from assignadd.claims.circuit_parts import ALONE
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.paired import paired_difference, ratio_of_means
@@ -47,7 +47,7 @@ def exchanged(name: str, n_vars: int | None = None) -> Measure:
     """The interchange accuracy of an alignment, over all pairs or over sums with so many variables."""
 
     def measure(e: Evidence) -> Measured | None:
-        found = causal(e).interchange[name]
+        found = e.causal.interchange[name]
         return _share(found if n_vars is None else found.with_variables(n_vars))
 
     return measure
@@ -59,7 +59,7 @@ def _share(outcome: Outcome, variant: str = "whole") -> Measured | None:
 
 def literal_second(name: str) -> Measure:
     """The interchange accuracy on sums of a variable in the first slot and a literal in the second."""
-    return lambda e: _share(_by_slot(causal(e).interchange[name])[0])
+    return lambda e: _share(_by_slot(e.causal.interchange[name])[0])
 
 
 def _by_slot(outcome: Outcome) -> tuple[Outcome, Outcome]:
@@ -72,7 +72,7 @@ def by_slot(name: str) -> Callable[[Evidence], str]:
     """The interchange accuracy on sums with one variable by the variable's slot, in words."""
 
     def detail(e: Evidence) -> str:
-        found = [_share(outcome) for outcome in _by_slot(causal(e).interchange[name])]
+        found = [_share(outcome) for outcome in _by_slot(e.causal.interchange[name])]
         first, second = ("none" if m is None else f"{m.value:.3f} [{m.low:.3f}, {m.high:.3f}]" for m in found)
         return f"variable in the first slot {first}, in the second slot {second}"
 
@@ -83,7 +83,7 @@ def highest(variant: str) -> Measure:
     """The highest accuracy of a control over the alignments, with its own interval; `untrained` is the initial network's."""
 
     def measure(e: Evidence) -> Measured:
-        outcomes = causal(e).untrained if variant == "untrained" else causal(e).interchange
+        outcomes = e.causal.untrained if variant == "untrained" else e.causal.interchange
         found = [_share(outcomes[name], "whole" if variant == "untrained" else variant) for name in EXCHANGED]
         return max((m for m in found if m is not None), key=lambda m: m.value)
 
@@ -92,7 +92,7 @@ def highest(variant: str) -> Measure:
 
 def loss_by_named(e: Evidence) -> Measured:
     """The most that an alignment loses when only the directions that the paper names are exchanged, with its own interval."""
-    found = [o for name in EXCHANGED if (o := causal(e).interchange[name]).n]
+    found = [o for name in EXCHANGED if (o := e.causal.interchange[name]).n]
     losses = [paired_difference(o.hits["whole"].numpy(), o.hits["named"].numpy(), "pairs of prompts") for o in found]
     return max(losses, key=lambda m: m.value)
 
@@ -103,7 +103,7 @@ def across_types(e: Evidence) -> Measured | None:
         return None
     cells = [
         _share(o.where((o.base_vars == i) & (o.source_vars == j)))
-        for o in (causal(e).interchange[name] for name in ("first value", "second value"))
+        for o in (e.causal.interchange[name] for name in ("first value", "second value"))
         for i in range(3)
         for j in range(3)
         if i != j
@@ -113,14 +113,14 @@ def across_types(e: Evidence) -> Measured | None:
 
 def outside_story(e: Evidence) -> Measured:
     """The most that a path outside the paper's story is worth on sums with one variable."""
-    found = causal(e).path_answers[1]
+    found = e.causal.path_answers[1]
     others = [correct for path, correct in found.patched.items() if path not in STORY]
     return max((paired_difference(found.whole.numpy(), c.numpy(), "sequences") for c in others), key=lambda m: m.value)
 
 
 def largest_outside(e: Evidence) -> str:
     """That path in words."""
-    effects = {path: effect for path, effect in causal(e).paths[1].items() if path not in STORY}
+    effects = {path: effect for path, effect in e.causal.paths[1].items() if path not in STORY}
     path = max(effects, key=lambda p: effects[p])
     receiver = f"{path.receiver} at {path.at}" if path.receiver == LAYER_1 else path.receiver
     return f"the most is worth {path.sender} at {path.role} to {receiver}, {effects[path]:.3f}"
@@ -129,7 +129,7 @@ def largest_outside(e: Evidence) -> str:
 def direct_share(e: Evidence) -> Measured:
     """The part of the right answer's logit that MLP2 adds itself, in the type that has the least of it."""
     shares = []
-    for parts in causal(e).direct_parts.values():
+    for parts in e.causal.direct_parts.values():
         total = np.sum([x.double().numpy() for x in parts.values()], 0)
         shares.append(ratio_of_means(parts[MLP2].double().numpy(), total, "sequences"))
     return min(shares, key=lambda m: m.value)
@@ -137,7 +137,7 @@ def direct_share(e: Evidence) -> Measured:
 
 def grafted(e: Evidence) -> Measured | None:
     """The lowest accuracy on sums with variables, none in a banned slot, of an MLP2 that was trained on literals alone."""
-    found = [a for name, a in causal(e).grafted.items() if not name.startswith("0-var") and "var-restricted" not in name]
+    found = [a for name, a in e.causal.grafted.items() if not name.startswith("0-var") and "var-restricted" not in name]
     worst = min(found, key=lambda a: a.accuracy)
     return Measured(worst.accuracy, worst.interval.low, worst.interval.high, worst.n, "sequences")
 
@@ -147,7 +147,7 @@ def frequency_agreement(e: Evidence) -> Measured | None:
 
     None where there are too few frequencies to compare, or none of them matters.
     """
-    found = causal(e).frequency_damage
+    found = e.causal.frequency_damage
     agreement = found.agreement if len(found.frequencies) > 2 else math.nan
     if not math.isfinite(agreement):
         return None
@@ -163,8 +163,8 @@ def delay(earlier: str, later: str) -> Measure:
     def measure(e: Evidence) -> Measured | None:
         if not _in_order(e):
             return None
-        first, second = (causal(e).onsets[name] for name in (earlier, later))
-        return _between(first, second, causal(e).over_time["step"])
+        first, second = (e.causal.onsets[name] for name in (earlier, later))
+        return _between(first, second, e.causal.over_time["step"])
 
     return measure
 
@@ -180,7 +180,7 @@ def _between(first: Onset | None, second: Onset | None, steps: np.ndarray) -> Me
 
 def _in_order(e: Evidence) -> bool:
     """A network that never binds, or of which one checkpoint is there, has no order to tell."""
-    return e.learned_binding and len(e.run.steps) > 1
+    return e.learned_binding and len(e.steps) > 1
 
 
 def behind_measure(name: str) -> Measure:
@@ -189,10 +189,10 @@ def behind_measure(name: str) -> Measure:
     def measure(e: Evidence) -> Measured | None:
         if not _in_order(e):
             return None
-        steps, measured = causal(e).over_time["step"], MEASURES[name]
+        steps, measured = e.causal.over_time["step"], MEASURES[name]
         column = e.trajectory[measured][np.isin(e.trajectory["step"], steps)]
         correlate = onset(steps, column, LEVELS[re.sub(r" \(\d-var\)$", "", measured)].n, THRESHOLD)
-        return _between(correlate, causal(e).onsets[name], steps)
+        return _between(correlate, e.causal.onsets[name], steps)
 
     return measure
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from assignadd.claims.causal import causal
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.paired import paired_difference, paired_share
 from assignadd.claims.record import AtLeast, AtMost, Claim, Measured
@@ -32,7 +31,7 @@ def faithfulness(name: str) -> Measure:
     """Accuracy over all sets with parts kept, divided by the network's own."""
 
     def measure(e: Evidence) -> Measured | None:
-        found = causal(e).circuit_alone
+        found = e.causal.circuit_alone
         return paired_share(found.answers("together", name).ravel(), found.answers("together", WHOLE).ravel(), "sequences")
 
     return measure
@@ -42,7 +41,7 @@ def by_variables(name: str) -> Callable[[Evidence], str]:
     """The same for sums with 0, 1 and 2 variables, in words."""
 
     def detail(e: Evidence) -> str:
-        found = causal(e).circuit_alone
+        found = e.causal.circuit_alone
         kept, whole = (found.answers("together", row) for row in (name, WHOLE))
         sets = [found.with_variables(k) for k in e.types]
         shares = [paired_share(kept[own].ravel(), whole[own].ravel(), "sequences") for own in sets]
@@ -56,7 +55,7 @@ def lowest_set(name: str, n_vars: int) -> Measure:
     """The lowest accuracy of the sets with so many variables."""
 
     def measure(e: Evidence) -> Measured | None:
-        found = causal(e).circuit_alone
+        found = e.causal.circuit_alone
         counts = found.answers("together", name)[found.with_variables(n_vars)].sum(1)
         return Measured.share(int(counts.min()), found.n, "sequences") if len(counts) else None
 
@@ -67,7 +66,7 @@ def loss_without(name: str) -> Measure:
     """The most that any set loses without a part."""
 
     def measure(e: Evidence) -> Measured:
-        found = causal(e).circuit_alone
+        found = e.causal.circuit_alone
         worst = found.worst_set("removed alone", name)
         whole, without = (found.answers(*row)[worst] for row in (("together", WHOLE), ("removed alone", name)))
         return paired_difference(whole, without, "sequences")

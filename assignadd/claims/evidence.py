@@ -1,7 +1,11 @@
-"""All that is measured on one trained model, each thing once and only when a claim or a figure asks for it."""
+"""All that is measured on one trained model, each thing once and only when a claim or a figure asks for it.
+
+`evidence(run)` returns it for every model of a run; `Evidence(stack, config, seen)` needs no run folder.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from assignadd.claims.causal import Causal
 from assignadd.config import Config
 from assignadd.dynamics import learned_binding
 from assignadd.dynamics.late import LateVariable, late_variable
@@ -16,16 +21,16 @@ from assignadd.dynamics.levels import CurveOnset, curve_onsets
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.stored import trajectory_of
-from assignadd.dynamics.trajectory import accuracy_curves
+from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
 from assignadd.measures.pair_accuracy import pair_accuracy
 from assignadd.measures.probes import AnswerProbes, answer_probes
 from assignadd.measures.routing import Routing, routings
-from assignadd.measures.samples import any_sequences, sequences
+from assignadd.measures.samples import any_sequences
 from assignadd.measures.similarity import AgainstOV2, Matching, across_types, against_ov2, on_template, random_contexts
 from assignadd.measures.theory_gradient import TheoryGradient, one_variable_batch, telling_steps, theory_gradient
-from assignadd.model.stack import Stack
+from assignadd.model.stack import Stack, concatenate
 from assignadd.model.table import require_covered
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import EvalSet
@@ -39,18 +44,67 @@ GRADIENT_SEQUENCES = 2048
 
 
 class Evidence:
-    """One model of a run: its weights at one step, its split and settings, and what training recorded of it."""
+    """One model (a stack of one), its own configuration and split; `n` sequences of each set are asked.
 
-    def __init__(self, run: Run, index: int, step: int, stack: Stack, n: int = SEQUENCES):
-        self.run, self.index, self.step, self.stack, self.n = run, index, step, stack, n
-        self.config: Config = run.configs[index]
-        self.seed = run.members[index].seed
-        self.seen: Tensor = run.seen[index]
+    `run` and `index` say where the model comes from, and give what training recorded and the other checkpoints. Without a
+    run, `checkpoints` may hold the same model at other steps; claims about training need some.
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        config: Config,
+        seen: Tensor,
+        n: int = SEQUENCES,
+        *,
+        step: int = 0,
+        seed: int = 0,
+        name: str = "weights",
+        run: Run | None = None,
+        index: int = 0,
+        checkpoints: Mapping[int, Stack] | None = None,
+    ):
+        if len(stack) != 1 or seen.ndim != 2:
+            raise ValueError(f"expected a stack of one model and its (N, N) split, got {len(stack)} models and {tuple(seen.shape)}")
+        self.stack, self.config, self.seen, self.n = stack, config, seen, n
+        self.step, self.seed, self.name, self.run, self.index = step, seed, name, run, index
+        self._checkpoints = {**(checkpoints or {}), step: stack}
+
+    @classmethod
+    def of_run(cls, run: Run, index: int, step: int, stack: Stack, n: int = SEQUENCES) -> Evidence:
+        """One model of a run, `stack`, as it was at `step`."""
+        seed, name = run.members[index].seed, run.name
+        return cls(stack, run.configs[index], run.seen[index], n, step=step, seed=seed, name=name, run=run, index=index)
+
+    @cached_property
+    def imported(self) -> bool:
+        """Whether the weights were trained elsewhere and read into a run."""
+        return self.run is not None and bool(self.run.manifest.sources)
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """The steps that have a checkpoint."""
+        return sorted(self._checkpoints) if self.run is None else self.run.steps
+
+    def checkpoints(self, steps: Sequence[int]) -> Stack:
+        """The stack of this model's checkpoints at these steps."""
+        if self.run is not None:
+            return self.run.trajectory(steps, self.index)
+        return concatenate([self._checkpoints[step] for step in steps])
+
+    def stack_at(self, step: int) -> Stack:
+        """This model at another checkpoint."""
+        return self.checkpoints([step])
+
+    @cached_property
+    def causal(self) -> Causal:
+        """What the interventions find."""
+        return Causal(self.stack, self.config, self.seen, self.n, self.steps, self.checkpoints)
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """What training recorded of this model; empty for imported weights."""
-        return [row for row in self.run.metrics() if row["model"] == self.index]
+        """What training recorded of this model; empty for imported weights and without a run."""
+        return [] if self.run is None else [row for row in self.run.metrics() if row["model"] == self.index]
 
     @cached_property
     def accuracies(self) -> dict[str, Accuracy]:
@@ -74,7 +128,7 @@ class Evidence:
         """Accuracy of every pair of numbers, by the number of variables in the sum."""
         return {n: pair_accuracy(self.stack, self.config, n) for n in self.types}
 
-    @property
+    @cached_property
     def learned_binding(self) -> bool:
         return learned_binding({"accuracy": {name: a.accuracy for name, a in self.accuracies.items()}})
 
@@ -129,6 +183,8 @@ class Evidence:
     @cached_property
     def curves(self) -> Curves:
         """Accuracies along training."""
+        if self.run is None:
+            return accuracies_at(self.config, self.seen, self.steps, self.checkpoints, self.n)
         return accuracy_curves(self.run, self.index)
 
     @property
@@ -143,6 +199,8 @@ class Evidence:
     @cached_property
     def trajectory(self) -> dict[str, np.ndarray]:
         """The progress measures at every checkpoint, by column (as `assignadd measure` stored them, else measured now)."""
+        if self.run is None:
+            return measured_at(self.config, self.seen, self.steps, self.checkpoints)
         return trajectory_of(self.run, self.index)
 
     @cached_property
@@ -161,32 +219,29 @@ class Evidence:
     @cached_property
     def theory_gradient(self) -> TheoryGradient | None:
         """QK2's gradient and change along training beside the theory's direction; None with fewer than two checkpoints."""
-        steps = telling_steps(self.run.steps, self.rows)
+        steps = telling_steps(self.steps, self.rows)
         if len(steps) < 2:
             return None
         batch = one_variable_batch(self.config, self.seen, GRADIENT_SEQUENCES)
-        return theory_gradient(self.run.trajectory(steps, self.index), steps, batch)
-
-    def stack_at(self, step: int) -> Stack:
-        """This model at another checkpoint."""
-        return self.run.trajectory([step], self.index)
+        return theory_gradient(self.checkpoints(steps), steps, batch)
 
     def checkpoint_steps(self, spike: Spike) -> tuple[int, int]:
         """The last checkpoint before a spike and the first one behind it."""
-        steps = self.run.steps
-        return max(s for s in steps if s <= spike.before), min(s for s in steps if s >= spike.after)
+        return max(s for s in self.steps if s <= spike.before), min(s for s in self.steps if s >= spike.after)
 
     @property
     def types(self) -> range:
         """Numbers of variables that a sum may have."""
-        return range(1 + min(2, self.config.task.max_assignments))
+        return self.config.task.variable_counts
 
-    def sequences(self, n_vars: int, draw: int = 0) -> Tensor:
-        return sequences([self.config], self.seen[None], n_vars, self.n, draw).tokens
+
+def runs_of(evidences: Sequence[Evidence]) -> list[Run]:
+    """The runs that these models come from, each once."""
+    return list({e.run.path: e.run for e in evidences if e.run is not None}.values())
 
 
 def evidence(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[list[Evidence], list[str]]:
     """Every model of a run at a step (the newest intact checkpoint unless given), and a note for each damaged one passed over."""
     require_covered(run.config)
     at, stack, notes = run.at(step)
-    return [Evidence(run, i, at, stack.models(i), n) for i in range(len(stack))], notes
+    return [Evidence.of_run(run, i, at, stack.models(i), n) for i in range(len(stack))], notes

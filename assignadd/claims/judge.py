@@ -42,7 +42,7 @@ def judge(claim: Claim, evidences: Sequence[Evidence], command: str, populations
     if claim.measure is None or claim.rule is None:
         return _record(claim, _Shown(), [], UNMEASURED, claim.comment, command)
     found = [(e, m) for e in evidences if (m := claim.measure(e)) is not None]
-    results = [SeedResult.of(e.run.name, e.seed, m, claim.rule) for e, m in found]
+    results = [SeedResult.of(e.name, e.seed, m, claim.rule) for e, m in found]
     if not results:
         return _record(claim, _Shown(), [], UNTESTABLE, CANNOT, command)
     binding = [(m, r) for (e, m), r in zip(found, results, strict=True) if e.learned_binding]

@@ -88,7 +88,7 @@ def probe_after_binding(steps: int | None = None) -> Measure:
 
     def measure(e: Evidence) -> Measured | None:
         binding = e.phases.binding
-        near = [s for s in e.run.steps if e.followed and binding and binding.step <= s <= binding.step + APART]
+        near = [s for s in e.steps if e.followed and binding and binding.step <= s <= binding.step + APART]
         return _probe(e, near[0], steps) if near else None
 
     return measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from assignadd.claims.evidence import Evidence
+from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.judge import CANNOT
 from assignadd.claims.record import Record, SeedResult, verdict_over
 from assignadd.measures.theory_verdicts import CLAIMS, RULES, real_statements
@@ -45,15 +45,15 @@ def _id(name: str) -> str:
 def _of_training(evidences: Sequence[Evidence]) -> list[Record]:
     """Over the networks that learned to bind: of the others the theory says nothing."""
     asked = [e for e in evidences if e.learned_binding and e.theory_gradient is not None]
-    by_model = [real_statements(e.theory_gradient, f"seed {e.seed} of {e.run.name}") for e in asked]
-    runs = " ".join(dict.fromkeys(str(e.run.path) for e in asked))
+    by_model = [real_statements(e.theory_gradient, f"seed {e.seed} of {e.name}") for e in asked]
+    runs = " ".join(str(run.path) for run in runs_of(asked))
     return [_over_seeds(name, asked, [found[i] for found in by_model], f"{COMMAND} {runs}".strip()) for i, name in enumerate(CLAIMS)]
 
 
 def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Statement], command: str) -> Record:
     """The median over seeds, with its interval from six seeds on; fewer have none, and the comment gives their range."""
     results = [
-        SeedResult(e.run.name, e.seed, v.value, v.value, v.value, v.verdict == HOLDS, v.verdict)
+        SeedResult(e.name, e.seed, v.value, v.value, v.value, v.verdict == HOLDS, v.verdict)
         for e, v in zip(asked, found, strict=True)
         if v.value is not None
     ]

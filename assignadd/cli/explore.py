@@ -23,7 +23,7 @@ class Explore:
     """Write a page to ask, see, scrub and break trained models: open its index.html, from disk or from any web host."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Run folders, or their names under runs/."""
+    """Run folders, or their names under runs/; census-six is a run that comes with the package."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("explorer")
     """The folder of the page."""
     checkpoints: int = 60

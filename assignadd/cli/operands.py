@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
             if evidence.learned_binding:
                 found.append(_model(evidence))
             else:
-                note(f"seed {evidence.seed} of {evidence.run.name} does not bind variables and is left out")
+                note(f"seed {evidence.seed} of {evidence.name} does not bind variables and is left out")
         listener(len(evidences), len(evidences))
     if args.json:
         import msgspec
@@ -78,7 +78,7 @@ def _model(evidence: Evidence) -> dict[str, Any]:
             "weights": {kind: round(w.double().mean().item(), 4) for kind, w in found.weights.items()},
             "operands on top": {change: round(top.double().mean().item(), 4) for change, top in found.operands_on_top.items()},
         }
-    return {"run": evidence.run.name, "seed": evidence.seed, "step": evidence.step, "sets": sets}
+    return {"run": evidence.name, "seed": evidence.seed, "step": evidence.step, "sets": sets}
 
 
 def _print(models: list[dict[str, Any]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import os
 import re
@@ -119,15 +118,16 @@ def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
 
 
 def _explained(box: str, arguments: Sequence[str]) -> Exception:
-    """One line from tyro's boxed message; where a configuration field is at fault, in the words of the configuration."""
+    """One line from tyro's boxed message; where a configuration field is at fault, in the words of the configuration.
+
+    The text is read because tyro has no public hook for errors: its `_errors` module is private and may change in any release.
+    """
     _, *inside = [line.strip("│╭╮╰╯─ ") for line in box.splitlines()] or [""]  # the first line is the title
     text = " ".join(line for line in inside if line.strip("-") and "full helptext" not in line)
     flag = re.search(r"--([a-z0-9_-]+)\.([a-z0-9_-]+)", text)
     if flag and not text.startswith("Unrecognized"):
         section, name = flag[1], flag[2].replace("-", "_")
-        fields = {f.name: f for f in dataclasses.fields(getattr(Config(), section))} if hasattr(Config(), section) else {}
-        words = accepted(fields[name]) if name in fields else None
-        if words:
+        if words := accepted(section, name):
             return ConfigError(f"{section}.{name}", _value_of(f"--{section}.{flag[2].replace('_', '-')}", arguments), words)
     if unknown := re.match(r"Unrecognized options: (\S+?),? ", text + " "):
         close = re.search(r"Perhaps you meant: (--\S+)", text)

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     if not args.runs:
         raise UsageError("no run given; `assignadd runs list` shows what there is")
     wanted = options.parse_seeds(args.seeds) if args.seeds else None
-    from assignadd.claims.evidence import SEQUENCES
+    from assignadd.claims.evidence import SEQUENCES, runs_of
     from assignadd.cli.measure import measured_table
     from assignadd.cli.screen import console, print_json
 
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     with console.status("evaluating"):  # the checkpoints of imported weights, whose training recorded nothing
         for e in evidences:
             _check_evaluated(e)
-    for run in {e.run.path: e.run for e in evidences}.values():
+    for run in runs_of(evidences):
         measured_table(run, options.resolve_threads(args.threads))
     if args.json:
         print_json({"models": [_record(e) for e in evidences]})
@@ -81,7 +81,7 @@ def _check_evaluated(e: Evidence) -> None:
 
     if len(e.curves.steps) < 2:
         raise RunError(
-            f"{e.run.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: train with --record.eval-every 100, "
+            f"{e.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: train with --record.eval-every 100, "
             "or import several checkpoints"
         )
 
@@ -89,19 +89,19 @@ def _check_evaluated(e: Evidence) -> None:
 def _record(e: Evidence) -> dict[str, Any]:
     late, onsets = e.late_variable, [dataclasses.asdict(onset) for onset in e.onsets]
     found = {"late_variable": late and dataclasses.asdict(late), "onsets": onsets}
-    return {"run": e.run.name, "seed": e.seed, "summary": e.phases.summary} | dataclasses.asdict(e.phases) | found
+    return {"run": e.name, "seed": e.seed, "summary": e.phases.summary} | dataclasses.asdict(e.phases) | found
 
 
 def _print(e: Evidence) -> None:
     from assignadd.cli.screen import note, print_table, say
 
-    say(f"{e.run.name}, seed {e.seed}: {e.phases.summary}", "bold")
+    say(f"{e.name}, seed {e.seed}: {e.phases.summary}", "bold")
     for line in _lines(e):
         say(f"  {line}")
     title = f"onset: at its level or above from here on, for {e.onsets[0].lasting:,} steps or to the end"
     print_table(title, ("curve", "level", "onset", "low", "high", "n"), [_cells(onset) for onset in e.onsets], CAPTION)
     if len(e.trajectory["step"]) < 2:
-        note(f"{e.run.name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100")
+        note(f"{e.name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100")
 
 
 def _lines(e: Evidence) -> Iterator[str]:

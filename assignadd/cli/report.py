@@ -64,13 +64,14 @@ def report_on_screen(evidences: Sequence[Evidence], populations: Populations, ou
 
     And says what each took: on the screen alone, as the page is to be the same bytes again.
     """
+    from assignadd.claims.evidence import runs_of
     from assignadd.claims.ledger import ledger
     from assignadd.cli.measure import measure_on_screen
     from assignadd.cli.screen import console, say
     from assignadd.report.reproduction import draw_pictures, write_page
 
     lap = _laps()
-    for run in {e.run.path: e.run for e in evidences}.values():
+    for run in runs_of(evidences):
         measure_on_screen(run, threads)
     with console.status("judging") as status:
         records = ledger(evidences, claims, listener=lambda claim: status.update(f"judging {claim}"), populations=populations)

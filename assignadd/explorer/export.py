@@ -65,7 +65,7 @@ def export(runs: Sequence[Run], out: Path, settings: Settings, command: str, lis
     evidences: list[Evidence] = []
     for run in runs:
         for one in evidence(run, None, settings.n)[0]:
-            models.append(_export_model(one, f"m{len(models)}", out, settings, listener))
+            models.append(_export_model(run, one, f"m{len(models)}", out, settings, listener))
             evidences.append(one)
     listener("measuring the tour's claims", 0, 1)
     populations = populations_for([e.config for e in evidences], settings.census)
@@ -76,11 +76,12 @@ def export(runs: Sequence[Run], out: Path, settings: Settings, command: str, lis
     return out / "index.html"
 
 
-def _export_model(one: Evidence, key: str, out: Path, settings: Settings, listener: Listener) -> dict[str, Any]:
+def _export_model(run: Run, one: Evidence, key: str, out: Path, settings: Settings, listener: Listener) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it."""
-    run, name = one.run, f"{one.run.name}, seed {one.seed}"
+    name = f"{run.name}, seed {one.seed}"
     spikes = story.straddled(one.phases, run.steps)
-    steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints or len(run.steps))
+    most = len(run.steps) if settings.checkpoints is None else settings.checkpoints
+    steps = chosen_steps(run.steps, list(spikes.values()), most)
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
         _write(out / "data" / key / f"{step:08d}.js", weights.script(key, step, one.stack_at(step)).encode())

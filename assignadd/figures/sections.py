@@ -101,7 +101,7 @@ def _real_gradient(models: Models) -> Data:
     first = models[0]
     if first.theory_gradient is None:
         return Absent(f"seed {first.seed}: no checkpoints to hold against the theory")
-    return theory_real_gradient_data(first.theory_gradient, f"{first.run.name}, seed {first.seed}")
+    return theory_real_gradient_data(first.theory_gradient, f"{first.name}, seed {first.seed}")
 
 
 THEORY = (

@@ -33,6 +33,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Task
 from assignadd.dynamics.onsets import first_lasting
+from assignadd.dynamics.trajectory import Listener, Read
 from assignadd.interventions.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.model.forward import CHUNK
@@ -224,14 +225,26 @@ def causes_over_time(
     model: int = 0,
     steps: Sequence[int] | None = None,
     n: int = PAIRS_OVER_TIME,
-    listener: Callable[[int, int], None] = lambda done, total: None,
+    listener: Listener = lambda done, total: None,
 ) -> dict[str, np.ndarray]:
     """Interchange accuracy of every alignment at every checkpoint (or at these steps), by column; `step` is one of them."""
     steps = run.steps if steps is None else list(steps)
-    interchange, found = Interchange(run.configs[model], run.seen[model], n), []
+    return causes_at(run.configs[model], run.seen[model], steps, lambda some: run.trajectory(some, model), n, listener)
+
+
+def causes_at(
+    config: Config,
+    seen: Tensor,
+    steps: Sequence[int],
+    read: Read,
+    n: int = PAIRS_OVER_TIME,
+    listener: Listener = lambda done, total: None,
+) -> dict[str, np.ndarray]:
+    """The interchange accuracies of one model at these steps, by column; `read` returns the checkpoints."""
+    interchange, found = Interchange(config, seen, n), []
     for i, step in enumerate(steps):
         listener(i, len(steps))
-        found.append(interchange(run.trajectory([step], model))[0])
+        found.append(interchange(read([step]))[0])
     listener(len(steps), len(steps))
     return {"step": np.array(steps), **{name: np.array([outcome[name].accuracy() for outcome in found]) for name in ALIGNMENTS}}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -19,16 +20,18 @@ Measures = Callable[[Stack], Columns]
 class Observing:
     """An observer for `train_run`: a dict of measures per model; empty for an architecture that they do not fit."""
 
-    def __init__(self, kind: Callable[[Sequence[Config], Tensor], Measures] = Progress):
-        self._kind = kind
-        self._measures: dict[int, Measures] = {}
+    def __init__(self, configs: Sequence[Config], seen: Tensor, kind: Callable[[Sequence[Config], Tensor], Measures] = Progress):
+        self.configs, self.seen, self._kind = configs, seen, kind
 
-    def __call__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, step: int) -> list[dict[str, Any]]:
+    @cached_property
+    def _measures(self) -> Measures:
+        """Made on the first call, in the process that trains the models."""
+        return self._kind(self.configs, self.seen)
+
+    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
         if not covers(stack.config):
-            return [{} for _ in configs]
-        if id(seen) not in self._measures:  # one for each part of a stack
-            self._measures[id(seen)] = self._kind(configs, seen)
-        columns = {name: values.double().tolist() for name, values in self._measures[id(seen)](stack).items()}
+            return [{} for _ in self.configs]
+        columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
         return [{name: _rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
 
 

@@ -11,7 +11,7 @@ from assignadd.config import Config
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
 from assignadd.task.enumeration import EveryPair
-from assignadd.task.evalsets import HELD_OUT_CLASSES, PairKind, any_sums
+from assignadd.task.evalsets import PairKind, any_sums
 from assignadd.task.sampler import pair_codes
 
 if TYPE_CHECKING:
@@ -41,8 +41,3 @@ def class_pairs(seen: Bool[Tensor, "N N"], kind: PairKind) -> Bool[Tensor, "N N"
     mask = torch.zeros_like(seen).flatten()
     mask[pair_codes(seen, kind)] = True
     return mask.view_as(seen)
-
-
-def by_class(accuracy: Float[Tensor, "N N"], seen: Bool[Tensor, "N N"]) -> dict[PairKind, Tensor]:
-    """The accuracies of the pairs in each class of held-out pairs; empty where a split has none of a class."""
-    return {kind: accuracy[class_pairs(seen, kind)] for kind in HELD_OUT_CLASSES}

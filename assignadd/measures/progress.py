@@ -34,8 +34,7 @@ class Progress:
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
         task = configs[0].task
-        types = range(1 + min(2, task.max_assignments))
-        self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
+        self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in task.variable_counts}
         self.as_in_training = {n_vars: as_in_training(task, seen, tokens) for n_vars, tokens in self.tokens.items()}
         self.probed = sequences(configs, seen, 1, n).tokens
         self.exam = variable_exam(configs, seen, per_variable)

@@ -36,12 +36,12 @@ def comparable(e: Evidence) -> bool:
     """Trained here, on the paper's task and model, and it binds as the paper's network does."""
     presets = (PRESETS["paper"], PRESETS["authors"])
     same = any(e.config.task == p.task and e.config.model == p.model for p in presets)
-    return same and not e.run.manifest.sources and e.learned_binding
+    return same and not e.imported and e.learned_binding
 
 
 def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence]) -> None:
     """Claims about one network that hold in the paper's, by whether they hold in ours."""
-    names = {(e.run.name, e.seed) for e in ours}
+    names = {(e.name, e.seed) for e in ours}
     both = [(r, [s for s in r.by_seed if (s.run, s.seed) in names]) for r in records if r.id in paper_network()]
     held = [(r, asked) for r, asked in both if asked and paper_network()[r.id].verdict == HOLDS]
     if not held:

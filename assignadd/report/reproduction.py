@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from assignadd.claims.evidence import Evidence
+from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import Record
 from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
 from assignadd.figures.catalogue import ACCURACIES
@@ -81,7 +81,7 @@ def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureKind, Sequenc
 
 
 def _name(evidence: Evidence) -> str:
-    return f"seed {evidence.seed} of {evidence.run.name}"
+    return f"seed {evidence.seed} of {evidence.name}"
 
 
 def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
@@ -138,7 +138,7 @@ def _with_interval(a: Accuracy | None) -> Cell:
 
 
 def _provenance(page: Page, evidences: Sequence[Evidence], command: str) -> None:
-    runs = list({e.run.path: e.run for e in evidences}.values())
+    runs = runs_of(evidences)
     facts = [_facts(run) for run in runs]
     keys = [key for key in dict.fromkeys(key for fact in facts for key in fact) if any(fact.get(key) for fact in facts)]
     page.table(("", *[run.name for run in runs]), [[key, *[fact.get(key, "") for fact in facts]] for key in keys])

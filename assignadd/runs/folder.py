@@ -37,6 +37,9 @@ from assignadd.runs.manifest import CHECKPOINTS, CONFIG, MANIFEST, METRICS, SPLI
 if TYPE_CHECKING:
     from jaxtyping import Bool
 
+# The runs that come with the package, each under its name.
+NETWORKS = Path(__file__).parents[1] / "networks"
+
 
 class Run:
     def __init__(self, path: Path, manifest: Manifest, config: Config, members: Sequence[Member]):
@@ -239,12 +242,22 @@ def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Membe
         raise RunError(f"{folder / CONFIG}: {error}") from error
 
 
+def shipped(name: str) -> Path:
+    """The folder of a run that comes with the package: `census-six` or `census-two` (see results/README.md)."""
+    if not (NETWORKS / name / MANIFEST).exists():
+        names = sorted(manifest.parent.name for manifest in NETWORKS.glob(f"*/{MANIFEST}"))
+        raise RunError(f"no run {name!r} comes with the package; it has {', '.join(names)}")
+    return NETWORKS / name
+
+
 def open_run(run: str | os.PathLike[str] | Run, root: str = "runs") -> Run:
-    """A run by its folder, or by its name under `root`."""
+    """A run by its folder, by its name under `root`, or by its name among those that come with the package."""
     if isinstance(run, Run):
         return run
-    named = Path(root) / run
-    return Run.open(named if not (Path(run) / MANIFEST).exists() and (named / MANIFEST).exists() else run)
+    for folder in (Path(run), Path(root) / run, NETWORKS / run):
+        if (folder / MANIFEST).exists():
+            return Run.open(folder)
+    return Run.open(run)  # raises an error that says what is missing
 
 
 def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:

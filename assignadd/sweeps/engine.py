@@ -47,7 +47,7 @@ class Plan:
 
 def plan(sweep: Sweep, out: Path, device: str, cores: int = 1, together: int | None = None) -> Plan:
     """Which stacks to train, and how many at a time; looks at the folder and trains nothing."""
-    together = together or models_together(sweep.config, device)
+    together = models_together(sweep.config, device) if together is None else together
     slots = torch.cuda.device_count() if device == "cuda" else cores
     return Plan(jobs_of(sweep, out, together), device, max(1, slots))
 
@@ -65,11 +65,11 @@ def run_sweep(
 ) -> polars.DataFrame:
     """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
     planned = plan(sweep, out, device, cores, together)
-    todo = [job for job in planned.jobs if job.model_steps]
-    numbers = {id(job): i for i, job in enumerate(planned.jobs)}
+    numbers = [i for i, job in enumerate(planned.jobs) if job.model_steps]
+    todo = [planned.jobs[i] for i in numbers]
 
     def told(job: int, step: int) -> None:
-        report(numbers[id(todo[job])], step)
+        report(numbers[job], step)
 
     if engine == "ray":
         from assignadd.sweeps.cluster import run_ray

@@ -42,7 +42,7 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N 
             for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
                 row |= {final_column(name): value for name, value in accuracy.items()}
     if n and covers(stack.config):
-        types = range(1 + min(2, stack.config.task.max_assignments))
+        types = stack.config.task.variable_counts
         for column, rates in AttentionRates(configs, seen, types, n)(stack).items():
             for row, rate in zip(found, rates.tolist(), strict=True):
                 if math.isfinite(rate):  # none where a task has no such sequence

@@ -14,4 +14,4 @@ from assignadd.training.loop import Listener, train_run
 def run_job(job: Job, device: str, threads: int = 1, listener: Listener = lambda _: None) -> Run:
     configs = [member.config(job.config) for member in job.members]
     seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
-    return train_run(job.path, job.config, job.members, seen, device, threads, listener, observe=Watch())
+    return train_run(job.path, job.config, job.members, seen, device, threads, listener, observe=Watch)

@@ -18,12 +18,12 @@ from assignadd.sweeps.final_exam import final_exam
 class Watch(Observing):
     """The cheap measures, and after the last step the paper's tests and the final exam."""
 
-    def __init__(self) -> None:
-        super().__init__(CheapProgress)
+    def __init__(self, configs: Sequence[Config], seen: Tensor):
+        super().__init__(configs, seen, CheapProgress)
 
-    def __call__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, step: int) -> list[dict[str, Any]]:
-        found = super().__call__(stack, configs, seen, step)
+    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        found = super().__call__(stack, step)
         if step == stack.config.optim.steps:
-            last = zip(found, addition_tests(stack, configs, seen), final_exam(stack, configs, seen), strict=True)
-            found = [row | {"tests": tests | exam} for row, tests, exam in last]
+            tests, exams = addition_tests(stack, self.configs, self.seen), final_exam(stack, self.configs, self.seen)
+            found = [row | {"tests": test | exam} for row, test, exam in zip(found, tests, exams, strict=True)]
         return found

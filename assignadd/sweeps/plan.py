@@ -67,7 +67,8 @@ def models_together(config: Config, device: str, memory: int | None = None) -> i
     """How many models a stack may have: one on a CPU, where each trains alone; on a GPU what its memory holds."""
     if device == "cpu":
         return 1
-    return max(1, min(MOST_TOGETHER, int(SHARE_OF_MEMORY * (memory or _device_memory()) / bytes_per_model(config))))
+    memory = _device_memory() if memory is None else memory
+    return max(1, min(MOST_TOGETHER, int(SHARE_OF_MEMORY * memory / bytes_per_model(config))))
 
 
 def bytes_per_model(config: Config) -> int:

@@ -62,7 +62,7 @@ def train_run(
 
     On another device a run goes on with other last bits. `begin` takes the trainer of a new run, which holds the initial
     weights, to where that run is to start: step 0 as it is. Every `record.measure_every` steps, and after the last,
-    `observe` looks at the models; what it finds is stored in the rows of the metrics under `measures`.
+    what `observe(configs, seen)` returned is called with the models; what it finds is stored in the metrics under `measures`.
     """
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, _Signals() as signals:
         if run.finished and not run.damaged:

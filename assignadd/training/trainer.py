@@ -38,8 +38,10 @@ def prepare(device: str, threads: int, config: Config) -> None:
         torch.backends.cuda.matmul.fp32_precision = precision
 
 
-# (models on their device, each one's configuration, its split there, the step) -> what was found, a dict per model.
-Observer = Callable[[Stack, Sequence[Config], Tensor, int], list[dict[str, Any]]]
+# (models on their device, the step) -> what was found, a dict per model.
+Look = Callable[[Stack, int], list[dict[str, Any]]]
+# (configuration of each of some models, their splits on the models' device) -> what looks at these models.
+Observer = Callable[[Sequence[Config], Tensor], Look]
 
 
 class Trainer:
@@ -54,7 +56,7 @@ class Trainer:
         threads: int = 1,
         observe: Observer | None = None,
     ):
-        self.config, self.members, self.observer = config, list(members), observe
+        self.config, self.members = config, list(members)
         configs = [m.config(config) for m in members]
         parts = [slice(i, i + 1) for i in range(len(configs))] if device == "cpu" else [slice(0, len(configs))]
         processes = min(threads, len(parts)) if can_fork() else 1
@@ -63,7 +65,7 @@ class Trainer:
         placed = shared if processes > 1 else lambda tensor: tensor
         self.workers = [Worker(stack.models(part), configs[part], seen[part], placed) for part in parts]
         self.exams = [Exam(configs[part], seen[part], RECORDED_SETS, config.record.eval_sequences, device) for part in parts]
-        self._observed = [(configs[part], seen[part].to(device)) for part in parts]
+        self._looks = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         items = range(len(parts))
         self._crew = Crew(items, processes, tasks) if processes > 1 else Alone(items, tasks)
@@ -111,15 +113,14 @@ class Trainer:
         ]
 
     def _measures(self, wanted: bool) -> list[dict[str, Any]]:
-        if not wanted or self.observer is None:
+        if not wanted or self._looks is None:
             return [{} for _ in self.members]
         return [{"measures": found} for part in self._crew.call("observe", self.step) for found in part]
 
     def _observe(self, index: int, step: int) -> list[dict[str, Any]]:
-        assert self.observer is not None
-        configs, seen = self._observed[index]
+        assert self._looks is not None
         with torch.no_grad():
-            return self.observer(self.workers[index].stack, configs, seen, step)
+            return self._looks[index](self.workers[index].stack, step)
 
     def _mark(self, index: int) -> list[dict[str, float]]:
         exam = self.exams[index]

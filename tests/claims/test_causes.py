@@ -5,16 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from assignadd.claims.causal import Causal, causal
 from assignadd.claims.causes import CAUSES, INTERCHANGE, MODULE, PATHS, STORY, across_types, behind_measure, delay, exchanged
 from assignadd.claims.circuit_parts import ALONE, by_variables, faithfulness, loss_without, lowest_set
+from assignadd.claims.evidence import Evidence
 from assignadd.claims.evidence import evidence as evidence_of
 from assignadd.claims.judge import judge
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.onsets import Onset
 from assignadd.interventions.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.interchange import MEASURES
-from assignadd.measures.samples import sequences
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run
 from assignadd.verdicts import HOLDS
@@ -32,10 +31,7 @@ NOT_THE_HAND_MADE = {
 
 
 def model(stack, n=900):
-    run = SimpleNamespace(name="none")
-    own = SimpleNamespace(run=run, stack=stack, config=CONFIG, seen=SEEN, n=n, types=range(3), seed=0, learned_binding=True)
-    own.sequences = lambda n_vars: sequences([CONFIG], SEEN[None], n_vars, n).tokens
-    return own
+    return Evidence(stack, CONFIG, SEEN, n)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +60,7 @@ def test_the_circuits_shares_are_counts_of_the_same_sequences():
     answers = {WHOLE: "1111 1111 1100", SECTION_5: "1100 1111 0000", "without": "0000 1111 1111"}
     correct = np.array([[[x == "1" for x in of_set] for of_set in row.split()] for row in answers.values()])
     rows = [("together", WHOLE), ("together", SECTION_5), ("removed alone", "without")]
-    evidence = SimpleNamespace(types=range(3))
+    evidence = model(HANDMADE)
     evidence.causal = SimpleNamespace(circuit_alone=CircuitAlone(rows, ["0-var train", "0-var add-restricted", "2-var train"], correct))
     found = faithfulness(SECTION_5)(evidence)
     assert found.value == pytest.approx(6 / 10) and found.n == 12 and found.low < 0.6 < found.high
@@ -88,8 +84,7 @@ def test_a_model_that_copies_nothing_has_no_binding():
 
 
 def test_causal_evidence_is_kept_with_the_model(handmade):
-    assert causal(handmade) is causal(handmade) and isinstance(causal(handmade), Causal)
-    assert causal(model(HANDMADE)) is not causal(handmade)
+    assert handmade.causal is handmade.causal and model(HANDMADE).causal is not handmade.causal
 
 
 def test_order_in_training():
@@ -97,7 +92,8 @@ def test_order_in_training():
     early = (steps >= 1000) * 1.0
     trajectory = {"step": np.arange(0, 6000, 500), MEASURES["binding tag"]: np.repeat(early, 2)}
     onsets = {"sum": Onset(1000, 0, 1000), "binding tag": Onset(3000, 2000, 4000), "values": Onset(4000, 2000, None), "never": None}
-    evidence = SimpleNamespace(trajectory=trajectory, learned_binding=True, run=SimpleNamespace(steps=list(steps)))
+    evidence = Evidence(HANDMADE, CONFIG, SEEN, checkpoints=dict.fromkeys(steps.tolist(), HANDMADE))
+    evidence.trajectory, evidence.learned_binding = trajectory, True
     evidence.causal = SimpleNamespace(over_time={"step": steps}, onsets=onsets)
     # The sum came in steps 1 to 1000, the binding, given its noise, in steps 2001 to 4000.
     found = delay("sum", "binding tag")(evidence)
@@ -109,7 +105,7 @@ def test_order_in_training():
     found = behind_measure("binding tag")(evidence)  # the measure is 1 from step 1000 on
     assert (found.value, found.low, found.high) == (2000, 1001, 3999)
     assert delay("never", "binding tag")(evidence) is None
-    evidence.run.steps = [5000]  # one checkpoint knows no order
+    evidence.steps = [5000]  # one checkpoint knows no order
     assert delay("binding tag", "binding tag")(evidence) is behind_measure("binding tag")(evidence) is None
 
 

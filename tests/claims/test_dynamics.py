@@ -1,7 +1,5 @@
 """Claims about training: on curves drawn by hand, on networks with a known defect, and on the paper's own run."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -16,25 +14,30 @@ from assignadd.config import PRESETS, Member
 from assignadd.dynamics.late import LateVariable
 from assignadd.dynamics.phases import HELD_OUT_SETS, TRAINED_SETS, Curves, Phases
 from assignadd.dynamics.spikes import Spike
+from assignadd.measures.accuracies import Accuracy
 from assignadd.model.handmade import SCORE, handmade
+from assignadd.stats import wilson
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 
 STEPS = np.arange(0, 10_001, 100)
+CONFIG = Member(0).config(PRESETS["paper"])
+SEEN = pair_split(CONFIG.task, 0)
 
 
 def came(at: float, low: float = 0.3, high: float = 0.99) -> np.ndarray:
     return np.where(at <= STEPS, high, low)
 
 
-def along(n=10**6, **phase) -> SimpleNamespace:
-    """A run whose sets come at hand-picked steps."""
+def along(n=10**6, **phase) -> Evidence:
+    """A model without other checkpoints whose sets come at hand-picked steps."""
     accuracy = {"0-var train": came(0), "0-var add-restricted": came(2000, 0.93), "1-var train": came(1000), "2-var train": came(3000)}
     accuracy |= {"1-var add-restricted": came(1500), "2-var add-restricted": came(3500)}
     found = {"addition": None, "binding": None, "refinement": None, "first_spike": None, "second_spike": None} | phase
-    run, curves = SimpleNamespace(steps=[]), Curves(STEPS, accuracy, n)  # no checkpoints
-    end = {name: SimpleNamespace(accuracy=values[-1], n=n) for name, values in accuracy.items()}
-    return SimpleNamespace(followed=True, run=run, curves=curves, phases=Phases(**found), accuracies=end)
+    e = Evidence(handmade(PRESETS["paper"]), CONFIG, SEEN, n, step=int(STEPS[-1]))
+    e.curves, e.phases = Curves(STEPS, accuracy, n), Phases(**found)
+    e.accuracies = {name: Accuracy(values[-1], n, wilson(values[-1] * n, n)) for name, values in accuracy.items()}
+    return e
 
 
 def numbers(measured: Measured) -> tuple[float, float, float]:
@@ -50,7 +53,7 @@ def test_skills_are_compared_on_sets_of_the_same_kind():
     e.curves.accuracy["2-var train"][:] = 0.5
     assert phases.in_order(["0-var train"], TRAINED_SETS)(e) is None
     assert phases.in_order(TRAINED_SETS, ["1-var train"])(e).high < 0  # the earlier one never came
-    e.followed = False
+    e.curves = Curves(STEPS[-1:], {name: values[-1:] for name, values in along().curves.accuracy.items()}, 10**6)  # evaluated once
     assert phases.in_order(["0-var train"], ["1-var train"])(e) is None
 
 
@@ -59,8 +62,8 @@ def test_all_sums_of_literals_are_asked_at_the_end_of_the_first_phase():
     lowest = phases.before_binding(["0-var train", "0-var add-restricted"])(e)
     assert (lowest.value, lowest.n) == (0.93, 1000) and lowest.low == pytest.approx(0.9125, abs=5e-4)  # Wilson's for 930 of 1,000
     assert phases.before_binding(["0-var add-restricted"])(along()).value == 0.99  # no spike: at the end
-    known = Two()  # with checkpoints fresh sequences are asked, as many as it takes
-    known.curves, known.n = along().curves, 2000
+    known = with_late_variable(n=2000)  # with checkpoints fresh sequences are asked, as many as it takes
+    known.curves = along().curves
     assert numbers(phases.before_binding(["0-var train"])(known)) == pytest.approx((1, 1 / (1 + 1.96**2 / 2000), 1), abs=1e-5)
 
 
@@ -81,27 +84,21 @@ def test_a_difference_has_newcombes_interval():
     assert numbers(found) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
 
 
-class Two(Evidence):
-    """A run of two checkpoints: blind to the variable b at step 4,000, complete at 5,500."""
-
-    def __init__(self):
-        self.stack = handmade(PRESETS["paper"])
-        self.config = Member(0).config(PRESETS["paper"])
-        self.seen, self.n, self.seed, self.step = pair_split(self.config.task, 0), 300, 0, 5500
-        self.blind = self.stack.clone()
-        self.blind["embed.W_E"][0, Vocabulary(self.config.task).variable("b")] = 0
-        self.late_variable = LateVariable("b", "first", True, 5500, Spike(4000, 5500, 0.0, 1.0))
-        self.phases = Phases(None, None, None, Spike(3000, 4000, 0.5, 0.9), None)
-        self.run = SimpleNamespace(steps=[3000, 4000, 5500])
-        asked = {f"qk1 = to {v}": np.array([-1.0 - (v == "b"), -0.5]) for v in self.config.task.variables}
-        self.trajectory = {"step": np.array([4000, 5500]), "accuracy b first": np.array([0.0, 1.0]), **asked}
-
-    def stack_at(self, step):
-        return self.blind if step == 4000 else self.stack
+def with_late_variable(at_3000=None, n=300) -> Evidence:
+    """A model of three checkpoints: blind to the variable b at step 4,000, complete at 5,500 and (unless given) at 3,000."""
+    complete = handmade(PRESETS["paper"])
+    blind = complete.clone()
+    blind["embed.W_E"][0, Vocabulary(CONFIG.task).variable("b")] = 0
+    e = Evidence(complete, CONFIG, SEEN, n, step=5500, checkpoints={3000: at_3000 or complete, 4000: blind})
+    e.late_variable = LateVariable("b", "first", True, 5500, Spike(4000, 5500, 0.0, 1.0))
+    e.phases = Phases(None, None, None, Spike(3000, 4000, 0.5, 0.9), None)
+    asked = {f"qk1 = to {v}": np.array([-1.0 - (v == "b"), -0.5]) for v in CONFIG.task.variables}
+    e.trajectory = {"step": np.array([4000, 5500]), "accuracy b first": np.array([0.0, 1.0]), **asked}
+    return e
 
 
 def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
-    e = Two()
+    e = with_late_variable()
     before, after = late.own_accuracy(late.BEFORE)(e), late.own_accuracy(late.AFTER)(e)
     assert before.value < 0.2 and after.value == 1 and before.high > before.value
     assert late.times_chance(e).value == pytest.approx(59 * before.value)
@@ -119,7 +116,7 @@ def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
 
 def test_what_rises_first_is_read_between_checkpoints():
     assert late._half_way([0.0, 0.4, 0.6, 1.0]) == 2 and late._half_way([1.0, 0.5]) is None
-    e = Two()
+    e = with_late_variable()
     e.trajectory = {name: np.zeros(6) for name in e.trajectory} | {"step": np.arange(4000, 5501, 300)}
     e.trajectory["qk1 = to b"][2:], e.trajectory["accuracy b first"][4:] = 1.0, 1.0
     e.late_variable = LateVariable("b", "first", True, 5200, Spike(4600, 4900, 0.0, 1.0))
@@ -128,19 +125,19 @@ def test_what_rises_first_is_read_between_checkpoints():
 
 def test_where_equals_attends_in_layer_1():
     """The hand-made model attends to both operands alike, and so not only to constants; to one without a slot's position not at all."""
-    e = Two()
+    e = with_late_variable()
     assert first_spike.weight_on_variable()(e).value == pytest.approx(0.5, abs=0.01)
     assert first_spike.attention_after(e).value == 1
     lost = e.stack.clone()
     lost["pos_embed.W_pos"][0, 13] = 0  # the first operand's slot
-    e.stack_at = lambda step: lost if step == 3000 else e.stack
+    e = with_late_variable(lost)
     assert first_spike.weight_on_variable(0)(e).value < 0.1 and first_spike.weight_on_variable(1)(e).value > 0.8
     assert first_spike.attention_change(e).value > 0.7 and first_spike.attention_change(e).low > 0.6
 
 
 def test_checkpoints_far_from_the_spike_are_not_taken_for_it():
-    e = Two()
-    e.run.steps = [0, 4000, 5500]
+    e = with_late_variable()
+    e.steps = [0, 4000, 5500]
     assert first_spike.attention_change(e) is None and first_spike.attention_after(e) is None
 
 

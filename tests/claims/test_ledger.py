@@ -1,8 +1,5 @@
 """The ledger on networks whose answers are known: the hand-made one, a random one, the paper's own (SPEC section 5)."""
 
-from pathlib import Path
-from types import SimpleNamespace
-
 import pytest
 
 from assignadd.claims.causes import CAUSES
@@ -13,26 +10,18 @@ from assignadd.claims.ledger import CLAIMS, chosen
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, shipped
 from assignadd.task.splits import pair_split
 from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
-SIX = Path(__file__).parents[1] / "fixtures" / "census-six"
+SIX = shipped("census-six")
 ELSEWHERE = {c.id for c in (*DYNAMICS, *CAUSES)}  # what needs a run, and what has tests of its own
 STATIC = [c for c in CLAIMS if c.measure is not None and c.id not in ELSEWHERE]
 
 
-class OneModel(Evidence):
-    """Evidence on weights that come from no run."""
-
-    def __init__(self, stack, n=1000):
-        self.run, self.stack, self.n, self.seed, self.step = SimpleNamespace(name="none"), stack, n, 0, 0
-        self.config = Member(0).config(stack.config)
-        self.seen = pair_split(self.config.task, 0)
-
-
 def verdicts(stack) -> dict[str, str]:
-    model = OneModel(stack)
+    config = Member(0).config(stack.config)
+    model = Evidence(stack, config, pair_split(config.task, 0), 1000)
     return {c.id: judge(c, [model], "").verdict for c in STATIC}
 
 

@@ -1,20 +1,16 @@
 """Claims on what `=` needs from layer 1, on networks whose answers are known."""
 
-from pathlib import Path
-
 import pytest
 
 from assignadd.claims.evidence import evidence
 from assignadd.claims.judge import judge
 from assignadd.claims.operand_attention import OPERAND_ATTENTION
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, shipped
 from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def records(name, n, models):
-    found = evidence(Run.open(FIXTURES / name), n=n)[0][models]
+    found = evidence(Run.open(shipped(name)), n=n)[0][models]
     return {c.id: judge(c, found, "") for c in OPERAND_ATTENTION}
 
 

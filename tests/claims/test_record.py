@@ -4,15 +4,28 @@ from types import SimpleNamespace
 
 import pytest
 
+from assignadd.claims.evidence import Evidence
 from assignadd.claims.judge import judge
 from assignadd.claims.record import Claim, Measured
+from assignadd.config import PRESETS, Member
+from assignadd.model.stack import initial_stack
+from assignadd.task.splits import pair_split
 from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, AtLeast, Between
+
+CONFIG = Member(0).config(PRESETS["smoke"])
+
+
+class Made(Evidence):
+    """A network of which one value is given and nothing is measured."""
+
+    def __init__(self, seed, value, binds):
+        super().__init__(initial_stack(CONFIG, [seed]), CONFIG, pair_split(CONFIG.task, 0), seed=seed, name="made")
+        self.value, self.learned_binding = value, binds
 
 
 def models(*values, binds=None):
     binds = [True] * len(values) if binds is None else binds
-    run = SimpleNamespace(name="made")
-    return [SimpleNamespace(run=run, seed=i, value=v, learned_binding=b) for i, (v, b) in enumerate(zip(values, binds, strict=True))]
+    return [Made(seed, value, own) for seed, (value, own) in enumerate(zip(values, binds, strict=True))]
 
 
 def claim(rule=AtLeast(0.9), **more):  # noqa: B008 (frozen)

@@ -2,16 +2,15 @@
 
 import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 from assignadd.cli import main
 from assignadd.interventions.interchange import ALIGNMENTS, Interchange
-from assignadd.runs.folder import open_run
+from assignadd.runs.folder import open_run, shipped
 
 # Six seeds of the census at their last checkpoint: 0, 3 and 4 bind, 1, 2 and 15 do not.
-RUN = Path(__file__).parents[1] / "fixtures" / "census-six"
+RUN = shipped("census-six")
 
 
 def reply(capsys, *arguments: str):

@@ -1,15 +1,12 @@
 """operands end to end on the two shipped networks."""
 
 import json
-from pathlib import Path
 
 from tests.cli.asking import complaint, said
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-
 
 def test_operands_as_json_and_for_people(capsys):
-    two = str(FIXTURES / "census-two")
+    two = "census-two"
     found = json.loads(said(capsys, "operands", two, "--n", "200", "--json"))
     assert found["n"] == 200 and found["command"].endswith("--n 200 --json") and "torch" in found["made_with"]
     assert [m["seed"] for m in found["models"]] == [39, 35]

@@ -90,7 +90,7 @@ def numbers(config: Config = CONFIG) -> dict:
     tokens = Sampler([config.task], seen[None], [5]).sample(0, PROMPTS).tokens
     reference = reference_sequences(config)
     logits = {
-        name: apply(ours, tokens, specification(spec), reference, lambda swap, model: donor, "hooked")[0].tolist()
+        name: apply(ours, tokens, specification(spec), reference, lambda swap, model: donor)[0].tolist()
         for name, spec in INTERVENTIONS.items()
     }
     model = Transformer.from_stack(ours, 0)

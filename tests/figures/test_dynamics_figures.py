@@ -2,14 +2,13 @@
 
 import dataclasses
 import io
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from matplotlib.text import Text
 
-from assignadd.claims.evidence import evidence
+from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS, Config
 from assignadd.dynamics.late import LateVariable
 from assignadd.dynamics.levels import CurveOnset
@@ -30,6 +29,7 @@ from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import SCORE, handmade
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
+from assignadd.task.splits import pair_split
 from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary
 
@@ -55,14 +55,14 @@ def columns(task, late=()) -> dict[str, np.ndarray]:
 
 
 def model(stack, phases, late=None, letters=()):
-    """A run whose checkpoints are all the same model."""
+    """Evidence whose checkpoints are all the same model."""
     task = stack.config.task
     accuracy = {"2-var var-restricted (2)": (STEPS >= 6000).astype(float)}
-    return SimpleNamespace(
-        seed=1, config=stack.config, phases=phases, late_variable=late,
-        trajectory=columns(task, letters), curves=Curves(STEPS, accuracy, 512),
-        stack_at=lambda step: stack, checkpoint_steps=lambda spike: (spike.before, spike.after),
-    )  # fmt: skip
+    checkpoints = dict.fromkeys(STEPS.tolist(), stack)
+    found = Evidence(stack, stack.config, pair_split(task, 0), step=10_000, seed=1, checkpoints=checkpoints)
+    found.phases, found.late_variable = phases, late
+    found.trajectory, found.curves = columns(task, letters), Curves(STEPS, accuracy, 512)
+    return found
 
 
 LATE = LateVariable("b", "second", True, 6000, Spike(5900, 6000, 0.0, 1.0))

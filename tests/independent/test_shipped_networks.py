@@ -4,8 +4,6 @@ Where the package can be asked about sequences of the plain sampler, the two dif
 its own, they differ by sampling error, and the tolerance is 4.5 standard errors of the difference.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -22,14 +20,14 @@ from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity,
 from assignadd.measures.similarity import across_types, against_ov2
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
-from assignadd.runs.folder import open_run
+from assignadd.runs.folder import open_run, shipped
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
 from tests.independent import behaviour, circuit, weights
 from tests.independent.interchange import exchange_rates
 from tests.independent.network import answers, gathered, read_safetensors
 from tests.independent.sequences import ALL_PAIRS, PAPER_SLOTS, pair_classes, sequences
 
-SIX = Path(__file__).parents[1] / "fixtures" / "census-six"
+SIX = shipped("census-six")
 SEEDS = (0, 3, 4, 1, 2, 15)
 BINDING = 3  # the first three bind
 B = 400

@@ -1,7 +1,6 @@
 """Parts kept and removed: all of them are the network, and on the hand-made model each part's worth is known."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 import torch
@@ -27,7 +26,7 @@ from assignadd.interventions.circuit import (
 from assignadd.measures.fourier import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.transformer import Transformer
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, shipped
 from assignadd.task.vocabulary import Vocabulary
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
@@ -153,7 +152,7 @@ def test_every_row_of_the_table_is_another_network():
 
 def test_section_7_finds_the_literals_that_section_5_leaves_out():
     """On a network of the census: p_T asks for some of them, `=` with its position for most, copied numbers for the rest."""
-    run = Run.open(Path(__file__).parents[1] / "fixtures" / "census-six")
+    run = Run.open(shipped("census-six"))
     index = run.index_of(0)
     table = circuit_alone(run.checkpoint(run.steps[-1]).models(index), run.configs[index], run.seen[index], 300)
     literals, bound = table.with_variables(0), table.with_variables(2)

@@ -1,7 +1,5 @@
 """Interchange accuracies where every answer is known, and against the hooked reference pair by pair."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -19,12 +17,11 @@ from assignadd.interventions.interchange import (
 from assignadd.interventions.pairs import answers, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.specification import Replace
 from assignadd.model.stack import concatenate, initial_stack
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, shipped
 from assignadd.task.operands import count_banned
 from assignadd.task.text import answer, assignments, operand_values, render_tokens
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack
 
-SIX = Path(__file__).parents[1] / "fixtures" / "census-six"
 INTERCHANGE = Interchange(CONFIG, SEEN, 900)
 BASE, SOURCE = prompts(CONFIG, SEEN, 270)
 PREFIX, FIRST_VARIABLE = TASK.prefix, TASK.modulus + 3
@@ -152,7 +149,7 @@ def test_the_papers_network(paper_run):
 @pytest.mark.parametrize("seed", [0, 3, 4])
 def test_a_literal_behind_a_variable_carries_its_tag(seed):
     """Asked for another variable, networks that bind lose such a literal, unless the tag at its slot is exchanged as well."""
-    run = Run.open(SIX)
+    run = Run.open(shipped("census-six"))
     index = run.index_of(seed)
     interchange = Interchange(run.configs[index], run.seen[index], 1800)
     found = interchange(run.checkpoint(run.steps[-1]).models(index), alignments=["operand query", QUERY_AND_TAG])[0]

@@ -33,7 +33,7 @@ from assignadd.interventions.operand_attention import (
 )
 from assignadd.model.stages import Stages
 from assignadd.model.transformer import Transformer
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, shipped
 from assignadd.task.positions import Positions
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
@@ -120,7 +120,7 @@ def test_random_weights_have_nothing_to_lose():
 
 def test_a_network_of_the_study_answers_as_in_its_table():
     """Seed 39, one of the twelve: as many right answers, but for rounding, and never both slots on top."""
-    run = Run.open(ROOT / "tests" / "fixtures" / "census-two")
+    run = Run.open(shipped("census-two"))
     assert run.verify() == [] and run.manifest.seeds == (39, 35)
     (there,) = (m["sets"] for m in STUDY["models"] if m["seed"] == 39)
     here = operand_attention(run.at()[1].models(0), run.configs[0], run.seen[0], STUDY["n"])

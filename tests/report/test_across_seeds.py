@@ -1,33 +1,35 @@
 """What is said to hold for all, most, few, or the paper's run alone, on records made for it."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
+from assignadd.claims.evidence import Evidence
 from assignadd.claims.paper_network import PaperResult
 from assignadd.claims.record import Record, SeedResult
 from assignadd.config import PRESETS
+from assignadd.model.stack import initial_stack
 from assignadd.report import across_seeds as section
 from assignadd.report.page import Page
+from assignadd.task.splits import pair_split
 from assignadd.verdicts import FAILS, HOLDS
 from tests.report.reader import Reader
 
 OURS = ("ours", 0), ("ours", 3)
 
 
-def network(run: str, seed: int, binds: bool = True, preset: str = "paper", sources: dict[str, str] | None = None):
-    manifest = SimpleNamespace(sources=sources or {})
-    return SimpleNamespace(
-        run=SimpleNamespace(name=run, manifest=manifest), seed=seed, config=PRESETS[preset], learned_binding=binds
-    )  # fmt: skip
+def network(run: str, seed: int, binds: bool = True, preset: str = "paper", imported: bool = False) -> Evidence:
+    config = PRESETS[preset]
+    e = Evidence(initial_stack(config, [seed]), config, pair_split(config.task, 0), seed=seed, name=run)
+    e.learned_binding, e.imported = binds, imported
+    return e
 
 
 EVIDENCES = [
     *(network(*name) for name in OURS),
     network("ours", 1, binds=False),
     network("small", 0, preset="tiny"),
-    network("theirs", 0, preset="authors", sources={"a.pth": ""}),
+    network("theirs", 0, preset="authors", imported=True),
 ]
 
 

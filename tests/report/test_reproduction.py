@@ -56,8 +56,7 @@ def test_the_same_bytes_again(report, few_figures, tmp_path):
 
 def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, few_figures, tmp_path, monkeypatch):
     learned = report.evidences[1]
-    perfect = {name: replace(a, accuracy=1.0) for name, a in learned.accuracies.items()}
-    monkeypatch.setitem(learned.__dict__, "accuracies", perfect)
+    monkeypatch.setattr(learned, "learned_binding", True)
     write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
     words = "".join(Reader((tmp_path / "index.html").read_text()).words)
     assert f"Drawn for seed {learned.seed} of" in words and "the first that learned to bind variables" in words

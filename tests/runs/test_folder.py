@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import socket
 
 import pytest
@@ -13,7 +14,7 @@ import torch
 from assignadd.config import Member
 from assignadd.runs.environment import Environment
 from assignadd.runs.errors import RunError
-from assignadd.runs.folder import Run, find_runs, newest_run, open_run
+from assignadd.runs.folder import Run, find_runs, newest_run, open_run, shipped
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 
 
@@ -188,3 +189,16 @@ def test_verifying_while_a_writer_goes_on(tmp_path):
     reader = Run.open(tmp_path)
     train(tmp_path, 15)  # removes the state of step 5
     assert reader.verify() == []
+
+
+def test_runs_of_the_package_are_found_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    six = open_run("census-six")
+    assert six.path == shipped("census-six") and sorted(m.seed for m in six.members) == [0, 1, 2, 3, 4, 15]
+    assert [m.seed for m in open_run("census-two").members] == [39, 35]
+    shutil.copytree(six.path, tmp_path / "runs" / "census-two")  # a run of one's own under this name comes first
+    assert len(open_run("census-two").members) == 6
+    with pytest.raises(RunError, match="no run 'census-ten' comes with the package; it has census-six, census-two"):
+        shipped("census-ten")
+    with pytest.raises(RunError, match="census-ten"):
+        open_run("census-ten")

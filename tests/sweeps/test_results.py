@@ -13,13 +13,13 @@ from scipy.stats import mannwhitneyu
 from assignadd.cli import options
 from assignadd.cli.sweep import Sweep, cells
 from assignadd.model.accuracy import Exam
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, shipped
 from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).parents[2]
-RESULTS, SIX = ROOT / "assignadd" / "results", ROOT / "tests" / "fixtures" / "census-six"
-ROWS = {"census": 128 * 201, "authors": 32 * 201, "tf32": 32 * 121, "fraction": 200 * 31, "two-var": 200 * 31}
+RESULTS, SIX = ROOT / "assignadd" / "results", shipped("census-six")
+ROWS = {"census": 128 * 201, "authors": 32 * 201, "tf32": 32 * 121, "fraction": 384 * 31, "two-var": 456 * 31}
 
 
 @pytest.mark.parametrize("name", ROWS)

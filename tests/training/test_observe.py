@@ -17,10 +17,14 @@ MEMBERS = [Member(0), Member(1, seen_fraction=0.5)]
 SEEN = torch.stack([pair_split(m.config(CONFIG).task, m.seed) for m in MEMBERS])
 
 
-def look(stack, configs, seen, step):
+def observer(configs, seen):
     """What only the right model, configuration and split give."""
-    first = stack.flat[:, 0].tolist()
-    return [{"w": w, "seed": c.seed.init, "seen": int(s.sum()), "step": step} for w, c, s in zip(first, configs, seen, strict=True)]
+
+    def look(stack, step):
+        first = stack.flat[:, 0].tolist()
+        return [{"w": w, "seed": c.seed.init, "seen": int(s.sum()), "step": step} for w, c, s in zip(first, configs, seen, strict=True)]
+
+    return look
 
 
 def test_the_schedule():
@@ -34,7 +38,7 @@ def test_the_schedule():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_is_found_is_stored_with_the_model_it_was_found_in(tmp_path, threads):
-    run = train_run(tmp_path / "run", CONFIG, MEMBERS, SEEN, threads=threads, observe=look)
+    run = train_run(tmp_path / "run", CONFIG, MEMBERS, SEEN, threads=threads, observe=observer)
     rows = run.metrics()
     assert [r["step"] for r in rows[::2]] == [0, 7, 10, 14, 20, 21, 24]
     for row in rows:
@@ -48,7 +52,7 @@ def test_what_is_found_is_stored_with_the_model_it_was_found_in(tmp_path, thread
 
 
 def test_an_observer_does_not_change_the_training_and_an_interrupted_run_measures_the_same(tmp_path):
-    whole = train_run(tmp_path / "whole", CONFIG, MEMBERS, SEEN, observe=look)
+    whole = train_run(tmp_path / "whole", CONFIG, MEMBERS, SEEN, observe=observer)
     plain = train_run(tmp_path / "plain", CONFIG, MEMBERS, SEEN)
     assert torch.equal(whole.checkpoint(24).flat, plain.checkpoint(24).flat)
 
@@ -60,7 +64,7 @@ def test_an_observer_does_not_change_the_training_and_an_interrupted_run_measure
             raise Stop
 
     with pytest.raises(Stop):
-        train_run(tmp_path / "run", CONFIG, MEMBERS, SEEN, listener=stop, observe=look)
+        train_run(tmp_path / "run", CONFIG, MEMBERS, SEEN, listener=stop, observe=observer)
     assert Run.open(tmp_path / "run").step == 21
-    train_run(tmp_path / "run", CONFIG, MEMBERS, SEEN, observe=look)  # from step 12 on
+    train_run(tmp_path / "run", CONFIG, MEMBERS, SEEN, observe=observer)  # from step 12 on
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
