@@ -152,7 +152,9 @@ def frequency_agreement(e: Evidence) -> Measured | None:
     if not math.isfinite(agreement):
         return None
     # On Fisher's scale, where the spread of a correlation does not depend on its value.
-    centre, drawn = (np.arctanh(np.clip(x, -1 + 1e-9, 1 - 1e-9)) for x in (agreement, found.resampled(RESAMPLES).numpy()))
+    centre, drawn = (
+        np.arctanh(np.clip(np.asarray(x, dtype=float), -1 + 1e-9, 1 - 1e-9)) for x in (agreement, found.resampled(RESAMPLES).numpy())
+    )
     half = Z_95 * drawn[np.isfinite(drawn)].std()
     return Measured(agreement, math.tanh(centre - half), math.tanh(centre + half), found.before.numel(), "sequences")
 

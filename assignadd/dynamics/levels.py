@@ -2,7 +2,8 @@
 
 A point of most curves is a share of n sequences, and their noise widens what is open about the onset. What is read off the
 weights alone, over all pairs, positions or variables, has none: there only the distance between checkpoints is open. Norms,
-scores, the number of frequencies, and accuracies with frequencies taken out have no level to reach, and no onset.
+scores, the number of frequencies, and accuracies with frequencies taken out have no level to reach, and no onset; nor do the
+variants of attention rates on the training law.
 """
 
 from __future__ import annotations

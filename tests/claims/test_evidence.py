@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from assignadd.interventions.timeline import causes_over_time
+from assignadd.interventions.interchange import causes_over_time
 
 from assignadd.claims.evidence import Evidence, evidence, runs_of
 from assignadd.claims.judge import judge
