@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from assignadd.interventions.interchange import causes_over_time
 
 from assignadd.claims.evidence import Evidence, evidence, runs_of
 from assignadd.claims.judge import judge
 from assignadd.claims.ledger import CLAIMS
 from assignadd.config import PRESETS, Member
+from assignadd.interventions.interchange import causes_over_time
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run
