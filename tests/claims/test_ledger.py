@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignadd.claims.causes import CAUSES
+from assignadd.claims.causes import CAUSES, INTERCHANGE
 from assignadd.claims.dynamics import DYNAMICS
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.claims.judge import judge
@@ -101,7 +101,8 @@ def test_the_papers_network_shows_its_published_numbers(paper_run):
 
 def test_more_sequences_change_no_verdict_but_undecided_ones():
     """From 4,000 to 20,000 sequences, on a shipped network that binds and on one that does not."""
-    run, sampled = Run.open(SIX), [c for c in STATIC if c.label != "probes" and not c.id.startswith(("probe", "qk", "fourier", "ov-mlp"))]
+    exact = ("probe", "qk", "fourier", "ov-mlp")
+    run, sampled = Run.open(SIX), [*INTERCHANGE, *(c for c in STATIC if not c.id.startswith(exact))]
     few, many = (evidence(run, n=n)[0] for n in (4000, 20_000))
     for seed in (3, 1):
         models = [next(e for e in some if e.seed == seed) for some in (few, many)]
