@@ -8,6 +8,7 @@ import pytest
 
 import assignadd
 from assignadd.claims.paper_network import paper_network
+from assignadd.claims.record import Record
 from assignadd.cli import COMMANDS
 from assignadd.verdicts import UNDECIDED
 
@@ -67,7 +68,7 @@ def forms(*values: float | None) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def ledger() -> dict[str, assignadd.claims.record.Record]:
+def ledger() -> dict[str, Record]:
     wanted = {id for row in findings() for id in re.findall(r"`([^`]+)`", row[-1])} - set(paper_network())
     return {id: assignadd.ledger(only=id)[0] for id in wanted}
 
