@@ -14,7 +14,18 @@ if TYPE_CHECKING:
     from assignadd.task.text import parse, render
 
 _HOMES = {
-    "assignadd.api": ("evaluate", "ledger", "load", "load_stack", "measure", "metrics", "onsets", "open_run", "phases", "train"),
+    "assignadd.api": (
+        "evaluate",
+        "ledger",
+        "load",
+        "load_stack",
+        "measure",
+        "metrics",
+        "onsets",
+        "open_run",
+        "phases",
+        "train",
+    ),
     "assignadd.config": ("PRESETS", "Config", "ConfigError", "Member"),
     "assignadd.task.text": ("parse", "render"),
 }

@@ -82,7 +82,10 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
 
     nested = ("accuracy", "measures")
     rows = open_run(run).metrics()
-    flat = [{k: v for k, v in row.items() if k not in nested} | {k: v for n in nested for k, v in row.get(n, {}).items()} for row in rows]
+    flat = [
+        {k: v for k, v in row.items() if k not in nested} | {k: v for n in nested for k, v in row.get(n, {}).items()}
+        for row in rows
+    ]
     return polars.DataFrame(flat, infer_schema_length=None)
 
 
@@ -127,4 +130,6 @@ def ledger(
     opened = [open_run(run) for run in runs]
     evidences = [e for run in opened for e in evidence(run, n=n)[0]]
     populations = populations_for([e.config for e in evidences], census, fraction, two_var)
-    return records_of(evidences, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only, populations=populations)
+    return records_of(
+        evidences, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only, populations=populations
+    )

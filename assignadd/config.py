@@ -204,7 +204,9 @@ class Member:
             names = {f.name for f in dataclasses.fields(section)} & {f.name for f in dataclasses.fields(self)}
             return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
 
-        seeds = {f.name: self.seed if (s := getattr(base.seed, f.name)) is None else s for f in dataclasses.fields(Seeds)}
+        seeds = {
+            f.name: self.seed if (s := getattr(base.seed, f.name)) is None else s for f in dataclasses.fields(Seeds)
+        }
         return dataclasses.replace(
             base,
             task=dataclasses.replace(base.task, **own(base.task)),
@@ -267,31 +269,43 @@ def _check_task(task: Task) -> None:
         raise ConfigError("task.max_assignments", task.max_assignments, f"at most task.n_vars = {V}, one per variable")
     if 2 * task.max_assignments > task.prefix:
         raise ConfigError(
-            "task.length", task.length, f"at least {2 * task.max_assignments + SUFFIX} to hold {task.max_assignments} assignments"
+            "task.length",
+            task.length,
+            f"at least {2 * task.max_assignments + SUFFIX} to hold {task.max_assignments} assignments",
         )
     if not task.n_seen >= 1:
         raise ConfigError(
-            "task.seen_fraction", task.seen_fraction, f"at least {math.ceil(1e6 / task.modulus**2) / 1e6:g}, one pair of numbers"
+            "task.seen_fraction",
+            task.seen_fraction,
+            f"at least {math.ceil(1e6 / task.modulus**2) / 1e6:g}, one pair of numbers",
         )
     first, second = V - len(task.banned_first), V - len(task.banned_second)
     if task.one_var_ratio > 0 and not (first and second):
         slot = "banned_second" if first else "banned_first"
-        raise ConfigError(f"task.{slot}", getattr(task, slot), "a ban that leaves a variable to train on, or task.one_var_ratio = 0")
+        raise ConfigError(
+            f"task.{slot}", getattr(task, slot), "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
+        )
     if task.two_var_ratio > 0:
         if min(V, task.max_assignments) < 2:
             name = "task.n_vars" if V < 2 else "task.max_assignments"
-            raise ConfigError(name, min(V, task.max_assignments), "at least 2 for two-variable additions, or task.two_var_ratio = 0")
+            raise ConfigError(
+                name, min(V, task.max_assignments), "at least 2 for two-variable additions, or task.two_var_ratio = 0"
+            )
         both = V - len(set(task.banned_first) | set(task.banned_second))
         if first * second - both < 1:
             raise ConfigError(
-                "task.banned_second", task.banned_second, "a ban that leaves a pair of different variables, or task.two_var_ratio = 0"
+                "task.banned_second",
+                task.banned_second,
+                "a ban that leaves a pair of different variables, or task.two_var_ratio = 0",
             )
 
 
 def _check_model(model: Model) -> None:
     widths = model.d_mlp
     if not isinstance(widths, tuple) or len(widths) != model.n_layers:
-        raise ConfigError("model.d_mlp", widths, f"a tuple with one width or None for each of the {model.n_layers} layers")
+        raise ConfigError(
+            "model.d_mlp", widths, f"a tuple with one width or None for each of the {model.n_layers} layers"
+        )
     for width in widths:
         if width is not None and (not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= 65536):
             raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
@@ -304,13 +318,17 @@ PRESETS: dict[str, Config] = {
     "authors": Config(task=Task(banned_first="kl", banned_second="ab")),
     # Learns the whole task in about a minute on one core; nearly every seed binds.
     "tiny": Config(
-        task=Task(modulus=23, n_vars=6, length=10, max_assignments=3, seen_fraction=0.8, banned_first="a", banned_second="b"),
+        task=Task(
+            modulus=23, n_vars=6, length=10, max_assignments=3, seen_fraction=0.8, banned_first="a", banned_second="b"
+        ),
         model=Model(d_model=64, d_head=64, d_mlp=(None, 128)),
         optim=Optim(lr=4e-3, weight_decay=0.1, batch=128, steps=10_000),
     ),
     # Seconds: every part of the machinery runs, nothing is learned.
     "smoke": Config(
-        task=Task(modulus=7, n_vars=4, length=8, max_assignments=2, seen_fraction=0.8, banned_first="a", banned_second="b"),
+        task=Task(
+            modulus=7, n_vars=4, length=8, max_assignments=2, seen_fraction=0.8, banned_first="a", banned_second="b"
+        ),
         model=Model(d_model=16, d_head=16, d_mlp=(None, 32)),
         optim=Optim(batch=32, steps=60),
         record=Record(eval_every=20, eval_sequences=64, checkpoint_every=20, state_every=40),

@@ -31,7 +31,9 @@ def wilson(successes: float, n: int, z: float = Z_95) -> Interval:
     centre, spread = p + z2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     scale = 1 + z2 / n
     low, high = (centre - spread) / scale, (centre + spread) / scale
-    return Interval(low if successes else 0.0, high if successes < n else 1.0)  # exact at the ends, where rounding is not
+    return Interval(
+        low if successes else 0.0, high if successes < n else 1.0
+    )  # exact at the ends, where rounding is not
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
@@ -57,7 +59,9 @@ class Threshold:
     """Trials behind it."""
 
 
-def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | None = None, resamples: int = 500) -> Threshold | None:
+def threshold(
+    settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | None = None, resamples: int = 500
+) -> Threshold | None:
     """The threshold of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) by maximum likelihood over a grid.
 
     Fitted to the rise alone: the settings up to the one at which the largest share succeeds, as a later fall is none of the
@@ -77,7 +81,9 @@ def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | N
         return None
     n_seeds = succeeded.shape[1]
     draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), resamples)
-    weights = np.concatenate([np.ones((1, n_seeds)), draws]).T  # (seeds, 1 + resamples): the seeds as they are come first
+    weights = np.concatenate(
+        [np.ones((1, n_seeds)), draws]
+    ).T  # (seeds, 1 + resamples): the seeds as they are come first
     wins, trials = (succeeded & asked) @ weights, asked @ weights  # (settings, 1 + resamples)
     midpoint, width, lapse, likelihood = _curves(settings)
     counts = np.concatenate([wins, trials - wins]).astype(np.float32)  # (2 settings, 1 + resamples)
@@ -90,7 +96,9 @@ def threshold(settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | N
     return Threshold(value, Interval(min(low, value), max(high, value)), rate, int(asked.sum()))
 
 
-def _refined(settings: np.ndarray, wins: np.ndarray, trials: np.ndarray, start: tuple[float, float, float]) -> tuple[float, float]:
+def _refined(
+    settings: np.ndarray, wins: np.ndarray, trials: np.ndarray, start: tuple[float, float, float]
+) -> tuple[float, float]:
     """Threshold and lapse rate of the most likely curve near one of the grid."""
     import numpy as np
     from scipy.optimize import minimize
@@ -103,7 +111,9 @@ def _refined(settings: np.ndarray, wins: np.ndarray, trials: np.ndarray, start: 
     return float(found[0]), min(abs(float(found[2])), 0.99)
 
 
-def _success(settings: np.ndarray, midpoint: np.ndarray | float, width: np.ndarray | float, lapse: np.ndarray | float) -> np.ndarray:
+def _success(
+    settings: np.ndarray, midpoint: np.ndarray | float, width: np.ndarray | float, lapse: np.ndarray | float
+) -> np.ndarray:
     """The curve at each setting; off 0 and 1, so that one unlucky seed far from the threshold does not rule it out."""
     import numpy as np
 

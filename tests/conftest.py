@@ -17,7 +17,9 @@ def paper_run(tmp_path_factory):
     if not REFERENCE.is_dir():
         pytest.skip(f"no reference checkpoints at {REFERENCE.name}/ beside the checkout")
     torch.set_num_threads(1)
-    return import_state_dicts(sorted(REFERENCE.glob("*.pth")), PRESETS["authors"], tmp_path_factory.mktemp("paper") / "run")
+    return import_state_dicts(
+        sorted(REFERENCE.glob("*.pth")), PRESETS["authors"], tmp_path_factory.mktemp("paper") / "run"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -27,16 +27,28 @@ def test_measures_recorded_live_are_those_of_the_checkpoints(run):
     later = assignadd.measure(run)
     assert live["step"].unique().sort().to_list() == [0, 20, 40, 60]
     for row in live.iter_rows(named=True):
-        same = later.filter((polars.col("seed") == row["seed"]) & (polars.col("step") == row["step"])).row(0, named=True)
-        for name in ("ov2_mlp2_accuracy", "qk2_ov1_var_margin", "attn_l1_num_to_prev (1-var)", "accuracy b second", "norm embed.W_E"):
+        same = later.filter((polars.col("seed") == row["seed"]) & (polars.col("step") == row["step"])).row(
+            0, named=True
+        )
+        for name in (
+            "ov2_mlp2_accuracy",
+            "qk2_ov1_var_margin",
+            "attn_l1_num_to_prev (1-var)",
+            "accuracy b second",
+            "norm embed.W_E",
+        ):
             assert row[name] == pytest.approx(same[name], rel=1e-4, abs=1e-5), name
 
 
 def test_onsets_and_phases(run):
     found, measures = assignadd.onsets(run), assignadd.measure(run)
-    assert found["seed"].unique().sort().to_list() == [0, 1] and found["onset"].dtype == found["n"].dtype == polars.Int64
+    assert (
+        found["seed"].unique().sort().to_list() == [0, 1] and found["onset"].dtype == found["n"].dtype == polars.Int64
+    )
     # Sixty steps end before a stay of 1,000 could: an onset is where a curve comes up to stay to the end.
-    for row in found.filter(polars.col("curve").is_in(["attn_l1_num_to_prev (0-var)", "qk1_num_to_prev_var"])).iter_rows(named=True):
+    for row in found.filter(
+        polars.col("curve").is_in(["attn_l1_num_to_prev (0-var)", "qk1_num_to_prev_var"])
+    ).iter_rows(named=True):
         own = measures.filter(polars.col("seed") == row["seed"]).sort("step")
         up = [step for step, value in own.select("step", row["curve"]).iter_rows() if value >= row["threshold"]]
         stays = [step for step in up if set(own["step"].filter(own["step"] >= step)) <= set(up)]

@@ -127,8 +127,18 @@ IMPOSSIBLE = [
     ({"n_vars": 27}, "task.n_vars", 27, "a whole number from 1 to 26"),
     ({"n_vars": 4, **NO_BANS}, "task.max_assignments", 6, "at most task.n_vars = 4, one per variable"),
     ({"n_vars": 4}, "task.banned_second", "gh", "distinct letters among abcd"),
-    ({"n_vars": 1, "max_assignments": 1, **NO_BANS}, "task.n_vars", 1, "at least 2 for two-variable additions, or task.two_var_ratio = 0"),
-    ({"max_assignments": 1}, "task.max_assignments", 1, "at least 2 for two-variable additions, or task.two_var_ratio = 0"),
+    (
+        {"n_vars": 1, "max_assignments": 1, **NO_BANS},
+        "task.n_vars",
+        1,
+        "at least 2 for two-variable additions, or task.two_var_ratio = 0",
+    ),
+    (
+        {"max_assignments": 1},
+        "task.max_assignments",
+        1,
+        "at least 2 for two-variable additions, or task.two_var_ratio = 0",
+    ),
     ({"length": 15}, "task.length", 15, "at least 16 to hold 6 assignments"),
     ({"length": 5}, "task.length", 5, "a whole number from 6 to 256"),
     ({"max_assignments": 7}, "task.length", 16, "at least 18 to hold 7 assignments"),
@@ -184,11 +194,15 @@ def test_the_ways_out_that_the_messages_name_are_open(changes):
     Config(task=Task(**changes))
 
 
-@pytest.mark.parametrize("d_mlp", [(512,), (None, 512, None), (), 512, None, "ab", (None, 0), (None, 65537), (None, 1.5), (None, True)])
+@pytest.mark.parametrize(
+    "d_mlp", [(512,), (None, 512, None), (), 512, None, "ab", (None, 0), (None, 65537), (None, 1.5), (None, True)]
+)
 def test_mlp_widths_are_one_per_layer(d_mlp):
     accepted = refusal("model.d_mlp", d_mlp)
     wrong_number = not isinstance(d_mlp, tuple) or len(d_mlp) != 2
-    assert accepted == ("a tuple with one width or None for each of the 2 layers" if wrong_number else "widths from 1 to 65536, or None")
+    assert accepted == (
+        "a tuple with one width or None for each of the 2 layers" if wrong_number else "widths from 1 to 65536, or None"
+    )
 
 
 @pytest.mark.parametrize("d_mlp", [(None, None), (1, 65536), (512, None)])

@@ -27,7 +27,9 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names if node.module == "assignadd"}
+            found |= {node.module} | {
+                f"{node.module}.{alias.name}" for alias in node.names if node.module == "assignadd"
+            }
     return found
 
 
@@ -56,8 +58,16 @@ def test_nothing_unpickles_or_evaluates():
     for module, path in modules():
         calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         assert not {c.id for c in calls if isinstance(c, ast.Name)} & {"eval", "exec", "compile"}, module
-        assert not {name.split(".")[0] for name in imports(path)} & {"pickle", "dill", "cloudpickle", "joblib", "shelve"}, module
-        loads = {ast.unparse(c) for c in calls if isinstance(c, ast.Attribute) and c.attr in ("load", "system", "popen")}
+        assert not {name.split(".")[0] for name in imports(path)} & {
+            "pickle",
+            "dill",
+            "cloudpickle",
+            "joblib",
+            "shelve",
+        }, module
+        loads = {
+            ast.unparse(c) for c in calls if isinstance(c, ast.Attribute) and c.attr in ("load", "system", "popen")
+        }
         assert not loads & {"torch.load", "os.system", "os.popen"} or module == "assignadd.runs.tlens", module
 
 

@@ -96,7 +96,9 @@ def test_every_number_of_the_findings_is_a_records(ledger):
 def test_the_caption_of_the_census_is_the_ledgers(ledger):
     bound = ledger["every-seed-binds"]
     caption = " ".join(README[README.index("*160 seeds") :].split("\n\n")[0].split())
-    assert f"*{bound.n} seeds, not one: all learn to add, {sum(s.holds for s in bound.by_seed)} learn to bind" in caption
+    assert (
+        f"*{bound.n} seeds, not one: all learn to add, {sum(s.holds for s in bound.by_seed)} learn to bind" in caption
+    )
     order = ledger["every-seed-addition-first-train"]
     assert all(s.holds for s in order.by_seed) and "in none of them binding comes before addition" in caption
     assert assignadd.ledger(only="every-seed-adds")[0].value == 1.0
@@ -106,7 +108,10 @@ def test_times_on_a_gpu_are_those_of_the_tables():
     results = ROOT / "assignadd" / "results"
     census = json.loads((results / "census.json").read_text())
     assert f"took {census['wall_seconds']:.0f} s" in README and census["made_with"][0]["commit"].startswith("5a2a8d4")
-    for name, words in (("scaling-fp32", "{:.1f} us\nper model and step in fp32"), ("scaling-tf32", "{:.1f} with TF32")):
+    for name, words in (
+        ("scaling-fp32", "{:.1f} us\nper model and step in fp32"),
+        ("scaling-tf32", "{:.1f} with TF32"),
+    ):
         points = json.loads((results / f"{name}.json").read_text())["points"]
         paper = next(p for p in points if p["setting"] == "N" and p["value"] == 59)
         assert words.format(paper["us"]) in README

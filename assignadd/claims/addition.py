@@ -22,7 +22,11 @@ def circuit_accuracy(evidence: Evidence) -> Measured:
 
 def pairs_it_gets_wrong(evidence: Evidence) -> str:
     wrong = [f"{n}+{m}" for n, m in wrong_pairs(evidence.stack)[0]]
-    return f"wrong on {len(wrong)} pairs" + (f", {', '.join(wrong[:12])}" if wrong else "") + (" and more" if len(wrong) > 12 else "")
+    return (
+        f"wrong on {len(wrong)} pairs"
+        + (f", {', '.join(wrong[:12])}" if wrong else "")
+        + (" and more" if len(wrong) > 12 else "")
+    )
 
 
 def cosine(choose: Callable[[Evidence], Cosine]) -> Measure:

@@ -48,7 +48,9 @@ class Causal:
     @cached_property
     def _few_sequences(self) -> dict[int, Tensor]:
         """Sequences for the paths, by the number of variables in the sum."""
-        found = {k: sequences([self.config], self.seen[None], k, self.n).tokens for k in self.config.task.variable_counts}
+        found = {
+            k: sequences([self.config], self.seen[None], k, self.n).tokens for k in self.config.task.variable_counts
+        }
         return {k: tokens[0][:, :PATH_SEQUENCES] for k, tokens in found.items()}
 
     @cached_property
@@ -59,7 +61,9 @@ class Causal:
     @cached_property
     def untrained(self) -> dict[str, Outcome]:
         """The same on this model's initial weights."""
-        return self._interchange(initial_stack(self.stack.config, [self.config.seed.init or 0]), alignments=EXCHANGED)[0]
+        return self._interchange(initial_stack(self.stack.config, [self.config.seed.init or 0]), alignments=EXCHANGED)[
+            0
+        ]
 
     @cached_property
     def circuit_alone(self) -> CircuitAlone:
@@ -105,4 +109,6 @@ class Causal:
         """When each alignment's accuracy is above one half to last, with what its noise and the checkpoints leave open."""
         steps = self.over_time["step"]
         pairs = Interchange(self.config, self.seen, PAIRS_OVER_TIME).pairs
-        return {name: onset(steps, self.over_time[name], int(pairs[name].counts.sum()), THRESHOLD) for name in ALIGNMENTS}
+        return {
+            name: onset(steps, self.over_time[name], int(pairs[name].counts.sum()), THRESHOLD) for name in ALIGNMENTS
+        }

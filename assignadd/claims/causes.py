@@ -36,7 +36,11 @@ QUERIES_SAY = {
 }
 # The paper's story as paths, on sums with one variable.
 STORY = frozenset(
-    [Path(EMBEDDING, "operand variable", LAYER_1, "operand number"), Path(LAYER_1, "operand number", KEY), Path(LAYER_1, "=", QUERY)]
+    [
+        Path(EMBEDDING, "operand variable", LAYER_1, "operand number"),
+        Path(LAYER_1, "operand number", KEY),
+        Path(LAYER_1, "=", QUERY),
+    ]
     + [Path(EMBEDDING, slot, LAYER_1) for slot in ("first", "second")]
     + [Path(EMBEDDING, role, VALUE) for role in ("operand number", "first", "second")]
     + [Path(LAYER_2, "=", MLP2), Path(MLP2, "=", LOGITS)]
@@ -153,7 +157,8 @@ def frequency_agreement(e: Evidence) -> Measured | None:
         return None
     # On Fisher's scale, where the spread of a correlation does not depend on its value.
     centre, drawn = (
-        np.arctanh(np.clip(np.asarray(x, dtype=float), -1 + 1e-9, 1 - 1e-9)) for x in (agreement, found.resampled(RESAMPLES).numpy())
+        np.arctanh(np.clip(np.asarray(x, dtype=float), -1 + 1e-9, 1 - 1e-9))
+        for x in (agreement, found.resampled(RESAMPLES).numpy())
     )
     half = Z_95 * drawn[np.isfinite(drawn)].std()
     return Measured(agreement, math.tanh(centre - half), math.tanh(centre + half), found.before.numel(), "sequences")
@@ -177,7 +182,9 @@ def _between(first: Onset | None, second: Onset | None, steps: np.ndarray) -> Me
         return None
     earliest = [min(o.low + 1, o.step) for o in (first, second)]
     latest = [int(steps[-1]) if o.high is None else o.high for o in (first, second)]
-    return Measured(second.step - first.step, earliest[1] - latest[0], latest[1] - earliest[0], len(steps), "checkpoints")
+    return Measured(
+        second.step - first.step, earliest[1] - latest[0], latest[1] - earliest[0], len(steps), "checkpoints"
+    )
 
 
 def _in_order(e: Evidence) -> bool:

@@ -32,7 +32,9 @@ def faithfulness(name: str) -> Measure:
 
     def measure(e: Evidence) -> Measured | None:
         found = e.causal.circuit_alone
-        return paired_share(found.answers("together", name).ravel(), found.answers("together", WHOLE).ravel(), "sequences")
+        return paired_share(
+            found.answers("together", name).ravel(), found.answers("together", WHOLE).ravel(), "sequences"
+        )
 
     return measure
 

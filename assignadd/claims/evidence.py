@@ -65,7 +65,9 @@ class Evidence:
         checkpoints: Mapping[int, Stack] | None = None,
     ):
         if len(stack) != 1 or seen.ndim != 2:
-            raise ValueError(f"expected a stack of one model and its (N, N) split, got {len(stack)} models and {tuple(seen.shape)}")
+            raise ValueError(
+                f"expected a stack of one model and its (N, N) split, got {len(stack)} models and {tuple(seen.shape)}"
+            )
         self.stack, self.config, self.seen, self.n = stack, config, seen, n
         self.step, self.seed, self.name, self.run, self.index = step, seed, name, run, index
         self._checkpoints = {**(checkpoints or {}), step: stack}
@@ -114,7 +116,9 @@ class Evidence:
         """On one set that is not among those of `accuracies`; None where the task or split has no such sequence."""
         if evalset not in self._others:
             try:
-                self._others[evalset] = set_accuracies(self.stack, [self.config], self.seen[None], self.n, [evalset])[0][evalset.name]
+                self._others[evalset] = set_accuracies(self.stack, [self.config], self.seen[None], self.n, [evalset])[
+                    0
+                ][evalset.name]
             except EmptySetError:
                 self._others[evalset] = None
         return self._others[evalset]

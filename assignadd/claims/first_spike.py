@@ -69,7 +69,9 @@ def least_rise(sets: Sequence[str]) -> Measure:
         if spike is None:
             return None
         before, after = evaluation(e, spike.before), evaluation(e, spike.after)
-        return lowest([difference(evaluated(e, s, after), evaluated(e, s, before)) for s in sets if s in e.curves.accuracy])
+        return lowest(
+            [difference(evaluated(e, s, after), evaluated(e, s, before)) for s in sets if s in e.curves.accuracy]
+        )
 
     return measure
 

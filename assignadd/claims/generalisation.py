@@ -49,7 +49,11 @@ def held_out_sums_of_any_form(evidence: Evidence) -> Measured | None:
     zero, first, second, two = evidence.config.task.mix
     weights = np.array([zero, first + second, two]) / sum(evidence.config.task.mix)
     value, low, high = (np.array([getattr(m, end) for m in found]) for end in ("value", "low", "high"))
-    mean, below, above = weights @ value, np.linalg.norm(weights * (value - low)), np.linalg.norm(weights * (high - value))
+    mean, below, above = (
+        weights @ value,
+        np.linalg.norm(weights * (value - low)),
+        np.linalg.norm(weights * (high - value)),
+    )
     return Measured(float(mean), float(mean - below), float(mean + above), sum(m.n for m in found), "sequences")
 
 

@@ -33,7 +33,9 @@ class _Shown(NamedTuple):
     unit: str = ""
 
 
-def judge(claim: Claim, evidences: Sequence[Evidence], command: str, populations: Populations = NO_POPULATIONS) -> Record:
+def judge(
+    claim: Claim, evidences: Sequence[Evidence], command: str, populations: Populations = NO_POPULATIONS
+) -> Record:
     """The claim's record: over these models, or over the population that the claim is about."""
     if claim.seed_measure is not None:
         return _of_seeds(claim, populations, command)
@@ -47,7 +49,12 @@ def judge(claim: Claim, evidences: Sequence[Evidence], command: str, populations
         return _record(claim, _Shown(), [], UNTESTABLE, CANNOT, command)
     binding = [(m, r) for (e, m), r in zip(found, results, strict=True) if e.learned_binding]
     shown = [m for m, _ in binding] or [m for _, m in found]
-    said = [_on_binding([r for _, r in binding], len(results)), _range(shown), claim.comment, _detail(claim, [e for e, _ in found])]
+    said = [
+        _on_binding([r for _, r in binding], len(results)),
+        _range(shown),
+        claim.comment,
+        _detail(claim, [e for e, _ in found]),
+    ]
     return _record(claim, _over_seeds(shown), results, verdict_over(results), " ".join(filter(None, said)), command)
 
 
@@ -71,7 +78,9 @@ def _of_population(claim: Claim, populations: Populations, command: str) -> Reco
     assert claim.measured is not None and claim.rule is not None
     found = claim.measured(populations)
     if found is None:
-        return _record(claim, _Shown(), [], UNTESTABLE, NO_SEED if populations.there(claim.sweep) else NO_POPULATION, command)
+        return _record(
+            claim, _Shown(), [], UNTESTABLE, NO_SEED if populations.there(claim.sweep) else NO_POPULATION, command
+        )
     verdict, comment = claim.rule.verdict(found), claim.comment
     if not populations.as_in_the_paper:
         verdict, comment = UNTESTABLE, f"{comment} {ANOTHER_TASK} The paper's number is about its own.".strip()
@@ -79,12 +88,29 @@ def _of_population(claim: Claim, populations: Populations, command: str) -> Reco
 
 
 def _record(
-    claim: Claim, shown: _Shown, results: Sequence[SeedResult], verdict: str, comment: str, command: str, population: str = ""
+    claim: Claim,
+    shown: _Shown,
+    results: Sequence[SeedResult],
+    verdict: str,
+    comment: str,
+    command: str,
+    population: str = "",
 ) -> Record:
     rule = f"{claim.rule}; undecided while the 95 % interval reaches to both sides" if claim.rule else ""
     seeds = len(results) or (shown.n if shown.unit == "seeds" else 0)
     return Record(
-        claim.id, claim.label, claim.claim, claim.paper, *shown, seeds, verdict, rule, comment, command, tuple(results), population
+        claim.id,
+        claim.label,
+        claim.claim,
+        claim.paper,
+        *shown,
+        seeds,
+        verdict,
+        rule,
+        comment,
+        command,
+        tuple(results),
+        population,
     )
 
 

@@ -9,7 +9,17 @@ import math
 
 import numpy as np
 
-from assignadd.claims.along_training import Measure, accuracy_at, column, difference, evaluated, evaluation, exam, lowest, rise
+from assignadd.claims.along_training import (
+    Measure,
+    accuracy_at,
+    column,
+    difference,
+    evaluated,
+    evaluation,
+    exam,
+    lowest,
+    rise,
+)
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import AtLeast, AtMost, Claim, Measured
 from assignadd.dynamics.late import LateVariable, surrounding
@@ -40,7 +50,9 @@ def around(e: Evidence) -> tuple[LateVariable, tuple[int, int]] | None:
 
 def late_is_banned(e: Evidence) -> Measured | None:
     late = e.late_variable
-    return None if late is None else Measured.exactly(float(late.banned), 2 * e.config.task.n_vars, "variables in slots")
+    return (
+        None if late is None else Measured.exactly(float(late.banned), 2 * e.config.task.n_vars, "variables in slots")
+    )
 
 
 def own_set(e: Evidence, late: LateVariable, n_vars: int) -> EvalSet:
@@ -48,7 +60,13 @@ def own_set(e: Evidence, late: LateVariable, n_vars: int) -> EvalSet:
     v, first = e.config.task.variables.index(late.variable), late.slot == SLOTS[0]
     operands = (v, LITERAL) if first else (LITERAL, v)
     n_banned = count_banned(e.config.task, *operands)
-    return EvalSet(f"{late.variable} {late.slot}", n_vars, n_banned=n_banned, first=v if first else None, second=None if first else v)
+    return EvalSet(
+        f"{late.variable} {late.slot}",
+        n_vars,
+        n_banned=n_banned,
+        first=v if first else None,
+        second=None if first else v,
+    )
 
 
 def own_accuracy_at(e: Evidence, late: LateVariable, step: int) -> Measured:
@@ -81,7 +99,9 @@ def all_accuracies(e: Evidence, step: int) -> dict[str, tuple[int, int]]:
     """For every variable and slot ("b second") the number of right answers, and of how many."""
     n = min(e.n, PER_VARIABLE)
     asked = variable_exam([e.config], e.seen[None], n)
-    return {name: (k, n) for name, k in zip(asked.names, asked.count_correct(e.stack_at(step))[0].tolist(), strict=True)}
+    return {
+        name: (k, n) for name, k in zip(asked.names, asked.count_correct(e.stack_at(step))[0].tolist(), strict=True)
+    }
 
 
 def others_before(e: Evidence) -> Measured | None:
@@ -91,7 +111,9 @@ def others_before(e: Evidence) -> Measured | None:
         return None
     late, (before, _) = found
     counts = all_accuracies(e, before)
-    return lowest([Measured.share(k, n, "sequences") for name, (k, n) in counts.items() if name != f"{late.variable} {late.slot}"])
+    return lowest(
+        [Measured.share(k, n, "sequences") for name, (k, n) in counts.items() if name != f"{late.variable} {late.slot}"]
+    )
 
 
 def against_others(when: int | None) -> Measure:

@@ -35,7 +35,9 @@ def mass(name: str) -> Callable[[Evidence], Measured]:
 
     A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
     """
-    return lambda e: Measured.share(min(getattr(found[ALL], name).item() for found in e.routing.values()) * e.n, e.n, "sequences")
+    return lambda e: Measured.share(
+        min(getattr(found[ALL], name).item() for found in e.routing.values()) * e.n, e.n, "sequences"
+    )
 
 
 def every_pattern(evidence: Evidence) -> Measured:
@@ -51,13 +53,17 @@ def block(effect: str) -> Callable[[Evidence], Measured]:
 def previous(excluded: Collection[Excluded], first_row: int = 1) -> Callable[[Evidence], Measured]:
     def measure(evidence: Evidence) -> Measured:
         rows = evidence.config.task.prefix - first_row
-        return Measured.exactly(scores.qk1_num_to_prev_var(evidence.stack, excluded, first_row).item(), rows, "positions")
+        return Measured.exactly(
+            scores.qk1_num_to_prev_var(evidence.stack, excluded, first_row).item(), rows, "positions"
+        )
 
     return measure
 
 
 def identity(evidence: Evidence) -> Measured:
-    return Measured.exactly(scores.qk2_ov1_var_identity(evidence.stack).item(), evidence.config.task.n_vars, "variables")
+    return Measured.exactly(
+        scores.qk2_ov1_var_identity(evidence.stack).item(), evidence.config.task.n_vars, "variables"
+    )
 
 
 # Differences of scores as ratios of attention.

@@ -72,7 +72,11 @@ def literal_above_equals(e: Evidence) -> Measured | None:
 def accuracy(name: str, change: str) -> Measure:
     def measure(e: Evidence) -> Measured | None:
         found = found_on(e, name)
-        return None if found is None else Measured.share(int(found.correct[change].sum()), len(found.correct[change]), "sequences")
+        return (
+            None
+            if found is None
+            else Measured.share(int(found.correct[change].sum()), len(found.correct[change]), "sequences")
+        )
 
     return measure
 

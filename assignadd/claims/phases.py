@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assignadd.claims.along_training import Measure, accuracy_at, around_first_spike, column, delay, evaluated, evaluation, exam, lowest
+from assignadd.claims.along_training import (
+    Measure,
+    accuracy_at,
+    around_first_spike,
+    column,
+    delay,
+    evaluated,
+    evaluation,
+    exam,
+    lowest,
+)
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import AtLeast, Claim, Measured
 from assignadd.dynamics.late import APART
 from assignadd.dynamics.onsets import steps_between
-from assignadd.dynamics.phases import ADDITION_SET, HELD_OUT_SETS, LITERAL_SETS, REFINEMENT_SETS, THRESHOLD, TRAINED_SETS, skill_onset
+from assignadd.dynamics.phases import (
+    ADDITION_SET,
+    HELD_OUT_SETS,
+    LITERAL_SETS,
+    REFINEMENT_SETS,
+    THRESHOLD,
+    TRAINED_SETS,
+    skill_onset,
+)
 from assignadd.measures.probes import TRAIN_SHARE, probe_l1_var_from_num
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 

@@ -37,7 +37,11 @@ def plateau(pattern: str) -> Callable[[Evidence], Measured | None]:
     def measure(e: Evidence) -> Measured | None:
         inside = _during(e) if len(e.types) > 2 else None
         # The same sequences at every checkpoint, so that their number is what counts.
-        return None if inside is None else Measured.share(_rate(e, pattern, inside) * 2 * SEQUENCES, 2 * SEQUENCES, "sequences")
+        return (
+            None
+            if inside is None
+            else Measured.share(_rate(e, pattern, inside) * 2 * SEQUENCES, 2 * SEQUENCES, "sequences")
+        )
 
     return measure
 
@@ -46,7 +50,9 @@ def identity(e: Evidence) -> Measured | None:
     inside = _during(e)
     if inside is None:
         return None
-    return Measured.exactly(float(np.median(e.trajectory["qk2_ov1_var_identity"][inside])), e.config.task.n_vars, "variables")
+    return Measured.exactly(
+        float(np.median(e.trajectory["qk2_ov1_var_identity"][inside])), e.config.task.n_vars, "variables"
+    )
 
 
 def of_banned_slots(e: Evidence) -> Measured | None:

@@ -38,7 +38,9 @@ def final(names: Sequence[str]) -> Asked:
     """The lowest of these accuracies or attention rates in the final exam, with its own interval."""
 
     def ask(seed: SeedCurves) -> Measured | None:
-        found = [Measured.share(seed.final(n) * seed.n_final(n), seed.n_final(n), "sequences") for n in names if seed.has(n)]
+        found = [
+            Measured.share(seed.final(n) * seed.n_final(n), seed.n_final(n), "sequences") for n in names if seed.has(n)
+        ]
         return min(found, key=lambda m: m.value) if len(found) == len(names) else None
 
     return ask
@@ -63,7 +65,9 @@ def in_order(earlier: Sequence[str], later: Sequence[str]) -> Asked:
     """Steps from the onset of some sets to that of others, both at 95 %; None where the later never came."""
 
     def ask(seed: SeedCurves) -> Measured | None:
-        found = steps_between(skill_onset(seed.curves, earlier), skill_onset(seed.curves, later), int(seed.curves.steps[-1]))
+        found = steps_between(
+            skill_onset(seed.curves, earlier), skill_onset(seed.curves, later), int(seed.curves.steps[-1])
+        )
         return None if found is None else Measured(found.steps, found.low, found.high, 1, "network")
 
     return ask
@@ -93,7 +97,9 @@ def median_final(name: str, binding: bool) -> Number:
 
 
 @lru_cache(maxsize=32)
-def sweep_threshold(populations: Populations, sweep: str, test: str, binding: bool, level: float = SUCCESS) -> Threshold | None:
+def sweep_threshold(
+    populations: Populations, sweep: str, test: str, binding: bool, level: float = SUCCESS
+) -> Threshold | None:
     """Where the share of seeds that reach a level on a test rises; of those that bind alone if `binding`."""
     population = getattr(populations, sweep)
     if population is None:
@@ -106,7 +112,11 @@ def sweep_threshold(populations: Populations, sweep: str, test: str, binding: bo
 def crossing(sweep: str, test: str, binding: bool, level: float = SUCCESS) -> Number:
     def measured(populations: Populations) -> Measured | None:
         found = sweep_threshold(populations, sweep, test, binding, level)
-        return None if found is None else Measured(found.value, found.interval.low, found.interval.high, found.n, "networks")
+        return (
+            None
+            if found is None
+            else Measured(found.value, found.interval.low, found.interval.high, found.n, "networks")
+        )
 
     return measured
 

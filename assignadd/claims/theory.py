@@ -47,7 +47,10 @@ def _of_training(evidences: Sequence[Evidence]) -> list[Record]:
     asked = [e for e in evidences if e.learned_binding and e.theory_gradient is not None]
     by_model = [real_statements(e.theory_gradient, f"seed {e.seed} of {e.name}") for e in asked]
     runs = " ".join(str(run.path) for run in runs_of(asked))
-    return [_over_seeds(name, asked, [found[i] for found in by_model], f"{COMMAND} {runs}".strip()) for i, name in enumerate(CLAIMS)]
+    return [
+        _over_seeds(name, asked, [found[i] for found in by_model], f"{COMMAND} {runs}".strip())
+        for i, name in enumerate(CLAIMS)
+    ]
 
 
 def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Statement], command: str) -> Record:

@@ -61,6 +61,8 @@ def _dispatch(arguments: list[str]) -> int | None:
         from difflib import get_close_matches
 
         close = get_close_matches(name, COMMANDS, 1)
-        raise UsageError(f"no command {name!r}; " + (f"did you mean {close[0]!r}?" if close else "one of " + ", ".join(COMMANDS)))
+        raise UsageError(
+            f"no command {name!r}; " + (f"did you mean {close[0]!r}?" if close else "one of " + ", ".join(COMMANDS))
+        )
     command = import_module(f"assignadd.cli.{MODULES.get(name, name)}").main
     return command(rest)

@@ -40,7 +40,10 @@ def main(arguments: list[str]) -> int:
     from assignadd.task.text import parse
 
     run = open_run(args.run) if args.run else newest_run("runs")
-    tokens, index = parse(args.prompt, run.config.task, options.check_seed("padding", args.padding)), run.index_of(args.seed)
+    tokens, index = (
+        parse(args.prompt, run.config.task, options.check_seed("padding", args.padding)),
+        run.index_of(args.seed),
+    )
     step, stack, notes = run.at(args.step)
     for text in notes:
         note(text)
@@ -62,7 +65,9 @@ def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any
 
     task, vocabulary = run.config.task, Vocabulary(run.config.task)
     with torch.no_grad():
-        logits, cache = model.run_with_cache(torch.tensor([tokens]), names_filter=lambda name: name.endswith("hook_pattern"))
+        logits, cache = model.run_with_cache(
+            torch.tensor([tokens]), names_filter=lambda name: name.endswith("hook_pattern")
+        )
     probabilities = logits[0, -1].softmax(-1)
     best = probabilities.topk(2)
     label = answer(tokens, task)
@@ -104,11 +109,17 @@ def _print(reply: dict[str, Any]) -> None:
 
     from assignadd.cli.screen import console
 
-    colour, verdict = ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the sum is {reply['label']}")
+    colour, verdict = (
+        ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the sum is {reply['label']}")
+    )
     console.print(f"{reply['text']}  [bold {colour}]{reply['answer']}[/]  ({verdict}; p = {reply['probability']:.4f})")
-    console.print(f"[dim]runner-up {reply['runner_up']} (p = {reply['runner_up_probability']:.4f}); {reply['kind']}; ", end="")
+    console.print(
+        f"[dim]runner-up {reply['runner_up']} (p = {reply['runner_up_probability']:.4f}); {reply['kind']}; ", end=""
+    )
     console.print(f"[dim]{escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}")
-    out = Table(title="attention from =, in percent", title_justify="left", header_style="bold", padding=(0, 0), box=SIMPLE_HEAD)
+    out = Table(
+        title="attention from =, in percent", title_justify="left", header_style="bold", padding=(0, 0), box=SIMPLE_HEAD
+    )
     out.add_column("")
     for token in reply["tokens"]:
         out.add_column("PAD" if token == "." else token, justify="right", min_width=3)

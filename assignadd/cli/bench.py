@@ -77,7 +77,11 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
             "gflop_per_step": speed.flops(config) / 1e9,
             "measures": checkpoint_ms(config, args.seconds) if covers(config) else None,
         }
-        return {"threads": {str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in range(1, min(cores, 2) + 1)}} | ours
+        return {
+            "threads": {
+                str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in range(1, min(cores, 2) + 1)
+            }
+        } | ours
 
 
 def _cuda(config: Config, args: Bench) -> dict[str, Any]:
@@ -111,7 +115,10 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
     if args.json:
         print_json({"tf32": args.tf32, "made_with": to_builtins(made_with), "points": points})
         return 0
-    rows = [(f"{p['setting']} = {p['value']}", p["models"], f"{p['gflop']:.3f}", f"{p['us']:.1f}", f"{p['tflops']:.2f}") for p in points]
+    rows = [
+        (f"{p['setting']} = {p['value']}", p["models"], f"{p['gflop']:.3f}", f"{p['us']:.1f}", f"{p['tflops']:.2f}")
+        for p in points
+    ]
     columns = ("setting", "models", "GFLOP a step", "us per model-step", "TFLOP/s")
     print_table(f"{made_with.device}, {'TF32' if args.tf32 else 'fp32'}", columns, rows, "all else as in the preset")
     return 0
@@ -131,7 +138,9 @@ def _mechanism(name: str, args: Bench) -> int:
     require_covered(run.config)
     each = -(-args.networks // len(run.members))
     models = [i for i in range(len(run.members)) for _ in run.steps[-each:]][: args.networks]
-    stack = concatenate([run.trajectory(run.steps[-each:], i) for i in range(len(run.members))]).models(slice(len(models)))
+    stack = concatenate([run.trajectory(run.steps[-each:], i) for i in range(len(run.members))]).models(
+        slice(len(models))
+    )
     with nullcontext() if args.json else console.status(f"measuring {len(models)} networks"):
         seconds = mechanism_seconds(stack, [run.configs[i] for i in models], run.seen[models], SEQUENCES, CONTEXTS)
     seconds["all"] = sum(seconds.values())
@@ -140,7 +149,12 @@ def _mechanism(name: str, args: Bench) -> int:
         return 0
     rows = [(what, f"{s:.1f}", f"{s / len(models):.3f}") for what, s in seconds.items()]
     note = f"one thread; {SEQUENCES:,} sequences of each type, {CONTEXTS:,} for the similarities"
-    print_table(f"measures of the mechanism on {len(models)} networks of {run.name}", ("measures", "seconds", "a network"), rows, note)
+    print_table(
+        f"measures of the mechanism on {len(models)} networks of {run.name}",
+        ("measures", "seconds", "a network"),
+        rows,
+        note,
+    )
     return 0
 
 
@@ -160,12 +174,23 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
         "lens_ms": "TransformerLens step, ms",
         "lens_over_step": "TransformerLens / step",
     }
-    columns = ("one model, batch " + str(config.optim.batch), *[f"{n} thread{'s' * (n != '1')}" for n in result["threads"]])
-    print_table("training step", columns, [[label, *[shown(t[key]) for t in result["threads"].values()]] for key, label in names.items()])
+    columns = (
+        "one model, batch " + str(config.optim.batch),
+        *[f"{n} thread{'s' * (n != '1')}" for n in result["threads"]],
+    )
+    print_table(
+        "training step",
+        columns,
+        [[label, *[shown(t[key]) for t in result["threads"].values()]] for key, label in names.items()],
+    )
     stacks = result["stacks"]
     on_one = result["threads"]["1"]["step_ms"]
     rows = [(n, f"{ms:.2f}", f"{stacks['1'] / ms:.2f}", f"{on_one / ms:.2f}") for n, ms in stacks.items()]
-    print_table("stacks on all cores", ("models", "ms per model and step", "times one model", "times one model on one thread"), rows)
+    print_table(
+        "stacks on all cores",
+        ("models", "ms per model and step", "times one model", "times one model on one thread"),
+        rows,
+    )
     console.print(f"sampler     {result['sampler_per_second']:>12,.0f} sequences/s on one thread")
     console.print(f"evaluation  {result['evaluation_per_second']:>12,.0f} sequences/s on one thread")
     if measures := result["measures"]:
@@ -173,7 +198,9 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
         console.print(
             f"measures    {ours:>12,.0f} ms a checkpoint on one thread; a plain loop takes {plain:,.0f} ({plain / ours:.1f} times)"
         )
-    console.print(f"memory      {result['peak_memory_mb']:>12,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step")
+    console.print(
+        f"memory      {result['peak_memory_mb']:>12,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step"
+    )
 
 
 def _print_cuda(result: dict[str, Any], config: Config) -> None:

@@ -57,7 +57,13 @@ def main(arguments: list[str]) -> int:
                 "seed": seed,
                 "step": step,
                 "sets": {
-                    name: {"accuracy": a.accuracy, "n": a.n, "pairs": a.pairs, "low": a.interval.low, "high": a.interval.high}
+                    name: {
+                        "accuracy": a.accuracy,
+                        "n": a.n,
+                        "pairs": a.pairs,
+                        "low": a.interval.low,
+                        "high": a.interval.high,
+                    }
                     for name, a in sets.items()
                 },
             }

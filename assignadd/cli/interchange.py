@@ -99,7 +99,9 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
     trained, untrained = test(one, VARIANTS)[0], test(_untrained(run, index))[0]
     return {
         "step": step,
-        "alignments": {name: _shares(outcome) | {"untrained": _share(untrained[name])} for name, outcome in trained.items()},
+        "alignments": {
+            name: _shares(outcome) | {"untrained": _share(untrained[name])} for name, outcome in trained.items()
+        },
     }
 
 
@@ -109,10 +111,16 @@ def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[st
     from assignadd.runs.errors import RunError
 
     if len(run.steps) < 2:
-        raise RunError(f"{run.name} has fewer than two checkpoints, which show nothing along training: leave --checkpoints out")
+        raise RunError(
+            f"{run.name} has fewer than two checkpoints, which show nothing along training: leave --checkpoints out"
+        )
     with counting(f"exchanging in {run.name}", "checkpoints") as listener:
         found = causes_over_time(run, index, spread_steps(run.steps, checkpoints), n or PAIRS_OVER_TIME, listener)
-    accuracy = {name: [None if math.isnan(x) else x for x in values.tolist()] for name, values in found.items() if name != "step"}
+    accuracy = {
+        name: [None if math.isnan(x) else x for x in values.tolist()]
+        for name, values in found.items()
+        if name != "step"
+    }
     return {"steps": found["step"].tolist(), "accuracy": accuracy, "onsets": onset_steps(found)}
 
 
@@ -160,7 +168,9 @@ def _print_aligned(reply: dict[str, Any]) -> None:
     keys = ("whole", "named", "random", "elsewhere", "untrained")
     rows = [[name, row["n"], *(_shown(row[k]) for k in keys)] for name, row in reply["alignments"].items()]
     columns = ["variable", "pairs", "whole", "named", "random", "elsewhere", "untrained"]
-    caption = "interchange accuracy: all that is there, the paper's directions alone, as many random ones, another place"
+    caption = (
+        "interchange accuracy: all that is there, the paper's directions alone, as many random ones, another place"
+    )
     print_table(_title(reply), columns, rows, caption)
 
 
@@ -179,7 +189,9 @@ def _print_searched(reply: dict[str, Any]) -> None:
     from assignadd.cli.screen import print_table
 
     keys = ("searched", "complement", "random", "untrained")
-    rows = [[f"{r['variable']} {r['place']}", r["rank"], r["n"], *(_shown(r[k]) for k in keys)] for r in reply["search"]]
+    rows = [
+        [f"{r['variable']} {r['place']}", r["rank"], r["n"], *(_shown(r[k]) for k in keys)] for r in reply["search"]
+    ]
     caption = "interchange accuracy on pairs not searched on; complement: answers as if all but this variable had been exchanged"
     print_table(_title(reply), ["variable, place", "rank", "pairs", *keys], rows, caption)
 

@@ -68,7 +68,9 @@ def _reply(run: Run, step: int, index: int, prompt: str, interventions: Sequence
     reference, donor = reference_sequences(run.configs[index], run.seen[index]), donors_of(run, step)
     # The stack has one model here; a swap counts in the run's own places.
     donors = lambda swap, _: donor(swap, index)  # noqa: E731
-    on_prompt, on_set = (effect(one, t[None], interventions, reference, donors) for t in (torch.tensor(tokens)[:, None], reference))
+    on_prompt, on_set = (
+        effect(one, t[None], interventions, reference, donors) for t in (torch.tensor(tokens)[:, None], reference)
+    )
     label = int(on_prompt.labels)
     before, after = (_answer(logits[0, 0].softmax(-1), label) for logits in (on_prompt.before, on_prompt.after))
     accuracy = [x.item() for x in on_set.accuracies]
@@ -79,7 +81,12 @@ def _reply(run: Run, step: int, index: int, prompt: str, interventions: Sequence
         "before": before,
         "after": after,
         "probability_change": after["label_probability"] - before["label_probability"],
-        "accuracy": {"before": accuracy[0], "after": accuracy[1], "change": accuracy[1] - accuracy[0], "n": reference.shape[-1]},
+        "accuracy": {
+            "before": accuracy[0],
+            "after": accuracy[1],
+            "change": accuracy[1] - accuracy[0],
+            "n": reference.shape[-1],
+        },
         "run": run.name,
         "seed": run.members[index].seed,
         "step": step,
@@ -97,7 +104,13 @@ def _print(reply: dict[str, Any]) -> None:
     from assignadd.cli.screen import console, print_table
 
     rows = [
-        [name, part["answer"], f"{part['probability']:.4f}", f"{part['label_probability']:.4f}", f"{reply['accuracy'][name]:.4f}"]
+        [
+            name,
+            part["answer"],
+            f"{part['probability']:.4f}",
+            f"{part['label_probability']:.4f}",
+            f"{reply['accuracy'][name]:.4f}",
+        ]
         for name, part in (("before", reply["before"]), ("after", reply["after"]))
     ]
     change = f"{reply['probability_change']:+.4f}", f"{reply['accuracy']['change']:+.4f}"

@@ -76,7 +76,9 @@ def _model(evidence: Evidence) -> dict[str, Any]:
             "accuracy": round(found.correct[UNCHANGED].double().mean().item(), 5),
             "lost": {change: [round(x, 4) for x in (m.value, m.low, m.high)] for change, m in lost.items()},
             "weights": {kind: round(w.double().mean().item(), 4) for kind, w in found.weights.items()},
-            "operands on top": {change: round(top.double().mean().item(), 4) for change, top in found.operands_on_top.items()},
+            "operands on top": {
+                change: round(top.double().mean().item(), 4) for change, top in found.operands_on_top.items()
+            },
         }
     return {"run": evidence.name, "seed": evidence.seed, "step": evidence.step, "sets": sets}
 
@@ -88,6 +90,11 @@ def _print(models: list[dict[str, Any]]) -> None:
         own = [(model, model["sets"][name]) for model in models if name in model["sets"]]
         columns = [f"seed {model['seed']}" for model, _ in own]
         rows = [["accuracy", *(f"{found['accuracy']:.3f}" for _, found in own)]]
-        rows += [[f"weight: {kind}", *(f"{found['weights'][kind]:.3f}" for _, found in own)] for kind in own[0][1]["weights"]]
-        rows += [[f"lost: {change}", *(f"{found['lost'][change][0]:+.3f}" for _, found in own)] for change in own[0][1]["lost"]]
+        rows += [
+            [f"weight: {kind}", *(f"{found['weights'][kind]:.3f}" for _, found in own)] for kind in own[0][1]["weights"]
+        ]
+        rows += [
+            [f"lost: {change}", *(f"{found['lost'][change][0]:+.3f}" for _, found in own)]
+            for change in own[0][1]["lost"]
+        ]
         print_table(name, ["", *columns], rows)

@@ -54,7 +54,9 @@ def parse_seeds(text: str) -> list[int]:
         match = re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first or len(seeds) + last - first >= MOST_MODELS:
-            raise ConfigError("seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {MOST_MODELS})")
+            raise ConfigError(
+                "seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {MOST_MODELS})"
+            )
         seeds.extend(range(first, last + 1))
     if len(set(seeds)) < len(seeds):
         raise ConfigError("seeds", text, "every seed once")
@@ -128,8 +130,12 @@ def _explained(box: str, arguments: Sequence[str]) -> Exception:
     if flag and not text.startswith("Unrecognized"):
         section, name = flag[1], flag[2].replace("-", "_")
         if words := accepted(section, name):
-            return ConfigError(f"{section}.{name}", _value_of(f"--{section}.{flag[2].replace('_', '-')}", arguments), words)
+            return ConfigError(
+                f"{section}.{name}", _value_of(f"--{section}.{flag[2].replace('_', '-')}", arguments), words
+            )
     if unknown := re.match(r"Unrecognized options: (\S+?),? ", text + " "):
         close = re.search(r"Perhaps you meant: (--\S+)", text)
-        return UsageError(f"unknown option {unknown[1]}; " + (f"did you mean {close[1]}?" if close else "--help lists the options"))
+        return UsageError(
+            f"unknown option {unknown[1]}; " + (f"did you mean {close[1]}?" if close else "--help lists the options")
+        )
     return UsageError(text[:1].lower() + text[1:] or "the command line was not understood; --help lists the options")

@@ -120,17 +120,27 @@ def _onset(onset: Onset | None) -> str:
 
 
 def _spike(spike: Spike | None, sets: str) -> str:
-    return "none" if spike is None else f"steps {spike.before:,} to {spike.after:,}, {spike.low:.2f} to {spike.high:.2f} on {sets}"
+    return (
+        "none"
+        if spike is None
+        else f"steps {spike.before:,} to {spike.after:,}, {spike.low:.2f} to {spike.high:.2f} on {sets}"
+    )
 
 
 def _late(late: LateVariable | None) -> str:
     if late is None:
         return "none"
     slot = f"{late.variable} in the {late.slot} slot" + (", where training never put it" if late.banned else "")
-    return f"{slot}; " + ("it never came" if late.onset is None else f"half of its sums are right from step {late.onset:,} on")
+    return f"{slot}; " + (
+        "it never came" if late.onset is None else f"half of its sums are right from step {late.onset:,} on"
+    )
 
 
 def _cells(onset: CurveOnset) -> Sequence[str]:
     never, n = onset.onset is None, "all" if onset.n is None else str(onset.n)
-    steps = ("never", "", "") if never else ("-" if step is None else str(step) for step in (onset.onset, onset.low, onset.high))
+    steps = (
+        ("never", "", "")
+        if never
+        else ("-" if step is None else str(step) for step in (onset.onset, onset.low, onset.high))
+    )
     return onset.curve, f"{onset.threshold:g}", *steps, n

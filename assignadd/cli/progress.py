@@ -54,7 +54,9 @@ class TrainingScreen:
     def __enter__(self) -> TrainingScreen:
         return self  # the screen's thread starts with the first beat, when training has forked what it needs
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.live.stop()
 
     def __call__(self, beat: Beat) -> None:
@@ -134,12 +136,16 @@ class SweepScreen:
 
     @property
     def _stacks(self) -> str:
-        return f"{sum(s >= job.config.optim.steps for s, job in zip(self.steps, self.jobs, strict=True))}/{len(self.jobs)}"
+        return (
+            f"{sum(s >= job.config.optim.steps for s, job in zip(self.steps, self.jobs, strict=True))}/{len(self.jobs)}"
+        )
 
     def __enter__(self) -> SweepScreen:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.bar.live.is_started:
             self.bar.stop()
 
@@ -155,4 +161,6 @@ class SweepScreen:
         elif now - self._shown > LOG_SECONDS:
             self._shown = now
             left = (self.total - made) / rate / 60 if rate > 0 else 0.0
-            say(f"{self.title}: {made:,} of {self.total:,} model-steps, {self._stacks} stacks, {rate:,.0f} a second, {left:.1f} min left")
+            say(
+                f"{self.title}: {made:,} of {self.total:,} model-steps, {self._stacks} stacks, {rate:,.0f} a second, {left:.1f} min left"
+            )

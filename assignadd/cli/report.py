@@ -59,7 +59,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def report_on_screen(evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, threads: int) -> Path:
+def report_on_screen(
+    evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, threads: int
+) -> Path:
     """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page.
 
     And says what each took: on the screen alone, as the page is to be the same bytes again.
@@ -74,7 +76,9 @@ def report_on_screen(evidences: Sequence[Evidence], populations: Populations, ou
     for run in runs_of(evidences):
         measure_on_screen(run, threads)
     with console.status("judging") as status:
-        records = ledger(evidences, claims, listener=lambda claim: status.update(f"judging {claim}"), populations=populations)
+        records = ledger(
+            evidences, claims, listener=lambda claim: status.update(f"judging {claim}"), populations=populations
+        )
     measuring = lap()
     with console.status("drawing") as status:
         drawn = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"))
@@ -82,7 +86,10 @@ def report_on_screen(evidences: Sequence[Evidence], populations: Populations, ou
     index = write_page(out, evidences, records, command, populations)
     bound = sum(e.learned_binding for e in evidences)
     say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
-    say(f"measured in {measuring:.1f} s, drew {drawn} figures in {drawing:.1f} s, wrote the page in {lap():.2f} s", "dim")
+    say(
+        f"measured in {measuring:.1f} s, drew {drawn} figures in {drawing:.1f} s, wrote the page in {lap():.2f} s",
+        "dim",
+    )
     return index
 
 

@@ -29,7 +29,9 @@ def main(arguments: list[str]) -> int:
     if args.action == "list":
         return _list(args.root, args.json)
     if args.run is None:
-        raise UsageError(f"runs {args.action} needs a run: assignadd runs {args.action} NAME (assignadd runs list shows the names)")
+        raise UsageError(
+            f"runs {args.action} needs a run: assignadd runs {args.action} NAME (assignadd runs list shows the names)"
+        )
     return _show(args.run, args.json) if args.action == "show" else _verify(args.run, args.json)
 
 
@@ -46,7 +48,9 @@ def _list(root: str, as_json: bool) -> int:
     else:
         columns = ("run", "models", "step", "of", "saved", "diverged", "wall time")
         cells = [[s[c] for c in ("run", "models", "step", "steps", "checkpoints", "diverged")] for s in found]
-        print_table(root, columns, [[*c, f"{s['wall_seconds'] / 60:.1f} min"] for c, s in zip(cells, found, strict=True)])
+        print_table(
+            root, columns, [[*c, f"{s['wall_seconds'] / 60:.1f} min"] for c, s in zip(cells, found, strict=True)]
+        )
     for problem in problems if not as_json else ():
         say(f"bad: {problem}", "red")
     return 0
@@ -79,7 +83,9 @@ def _show(name: str, as_json: bool) -> int:
     print_table(run.name, ("what", "value"), [*facts.items(), *provenance.items()])
     if last:
         sets = dict.fromkeys(s for row in last.values() for s in row["accuracy"])
-        rows = [[s, *[f"{row['accuracy'][s]:.3f}" if s in row["accuracy"] else "-" for row in last.values()]] for s in sets]
+        rows = [
+            [s, *[f"{row['accuracy'][s]:.3f}" if s in row["accuracy"] else "-" for row in last.values()]] for s in sets
+        ]
         print_table("accuracy at the last evaluation", ("set", *[f"seed {row['seed']}" for row in last.values()]), rows)
     else:
         say("no evaluation yet")

@@ -46,5 +46,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
     return out
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> None:
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None
+) -> None:
     console.print(table(title, columns, rows, caption))

@@ -51,12 +51,18 @@ def main(arguments: list[str]) -> int:
         sets = {s.name: s for s in ALL_SETS}
         if args.set is not None and args.set not in sets:
             raise ConfigError("set", args.set, "one of " + ", ".join(sets))
-        sampler = Sampler([config.task], pair_split(config.task, args.seed)[None], [args.seed], sets.get(args.set or ""))
+        sampler = Sampler(
+            [config.task], pair_split(config.task, args.seed)[None], [args.seed], sets.get(args.set or "")
+        )
         sequences = sampler.sample(0, args.n).tokens[0].T.tolist()
     rows = [([vocabulary.name(t) for t in s], render(s, config.task), answer(s, config.task)) for s in sequences]
     if args.json:
         print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])
         return 0
     cells = [(" ".join(f"{t:>2}" for t in tokens), label) for tokens, _, label in rows]
-    print_table(rows[0][1] if args.prompt is not None else args.set or "sequences of the training law", ("tokens", "answer"), cells)
+    print_table(
+        rows[0][1] if args.prompt is not None else args.set or "sequences of the training law",
+        ("tokens", "answer"),
+        cells,
+    )
     return 0

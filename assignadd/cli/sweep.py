@@ -105,7 +105,9 @@ def cells(args: Sweep, base: Config) -> SweepTable:
     optim = base.optim if args.steps is None else replace(base.optim, steps=args.steps)
     config = replace(base, optim=optim, record=record, numerics=replace(base.numerics, tf32=args.tf32))
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
-    return named_sweep(args.what, config, seeds) if args.what in NAMES else sweep_from_file(Path(args.what), config, seeds)
+    return (
+        named_sweep(args.what, config, seeds) if args.what in NAMES else sweep_from_file(Path(args.what), config, seeds)
+    )
 
 
 def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> int:

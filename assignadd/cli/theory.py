@@ -72,13 +72,17 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.screen import console, print_json
 
     with nullcontext() if args.json else console.status("checking the theory") as status:
-        study, real, name, verdicts = _found(args, s, run, threads, lambda text: status.update(text) if status else None)
+        study, real, name, verdicts = _found(
+            args, s, run, threads, lambda text: status.update(text) if status else None
+        )
         if args.out is not None:
             _write(args.out, study, real, name, verdicts)
     if args.json:
         steps = {"before": study.step.before, "stated": study.step.stated, "shorter": study.step.shorter}
         by_step = {kind: [asdict(c) for c in found] for kind, found in steps.items()}
-        print_json({"setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": by_step, "beta": _beta_rows(study)})
+        print_json(
+            {"setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": by_step, "beta": _beta_rows(study)}
+        )
     else:
         _print_beta(study)
         _print_step(study)
@@ -86,7 +90,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _found(args: Theory, s: Setting, run: Run | None, threads: int, say: Say) -> tuple[Study, TheoryGradient | None, str, list[Statement]]:
+def _found(
+    args: Theory, s: Setting, run: Run | None, threads: int, say: Say
+) -> tuple[Study, TheoryGradient | None, str, list[Statement]]:
     from assignadd.config import Config
     from assignadd.measures.theory_verdicts import real_statements
     from assignadd.theory.study import statements, theory_study
@@ -123,7 +129,9 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
     _picture(folder / "theory_beta", theory_beta_data(study.beta.scan), draw_theory_beta, 6.6, 3.9)
     _picture(folder / "theory_attention", theory_attention_data(study.step), draw_theory_attention, 7.0, 2.5)
     if real is not None:
-        _picture(folder / "theory_real_gradient", theory_real_gradient_data(real, name), draw_theory_real_gradient, 5.5, 4.4)
+        _picture(
+            folder / "theory_real_gradient", theory_real_gradient_data(real, name), draw_theory_real_gradient, 5.5, 4.4
+        )
     atomic.write(folder / "verdicts.json", (json.dumps([v.record() for v in verdicts], indent=2) + "\n").encode())
 
 
@@ -163,7 +171,15 @@ def _print_beta(study: Study) -> None:
     from assignadd.theory.beta import FACTOR, listed_bands
 
     scan = study.beta.scan
-    wanted = [0.5, 1, math.log(scan.s.T), 4, 8, *[(low + high) / 2 for low, high in scan.composing], scan.points[-1].beta]
+    wanted = [
+        0.5,
+        1,
+        math.log(scan.s.T),
+        4,
+        8,
+        *[(low + high) / 2 for low, high in scan.composing],
+        scan.points[-1].beta,
+    ]
     chosen = {min(range(len(scan.points)), key=lambda i: abs(scan.points[i].beta - beta)) for beta in wanted}
     rows = []
     for i in sorted(chosen):
@@ -201,7 +217,9 @@ def _print_step(study: Study) -> None:
     for kind, found in (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter)):
         for c in found:
             attention = [f"{x:.3f}" for x in (c.target, c.distractor, c.second)]
-            rows.append((f"{kind}, {c.K}", *attention, f"{c.accuracy:.3f}", *[f"{c.chance[a]:.3f}" for a in (10.0, 1000.0)]))
+            rows.append(
+                (f"{kind}, {c.K}", *attention, f"{c.accuracy:.3f}", *[f"{c.chance[a]:.3f}" for a in (10.0, 1000.0)])
+            )
     columns = ("step, |tau|", "right one", "each other", "operand m", "accuracy", "p at alpha 10", "at 1000")
     print_table(f"attention and answers after one step, beta = {step.s.actual_beta:.3g}", columns, rows)
 
@@ -209,8 +227,15 @@ def _print_step(study: Study) -> None:
 def _print(args: Theory, verdicts: list[Statement]) -> None:
     from assignadd.cli.screen import console, say, table
 
-    rows = [(v.id.removeprefix("theory."), "-" if v.value is None else f"{v.value:.3g}", v.verdict, v.claim) for v in verdicts]
-    made = table(f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}", ("", "found", "verdict", "claim"), rows)
+    rows = [
+        (v.id.removeprefix("theory."), "-" if v.value is None else f"{v.value:.3g}", v.verdict, v.claim)
+        for v in verdicts
+    ]
+    made = table(
+        f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}",
+        ("", "found", "verdict", "claim"),
+        rows,
+    )
     for column in made.columns[2:]:
         column.justify = "left"
     made.columns[2].no_wrap = True

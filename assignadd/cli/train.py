@@ -48,7 +48,9 @@ def main(arguments: list[str]) -> int:
     if args.measure_every is not None:
         settings = replace(settings, record=replace(settings.record, measure_every=args.measure_every))
     changed = "" if settings == base else f"-{fingerprint(settings)}"
-    train_on_screen(settings, seeds, args.out or Path("runs") / f"{name}-{options.seeds_label(seeds)}{changed}", device, threads)
+    train_on_screen(
+        settings, seeds, args.out or Path("runs") / f"{name}-{options.seeds_label(seeds)}{changed}", device, threads
+    )
     return 0
 
 

@@ -34,7 +34,10 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     Of those that come at the same evaluation it is the one that was wrong more often along the way. `columns` are those of
     a measured trajectory, `banned` the letters banned from each slot.
     """
-    steps, variables = columns["step"], [name.split()[1] for name in columns if name.startswith("accuracy ") and name.endswith(" first")]
+    steps, variables = (
+        columns["step"],
+        [name.split()[1] for name in columns if name.startswith("accuracy ") and name.endswith(" first")],
+    )
     onsets: list[tuple[float, float, str, str]] = []
     for slot in SLOTS:
         for v in variables:

@@ -57,7 +57,9 @@ def first_lasting(steps: np.ndarray, above: np.ndarray, lasting: int = LASTING) 
     return next((int(i) for i in np.flatnonzero(above) if above[i : ends[i] + 1].all()), None)
 
 
-def onset(steps: np.ndarray, values: np.ndarray, n: int | None, threshold: float, lasting: int = LASTING) -> Onset | None:
+def onset(
+    steps: np.ndarray, values: np.ndarray, n: int | None, threshold: float, lasting: int = LASTING
+) -> Onset | None:
     """Onset of a curve of shares, each counted on `n` sequences; of any curve without noise where `n` is None."""
     intervals = [_interval(float(value), n) for value in values]
     curves = (values, np.array([i.high for i in intervals]), np.array([i.low for i in intervals]))

@@ -36,7 +36,9 @@ class Curves:
     def of_rows(cls, rows: Sequence[Mapping[str, Any]], n: int) -> Curves:
         """From one model's rows of metrics."""
         names = [s.name for s in RECORDED_SETS if s.name in rows[0]["accuracy"]]
-        return cls(np.array([r["step"] for r in rows]), {s: np.array([r["accuracy"][s] for r in rows]) for s in names}, n)
+        return cls(
+            np.array([r["step"] for r in rows]), {s: np.array([r["accuracy"][s] for r in rows]) for s in names}, n
+        )
 
     def mean(self, sets: Sequence[str]) -> np.ndarray:
         return np.mean([self.accuracy[s] for s in sets if s in self.accuracy], axis=0)

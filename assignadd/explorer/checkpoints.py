@@ -26,7 +26,9 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
         jumps = (1 / (1 + math.exp(-(step - (s.before + s.after) / 2) / (SPIKE_WIDTH * last))) for s in spikes)
         return LOGARITHMIC * math.log1p(step) / math.log1p(last) + LINEAR * step / last + PER_SPIKE * sum(jumps)
 
-    wanted = [max(s for s in steps if s <= x.before) for x in spikes] + [min(s for s in steps if s >= x.after) for x in spikes]
+    wanted = [max(s for s in steps if s <= x.before) for x in spikes] + [
+        min(s for s in steps if s >= x.after) for x in spikes
+    ]
     kept = sorted({min(steps), last, *wanted})[: max(most, 2)]
     places = {step: place(step) for step in steps}
     distance = {step: min(abs(places[step] - places[k]) for k in kept) for step in steps}

@@ -54,7 +54,13 @@ class Settings:
     """The folder of a census of the same task, for the claims about all seeds; the package's unless given, if its task fits."""
 
 
-def export(runs: Sequence[Run], out: Path, settings: Settings, command: str, listener: Listener = lambda what, done, total: None) -> Path:
+def export(
+    runs: Sequence[Run],
+    out: Path,
+    settings: Settings,
+    command: str,
+    listener: Listener = lambda what, done, total: None,
+) -> Path:
     """Writes the page and returns its address on disk."""
     for run in runs:
         require_covered(run.config)
@@ -76,7 +82,9 @@ def export(runs: Sequence[Run], out: Path, settings: Settings, command: str, lis
     return out / "index.html"
 
 
-def _export_model(run: Run, one: Evidence, key: str, out: Path, settings: Settings, listener: Listener) -> dict[str, Any]:
+def _export_model(
+    run: Run, one: Evidence, key: str, out: Path, settings: Settings, listener: Listener
+) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it."""
     name = f"{run.name}, seed {one.seed}"
     spikes = story.straddled(one.phases, run.steps)
@@ -86,7 +94,9 @@ def _export_model(run: Run, one: Evidence, key: str, out: Path, settings: Settin
         listener(f"weights of {name}", i, len(steps))
         _write(out / "data" / key / f"{step:08d}.js", weights.script(key, step, one.stack_at(step)).encode())
     listener(f"weights of {name}", len(steps), len(steps))
-    measures = story.measures_data(run, one.index, steps, lambda done, total: listener(f"measures of {name}", done, total))
+    measures = story.measures_data(
+        run, one.index, steps, lambda done, total: listener(f"measures of {name}", done, total)
+    )
     model = {
         "curves": story.curves_data(one.curves),
         "measures": measures,

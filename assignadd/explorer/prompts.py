@@ -72,7 +72,9 @@ def examples(config: Config, seen: Tensor, one: Stack) -> list[Example]:
     return found if wrong is None else [*found, Example("answered wrong", wrong)]
 
 
-def wrong_answer(config: Config, seen: Tensor, one: Stack, sets: Sequence[EvalSet] = ALL_SETS, later: Stack | None = None) -> str | None:
+def wrong_answer(
+    config: Config, seen: Tensor, one: Stack, sets: Sequence[EvalSet] = ALL_SETS, later: Stack | None = None
+) -> str | None:
     """A prompt of these sets that the network gets wrong with the largest margin (and a later one, if given, gets right)."""
     made = Exam([config], seen[None], sets, SEARCHED)
     logits, labels = answer_logits(one, made.tokens)[0], made.labels[0]

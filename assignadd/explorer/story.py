@@ -25,7 +25,11 @@ MEASURES = (
     "ov2_mlp2_accuracy",
     "qk1_num_to_prev_var",
     "qk2_ov1_var_identity",
-    *(f"{name} ({n}-var)" for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values") for n in (0, 1, 2)),
+    *(
+        f"{name} ({n}-var)"
+        for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values")
+        for n in (0, 1, 2)
+    ),
     "probe_l1_var_from_num",
 )
 # The claims that the tour's cards quote (web/src/tour/cards.ts); none of them needs a whole trajectory measured.
@@ -38,12 +42,18 @@ TOUR_CLAIMS = (
 
 
 def curves_data(curves: Curves) -> dict[str, Any]:
-    return {"steps": curves.steps.tolist(), "n": curves.n, "values": {name: _rounded(v) for name, v in curves.accuracy.items()}}
+    return {
+        "steps": curves.steps.tolist(),
+        "n": curves.n,
+        "values": {name: _rounded(v) for name, v in curves.accuracy.items()},
+    }
 
 
 def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, Any]:
     """A few curves at few steps, for the wall of all seeds."""
-    at = np.unique((np.linspace(0, 1, most) ** 2 * (len(curves.steps) - 1)).round().astype(int))  # denser early, as the page's axis is
+    at = np.unique(
+        (np.linspace(0, 1, most) ** 2 * (len(curves.steps) - 1)).round().astype(int)
+    )  # denser early, as the page's axis is
     chosen = {name: _rounded(curves.accuracy[name][at], 3) for name in sets if name in curves.accuracy}
     return {"steps": curves.steps[at].tolist(), "values": chosen}
 
@@ -67,10 +77,15 @@ def phases_data(phases: Phases, spikes: Mapping[str, Spike], curves: Curves) -> 
     }
 
 
-def measures_data(run: Run, model: int, steps: Sequence[int], listener: Listener = lambda done, total: None) -> dict[str, Any]:
+def measures_data(
+    run: Run, model: int, steps: Sequence[int], listener: Listener = lambda done, total: None
+) -> dict[str, Any]:
     """The progress measures of the checkpoints that are exported; of all where they are stored beside the run."""
     columns = trajectory_of(run, model) if stored(run) is not None else _measured(run, model, steps, listener)
-    return {"steps": columns["step"].tolist(), "values": {name: _rounded(columns[name]) for name in MEASURES if name in columns}}
+    return {
+        "steps": columns["step"].tolist(),
+        "values": {name: _rounded(columns[name]) for name in MEASURES if name in columns},
+    }
 
 
 def tour_records(evidences: Sequence[Evidence], command: str, populations: Populations) -> list[dict[str, Any]]:

@@ -65,7 +65,11 @@ def draw_attention(data: AttentionData, made: Figure) -> None:
         ax.set_title(f"layer {layer}")
         ax.set_xlabel("attended to (key)")
     axes[0].set_ylabel("attending (query)")
-    for ax, edges, color in ((axes[0], data.to_operands, ORANGE), (axes[0], data.to_previous, RED), (axes[1], data.to_values, YELLOW)):
+    for ax, edges, color in (
+        (axes[0], data.to_operands, ORANGE),
+        (axes[0], data.to_previous, RED),
+        (axes[1], data.to_values, YELLOW),
+    ):
         cells(ax, edges, color)
     bar(image, list(axes), "attention")
     box_legend(made, ((ORANGE, "= to operands"), (RED, "number to its variable"), (YELLOW, "= to values")), columns=3)

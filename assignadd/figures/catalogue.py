@@ -30,7 +30,9 @@ from assignadd.measures.fourier import context_preactivations
 
 
 def _of_each(data: Callable[..., FigureData]) -> Callable[[Models], FigureData]:
-    return lambda models: data([m.seed for m in models], [m.accuracies for m in models], [m.learned_binding for m in models])
+    return lambda models: data(
+        [m.seed for m in models], [m.accuracies for m in models], [m.learned_binding for m in models]
+    )
 
 
 def _preactivations(model: Evidence) -> Tensor:

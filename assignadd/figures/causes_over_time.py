@@ -40,7 +40,9 @@ class CausesOverTimeData(FigureData):
     summary: str
 
 
-def causes_over_time_data(causes: Mapping[str, np.ndarray], measured: Mapping[str, np.ndarray], phases: Phases) -> CausesOverTimeData:
+def causes_over_time_data(
+    causes: Mapping[str, np.ndarray], measured: Mapping[str, np.ndarray], phases: Phases
+) -> CausesOverTimeData:
     """From the columns of interchange accuracies, and of a trajectory measured at these checkpoints at least."""
     steps = causes["step"]
     measures = {column: measured[column][np.isin(measured["step"], steps)] for column in MEASURES.values()}
@@ -61,11 +63,18 @@ def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
         _draw(upper, data.steps, values, name, name, onset)
     for (name, column), values, onset in zip(MEASURES.items(), data.measures, data.measure_onsets, strict=True):
         _draw(lower, data.steps, values, name, column, onset)
-    for axes, title, ylabel in ((upper, "causes", "interchange accuracy"), (lower, "the paper's measures", "share or accuracy")):
+    for axes, title, ylabel in (
+        (upper, "causes", "interchange accuracy"),
+        (lower, "the paper's measures", "share or accuracy"),
+    ):
         axes.set(ylabel=ylabel, ylim=(-0.02, 1.04), xlim=(0, max(1, data.steps[-1])))
         axes.axhline(0.5, color=GREY, linewidth=0.7, zorder=1)
         axes.legend(
-            loc="center left", bbox_to_anchor=(1.0, 0.5), title=f"{title}\n(step from which above ½)", alignment="left", labelspacing=0.5
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            title=f"{title}\n(step from which above ½)",
+            alignment="left",
+            labelspacing=0.5,
         )
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
@@ -75,4 +84,6 @@ def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
 def _draw(axes: Axes, steps: np.ndarray, values: np.ndarray, name: str, label: str, onset: int) -> None:
     color, line = LOOKS[name]
     when = f"{onset:,}" if onset >= 0 else "never"
-    axes.plot(steps, values, color=color, linestyle=line, label=f"{label.replace(' (', chr(10) + '(')}: {when}", **dots(steps))
+    axes.plot(
+        steps, values, color=color, linestyle=line, label=f"{label.replace(' (', chr(10) + '(')}: {when}", **dots(steps)
+    )

@@ -44,7 +44,10 @@ def census_data(populations: Populations) -> CensusData:
     onsets = [[o.step if (o := skill(s.phases)) else NEVER for s in seeds] for _, _, skill in SKILLS]
     final = [[s.final(e.name) for s in seeds] for e in EVAL_SETS]
     last = [v for s in seeds if s.learned_binding and (v := s.late_variable)]
-    late, banned = [f"{v.variable} {v.slot}" for v in last], sorted({f"{v.variable} {v.slot}" for v in last if v.banned})
+    late, banned = (
+        [f"{v.variable} {v.slot}" for v in last],
+        sorted({f"{v.variable} {v.slot}" for v in last if v.banned}),
+    )
     steps, binds = max(int(s.curves.steps[-1]) for s in seeds), np.array([s.learned_binding for s in seeds])
     return CensusData(steps, np.array(onsets), binds, np.array(final), late, banned, populations.census_name)
 
@@ -81,7 +84,9 @@ def _survival(data: CensusData, ax: Axes) -> None:
         with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)  # where all have come, the formula has no interval
             band = found.cdf.confidence_interval(method="log-log")
-        low, high = (np.nan_to_num([0, *b.probabilities, b.probabilities[-1]], nan=share[-1]) for b in (band.low, band.high))
+        low, high = (
+            np.nan_to_num([0, *b.probabilities, b.probabilities[-1]], nan=share[-1]) for b in (band.low, band.high)
+        )
         ax.fill_between(steps, low, high, step="post", color=color, alpha=0.15, linewidth=0)
     ax.set(xlabel="training step", ylabel="share of seeds", ylim=(0, 1.02), xlim=(0, data.steps))
     ax.set_title("(a) seeds that have learned a skill")

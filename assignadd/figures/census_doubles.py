@@ -28,7 +28,10 @@ class CensusDoublesData(FigureData):
 
 def census_doubles_data(populations: Populations) -> CensusDoublesData:
     names = [[set_name(n_vars, kind) for kind in CLASS_ROWS] for n_vars in PANELS]
-    accuracy = [[[seed.final(name) if seed.has(name) else np.nan for seed in populations.seeds] for name in row] for row in names]
+    accuracy = [
+        [[seed.final(name) if seed.has(name) else np.nan for seed in populations.seeds] for name in row]
+        for row in names
+    ]
     return CensusDoublesData(np.array(accuracy), np.array([seed.learned_binding for seed in populations.seeds]))
 
 
@@ -65,8 +68,20 @@ def draw_census_doubles(data: CensusDoublesData, made: Figure) -> None:
             continue
         for axes, accuracy in zip(panels.values(), data.accuracy, strict=True):
             for y, values in enumerate(accuracy[:, chosen]):
-                axes.plot(values, y + offset + jitter[chosen], "o", color=color, markersize=2.2, alpha=0.55, markeredgewidth=0)
-                axes.plot([_median(values)] * 2, [y + offset - 0.19, y + offset + 0.19], color=INK, linewidth=1.4, solid_capstyle="butt")
-        handles.append(Line2D([], [], marker="o", linestyle="", color=color, markersize=4, label=f"{words} ({int(chosen.sum())})"))
-    handles.append(Line2D([], [], marker="|", linestyle="", color=INK, markersize=7, markeredgewidth=1.4, label="median"))
+                axes.plot(
+                    values, y + offset + jitter[chosen], "o", color=color, markersize=2.2, alpha=0.55, markeredgewidth=0
+                )
+                axes.plot(
+                    [_median(values)] * 2,
+                    [y + offset - 0.19, y + offset + 0.19],
+                    color=INK,
+                    linewidth=1.4,
+                    solid_capstyle="butt",
+                )
+        handles.append(
+            Line2D([], [], marker="o", linestyle="", color=color, markersize=4, label=f"{words} ({int(chosen.sum())})")
+        )
+    handles.append(
+        Line2D([], [], marker="|", linestyle="", color=INK, markersize=7, markeredgewidth=1.4, label="median")
+    )
     made.legend(handles=handles, loc="outside lower center", ncols=3)

@@ -11,13 +11,31 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.style import BLUE, GREEN, GREY, INK, PALE, PURPLE, VERMILION
-from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, TOKEN_ROLES, VALUE, Path
+from assignadd.interventions.paths import (
+    EMBEDDING,
+    KEY,
+    LAYER_1,
+    LAYER_2,
+    LOGITS,
+    MLP2,
+    QUERY,
+    TOKEN_ROLES,
+    VALUE,
+    Path,
+)
 
 SHOWN_VARS = 1  # sums with one variable use every path: one operand is looked up, the other is read off
 LEAST = 0.03  # of the accuracy: smaller effects are not drawn
 COLOURS = {LAYER_1: BLUE, QUERY: VERMILION, KEY: GREEN, VALUE: PURPLE, MLP2: INK, LOGITS: INK}
 ORDER = ("other variable", "other number", "operand variable", "operand number", "PAD", "+", "first", "second", "=")
-PORTS = {QUERY: (1.95, 7.6), KEY: (1.95, 4.4), VALUE: (1.95, 1.6), LAYER_2: (2.32, 4.6), MLP2: (3.0, 4.6), LOGITS: (3.65, 4.6)}
+PORTS = {
+    QUERY: (1.95, 7.6),
+    KEY: (1.95, 4.4),
+    VALUE: (1.95, 1.6),
+    LAYER_2: (2.32, 4.6),
+    MLP2: (3.0, 4.6),
+    LOGITS: (3.65, 4.6),
+}
 TITLES = {0.0: "embeddings, by role", 1.0: "layer 1's output", 2.13: "layer 2", 3.0: "MLP2", 3.65: "logits"}
 
 
@@ -27,22 +45,32 @@ class CircuitData(FigureData):
     roles: list[str]
     receivers: list[str]
     at: list[str]
-    effect: np.ndarray  # (paths, types): accuracy that the path is worth, by the number of variables; NaN where it is absent
-    direct: np.ndarray  # (senders, types): what embedding, layer 1, layer 2 and MLP2 add to the right answer's logit themselves
+    effect: (
+        np.ndarray
+    )  # (paths, types): accuracy that the path is worth, by the number of variables; NaN where it is absent
+    direct: (
+        np.ndarray
+    )  # (senders, types): what embedding, layer 1, layer 2 and MLP2 add to the right answer's logit themselves
 
 
 def circuit_data(effects: Mapping[int, Mapping[Path, float]], direct: Mapping[int, Mapping[str, float]]) -> CircuitData:
-    paths = sorted({path for of_type in effects.values() for path in of_type}, key=lambda p: (p.sender, p.role, p.receiver, p.at))
+    paths = sorted(
+        {path for of_type in effects.values() for path in of_type}, key=lambda p: (p.sender, p.role, p.receiver, p.at)
+    )
     effect = np.array([[of_type.get(path, np.nan) for of_type in effects.values()] for path in paths])
     logits = np.array([[of_type[name] for of_type in direct.values()] for name in (EMBEDDING, LAYER_1, LAYER_2, MLP2)])
-    senders, roles, receivers, at = ([getattr(path, name) for path in paths] for name in ("sender", "role", "receiver", "at"))
+    senders, roles, receivers, at = (
+        [getattr(path, name) for path in paths] for name in ("sender", "role", "receiver", "at")
+    )
     return CircuitData(senders, roles, receivers, at, effect, logits)
 
 
 def draw_circuit(data: CircuitData, axes: Axes) -> None:
     shown = min(SHOWN_VARS, data.effect.shape[1] - 1)
     used: set[tuple[float, float]] = set()
-    for sender, role, receiver, at, effect in zip(data.senders, data.roles, data.receivers, data.at, data.effect[:, shown], strict=True):
+    for sender, role, receiver, at, effect in zip(
+        data.senders, data.roles, data.receivers, data.at, data.effect[:, shown], strict=True
+    ):
         if np.isfinite(effect) and abs(effect) >= LEAST:
             start, end = _place(sender, role), _place(receiver, at)
             used |= {start, end}
@@ -58,7 +86,13 @@ def draw_circuit(data: CircuitData, axes: Axes) -> None:
         axes.text(x, -0.95, title, ha="center", va="bottom", fontsize=7.5, fontweight="bold")
     total, mlp = data.direct[:, shown].sum(), data.direct[-1, shown]
     axes.text(
-        3.8, 8.0, f"MLP2 writes {mlp / total:.1%} of the\nright answer's logit itself", ha="right", va="center", fontsize=7, color=INK
+        3.8,
+        8.0,
+        f"MLP2 writes {mlp / total:.1%} of the\nright answer's logit itself",
+        ha="right",
+        va="center",
+        fontsize=7,
+        color=INK,
     )
     axes.set(xlim=(-0.32, 3.85), ylim=(8.9, -1.3), xticks=[], yticks=[])
     axes.set_axis_off()

@@ -32,7 +32,9 @@ class CircuitOnlyData(FigureData):
 
 def circuit_only_data(found: CircuitAlone) -> CircuitOnlyData:
     groups, names = (list(part) for part in zip(*found.rows, strict=True))
-    return CircuitOnlyData(groups, names, found.sets, found.accuracy, np.array([found.relative(*row) for row in found.rows]), found.n)
+    return CircuitOnlyData(
+        groups, names, found.sets, found.accuracy, np.array([found.relative(*row) for row in found.rows]), found.n
+    )
 
 
 def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
@@ -48,12 +50,20 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
         value = cells[row, column]
         weight = "bold" if column == columns - 1 else "normal"
         axes.text(
-            column, row, f"{value:.2f}", ha="center", va="center", fontsize=6.5, color="white" if value > 0.6 else INK, fontweight=weight
+            column,
+            row,
+            f"{value:.2f}",
+            ha="center",
+            va="center",
+            fontsize=6.5,
+            color="white" if value > 0.6 else INK,
+            fontweight=weight,
         )
     axes.axvline(columns - 1.5, color="white", linewidth=3)
     axes.set_yticks(rows, data.names)
     names = [
-        name.replace(" (", "\n(").replace(" add", "\nadd").replace(" var-", "\nvar-").replace(" train", "\ntrain") for name in data.sets
+        name.replace(" (", "\n(").replace(" add", "\nadd").replace(" var-", "\nvar-").replace(" train", "\ntrain")
+        for name in data.sets
     ]
     axes.set_xticks(range(columns), [*names, "mean, of the\nnetwork's"], rotation=90)
     axes.xaxis.tick_top()

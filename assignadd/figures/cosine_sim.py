@@ -29,12 +29,16 @@ class CosineSimData(FigureData):
     b_std: np.ndarray
 
 
-def cosine_sim_data(across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2]) -> CosineSimData:
+def cosine_sim_data(
+    across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2]
+) -> CosineSimData:
     """Of the first model: (a) by pair of types on random contexts and on the template, (b) by the number of variables in the sum."""
     a = {f"{x}-var and {y}-var": found for (x, y), found in across.items()} | {"one template": template}
     b = {f"residual, {n}-var": found.residual for n, found in against.items()}
     b |= {f"attention output, {n}-var": found.attention_output for n, found in against.items()}
-    of_a = np.array([[_first(getattr(found, kind)) for kind in A_KINDS] for found in a.values()])  # (rows, 2, mean and std)
+    of_a = np.array(
+        [[_first(getattr(found, kind)) for kind in A_KINDS] for found in a.values()]
+    )  # (rows, 2, mean and std)
     of_b = np.array([[_first(getattr(found, kind)) for kind in B_KINDS] for found in b.values()])
     return CosineSimData(list(a), of_a[..., 0], of_a[..., 1], list(b), of_b[..., 0], of_b[..., 1])
 
@@ -55,7 +59,16 @@ def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
 def _panel(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, kinds: Mapping[str, str]) -> None:
     for k, (kind, color) in enumerate(kinds.items()):
         y = np.arange(len(rows)) + 0.18 * (k - (len(kinds) - 1) / 2)
-        ax.errorbar(mean[:, k], y, xerr=std[:, k], fmt="o", color=color, markersize=4.5, elinewidth=1.2, label=kind.replace("_", " "))
+        ax.errorbar(
+            mean[:, k],
+            y,
+            xerr=std[:, k],
+            fmt="o",
+            color=color,
+            markersize=4.5,
+            elinewidth=1.2,
+            label=kind.replace("_", " "),
+        )
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)

@@ -41,15 +41,25 @@ def generalization_data(populations: Populations) -> GeneralizationData:
     ratios, accuracy = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
     parts = [np.nanmedian(populations.two_var.finals(SWEEPS["two_var"], name)[1], axis=1) for name, _, _ in PARTS]
     fractions, zero = populations.fraction.finals(SWEEPS["fraction"], ZERO_VAR)
-    found = [sweep_threshold(populations, sweep, test, binding=True) for sweep, test in (("two_var", TWO_VAR), ("fraction", ZERO_VAR))]
+    found = [
+        sweep_threshold(populations, sweep, test, binding=True)
+        for sweep, test in (("two_var", TWO_VAR), ("fraction", ZERO_VAR))
+    ]
     thresholds = [np.array([t.value, t.interval.low, t.interval.high] if t else [np.nan] * 3) for t in found]
-    names, steps = [populations.two_var.name, populations.fraction.name], int(populations.two_var.table["step"].to_numpy().max())
-    return GeneralizationData(ratios, accuracy, np.array(parts), thresholds[0], fractions, zero, thresholds[1], names, steps)
+    names, steps = (
+        [populations.two_var.name, populations.fraction.name],
+        int(populations.two_var.table["step"].to_numpy().max()),
+    )
+    return GeneralizationData(
+        ratios, accuracy, np.array(parts), thresholds[0], fractions, zero, thresholds[1], names, steps
+    )
 
 
 def generalization_caption(data: GeneralizationData | Absent) -> str:
     if isinstance(data, Absent):
-        return absent_caption(data, "Test accuracy against the share of pairs and of two-variable sequences in training.")
+        return absent_caption(
+            data, "Test accuracy against the share of pairs and of two-variable sequences in training."
+        )
     return (
         f"Every dot is a network ({' and '.join(dict.fromkeys(data.names))}). Lines are medians over seeds; the dashed ones show the parts "
         "of the two-variable test. The vertical line is where half of the seeds that can succeed do, among those that bind, with its "
@@ -80,7 +90,15 @@ def draw_generalization(data: GeneralizationData, made: Figure) -> None:
 def _panel(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
     n = accuracy.shape[1]
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
-    ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", color=GREY, markersize=1.8, alpha=0.7, label="one seed")
+    ax.plot(
+        (settings[:, None] + jitter).ravel(),
+        accuracy.ravel(),
+        "o",
+        color=GREY,
+        markersize=1.8,
+        alpha=0.7,
+        label="one seed",
+    )
     intervals = [median_interval(row[np.isfinite(row)].tolist()) for row in accuracy]
     ax.plot(settings, [m for m, _ in intervals], color=color, label="median, 95 % interval")
     low, high = zip(*((i.low, i.high) if i else (m, m) for m, i in intervals), strict=True)
@@ -89,5 +107,9 @@ def _panel(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.n
         ax.axvline(threshold[0], color=INK, linewidth=0.9)
         ax.axvspan(threshold[1], threshold[2], color=INK, alpha=0.1, linewidth=0)
         ax.annotate(
-            f"half of those\nthat bind: {threshold[0]:.2f}", (threshold[0], 0.55), xytext=(4, 0), textcoords="offset points", fontsize=7
+            f"half of those\nthat bind: {threshold[0]:.2f}",
+            (threshold[0], 0.55),
+            xytext=(4, 0),
+            textcoords="offset points",
+            fontsize=7,
         )

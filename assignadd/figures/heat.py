@@ -17,7 +17,9 @@ WEIGHTS = "Blues"  # shares from 0 up
 SIGNED = "BrBG"  # scores of either sign, white at 0; its colours are none of the boxes'
 
 
-def draw_heat(axes: Axes, values: np.ndarray, cmap: str = SIGNED, limits: tuple[float, float] | None = None) -> AxesImage:
+def draw_heat(
+    axes: Axes, values: np.ndarray, cmap: str = SIGNED, limits: tuple[float, float] | None = None
+) -> AxesImage:
     """One cell per entry, row 0 on top; scores are centred at 0 unless `limits` say otherwise. NaN stays empty."""
     if limits is None:
         most = float(np.nanmax(np.abs(values), initial=1e-12))
@@ -38,7 +40,9 @@ def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any
     return made
 
 
-def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], color: str, width: float = 1.3) -> Rectangle:
+def box(
+    axes: Axes, rows: tuple[float, float], columns: tuple[float, float], color: str, width: float = 1.3
+) -> Rectangle:
     """An outline around cells, first to last inclusive, cased so that it stands out on any colour."""
     corner, wide, high = (columns[0] - 0.5, rows[0] - 0.5), columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
     made = Rectangle(corner, wide, high, fill=False, edgecolor=color, linewidth=width, zorder=3)

@@ -52,13 +52,17 @@ def held_out_data(
     return HeldOutData(sets, list(seeds), accuracy, low, high, np.array(binds, bool))
 
 
-def held_out_classes_data(seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]) -> HeldOutData:
+def held_out_classes_data(
+    seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
+) -> HeldOutData:
     """Seen pairs and the three classes of held-out pairs, for every number of variables in the sum."""
     names = [set_name(n_vars, kind) for n_vars in PANELS for kind in CLASS_ROWS]
     return held_out_data(names, seeds, models, binds)
 
 
-def doubly_held_out_data(seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]) -> HeldOutData:
+def doubly_held_out_data(
+    seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
+) -> HeldOutData:
     """Held-out pair and banned slot at once, below each of the two alone."""
     return held_out_data([name for name, _, _ in DOUBLY_HELD_OUT], seeds, models, binds)
 
@@ -70,7 +74,9 @@ def held_out_classes_caption(data: HeldOutData) -> str:
     parts = []
     for n_vars, words in PANELS.items():
         found = {kind: _median(data, set_name(n_vars, kind), chosen) for kind in CLASS_ROWS}
-        values = [f"{value:.3f} ({label})" for kind, (label, _) in CLASS_ROWS.items() if (value := found[kind]) is not None]
+        values = [
+            f"{value:.3f} ({label})" for kind, (label, _) in CLASS_ROWS.items() if (value := found[kind]) is not None
+        ]
         if values:
             parts.append(f"{words}: {', '.join(values)}")
     return (
@@ -127,7 +133,14 @@ def _dots(data: HeldOutData, row: int, y: float, color: str, axes: Axes) -> None
         if chosen.any():
             face: dict[str, Any] = {"markerfacecolor": "white"} if hollow else {}
             axes.errorbar(
-                mid[chosen], y + spread[chosen], xerr=error[:, chosen], fmt="o", color=color, markersize=_size(data), elinewidth=1, **face
+                mid[chosen],
+                y + spread[chosen],
+                xerr=error[:, chosen],
+                fmt="o",
+                color=color,
+                markersize=_size(data),
+                elinewidth=1,
+                **face,
             )
 
 
@@ -149,5 +162,7 @@ def _legend(data: HeldOutData) -> list[Line2D]:
     if len(data.seeds) > 1:
         handles.append(Line2D([], [], label=f"from top to bottom: {order}", **look))
     if not data.binds.all():
-        handles.append(Line2D([], [], label="hollow: has not learned to bind variables", markerfacecolor="white", **look))
+        handles.append(
+            Line2D([], [], label="hollow: has not learned to bind variables", markerfacecolor="white", **look)
+        )
     return handles

@@ -73,7 +73,12 @@ def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
         errors = np.stack([value - data.low[:, i], data.high[:, i] - value]).clip(0)
         axes.errorbar(value, y + 0.13 * (i - 2), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
     axes.set_yticks(y, [f"{a}\n({n:,} pairs)" for a, n in zip(data.alignments, data.n, strict=True)])
-    axes.set(xlim=(-0.03, 1.03), ylim=(len(y) - 0.5, -0.5), xlabel="interchange accuracy", title="(a) exchanged between prompts")
+    axes.set(
+        xlim=(-0.03, 1.03),
+        ylim=(len(y) - 0.5, -0.5),
+        xlabel="interchange accuracy",
+        title="(a) exchanged between prompts",
+    )
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=2, handletextpad=0.3, columnspacing=1.0)
 
 

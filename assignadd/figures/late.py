@@ -77,7 +77,9 @@ def late_data(model: Evidence) -> LateData | Absent:
         curves.steps[inside],
         twice[inside[: len(twice)]],
         compared,
-        _numbers(qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist())))[..., [task.variables.index(v) for v in compared]],
+        _numbers(qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist())))[
+            ..., [task.variables.index(v) for v in compared]
+        ],
         _numbers(qk2_path_terms(stack)),
     )
 
@@ -93,7 +95,9 @@ def window(steps: np.ndarray, spike: Spike) -> np.ndarray:
     """Checkpoints around a spike, its own two and those of (c) among them: thinned evenly where they are many."""
     before, after = (int(np.searchsorted(steps, step)) for step in (spike.before, spike.after))
     first = min(int(np.searchsorted(steps, spike.before - AROUND)), max(0, before - AT_LEAST + 1))
-    last = max(int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1, min(len(steps) - 1, after + AT_LEAST - 1))
+    last = max(
+        int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1, min(len(steps) - 1, after + AT_LEAST - 1)
+    )
     kept = np.linspace(first, last, min(AT_MOST - 4, last - first + 1)).round().astype(int)
     return np.unique(np.concatenate([steps[kept], [spike.before, spike.after], surrounding(steps, spike)]))
 
@@ -147,7 +151,13 @@ def draw_late(data: LateData | Absent, made: Figure) -> None:
         axes.locator_params(axis="x", nbins=4)
         # Above the axes, where no curve can run through it.
         axes.legend(
-            loc="lower left", bbox_to_anchor=(-0.02, 0.98), ncols=2, handlelength=1.6, handletextpad=0.5, columnspacing=1.0, borderaxespad=0
+            loc="lower left",
+            bbox_to_anchor=(-0.02, 0.98),
+            ncols=2,
+            handlelength=1.6,
+            handletextpad=0.5,
+            columnspacing=1.0,
+            borderaxespad=0,
         )
         axes.set_title(axes.get_title("left"), pad=19)
 
@@ -163,7 +173,13 @@ def _asked(axes: Axes, data: LateData) -> None:
 def _accuracy(axes: Axes, data: LateData) -> None:
     axes.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **OWN, **dots(data.steps))
     if len(data.twice_banned):
-        axes.plot(data.twice_banned_steps, data.twice_banned, label="both operands banned", **SECOND, **dots(data.twice_banned_steps))
+        axes.plot(
+            data.twice_banned_steps,
+            data.twice_banned,
+            label="both operands banned",
+            **SECOND,
+            **dots(data.twice_banned_steps),
+        )
     axes.set_title("(b) sums of two variables")
     axes.set(ylabel="accuracy", ylim=(-0.03, 1.04))
 
@@ -177,7 +193,15 @@ def _parts(panels: list[Axes], data: LateData) -> None:
         axes.set_ylabel(f"{when}\n{step:,}")
         for (row, column), value in np.ndenumerate(parts):
             color = "white" if abs(value) > 0.6 * most else INK
-            axes.text(column, row, f"{value:.1f}".replace("-", "\u2212"), ha="center", va="center", fontsize=SMALLEST, color=color)
+            axes.text(
+                column,
+                row,
+                f"{value:.1f}".replace("-", "\u2212"),
+                ha="center",
+                va="center",
+                fontsize=SMALLEST,
+                color=color,
+            )
         box(axes, (0, 1), (own, own), VERMILION)
     panels[0].tick_params(labelbottom=False)
     panels[0].set_title("(c) the two parts of (a)")
@@ -188,7 +212,13 @@ def _parts(panels: list[Axes], data: LateData) -> None:
 def _path(axes: Axes, data: LateData) -> None:
     own, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
     axes.plot(data.steps, data.path[:, slot, own], label=f"{data.variable} {data.slot}", **OWN, **dots(data.steps))
-    axes.plot(data.steps, data.path[:, 1 - slot, own], label=f"{data.variable} {SLOTS[1 - slot]}", **SECOND, **dots(data.steps))
+    axes.plot(
+        data.steps,
+        data.path[:, 1 - slot, own],
+        label=f"{data.variable} {SLOTS[1 - slot]}",
+        **SECOND,
+        **dots(data.steps),
+    )
     _others(axes, data.steps, np.delete(data.path[:, slot], own, 1), None)
     axes.set_title(f"(d) = finds the value of {data.variable} in layer 2")
     axes.set_ylabel("term of the QK$_2$ score")

@@ -54,7 +54,9 @@ def onsets_data(model: Evidence) -> OnsetsData | Absent:
     onset, low, high = np.array([(o.onset, o.low, o.high) for o in shown], dtype=float).T  # None becomes NaN
     levels, sampled = np.array([o.threshold for o in shown]), np.array([o.n is not None for o in shown])
     row = np.array([rows.index(name) for name in names])
-    return OnsetsData(rows, row, np.array(types), levels, onset, low, high, sampled, last, phase_ends(phases)[1], phases.summary)
+    return OnsetsData(
+        rows, row, np.array(types), levels, onset, low, high, sampled, last, phase_ends(phases)[1], phases.summary
+    )
 
 
 def draw_onsets(data: OnsetsData | Absent, made: Figure) -> None:
@@ -68,7 +70,11 @@ def draw_onsets(data: OnsetsData | Absent, made: Figure) -> None:
         _draw_onset(axes, data, i, y, first)
     rule_phases(axes, data.ends)
     levels = [data.threshold[data.row == row][0] for row in range(len(data.rows))]
-    axes.set_yticks(range(len(data.rows)), [f"{name}  {level:g}" for name, level in zip(data.rows, levels, strict=True)], fontsize=SMALLEST)
+    axes.set_yticks(
+        range(len(data.rows)),
+        [f"{name}  {level:g}" for name, level in zip(data.rows, levels, strict=True)],
+        fontsize=SMALLEST,
+    )
     made.suptitle(data.summary, fontsize=8, x=0.01, ha="left")
     made.legend(handles=_legend(data), loc="outside lower center", ncols=3)
 
@@ -90,7 +96,16 @@ def _draw_onset(axes: Axes, data: OnsetsData, i: int, y: float, first: float) ->
 
 
 def _legend(data: OnsetsData) -> list[Line2D]:
-    types = [Line2D([], [], color=color, linewidth=2, label=f"{n}-var sums") for n, color in BY_VARS.items() if n in data.n_vars]
+    types = [
+        Line2D([], [], color=color, linewidth=2, label=f"{n}-var sums")
+        for n, color in BY_VARS.items()
+        if n in data.n_vars
+    ]
     names = {"o": "onset, share of sequences", "D": "onset, weights alone", "x": "never"}
-    marks = [Line2D([], [], color=INK, marker=mark, markersize=3.5, linestyle="none", label=name) for mark, name in names.items()]
-    return [handle for column in zip_longest(types, marks) for handle in column if handle]  # a legend fills column by column
+    marks = [
+        Line2D([], [], color=INK, marker=mark, markersize=3.5, linestyle="none", label=name)
+        for mark, name in names.items()
+    ]
+    return [
+        handle for column in zip_longest(types, marks) for handle in column if handle
+    ]  # a legend fills column by column

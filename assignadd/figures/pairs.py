@@ -46,7 +46,9 @@ def pairs_caption(data: PairsData) -> str:
     return (
         "Look for the dark cells: are they on the diagonal (doubles n + n), in outlined cells (held-out pairs), or anywhere? Each cell is "
         f"the accuracy of a pair in {CONTEXTS} contexts, with variables in any slot. "
-        + " ".join(_errors(n_vars, accuracy, data.seen) for n_vars, accuracy in zip(data.types, data.accuracy, strict=True))
+        + " ".join(
+            _errors(n_vars, accuracy, data.seen) for n_vars, accuracy in zip(data.types, data.accuracy, strict=True)
+        )
     )
 
 
@@ -96,11 +98,15 @@ def _key(data: PairsData, axes: Axes) -> None:
     """What an outline means, and how many pairs of every kind are answered wrongly more often than not."""
     axes.set_axis_off()
     held_out = Patch(facecolor="none", edgecolor=OUTLINE, linewidth=1, label="held-out pair")
-    axes.legend(handles=[held_out], loc="upper left", bbox_to_anchor=(-0.1, 1), handlelength=1, handleheight=1, borderpad=0)
+    axes.legend(
+        handles=[held_out], loc="upper left", bbox_to_anchor=(-0.1, 1), handlelength=1, handleheight=1, borderpad=0
+    )
     rows = [["accuracy below one half", *(f"{n}-var" for n in data.types), "of"]]
     for kind, n, below in zip(CLASS_ROWS, data.pairs, data.below_half, strict=True):
         rows.append([CLASS_ROWS[kind][0], *(f"{k:,}" for k in below), f"{n:,}"])
     for y, row in enumerate(rows):
         for x, text in enumerate(row):
             place = 0.62 + 0.15 * (x - 1) if x else -0.1
-            axes.text(place, 0.76 - 0.12 * y, text, fontsize=SMALLEST, ha="right" if x else "left", transform=axes.transAxes)
+            axes.text(
+                place, 0.76 - 0.12 * y, text, fontsize=SMALLEST, ha="right" if x else "left", transform=axes.transAxes
+            )

@@ -32,7 +32,11 @@ class PreactsData(FigureData):
 def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
     """Of the first model, preactivations (M, N, N, h): the neuron that is most nearly a wave of one frequency."""
     neuron = int(waves.share[0].argmax())
-    k, (A, B), (alpha, beta) = int(waves.frequency[0, neuron]), waves.amplitude[0, :, neuron].tolist(), waves.phase[0, :, neuron].tolist()
+    k, (A, B), (alpha, beta) = (
+        int(waves.frequency[0, neuron]),
+        waves.amplitude[0, :, neuron].tolist(),
+        waves.phase[0, :, neuron].tolist(),
+    )
     measured = preactivations[0, ..., neuron].cpu().double().numpy()
     angle = 2 * math.pi * k * np.arange(len(measured)) / len(measured)
     fitted = A * np.cos(angle + alpha)[:, None] + B * np.cos(angle + beta)

@@ -34,8 +34,25 @@ def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
 def draw_probes(data: ProbesData, axes: Axes) -> None:
     x = np.arange(len(data.stages))
     error = np.maximum(0, [data.test - data.low, data.high - data.test])
-    axes.bar(x, data.test, 0.55, yerr=error, color=BLUE, error_kw={"elinewidth": 1.2}, label="pairs never trained on (95 % interval)")
-    axes.plot(x, data.control, "D", color=ORANGE, markeredgecolor=INK, markeredgewidth=0.5, markersize=4.5, label="labels shuffled")
+    axes.bar(
+        x,
+        data.test,
+        0.55,
+        yerr=error,
+        color=BLUE,
+        error_kw={"elinewidth": 1.2},
+        label="pairs never trained on (95 % interval)",
+    )
+    axes.plot(
+        x,
+        data.control,
+        "D",
+        color=ORANGE,
+        markeredgecolor=INK,
+        markeredgewidth=0.5,
+        markersize=4.5,
+        label="labels shuffled",
+    )
     axes.axhline(data.chance, color=INK, linewidth=0.8, linestyle="--", label="chance")
     for at, value, top in zip(x, data.test, np.maximum(data.high, data.control), strict=True):
         axes.annotate(f"{value:.3f}", (at, top), (0, 4), textcoords="offset points", ha="center")

@@ -46,7 +46,10 @@ class ProgressMeasuresData(FigureData):
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
     """From the columns of a measured trajectory. `name (1-var)` and its like are the types of the measure `name`."""
     names = [*FOR_ADDING_AND_COPYING, *FOR_ROUTING]
-    types = [np.stack([columns[c] for c in columns if c == name or c in [f"{name} ({n}-var)" for n in range(3)]]) for name in names]
+    types = [
+        np.stack([columns[c] for c in columns if c == name or c in [f"{name} ({n}-var)" for n in range(3)]])
+        for name in names
+    ]
     measures, low, high = (np.stack([of(t, axis=0) for t in types]) for of in (np.mean, np.min, np.max))
     return ProgressMeasuresData(columns["step"], names, measures, low, high, *phase_ends(phases), phases.summary)
 
@@ -61,7 +64,9 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
     before = int(np.searchsorted(data.steps, data.ends[0], side="right")) - 1 if "addition" in data.phases else -1
     if not 0 <= before < len(data.steps) - 1:
         return f"{look_for} In this run: {data.summary}."
-    least = min((data.measures[data.names.index(name), before], name) for name in FOR_ADDING_AND_COPYING if "(" not in name)
+    least = min(
+        (data.measures[data.names.index(name), before], name) for name in FOR_ADDING_AND_COPYING if "(" not in name
+    )
     routing = data.measures[[data.names.index(name) for name in FOR_ROUTING]].mean(0)
     return (
         f"{look_for} Here, at step {data.steps[before]:,}, the lowest of those above is {least[1]} at {least[0]:.2f}; the mean of those "
@@ -83,14 +88,38 @@ def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
     for axes, lines, title in panels:
         for name, (color, line) in lines.items():
             row, thin = data.names.index(name), "(" in name
-            style = {"color": color, "linestyle": line, "linewidth": 0.8 if thin else 1.4, "zorder": 2.6 if thin else 2.5}
-            axes.plot(data.steps, data.measures[row], label=name.replace(" (", "\n("), **style, **dots(data.steps, 1.6 if thin else 2.6))
+            style = {
+                "color": color,
+                "linestyle": line,
+                "linewidth": 0.8 if thin else 1.4,
+                "zorder": 2.6 if thin else 2.5,
+            }
+            axes.plot(
+                data.steps,
+                data.measures[row],
+                label=name.replace(" (", "\n("),
+                **style,
+                **dots(data.steps, 1.6 if thin else 2.6),
+            )
             axes.fill_between(data.steps, data.low[row], data.high[row], color=color, alpha=0.13, linewidth=0)
         axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, alignment="left", handlelength=2.2, labelspacing=0.5)
+        axes.legend(
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            title=title,
+            alignment="left",
+            handlelength=2.2,
+            labelspacing=0.5,
+        )
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
-    lower.text(1.03, 0.0, "attn_...: mean over sums with\n0, 1, 2 variables; band: range", transform=lower.transAxes, fontsize=7)
+    lower.text(
+        1.03,
+        0.0,
+        "attn_...: mean over sums with\n0, 1, 2 variables; band: range",
+        transform=lower.transAxes,
+        fontsize=7,
+    )
     name_phases(upper, data.phases, data.ends, data.summary)
 
 

@@ -77,7 +77,11 @@ def _name(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     """Every tenth number, every other embedding by its name, and the groups outside."""
     T = len(data.scores) - data.rows("positions")[0]
     names = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars], *map(str, range(T))]
-    named = [*range(0, data.modulus, 10), *range(data.modulus, len(names) - T), *(len(names) - T + t for t in thinned(T, 24))]
+    named = [
+        *range(0, data.modulus, 10),
+        *range(data.modulus, len(names) - T),
+        *(len(names) - T + t for t in thinned(T, 24)),
+    ]
     ticks, labels = [(starts[row] + starts[row + 1] - 1) / 2 for row in named], [names[row] for row in named]
     ax.set_yticks(ticks, labels, fontsize=SMALLEST)
     ax.set_xticks(ticks, labels, fontsize=SMALLEST)

@@ -28,7 +28,9 @@ class QK0PosAndQK1Data(FigureData):
 def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
     """Of the first model."""
     one = stack.models(0)
-    positions, variables = (scores[0].detach().cpu().numpy() for scores in (qk1_positions(one), qk2_ov1_var_scores(one)))
+    positions, variables = (
+        scores[0].detach().cpu().numpy() for scores in (qk1_positions(one), qk2_ov1_var_scores(one))
+    )
     kept = admissible(len(positions), EXCLUDED).numpy()
     return QK0PosAndQK1Data(positions, kept, variables, list(stack.config.task.variables))
 
@@ -47,7 +49,9 @@ def _positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
     scores = np.where(data.admissible, data.positions, np.nan)
     image = draw_heat(ax, scores, "cividis", _range(scores))
     for row, column in np.argwhere(~data.admissible & np.tri(len(scores), dtype=bool)):
-        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor="#B5B5B5", hatch="////", linewidth=0))
+        ax.add_patch(
+            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor="#B5B5B5", hatch="////", linewidth=0)
+        )
     names = [str(i) for i in range(len(scores))]
     name_ticks(ax, names, names)
     best = np.where(data.admissible, data.positions, -np.inf)

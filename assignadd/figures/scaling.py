@@ -14,7 +14,14 @@ from assignadd.figures.arrays import FigureData
 from assignadd.figures.style import BLUE, VERMILION
 
 PRECISIONS = {"fp32": BLUE, "TF32": VERMILION}
-LABELS = {"M": "models in the stack", "batch": "batch", "d": "width d (MLP 4d)", "N": "numbers N", "V": "variables V", "T": "tokens T"}
+LABELS = {
+    "M": "models in the stack",
+    "batch": "batch",
+    "d": "width d (MLP 4d)",
+    "N": "numbers N",
+    "V": "variables V",
+    "T": "tokens T",
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,10 @@ class ScalingData(FigureData):
 
 def scaling_data() -> ScalingData:
     """What `assignadd bench --scaling --device cuda --json` printed, with and without `--tf32`, as it comes with the package."""
-    measured = {p: json.loads((files("assignadd") / "results" / f"scaling-{p.lower()}.json").read_text())["points"] for p in PRECISIONS}
+    measured = {
+        p: json.loads((files("assignadd") / "results" / f"scaling-{p.lower()}.json").read_text())["points"]
+        for p in PRECISIONS
+    }
     points = [(point["setting"], p, point["value"], point["us"]) for p, some in measured.items() for point in some]
     return ScalingData(*(np.array(column) for column in zip(*points, strict=True)))
 

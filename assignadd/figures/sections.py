@@ -16,7 +16,11 @@ from assignadd.figures.generalization_combined import draw_generalization, gener
 from assignadd.figures.kinds import Data, FigureKind, Models
 from assignadd.figures.late import draw_late, late_caption, late_data
 from assignadd.figures.onsets import draw_onsets, onsets_data
-from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_caption, progress_measures_data
+from assignadd.figures.progress_measures import (
+    draw_progress_measures,
+    progress_measures_caption,
+    progress_measures_data,
+)
 from assignadd.figures.scaling import draw_scaling, scaling_data
 from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
 from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
@@ -43,8 +47,12 @@ DYNAMICS = (
         draw_onsets,
         height=4.9,
     ),
-    FigureKind("early", "Across the first spike", early_caption, lambda models: early_data(models[0]), draw_early, height=5.3),
-    FigureKind("late", "The variable that comes last", late_caption, lambda models: late_data(models[0]), draw_late, height=4.6),
+    FigureKind(
+        "early", "Across the first spike", early_caption, lambda models: early_data(models[0]), draw_early, height=5.3
+    ),
+    FigureKind(
+        "late", "The variable that comes last", late_caption, lambda models: late_data(models[0]), draw_late, height=4.6
+    ),
     FigureKind(
         "variables",
         "Every variable in every slot",
@@ -89,7 +97,11 @@ def population_figures(populations: Populations) -> tuple[FigureKind, ...]:
             "generalization_combined",
             "How much data generalisation needs",
             generalization_caption,
-            lambda _: generalization_data(populations) if populations.two_var and populations.fraction else Absent(NO_POPULATION),
+            lambda _: (
+                generalization_data(populations)
+                if populations.two_var and populations.fraction
+                else Absent(NO_POPULATION)
+            ),
             or_absent(draw_generalization),
             height=3.2,
         ),

@@ -24,7 +24,9 @@ class SpectraData(FigureData):
 def spectra_data(stack: Stack) -> SpectraData:
     """Of the first model."""
     one = stack.models(0)
-    return SpectraData(*(of(one)[0].cpu().numpy() for of in (embedding_spectrum, readout_spectrum, network_frequencies)))
+    return SpectraData(
+        *(of(one)[0].cpu().numpy() for of in (embedding_spectrum, readout_spectrum, network_frequencies))
+    )
 
 
 def draw_spectra(data: SpectraData, made: Figure) -> None:
@@ -37,7 +39,10 @@ def draw_spectra(data: SpectraData, made: Figure) -> None:
         draw_spectrum(axes, power, data.network)
         axes.axhline(equal, color=INK, linewidth=0.8, linestyle="--")
         axes.text(1.01, equal, "equal\nshare", transform=axes.get_yaxis_transform(), va="center", fontsize=7)
-        axes.set(ylabel="share of\nall power", title=f"{what}: {100 * power[data.network].sum():.1f} % in the network's frequencies")
+        axes.set(
+            ylabel="share of\nall power",
+            title=f"{what}: {100 * power[data.network].sum():.1f} % in the network's frequencies",
+        )
     below.set_xlabel("frequency $k$ (blue: the network's)")
 
 

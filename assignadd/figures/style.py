@@ -16,7 +16,15 @@ from matplotlib.transforms import Bbox
 
 COLUMN_WIDTH = 5.5  # inches
 SMALLEST = 6.5  # points: no text is set smaller
-BLUE, VERMILION, GREEN, ORANGE, PURPLE, YELLOW, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#AA3F9E", "#F0E442", "#56B4E9"
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, YELLOW, SKY = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#E69F00",
+    "#AA3F9E",
+    "#F0E442",
+    "#56B4E9",
+)
 RED = "#D7191C"
 BY_VARS = {0: BLUE, 1: VERMILION, 2: GREEN}
 INK, GREY, PALE = "#222222", "#8A8A8A", "#EFEFEF"

@@ -72,7 +72,13 @@ def _draw_length(data: TheoryAttentionData, axes: Axes) -> None:
     axes.plot(data.length, data.second, color=ORANGE, linestyle="--", label="operand m")
     axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
     axes.annotate("stated η ", (1, 0.7), rotation=90, ha="right", va="center", fontsize=7, color=INK)
-    axes.set(xlabel="step length / stated η", ylabel="attention", ylim=(0, 1), xlim=(0, data.length[-1]), title="(a) one assignment")
+    axes.set(
+        xlabel="step length / stated η",
+        ylabel="attention",
+        ylim=(0, 1),
+        xlim=(0, data.length[-1]),
+        title="(a) one assignment",
+    )
     axes.legend(fontsize=6.5, loc="center", bbox_to_anchor=(0.62, 0.36), handlelength=1.4)
 
 
@@ -86,7 +92,9 @@ def _draw_accuracy(data: TheoryAttentionData, axes: Axes) -> None:
     for (label, colour, marker, line), row in zip(looks, data.accuracy, strict=True):
         axes.plot(data.K, row, color=colour, marker=marker, linestyle=line, markersize=3.5, label=label)
     axes.axhline(1 / data.sizes[0], color=INK, linewidth=0.6)
-    axes.set(xlabel="assignments |τ|", ylabel="accuracy", ylim=(-0.03, 1.04), xticks=data.K, title="(b) several assignments")
+    axes.set(
+        xlabel="assignments |τ|", ylabel="accuracy", ylim=(-0.03, 1.04), xticks=data.K, title="(b) several assignments"
+    )
     axes.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(0.0, 0.42), handlelength=2.2)
 
 
@@ -95,5 +103,11 @@ def _draw_further(data: TheoryAttentionData, axes: Axes) -> None:
     axes.plot(data.step, data.spurious, color=PINK, label="spurious $p_T$ term")
     axes.plot(data.step, data.memory_one, color=GREEN, linestyle="--", label="both, |τ| = 1 only", zorder=1)
     axes.plot(data.step, data.spurious_one, color=PINK, linestyle=(4, (4, 4)), zorder=1)
-    axes.set(xlabel="further steps of η/20", ylabel="coefficient", title="(c) further steps", xlim=(0, data.step[-1]), ylim=(0, None))
+    axes.set(
+        xlabel="further steps of η/20",
+        ylabel="coefficient",
+        title="(c) further steps",
+        xlim=(0, data.step[-1]),
+        ylim=(0, None),
+    )
     axes.legend(fontsize=6.5, loc="upper left", handlelength=1.8)

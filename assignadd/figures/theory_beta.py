@@ -58,7 +58,10 @@ def draw_theory_beta(data: TheoryBetaData, figure: Figure) -> None:
         axes.axvline(np.log(data.sizes[1]), color=INK, linewidth=0.8, linestyle=":")
         axes.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=1.8)
     N, T, V = data.sizes
-    top.set_title(f"N = {N}, T = {T}, V = {V}; shaded: $\\rho_1$ ≥ 1/{FACTOR:g} and 1/{FACTOR:g} ≤ T$\\rho_2$ ≤ {FACTOR:g}", fontsize=8)
+    top.set_title(
+        f"N = {N}, T = {T}, V = {V}; shaded: $\\rho_1$ ≥ 1/{FACTOR:g} and 1/{FACTOR:g} ≤ T$\\rho_2$ ≤ {FACTOR:g}",
+        fontsize=8,
+    )
     top.annotate("log T ", (np.log(T), 0.04), xycoords=("data", "axes fraction"), ha="right", fontsize=7, color=INK)
     bottom.set(xscale="log", xlabel="β (log scale)", xlim=(data.beta[0], data.beta[-1]))
     ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if data.beta[0] <= t <= data.beta[-1]]
@@ -72,7 +75,11 @@ def _draw_bound(data: TheoryBetaData, axes: Axes) -> None:
     axes.plot(data.beta, data.attenuation, color=PINK, linestyle="-.", label="other displayed\nterm / memory")
     axes.axhline(1, color=INK, linewidth=0.6)
     values = np.concatenate([data.constant, data.remainder])
-    axes.set(yscale="log", ylabel="ratio (log scale)", ylim=(min(0.5, values.min() / 1.5), 2 * max(values.max(), data.attenuation.max())))
+    axes.set(
+        yscale="log",
+        ylabel="ratio (log scale)",
+        ylim=(min(0.5, values.min() / 1.5), 2 * max(values.max(), data.attenuation.max())),
+    )
 
 
 def _draw_accuracy(data: TheoryBetaData, axes: Axes) -> None:

@@ -30,7 +30,12 @@ class TheoryRealGradientData:
 def theory_real_gradient_data(found: TheoryGradient, name: str) -> TheoryRealGradientData:
     spike_at = -1 if found.spike_at is None else found.spike_at
     return TheoryRealGradientData(
-        name, np.array(found.steps), found.accuracy.numpy(), spike_at, _with_bands(found.descent), _with_bands(found.change)
+        name,
+        np.array(found.steps),
+        found.accuracy.numpy(),
+        spike_at,
+        _with_bands(found.descent),
+        _with_bands(found.change),
     )
 
 

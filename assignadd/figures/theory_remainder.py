@@ -62,7 +62,9 @@ def draw_theory_remainder(data: TheoryRemainderData, figure: Figure) -> None:
     _draw_bound(data, left)
     _draw_map(data, right)
     handles = [h for axes in (left, right) for h in axes.get_legend_handles_labels()[0]]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=7, columnspacing=1.2, handletextpad=0.5)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=4, fontsize=7, columnspacing=1.2, handletextpad=0.5
+    )
 
 
 def _draw_bound(data: TheoryRemainderData, axes: Axes) -> None:
@@ -74,7 +76,15 @@ def _draw_bound(data: TheoryRemainderData, axes: Axes) -> None:
     x = np.array([data.bound.min(), data.bound.max()])
     axes.plot(x, data.constant * x, color=INK, linewidth=1, linestyle="--", label=f"(a) {data.constant:.2f} × bound")
     axes.axhline(MEMORY_NORM, color=INK, linewidth=0.8, linestyle=":", label="(a) norm of the memory")
-    axes.plot(data.here_bound, data.here_remainder, marker="*", markersize=11, color=MARK, markeredgecolor="white", linestyle="none")
+    axes.plot(
+        data.here_bound,
+        data.here_remainder,
+        marker="*",
+        markersize=11,
+        color=MARK,
+        markeredgecolor="white",
+        linestyle="none",
+    )
     axes.set(
         xscale="log",
         yscale="log",
@@ -88,7 +98,13 @@ def _draw_map(data: TheoryRemainderData, axes: Axes) -> None:
     ratio = np.log2(data.map_remainder / MEMORY_NORM)
     most = float(np.abs(ratio).max())
     shown = axes.pcolormesh(
-        data.map_T, data.map_V, ratio, cmap="PuOr_r", norm=TwoSlopeNorm(0, -most, most), shading="nearest", rasterized=True
+        data.map_T,
+        data.map_V,
+        ratio,
+        cmap="PuOr_r",
+        norm=TwoSlopeNorm(0, -most, most),
+        shading="nearest",
+        rasterized=True,
     )
     axes.contour(data.map_T, data.map_V, data.map_remainder, [MEMORY_NORM], colors=INK, linewidths=1.2)
     axes.contour(data.map_T, data.map_V, data.map_bound, [MEMORY_NORM], colors=INK, linewidths=1.2, linestyles="--")

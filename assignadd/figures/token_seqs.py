@@ -24,7 +24,9 @@ class TokenSeqsData(FigureData):
 def token_seqs_data(task: Task) -> TokenSeqsData:
     fitted = [examples.fitted(text, task) for text in examples.TOKEN_SEQS]
     rows = [tokens for tokens in fitted if tokens is not None]
-    return TokenSeqsData(np.array([examples.names(row, task) for row in rows]), np.array([answer(row, task) for row in rows]))
+    return TokenSeqsData(
+        np.array([examples.names(row, task) for row in rows]), np.array([answer(row, task) for row in rows])
+    )
 
 
 def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
@@ -34,7 +36,9 @@ def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
             tint = "#CFE3F5" if x == T else "white"
             axes.add_patch(Rectangle((x, 1.25 * y), 1, 1, facecolor=tint, edgecolor=INK, linewidth=0.6))
             soft, size = word == "PAD", SMALLEST if word == "PAD" else 8.5
-            axes.text(x + 0.5, 1.25 * y + 0.52, word, ha="center", va="center", fontsize=size, color=GREY if soft else INK)
+            axes.text(
+                x + 0.5, 1.25 * y + 0.52, word, ha="center", va="center", fontsize=size, color=GREY if soft else INK
+            )
     axes.set(xlim=(-0.05, T + 1.05), ylim=(1.25 * rows - 0.2, -0.05), xticks=np.arange(T + 1) + 0.5, yticks=[])
     axes.set_xticklabels([*map(str, range(T)), "answer"], fontsize=SMALLEST, color="#555555")
     axes.xaxis.tick_top()

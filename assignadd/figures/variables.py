@@ -57,7 +57,9 @@ def variables_data(columns: Mapping[str, np.ndarray], phases: Phases, task: Task
     banned = np.array([[v in letters for v in task.variables] for letters in (task.banned_first, task.banned_second)])
     onsets = np.array([[_onset(steps, curve) for curve in of_slot] for of_slot in accuracy])
     late = onsets > (phases.first_spike.after + LATER if phases.first_spike else np.inf)
-    return VariablesData(steps, list(task.variables), accuracy, banned, onsets, late, *phase_ends(phases), phases.summary)
+    return VariablesData(
+        steps, list(task.variables), accuracy, banned, onsets, late, *phase_ends(phases), phases.summary
+    )
 
 
 def variables_caption(data: VariablesData) -> str:
@@ -78,7 +80,9 @@ def _onset(steps: np.ndarray, curve: np.ndarray) -> float:
 def draw_variables(data: VariablesData, made: Figure) -> None:
     axes = made.add_subplot()
     V, last = len(data.letters), max(1, int(data.steps[-1]))
-    rows = np.concatenate([data.accuracy[0], np.full((1, len(data.steps)), np.nan), data.accuracy[1]])  # a gap between the slots
+    rows = np.concatenate(
+        [data.accuracy[0], np.full((1, len(data.steps)), np.nan), data.accuracy[1]]
+    )  # a gap between the slots
     image = draw_heat(axes, rows[:, nearest(data.steps, last)], WEIGHTS, (0, 1))
     image.set_extent((0, last, len(rows) - 0.5, -0.5))
     at = np.concatenate([np.arange(V), V + 1 + np.arange(V)])
@@ -95,11 +99,23 @@ def draw_variables(data: VariablesData, made: Figure) -> None:
 
 
 def _name_rows(axes: Axes, data: VariablesData, at: np.ndarray) -> None:
-    axes.set_yticks(at, [f"{'× ' * bool(b)}{v}" for v, b in zip(data.letters * 2, data.banned.ravel(), strict=True)], fontsize=SMALLEST)
+    axes.set_yticks(
+        at,
+        [f"{'× ' * bool(b)}{v}" for v, b in zip(data.letters * 2, data.banned.ravel(), strict=True)],
+        fontsize=SMALLEST,
+    )
     for label, banned in zip(axes.get_yticklabels(), data.banned.ravel(), strict=True):
         label.set(color=RED if banned else INK, fontweight="bold" if banned else "normal")
     for slot, rows in zip(SLOTS, np.split(at, 2), strict=True):
-        axes.text(-0.065, rows.mean(), f"{slot} slot", transform=axes.get_yaxis_transform(), ha="right", va="center", rotation=90)
+        axes.text(
+            -0.065,
+            rows.mean(),
+            f"{slot} slot",
+            transform=axes.get_yaxis_transform(),
+            ha="right",
+            va="center",
+            rotation=90,
+        )
 
 
 def nearest(steps: np.ndarray, last: int) -> np.ndarray:

@@ -36,7 +36,9 @@ def no_donors(swap: Swap, model: int) -> Stack:
     raise ConfigError("interventions", swap.component, "no swap here: there is no run to take weights from")
 
 
-def reference_sequences(config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES) -> Int[Tensor, "T n"]:
+def reference_sequences(
+    config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES
+) -> Int[Tensor, "T n"]:
     """Of the training law, all types in its mix, of seed 0: what `mean` and `resample` refer to. All pairs unless `seen` says which."""
     N = config.task.modulus
     seen = torch.ones(N, N, dtype=torch.bool) if seen is None else seen

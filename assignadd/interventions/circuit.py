@@ -167,7 +167,10 @@ def _literals(b: Blocks) -> dict[str, Changes]:
     for name, keys in ((EQUALS_SLOTS, slots), (EQUALS_BOTH, slots | numbers)):
         found[name] = {"qk2": b.identity | b.qk2(keys, token=True, position=True)}
     for name, keys in ((COPIED_SLOTS, slots), (COPIED_ALL, everything)):
-        found[name] = {"qk2": found[EQUALS_SLOTS]["qk2"] | b.qk2(keys, copied=b.numbers), "ov1": b.variables | b.numbers}
+        found[name] = {
+            "qk2": found[EQUALS_SLOTS]["qk2"] | b.qk2(keys, copied=b.numbers),
+            "ov1": b.variables | b.numbers,
+        }
     return found
 
 

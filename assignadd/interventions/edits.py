@@ -89,7 +89,9 @@ class EditBuilder:
                 found.add(f"blocks.{layer - 1}.attn.{hook}", self._on_head(head, edit))
         for one in interventions:
             if isinstance(one, Pattern):
-                found.add(f"blocks.{one.layer - 1}.attn.hook_pattern", self._on_head(one.head, _set_row(one, positions)))
+                found.add(
+                    f"blocks.{one.layer - 1}.attn.hook_pattern", self._on_head(one.head, _set_row(one, positions))
+                )
             elif isinstance(one, Replace):
                 found.add(one.hook, self._on_head(one.head, self._replacement(one, positions, first_row)))
         return found
@@ -212,7 +214,10 @@ def _cut(cuts: Sequence[Cut], positions: Positions) -> tuple[Edit, Edit]:
 def _set_row(one: Pattern, positions: Positions) -> Edit:
     """The row of a query set to these weights, with no look ahead; weights that fall on one position add up."""
     query = positions.mask(one.query)
-    row = sum((weight * positions.mask(key).float() for key, weight in one.weights.items()), torch.zeros(positions.tokens.shape))
+    row = sum(
+        (weight * positions.mask(key).float() for key, weight in one.weights.items()),
+        torch.zeros(positions.tokens.shape),
+    )
 
     def edit(pattern: Tensor) -> Tensor:
         causal = torch.ones(pattern.shape[-1], pattern.shape[-1], device=pattern.device).tril()[-pattern.shape[-2] :]

@@ -205,7 +205,9 @@ class Interchange:
 
     def _outcome(self, name: str, hits: dict[str, Tensor]) -> Outcome:
         pairs = self.pairs[name]
-        return Outcome(hits, *(x[pairs.counts] for x in (pairs.base_vars, pairs.source_vars, self._first_is_variable[name])))
+        return Outcome(
+            hits, *(x[pairs.counts] for x in (pairs.base_vars, pairs.source_vars, self._first_is_variable[name]))
+        )
 
 
 def _side(model: Stages, task: Task, tokens: Int[Tensor, "B T"]) -> Side:
@@ -246,7 +248,10 @@ def causes_at(
         listener(i, len(steps))
         found.append(interchange(read([step]))[0])
     listener(len(steps), len(steps))
-    return {"step": np.array(steps), **{name: np.array([outcome[name].accuracy() for outcome in found]) for name in ALIGNMENTS}}
+    return {
+        "step": np.array(steps),
+        **{name: np.array([outcome[name].accuracy() for outcome in found]) for name in ALIGNMENTS},
+    }
 
 
 def spread_steps(steps: Sequence[int], most: int = CHECKPOINTS) -> list[int]:

@@ -109,7 +109,9 @@ def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = 
 
 
 @torch.no_grad()
-def _fit(weights: dict[str, Tensor], inputs: Float[Tensor, "n d"], labels: Int[Tensor, " n"], W_U: Tensor, steps: int) -> None:
+def _fit(
+    weights: dict[str, Tensor], inputs: Float[Tensor, "n d"], labels: Int[Tensor, " n"], W_U: Tensor, steps: int
+) -> None:
     """Cross entropy by AdamW with the paper's decay; the gradient of one hidden layer, written out."""
     W_in, W_out = (weights[name] for name in MLP2_WEIGHTS)
     optims = [AdamW(w.view(1, -1), [Optim(lr=LR)]) for w in (W_in, W_out)]

@@ -46,7 +46,9 @@ class Keys:
 
     def __init__(self, positions: Positions):
         self.positions = positions
-        self.first, self.second, self.equals, self.plus = (positions.mask(role) for role in ("first", "second", "equals", "plus"))
+        self.first, self.second, self.equals, self.plus = (
+            positions.mask(role) for role in ("first", "second", "equals", "plus")
+        )
         first_is_variable, second_is_variable = positions.roles.is_variable[:, :, None]
         self.slots = self.first | self.second
         self.variable = (self.first & first_is_variable) | (self.second & second_is_variable)
@@ -110,7 +112,9 @@ class OperandAttention:
     first_is_variable: Bool[Tensor, " n"]
 
 
-def operand_attention(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> dict[str, OperandAttention]:
+def operand_attention(
+    one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
+) -> dict[str, OperandAttention]:
     """For one model, by evaluation set: what each change of its attention does. Sets without a sequence are left out."""
     require_covered(config)
     sets, found = {s.name: s for s in EVAL_SETS}, {}
@@ -124,7 +128,9 @@ def operand_attention(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: 
 
 
 @torch.no_grad()
-def changed_attention(one: Stack, tokens: Int[Tensor, "B T"], labels: Int[Tensor, " B"], changes: Sequence[str]) -> OperandAttention:
+def changed_attention(
+    one: Stack, tokens: Int[Tensor, "B T"], labels: Int[Tensor, " B"], changes: Sequence[str]
+) -> OperandAttention:
     """What each of these changes does on some sequences."""
     model, parts = Stages(one), []
     for own, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):

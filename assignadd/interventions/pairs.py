@@ -163,7 +163,9 @@ def _wanted(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Tensor, Tens
     assigned = (base[:, : task.prefix, None] == letters).any(1)  # (B, V)
     rows, defined = torch.arange(len(base)), is_variable.any(0)
     chosen: list[Tensor] = []
-    luck = words(torch.tensor(0), Stream.EVAL, torch.tensor(QUERY_STEP), rows, 2 * task.n_vars).view(2, task.n_vars, -1).mT
+    luck = (
+        words(torch.tensor(0), Stream.EVAL, torch.tensor(QUERY_STEP), rows, 2 * task.n_vars).view(2, task.n_vars, -1).mT
+    )
     for i, banned in enumerate((task.banned_first, task.banned_second)):
         allowed = torch.tensor([v not in banned for v in task.variables])
         open_to = assigned & allowed & (letters != base[:, slots[i], None])

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 # Every token has exactly one of these roles.
-TOKEN_ROLES = ("operand variable", "operand number", "other variable", "other number", "PAD", "+", "first", "second", "=")
+TOKEN_ROLES = (
+    "operand variable",
+    "operand number",
+    "other variable",
+    "other number",
+    "PAD",
+    "+",
+    "first",
+    "second",
+    "=",
+)
 EMBEDDING, LAYER_1, LAYER_2, MLP2, LOGITS = "embedding", "layer 1", "layer 2", "MLP2", "logits"
 QUERY, KEY, VALUE = "query", "key", "value"
 
@@ -82,7 +92,9 @@ class PathPatching:
 
     def answers(self) -> PathAnswers:
         """Which sequences are answered correctly as they are, and with each path patched."""
-        return PathAnswers(self._correct(self.trace.logits), {path: self._correct(logits) for path, logits in self._patched()})
+        return PathAnswers(
+            self._correct(self.trace.logits), {path: self._correct(logits) for path, logits in self._patched()}
+        )
 
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
         """For each sequence what each component adds by itself to the right answer's logit, above its mean addition to all answers."""

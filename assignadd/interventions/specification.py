@@ -97,7 +97,9 @@ def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
         try:
             data = Path(data.decode()).read_bytes()
         except OSError as error:
-            raise ConfigError("specification", data.decode(), f"a JSON list or a file that holds one ({error.strerror})") from error
+            raise ConfigError(
+                "specification", data.decode(), f"a JSON list or a file that holds one ({error.strerror})"
+            ) from error
     return specification(parse(data, "the specification"))
 
 
@@ -144,7 +146,9 @@ def _checked_together(name: str, one: Any) -> Intervention:
         if one.neurons is not None and one.hook not in NEURON_HOOKS:
             raise ConfigError(f"{name}.neurons", list(one.neurons), "null but at " + " and ".join(NEURON_HOOKS))
         if one.frequencies is not None and one.hook not in ("hook_embed", *NEURON_HOOKS):
-            raise ConfigError(f"{name}.frequencies", list(one.frequencies), "null but at hook_embed, " + " and ".join(NEURON_HOOKS))
+            raise ConfigError(
+                f"{name}.frequencies", list(one.frequencies), "null but at hook_embed, " + " and ".join(NEURON_HOOKS)
+            )
         if one.head is not None and not one.hook.endswith("hook_pattern"):
             raise ConfigError(f"{name}.head", one.head, "null but at attention patterns")
     return one
@@ -163,7 +167,9 @@ def _all(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _are_weights(x: Any) -> bool:
-    numbers = isinstance(x, dict) and all(isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values())
+    numbers = isinstance(x, dict) and all(
+        isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= 1 for w in x.values()
+    )
     return numbers and all(key in ROLES or key.isdecimal() for key in x)
 
 

@@ -97,10 +97,13 @@ class Search:
     def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int = PAIRS):
         self.base, self.source = prompts(config, seen, n)
         self.pairs: dict[tuple[bool, bool], Pairs] = {
-            exchanged: value_pairs(config.task, self.base, self.source, exchanged) for exchanged in ((False, False), *VARIABLES.values())
+            exchanged: value_pairs(config.task, self.base, self.source, exchanged)
+            for exchanged in ((False, False), *VARIABLES.values())
         }
 
-    def __call__(self, one: Stack, variable: str, place: str, rank: int, seed: int = SEED, steps: int = STEPS) -> Outcome:
+    def __call__(
+        self, one: Stack, variable: str, place: str, rank: int, seed: int = SEED, steps: int = STEPS
+    ) -> Outcome:
         """On pairs that were not searched on: the subspace found, a random one, and what the found one does instead."""
         if not 1 <= rank <= one.config.model.d_model:
             raise ConfigError("rank", rank, f"a number of directions from 1 to {one.config.model.d_model}")
@@ -112,7 +115,10 @@ class Search:
         start = random_directions(base[:rank], seed)
         found = searched(readout, base[shown], source[shown], pairs.answer[shown], start, steps)
         own, other = base[held_out], source[held_out]
-        answers = {name: readout(own + within(other - own, basis)).argmax(-1) for name, basis in ((SEARCHED, found), (RANDOM, start))}
+        answers = {
+            name: readout(own + within(other - own, basis)).argmax(-1)
+            for name, basis in ((SEARCHED, found), (RANDOM, start))
+        }
         hits = {name: answer == pairs.answer[held_out] for name, answer in answers.items()}
         hits[COMPLEMENT] = answers[SEARCHED] == complement.answer[held_out]
         first_is_variable = roles(one.config.task, pairs.base.T).is_variable[0]
@@ -159,6 +165,8 @@ def _rotation(start: Float[Tensor, "r d"]) -> Any:
         import pyvene
 
         torch.manual_seed(SEED)
-        rotation = pyvene.LowRankRotatedSpaceIntervention(embed_dim=start.shape[1], low_rank_dimension=start.shape[0]).to(start.dtype)
+        rotation = pyvene.LowRankRotatedSpaceIntervention(
+            embed_dim=start.shape[1], low_rank_dimension=start.shape[0]
+        ).to(start.dtype)
         rotation.rotate_layer.weight = start.T
     return rotation

@@ -37,7 +37,9 @@ def set_accuracies(
     for model, config, own_seen in zip(single_models(stack), configs, seen.unsqueeze(1), strict=True):
         exam = Exam([config], own_seen, sets, n)
         counts = exam.count_correct(model)[0].tolist()
-        results.append({name: _accuracy(k, n, by_name[name], own_seen[0]) for name, k in zip(exam.names, counts, strict=True)})
+        results.append(
+            {name: _accuracy(k, n, by_name[name], own_seen[0]) for name, k in zip(exam.names, counts, strict=True)}
+        )
     return results
 
 

@@ -58,11 +58,15 @@ class AttentionRates:
         return columns
 
 
-def routing_hits(stack: Stack, tokens: Int[Tensor, "M T B"]) -> dict[str, tuple[Int[Tensor, "M B"], Int[Tensor, "M B"]]]:
+def routing_hits(
+    stack: Stack, tokens: Int[Tensor, "M T B"]
+) -> dict[str, tuple[Int[Tensor, "M B"], Int[Tensor, "M B"]]]:
     """The three patterns of `routing` for all models at once: in each sequence, how often one is there, and how often it could be."""
     task = stack.config.task
     found, role = trace(stack, tokens), roles(task, tokens)
-    slots = torch.tensor(operand_slots(task), device=tokens.device).view(1, 2, 1).expand(len(tokens), 2, tokens.shape[-1])
+    slots = (
+        torch.tensor(operand_slots(task), device=tokens.device).view(1, 2, 1).expand(len(tokens), 2, tokens.shape[-1])
+    )
     to_previous = found.attention_1.argmax(2)[:, 1:] == torch.arange(task.length - 1, device=tokens.device)[:, None]
     numbers = role.assigned[:, 1:]  # (M, T - 1, B)
     one = torch.ones_like(tokens[:, 0])

@@ -49,7 +49,9 @@ def spectrum(functions: Float[Tensor, "M N d"]) -> Float[Tensor, "M K"]:
     N = functions.shape[1]
     centred = functions - functions.mean(1, keepdim=True)
     power = (fourier_basis(N)[1:].to(functions) @ centred).square().sum(-1)  # (M, N - 1)
-    by_frequency = power.new_zeros(len(power), N // 2).index_add_(1, basis_frequencies(N)[1:].to(power.device) - 1, power)
+    by_frequency = power.new_zeros(len(power), N // 2).index_add_(
+        1, basis_frequencies(N)[1:].to(power.device) - 1, power
+    )
     return by_frequency / by_frequency.sum(1, keepdim=True).clamp(min=torch.finfo(power.dtype).tiny)
 
 
@@ -90,7 +92,9 @@ class Waves:
         """One neuron's fit over all pairs (n, m): the prediction to lay beside its map (figure preacts)."""
         n = torch.arange(N, dtype=self.share.dtype, device=self.share.device)
         turn = self.frequency[:, neuron, None] * n * (2 * math.pi / N)  # (M, N)
-        first, second = (self.amplitude[:, i, neuron, None] * (turn + self.phase[:, i, neuron, None]).cos() for i in (0, 1))
+        first, second = (
+            self.amplitude[:, i, neuron, None] * (turn + self.phase[:, i, neuron, None]).cos() for i in (0, 1)
+        )
         return first.unsqueeze(2) + second.unsqueeze(1)
 
 
@@ -102,7 +106,9 @@ def circuit_waves(stack: Stack) -> Waves:
 def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], contexts: int = 1) -> Waves:
     """Of the preactivations in sequences of the training law (see `context_preactivations`): each operand has its own."""
     models = enumerate(single_models(stack))
-    return _together(waves(context_preactivations(one, configs[i : i + 1], seen[i : i + 1], contexts)) for i, one in models)
+    return _together(
+        waves(context_preactivations(one, configs[i : i + 1], seen[i : i + 1], contexts)) for i, one in models
+    )
 
 
 def circuit_preactivations(stack: Stack) -> Float[Tensor, "M N N h"]:

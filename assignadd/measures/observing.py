@@ -20,7 +20,9 @@ Measures = Callable[[Stack], Columns]
 class Observing:
     """An observer for `train_run`: a dict of measures per model; empty for an architecture that they do not fit."""
 
-    def __init__(self, configs: Sequence[Config], seen: Tensor, kind: Callable[[Sequence[Config], Tensor], Measures] = Progress):
+    def __init__(
+        self, configs: Sequence[Config], seen: Tensor, kind: Callable[[Sequence[Config], Tensor], Measures] = Progress
+    ):
         self.configs, self.seen, self._kind = configs, seen, kind
 
     @cached_property

@@ -12,12 +12,24 @@ from torch import Tensor
 
 from assignadd.config import Config, Member
 from assignadd.measures.addition import wrong_pairs
-from assignadd.measures.fourier import circuit_waves, context_waves, embedding_spectrum, filtered_accuracies, readout_spectrum
+from assignadd.measures.fourier import (
+    circuit_waves,
+    context_waves,
+    embedding_spectrum,
+    filtered_accuracies,
+    readout_spectrum,
+)
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
 from assignadd.measures.progress import Progress
 from assignadd.measures.routing import routing
 from assignadd.measures.samples import sequences
-from assignadd.measures.scores import EXCLUDED, qk1_blocks, qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
+from assignadd.measures.scores import (
+    EXCLUDED,
+    qk1_blocks,
+    qk1_num_to_prev_var,
+    qk2_ov1_var_identity,
+    qk2_ov1_var_margin,
+)
 from assignadd.measures.similarity import across_types, against_ov2, on_template, random_contexts
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
@@ -43,7 +55,9 @@ def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
     @torch.no_grad()
     def measure() -> None:
         for tokens in progress.tokens.values():
-            model.run_with_cache(tokens[0].T, names_filter=lambda name: name.endswith(("hook_pattern", "hook_resid_post")))
+            model.run_with_cache(
+                tokens[0].T, names_filter=lambda name: name.endswith(("hook_pattern", "hook_resid_post"))
+            )
         model(progress.exam.tokens[0].T)
         x = stack.W_E[0, : len(numbers)] @ model.blocks[1].attn.W_V[0] @ model.blocks[1].attn.W_O[0]
         for n in numbers:
@@ -53,7 +67,9 @@ def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
     return measure
 
 
-def mechanism_seconds(stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int) -> dict[str, float]:
+def mechanism_seconds(
+    stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int
+) -> dict[str, float]:
     """Seconds on one thread for every measure of the mechanism on a stack: `n` sequences a type, `n_contexts` for the cosines."""
     prepare("cpu", 1, stack.config)
     measures: dict[str, Callable[[], object]] = {

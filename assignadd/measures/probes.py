@@ -55,7 +55,11 @@ class AnswerProbes:
 
 
 def answer_probes(
-    stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], split: Literal["pair", "row"] = "pair", contexts: int = 1
+    stack: Stack,
+    configs: Sequence[Config],
+    seen: Bool[Tensor, "M N N"],
+    split: Literal["pair", "row"] = "pair",
+    contexts: int = 1,
 ) -> AnswerProbes:
     """Probes on `contexts` N^2 sequences whose types 0-var, 1-var, 2-var take turns, in contexts of the training law.
 
@@ -104,7 +108,9 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "M T B"], steps: int
     return torch.stack(accuracies)
 
 
-def mixed_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, draw: int = 0) -> Int[Tensor, "M T n"]:
+def mixed_sequences(
+    configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, draw: int = 0
+) -> Int[Tensor, "M T n"]:
     """`n` sequences for each model whose types, 0, 1 and 2 variables, take turns."""
     of_types = [sequences(configs, seen, n_vars, -(-n // 3), draw).tokens for n_vars in (0, 1, 2)]
     return torch.stack(of_types, -1).flatten(-2)[..., :n]
@@ -121,13 +127,17 @@ def least_squares_probe(
     # The smallest ridge stands in for none where a stage is constant, as the output of an ablated MLP is.
     strength = (ridge * train.square().sum() / x.shape[1]).clamp(min=1e-30)
     gram = train.T @ train + strength * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    weights = torch.cholesky_solve(train.T @ (targets - means).flatten(1), torch.linalg.cholesky(gram))  # (d, L classes)
+    weights = torch.cholesky_solve(
+        train.T @ (targets - means).flatten(1), torch.linalg.cholesky(gram)
+    )  # (d, L classes)
     guesses = ((x @ weights).view(len(x), len(labels), classes) + means).argmax(-1).T  # (L, n)
     right = (guesses == labels).to(x.dtype)
     return torch.stack([right[:, n_train:].mean(1), right[:, :n_train].mean(1)])
 
 
-def adam_probe(x: Float[Tensor, "n d"], labels: Int[Tensor, " n"], classes: int, n_train: int, steps: int) -> Float[Tensor, ""]:
+def adam_probe(
+    x: Float[Tensor, "n d"], labels: Int[Tensor, " n"], classes: int, n_train: int, steps: int
+) -> Float[Tensor, ""]:
     """Test accuracy of a softmax probe (weights and biases from zero) after `steps` full-batch steps of Adam."""
     x = torch.cat([x, x.new_ones(len(x), 1)], 1)
     train, targets = x[:n_train], one_hot(labels[:n_train], classes).to(x.dtype)

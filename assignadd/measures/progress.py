@@ -41,7 +41,13 @@ class Progress:
         self.variables = task.variables
 
     def __call__(self, stack: Stack) -> Columns:
-        parts = (circuit_columns(stack), self.routing(stack), self.probes(stack), fourier_columns(stack), self.by_variable(stack))
+        parts = (
+            circuit_columns(stack),
+            self.routing(stack),
+            self.probes(stack),
+            fourier_columns(stack),
+            self.by_variable(stack),
+        )
         return {name: values for part in (*parts, norm_columns(stack)) for name, values in part.items()}
 
     def probes(self, stack: Stack) -> Columns:
@@ -62,7 +68,11 @@ class Progress:
 
     def by_variable(self, stack: Stack) -> Columns:
         accuracy, asked = variable_accuracy(stack, self.exam), qk1_equals_to_variables(stack)
-        columns = {f"accuracy {v} {slot}": accuracy[:, s, i] for s, slot in enumerate(SLOTS) for i, v in enumerate(self.variables)}
+        columns = {
+            f"accuracy {v} {slot}": accuracy[:, s, i]
+            for s, slot in enumerate(SLOTS)
+            for i, v in enumerate(self.variables)
+        }
         return columns | {f"qk1 = to {v}": asked[:, i] for i, v in enumerate(self.variables)}
 
 

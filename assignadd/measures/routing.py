@@ -51,7 +51,9 @@ def routings(stack: Stack, tokens: Int[Tensor, "M T B"], subsets: Sequence[Bool[
         own = i % len(of)
         looks = _looks(trace, of[own], operand_slots(task))
         found.append([_rates(looks, rows[own]) for rows in subsets])
-    return [Routing(*(torch.stack(values) for values in zip(*models, strict=True))) for models in zip(*found, strict=True)]
+    return [
+        Routing(*(torch.stack(values) for values in zip(*models, strict=True))) for models in zip(*found, strict=True)
+    ]
 
 
 # For each pattern, sequence by sequence: how much of it there is, and out of how much. (B,) each.

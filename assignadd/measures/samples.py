@@ -30,4 +30,6 @@ def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars
 
 
 def _drawn(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int) -> Batch:
-    return Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], evalset, seen.device).sample(step, n)
+    return Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], evalset, seen.device).sample(
+        step, n
+    )

@@ -49,7 +49,9 @@ def qk1_blocks(stack: Stack) -> QK1Blocks:
     equals = scores[:, vocabulary.equals, K:] + scores[:, -1, K:]  # the token and its position ask together
     is_slot = torch.zeros(task.length, dtype=torch.bool, device=scores.device)
     is_slot[list(operand_slots(task))] = True
-    of_numbers, of_positions = (b[..., first_variable:K].mean((1, 2)) - b[..., :first_variable].mean((1, 2)) for b in (numbers, prefix))
+    of_numbers, of_positions = (
+        b[..., first_variable:K].mean((1, 2)) - b[..., :first_variable].mean((1, 2)) for b in (numbers, prefix)
+    )
     of_equals = equals[:, is_slot].amin(1) - equals[:, ~is_slot].amax(1)
     return QK1Blocks(of_numbers, of_positions, _increasing(qk1_positions(stack)), of_equals)
 
@@ -72,7 +74,9 @@ def admissible(n: int, excluded: Collection[Excluded]) -> Bool[Tensor, "n n"]:
     return (j <= i) & ~((j == i) & ("self" in excluded)) & ~((j == i - 2) & ("two_back" in excluded))
 
 
-def qk1_num_to_prev_var(stack: Stack, excluded: Collection[Excluded] = EXCLUDED, first_row: int = 1) -> Float[Tensor, " M"]:
+def qk1_num_to_prev_var(
+    stack: Stack, excluded: Collection[Excluded] = EXCLUDED, first_row: int = 1
+) -> Float[Tensor, " M"]:
     """Share of positions i = first_row..11 whose best admissible key is i - 1 (App. B).
 
     With both exclusions the rows 1 and 2 have one key each and cannot fail: 2 of 11 for random weights, none from row 3 on.
@@ -100,4 +104,6 @@ def qk2_ov1_var_margin(stack: Stack) -> Float[Tensor, "M V"]:
     """By how much each variable's score with itself beats its best score with another one."""
     scores = qk2_ov1_var_scores(stack)
     diagonal = scores.diagonal(dim1=1, dim2=2)
-    return diagonal - scores.masked_fill(torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device), -torch.inf).amax(-1)
+    return diagonal - scores.masked_fill(
+        torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device), -torch.inf
+    ).amax(-1)

@@ -77,7 +77,9 @@ def random_contexts(
     numbers measured); without `any_slot` the bans of training hold, and cosines come out a little higher.
     """
     if any_slot:
-        configs = [dataclasses.replace(c, task=dataclasses.replace(c.task, banned_first="", banned_second="")) for c in configs]
+        configs = [
+            dataclasses.replace(c, task=dataclasses.replace(c.task, banned_first="", banned_second="")) for c in configs
+        ]
     return {n_vars: sequences(configs, seen, n_vars, n, draw).tokens for n_vars in (0, 1, 2)}
 
 

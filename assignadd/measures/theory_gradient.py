@@ -45,13 +45,18 @@ def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
 def merged(stack: Stack) -> Stack:
     """The same functions with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are weights of their own."""
     if not covers(stack.config):
-        raise UserError("the theory's gradient is for the paper's architecture: two layers, one head, ReLU, no norms, no biases")
+        raise UserError(
+            "the theory's gradient is for the paper's architecture: two layers, one head, ReLU, no norms, no biases"
+        )
     d = stack.config.model.d_model
     config = dataclasses.replace(stack.config, model=dataclasses.replace(stack.config.model, d_head=d))
     weights, one = dict(stack.weights), torch.eye(d, dtype=stack.flat.dtype).expand(len(stack), 1, d, d)
     for layer in (1, 2):
         block = f"blocks.{layer - 1}.attn.W_"
-        weights |= {block + "Q": QK(stack, layer).unsqueeze(1) * math.sqrt(d), block + "V": OV(stack, layer).unsqueeze(1)}
+        weights |= {
+            block + "Q": QK(stack, layer).unsqueeze(1) * math.sqrt(d),
+            block + "V": OV(stack, layer).unsqueeze(1),
+        }
         weights |= {block + "K": one, block + "O": one}
     return Stack(config, flatten(config, weights))
 
@@ -62,7 +67,9 @@ def qk2_descent(stack: Stack, batch: Batch) -> Float[Tensor, "M d d"]:
     for model in single_models(merged(stack)):
         gradient = gradient_of(model)
         gradient(batch)
-        found.append(-math.sqrt(stack.config.model.d_model) * Stack(model.config, gradient.flat)["blocks.1.attn.W_Q"][0, 0])
+        found.append(
+            -math.sqrt(stack.config.model.d_model) * Stack(model.config, gradient.flat)["blocks.1.attn.W_Q"][0, 0]
+        )
     return torch.stack(found)
 
 
@@ -89,7 +96,9 @@ class TheoryGradient:
     @property
     def spike_at(self) -> int | None:
         """The first of the steps that lies behind the first spike, when variables come to be bound."""
-        return next((step for step, a in zip(self.steps, self.accuracy.tolist(), strict=True) if a >= SPIKE_THRESHOLD), None)
+        return next(
+            (step for step, a in zip(self.steps, self.accuracy.tolist(), strict=True) if a >= SPIKE_THRESHOLD), None
+        )
 
 
 def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
@@ -109,7 +118,9 @@ def telling_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most:
     """
     if len(steps) <= most:
         return list(steps)
-    spike_at = next((row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD), None)
+    spike_at = next(
+        (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD), None
+    )
     along = most if spike_at is None else most // 2
     marks = [(1 + steps[-1]) ** (i / (along - 1)) - 1 for i in range(along)]  # evenly spaced in log(1 + step)
     chosen = {min(steps, key=lambda step: abs(step - mark)) for mark in marks}
@@ -129,7 +140,9 @@ def alignment(stack: Stack, matrices: Float[Tensor, "M d d"], seed: int = 0) -> 
     x, y = (torch.randn(DIRECTIONS, k, c.shape[-1], generator=g, dtype=c.dtype) for k in (c.shape[1], 1))
     r, s = (z / z.norm(dim=-1, keepdim=True) for z in (x, y))  # (P, V, d), (P, 1, d)
     r, s = r * c.norm(dim=-1)[:, None, :, None], s * p.norm(dim=-1)[:, None, :, None]  # (M, P, ...)
-    random = ((r + s) @ G[:, None] * r).sum((-2, -1)) / _norms((r + s).flatten(0, 1), r.flatten(0, 1), own).view(len(c), -1)
+    random = ((r + s) @ G[:, None] * r).sum((-2, -1)) / _norms((r + s).flatten(0, 1), r.flatten(0, 1), own).view(
+        len(c), -1
+    )
     return Alignment(
         cosines(G, c + p, c, own)[:, 0],
         cosines(G, c + p, c, orders),

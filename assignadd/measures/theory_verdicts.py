@@ -85,7 +85,9 @@ class _Means:
     """Means over some checkpoints; a permuted or random direction is the same one at each of them."""
 
     def __init__(self, found: Alignment, chosen: Tensor):
-        self.memory, self.binding, self.spurious = (float(x[chosen].mean()) for x in (found.memory, found.binding, found.spurious))
+        self.memory, self.binding, self.spurious = (
+            float(x[chosen].mean()) for x in (found.memory, found.binding, found.spurious)
+        )
         permuted, random = found.permuted[chosen].mean(0), found.random[chosen].mean(0)
         limits = [float(x.quantile(0.95)) for x in (permuted, random)]
         self.above = self.memory > max(limits)

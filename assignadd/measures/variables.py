@@ -28,8 +28,14 @@ SLOTS = ("first", "second")
 def variable_sets(task: Task) -> list[EvalSet]:
     """For every variable and slot the sums with it there, and nothing banned beside it: two-variable ones where the task has them."""
     n_vars = min(2, task.max_assignments)
-    first = [EvalSet(f"{task.variables[v]} first", n_vars, n_banned=count_banned(task, v, LITERAL), first=v) for v in range(task.n_vars)]
-    second = [EvalSet(f"{task.variables[v]} second", n_vars, n_banned=count_banned(task, LITERAL, v), second=v) for v in range(task.n_vars)]
+    first = [
+        EvalSet(f"{task.variables[v]} first", n_vars, n_banned=count_banned(task, v, LITERAL), first=v)
+        for v in range(task.n_vars)
+    ]
+    second = [
+        EvalSet(f"{task.variables[v]} second", n_vars, n_banned=count_banned(task, LITERAL, v), second=v)
+        for v in range(task.n_vars)
+    ]
     return first + second
 
 

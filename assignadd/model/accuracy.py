@@ -42,7 +42,9 @@ class Exam:
             able = _able(configs, seen, evalset)
             if able.any():
                 own = [c for c, has in zip(configs, able.tolist(), strict=True) if has]
-                sampler = Sampler([c.task for c in own], seen[able.to(seen.device)], [c.seed.data or 0 for c in own], evalset, device)
+                sampler = Sampler(
+                    [c.task for c in own], seen[able.to(seen.device)], [c.seed.data or 0 for c in own], evalset, device
+                )
                 batches.append(_for_all(sampler.sample(step, n), able.to(device)))
                 offered.append(able)
                 self.names.append(evalset.name)
@@ -61,7 +63,9 @@ class Exam:
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:
         """For each model, the share of right answers on each set it has sequences of."""
         counts = zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True)
-        return [{name: k / self.n for name, k, has in zip(self.names, row, own, strict=True) if has} for row, own in counts]
+        return [
+            {name: k / self.n for name, k, has in zip(self.names, row, own, strict=True) if has} for row, own in counts
+        ]
 
 
 def _able(configs: Sequence[Config], seen: Tensor, evalset: EvalSet) -> Tensor:
@@ -70,7 +74,11 @@ def _able(configs: Sequence[Config], seen: Tensor, evalset: EvalSet) -> Tensor:
         Sampler([c.task for c in configs], seen, [0] * len(configs), evalset)
     except EmptySetError:
         halves = [slice(0, len(configs) // 2), slice(len(configs) // 2, None)] if len(configs) > 1 else []
-        return torch.cat([_able(configs[half], seen[half], evalset) for half in halves]) if halves else torch.tensor([False])
+        return (
+            torch.cat([_able(configs[half], seen[half], evalset) for half in halves])
+            if halves
+            else torch.tensor([False])
+        )
     return torch.ones(len(configs), dtype=torch.bool)
 
 

@@ -55,7 +55,18 @@ class FusedTable(TableForward):
         key_scores, attention_2, carried = (scores_1.new_empty(M, T, B) for _ in range(3))
         block, warps = self._deep
         self._kernels.attend[_ceil(B, block), M](
-            mixed, tokens, attention_1, key_scores, attention_2, carried, B, T=T, K=K, TP=self._TP, BB=block, num_warps=warps
+            mixed,
+            tokens,
+            attention_1,
+            key_scores,
+            attention_2,
+            carried,
+            B,
+            T=T,
+            K=K,
+            TP=self._TP,
+            BB=block,
+            num_warps=warps,
         )
         self._spread_stack(attention_2, tokens, usage[:, C + 1 : 2 * C + 1])
         self._spread_stack(carried, tokens, usage[:, 2 * C + 1 :])

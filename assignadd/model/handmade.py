@@ -61,7 +61,9 @@ PHASES = 5
 
 
 def handmade(
-    config: Config | None = None, kind: Literal["fourier", "table"] = "fourier", frequencies: Sequence[int] | None = None
+    config: Config | None = None,
+    kind: Literal["fourier", "table"] = "fourier",
+    frequencies: Sequence[int] | None = None,
 ) -> Stack:
     """A stack of one model that solves `config.task` exactly, in the dtype of `config.numerics`.
 
@@ -129,12 +131,16 @@ def _adder(N: int, kind: str, frequencies: Sequence[int] | None) -> tuple[Tensor
         # Frequency 0, a constant, is wanted for N = 2 alone: there the neurons of frequency 1 are all silent at 0 + 1.
         return table_mlp(N) if kind == "table" else fourier_mlp(N, range(0 if N == 2 else 1, N // 2 + 1))
     if kind == "table" or not frequencies or not set(frequencies) <= set(range(N // 2 + 1)):
-        raise ValueError(f"frequencies = {tuple(frequencies)}: expected numbers from 0 to N // 2 = {N // 2}, for kind fourier alone")
+        raise ValueError(
+            f"frequencies = {tuple(frequencies)}: expected numbers from 0 to N // 2 = {N // 2}, for kind fourier alone"
+        )
     W_in, W_out = fourier_mlp(N, sorted(set(frequencies)))
     logits = torch.relu(W_in[:, None] + W_in) @ W_out  # (N, N, N)
     sums = torch.arange(N)[:, None] + torch.arange(N)
     if not (logits.argmax(-1) == sums % N).all():
-        raise ValueError(f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: add some, or leave them out to use all")
+        raise ValueError(
+            f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: add some, or leave them out to use all"
+        )
     return W_in, W_out
 
 
@@ -179,5 +185,9 @@ def table_mlp(N: int) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
     """
     size = 2 * N - 1
     W_in = torch.arange(N).double()[:, None] - (torch.arange(size).double() - 1) / 2
-    hats = torch.eye(size).double() - 2 * torch.eye(size).double().roll(1, 0).tril() + torch.eye(size).double().roll(2, 0).tril()
+    hats = (
+        torch.eye(size).double()
+        - 2 * torch.eye(size).double().roll(1, 0).tril()
+        + torch.eye(size).double().roll(2, 0).tril()
+    )
     return W_in, hats @ torch.eye(N).double()[torch.arange(size) % N]

@@ -49,12 +49,16 @@ class Hooked(nn.Module):
             for point, function in hung:
                 point.functions.remove(function)
 
-    def run_with_hooks(self, *inputs: Tensor, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]) -> Tensor:
+    def run_with_hooks(
+        self, *inputs: Tensor, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]
+    ) -> Tensor:
         """The output with `fwd_hooks`, pairs of (name or predicate on names, function), in place for this pass alone."""
         with self.hooks(fwd_hooks):
             return self(*inputs)
 
-    def run_with_cache(self, *inputs: Tensor, names_filter: NameFilter | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+    def run_with_cache(
+        self, *inputs: Tensor, names_filter: NameFilter | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """The output, and the (detached) activation at every hook point that `names_filter` names.
 
         Within `hooks`, what is cached is what flows on: the replacement where there is one.

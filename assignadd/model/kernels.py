@@ -36,7 +36,18 @@ def patterns(scores, tokens, attention, scale, B, T: tl.constexpr, K: tl.constex
 
 
 @triton.jit
-def spread(amount, tokens, rows, B, amount_stride, rows_stride, T: tl.constexpr, K: tl.constexpr, CB: tl.constexpr, BB: tl.constexpr):
+def spread(
+    amount,
+    tokens,
+    rows,
+    B,
+    amount_stride,
+    rows_stride,
+    T: tl.constexpr,
+    K: tl.constexpr,
+    CB: tl.constexpr,
+    BB: tl.constexpr,
+):
     """rows (C, B): to the row of each position's token and to that of the position goes the amount (T, B) there."""
     C: tl.constexpr = K + T
     m = tl.program_id(2).to(tl.int64)
@@ -64,7 +75,9 @@ def attend(
     token = tl.load(tokens + (m * T + t) * B + b, mask=there, other=0)
     rows = mixed + m * 2 * C * B + b
     own = tl.load(rows + token * B, mask=there, other=0.0) + tl.load(rows + (K + t) * B, mask=there, other=0.0)
-    through = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(rows + (C + K + t) * B, mask=there, other=0.0)
+    through = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(
+        rows + (C + K + t) * B, mask=there, other=0.0
+    )
     q, k = tl.arange(0, TP)[:, None, None], tl.arange(0, TP)[None, :, None]
     b3 = tl.program_id(0) * BB + tl.arange(0, BB)[None, None, :]
     a = tl.load(attention + ((m * T + q) * T + k) * B + b3, mask=(q < T) & (k < T) & (b3 < B), other=0.0)
@@ -91,7 +104,9 @@ def attend_backward(
     token = tl.load(tokens + (m * T + t) * B + b, mask=there, other=0)
     rows = g_usage + (m * (3 * C + 1) + C + 1) * B + b
     own = tl.load(rows + token * B, mask=there, other=0.0) + tl.load(rows + (K + t) * B, mask=there, other=0.0)
-    through = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(rows + (C + K + t) * B, mask=there, other=0.0)
+    through = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(
+        rows + (C + K + t) * B, mask=there, other=0.0
+    )
     q, k = tl.arange(0, TP)[:, None, None], tl.arange(0, TP)[None, :, None]
     b3 = tl.program_id(0) * BB + tl.arange(0, BB)[None, None, :]
     a = tl.load(attention + ((m * T + q) * T + k) * B + b3, mask=(q < T) & (k < T) & (b3 < B), other=0.0)

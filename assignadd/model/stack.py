@@ -65,7 +65,9 @@ def views(config: Config, flat: Tensor) -> dict[str, Tensor]:
     """Named views of a flat (..., P) tensor of weights, gradients or moments."""
     shapes = weight_shapes(config)
     parts = flat.split([math.prod(s) for s in shapes.values()], -1)
-    return {name: part.view(*flat.shape[:-1], *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+    return {
+        name: part.view(*flat.shape[:-1], *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
 
 
 def flatten(config: Config, weights: Mapping[str, Tensor]) -> Tensor:

@@ -119,7 +119,9 @@ class Stages(TableForward):
         own = self.residual(*layer_1)
         return self.logits(own + self.attention_output(self.pattern(own, tokens, *layer_1), tokens, *layer_1))
 
-    def logits(self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None) -> Float[Tensor, "B N"]:
+    def logits(
+        self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None
+    ) -> Float[Tensor, "B N"]:
         """Answer logits for a residual of `=` before MLP2, with MLP2's own output or another one."""
         return (resid_mid + (self.mlp(resid_mid) if mlp_out is None else mlp_out)) @ self.weights.U
 
@@ -131,12 +133,16 @@ class Stages(TableForward):
         """The sum of the rows of its token and of its place, for every position."""
         return rows[tokens.T] + rows[self.K :]
 
-    def _mixed(self, amounts: Float[Tensor, "T B"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]) -> Float[Tensor, "B d"]:
+    def _mixed(
+        self, amounts: Float[Tensor, "T B"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]
+    ) -> Float[Tensor, "B d"]:
         """The sum of the rows of every position, each times its amount."""
         usage = rows.new_zeros(self.C, tokens.shape[1])
         self._spread(usage[None], self._places(tokens), amounts[None])
         return usage.T @ rows
 
-    def _products(self, x: Float[Tensor, "B d"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]) -> Float[Tensor, "T B"]:
+    def _products(
+        self, x: Float[Tensor, "B d"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]
+    ) -> Float[Tensor, "T B"]:
         """The products of a vector of each sequence with the rows of each of its positions."""
         return self._collect((rows @ x.T)[None], self._places(tokens))[0]

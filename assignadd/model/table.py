@@ -47,7 +47,9 @@ def require_covered(config: Config) -> None:
         m = config.model
         got = f"{m.n_layers} layers, {m.n_heads} heads, d_mlp={m.d_mlp}, norm={m.norm}, biases={m.biases}, activation={m.activation}"
         raise ConfigError(
-            "model", got, "the paper's architecture: two layers, one head, a ReLU MLP after the second alone, no norm, no biases"
+            "model",
+            got,
+            "the paper's architecture: two layers, one head, a ReLU MLP after the second alone, no norm, no biases",
         )
 
 
@@ -63,7 +65,9 @@ class TableForward:
         self.lengths = list(range(1, self.T + 1))
         query, key = torch.tril_indices(self.T, self.T, device=device)
         self.query, self.key, self.pair_row = query, key, query * self.T + key
-        self.square = torch.full((self.T**2,), len(query), device=device)  # where each entry of a pattern stands among the pairs
+        self.square = torch.full(
+            (self.T**2,), len(query), device=device
+        )  # where each entry of a pattern stands among the pairs
         self.square[self.pair_row] = torch.arange(len(query), device=device)
         self.query_row = torch.arange(self.T, device=device)[:, None] * (self.K * self.C)
         self.key_position = key[:, None]
@@ -79,7 +83,9 @@ class TableForward:
         through_1, constant, both_2 = usage.split([C, 1, 2 * C], -2)
         self._spread(through_1.unsqueeze(-3), places, attention_1.select(-3, -1).unsqueeze(-3))
         constant.fill_(1)
-        both = tables.scores_2 @ usage.narrow(-2, 0, C + 1)  # of a key's own row and of what layer 1 brought it: (..., 2C, B)
+        both = tables.scores_2 @ usage.narrow(
+            -2, 0, C + 1
+        )  # of a key's own row and of what layer 1 brought it: (..., 2C, B)
         scores_2, key_scores = self._collect(both.unflatten(-2, (2, C)), places).unbind(-3)
         scores_2 += self._over_keys(attention_1, key_scores)
         attention_2, brought = amounts = torch.empty(2, *tokens.shape, dtype=usage.dtype, device=usage.device)
@@ -207,7 +213,9 @@ class TableForward:
             torch.sum(g_table, axis, out=part)
         return g_scores_1, g_scores_2
 
-    def _tables_backward(self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights) -> None:
+    def _tables_backward(
+        self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
+    ) -> None:
         C = self.C
         g_equal, g_out2 = g_outputs.split([C + 1, 2 * C], -2)
         g_OV2 = t.both.mT @ g_out2

@@ -188,7 +188,9 @@ class Transformer(Hooked):
         there, and activations at its hooks have one query.
         """
         if tokens.ndim != 2 or tokens.shape[1] > self.config.task.length:
-            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected (B, T) with T at most {self.config.task.length}")
+            raise ValueError(
+                f"tokens have shape {tuple(tokens.shape)}: expected (B, T) with T at most {self.config.task.length}"
+            )
         x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens))  # (B, T, d)
         for layer, block in enumerate(self.blocks, 1):
             x = block(x, last_only and layer == len(self.blocks))
@@ -205,7 +207,9 @@ def _shape_only(config: Config) -> Transformer:
     return Transformer(config)
 
 
-def reference_logits(stack: Stack, tokens: Int[Tensor, "M T B"], weights: Mapping[str, Tensor] | None = None) -> Float[Tensor, "M B N"]:
+def reference_logits(
+    stack: Stack, tokens: Int[Tensor, "M T B"], weights: Mapping[str, Tensor] | None = None
+) -> Float[Tensor, "M B N"]:
     """Answer logits of every model on its own sequences, by the reference transformer.
 
     `tokens` have the sequences last, as the sampler gives them. Differentiable in the stack's flat tensor, or in

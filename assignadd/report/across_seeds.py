@@ -55,7 +55,10 @@ def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence])
         "Rules and intervals are in the table of claims."
     )
     grouped = [("only for the paper's run", *one) for one in in_none] + [("for some", *one) for one in in_some]
-    rows = [(f"{name}: {r.claim}", f"{paper_network()[r.id].value:.4g}", _values(asked), _count(asked)) for name, r, asked in grouped]
+    rows = [
+        (f"{name}: {r.claim}", f"{paper_network()[r.id].value:.4g}", _values(asked), _count(asked))
+        for name, r, asked in grouped
+    ]
     page.table(("what holds in the paper's network", "its value", "ours", "seeds"), rows)
 
 

@@ -63,7 +63,9 @@ def _measured(record: Record) -> str:
     if record.value is None:
         return ""
     sampled = record.low is not None and record.low != record.high
-    return f"{record.value:.4g}" + (tag("div", f"{record.low:.4g} to {record.high:.4g}", class_="soft") if sampled else "")
+    return f"{record.value:.4g}" + (
+        tag("div", f"{record.low:.4g} to {record.high:.4g}", class_="soft") if sampled else ""
+    )
 
 
 def _details(record: Record) -> str:

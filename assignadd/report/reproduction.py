@@ -26,7 +26,10 @@ from assignadd.task.evalsets import ALL_SETS
 
 
 def draw_pictures(
-    folder: Path, evidences: Sequence[Evidence], populations: Populations, listener: Callable[[str], None] = lambda label: None
+    folder: Path,
+    evidences: Sequence[Evidence],
+    populations: Populations,
+    listener: Callable[[str], None] = lambda label: None,
 ) -> int:
     """Every figure with its data under `folder`/figures, and how many there are; `listener` hears the label of each."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
@@ -37,7 +40,9 @@ def draw_pictures(
     return len(pictures)
 
 
-def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str, populations: Populations) -> Path:
+def write_page(
+    folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str, populations: Populations
+) -> Path:
     """`folder`/index.html, which shows the figures that were drawn into `folder`; `command` is what made it."""
     shown, parts = _binding_first(evidences), sections(populations)
     page = Page("Assign and Add, reproduced")
@@ -76,7 +81,10 @@ def _pictures(shown: Sequence[Evidence], parts: Sequence[Section]) -> list[tuple
 def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureKind, Sequence[Evidence]]]:
     """Figure accuracies for every model whose training was recorded: accuracies, accuracies2, and so on."""
     trained = [e for e in shown if e.rows]
-    kinds = [replace(ACCURACIES, label=f"accuracies{i}", look_for="As above, for another network.") for i in range(2, len(trained) + 1)]
+    kinds = [
+        replace(ACCURACIES, label=f"accuracies{i}", look_for="As above, for another network.")
+        for i in range(2, len(trained) + 1)
+    ]
     return [(replace(kind, title=_title(e)), [e]) for kind, e in zip([ACCURACIES, *kinds], trained, strict=False)]
 
 
@@ -92,9 +100,13 @@ def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
         f"learned to bind variables (at least {BINDING_THRESHOLD:.0%} on {BINDING_SET})."
     )
     if not learned:
-        page.text("No seed learned binding, so the curves below stop at the first phase. That is a result, not an error.")
+        page.text(
+            "No seed learned binding, so the curves below stop at the first phase. That is a result, not an error."
+        )
     elif len(learned) < len(evidences):
-        page.text("The others have not learned it within their training. That is a result, not an error, and their curves are below too.")
+        page.text(
+            "The others have not learned it within their training. That is a result, not an error, and their curves are below too."
+        )
 
 
 def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -> None:
@@ -102,7 +114,9 @@ def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -
         add_picture(page, kind, folder, command)
     for evidence in shown:
         if not evidence.rows:
-            page.text(f"The weights of {_name(evidence)} were imported: no curves of their training were recorded.", soft=True)
+            page.text(
+                f"The weights of {_name(evidence)} were imported: no curves of their training were recorded.", soft=True
+            )
 
 
 def _title(evidence: Evidence) -> str:
@@ -111,7 +125,11 @@ def _title(evidence: Evidence) -> str:
 
 
 def _which(page: Page, first: Evidence) -> None:
-    which = "the first that learned to bind variables" if first.learned_binding else "although it has not learned to bind variables"
+    which = (
+        "the first that learned to bind variables"
+        if first.learned_binding
+        else "although it has not learned to bind variables"
+    )
     page.text(
         f"Drawn for {_name(first)} at step {first.step:,}, {which}; the last two compare networks. Every picture also lies beside this "
         "page as SVG and PNG, with the arrays it was drawn from."
@@ -120,7 +138,9 @@ def _which(page: Page, first: Evidence) -> None:
 
 def _final_table(page: Page, evidences: Sequence[Evidence]) -> None:
     sets = [s for s in ALL_SETS if any(s.name in e.accuracies for e in evidences)]
-    rows: list[list[str | Cell]] = [[s.label, *[_with_interval(e.accuracies.get(s.name)) for e in evidences]] for s in sets]
+    rows: list[list[str | Cell]] = [
+        [s.label, *[_with_interval(e.accuracies.get(s.name)) for e in evidences]] for s in sets
+    ]
     page.table(("set", *[_name(e) for e in evidences]), rows)
     page.text(
         f"{evidences[0].n:,} fresh sequences a set; 95 % Wilson intervals in brackets. For the classes of held-out pairs they are over the "

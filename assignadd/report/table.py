@@ -57,9 +57,12 @@ def _plain(cell: str | Cell) -> str:
 def sortable_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     """Headers are buttons; above the table a button for each group shows its rows alone (both need `SCRIPT` in the page)."""
     head = "".join(
-        tag("th", tag("button", escape(c.name), type="button"), scope="col", data_kind="number" if c.numeric else None) for c in columns
+        tag("th", tag("button", escape(c.name), type="button"), scope="col", data_kind="number" if c.numeric else None)
+        for c in columns
     )
-    body = "".join(tag("tr", "".join(map(_sorted, row.cells, columns)), id=row.id, data_group=row.group) for row in rows)
+    body = "".join(
+        tag("tr", "".join(map(_sorted, row.cells, columns)), id=row.id, data_group=row.group) for row in rows
+    )
     table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body), data_sortable=True)
     return tag("div", _filters(rows) + tag("div", table, class_="scroll"), data_table=True)
 

@@ -64,7 +64,9 @@ def _git(folder: Path, *arguments: str) -> str:
     # Git's own variables, set inside its hooks, would point it at another repository.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(["git", *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=20, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout

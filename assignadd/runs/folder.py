@@ -134,7 +134,9 @@ class Run:
         expected = {weight: (M, *shape) for weight, shape in weight_shapes(self.config).items()}
         if weights.keys() != expected.keys():
             odd = sorted(weights.keys() ^ expected.keys())[0]
-            raise RunError(f"{self.path / name} does not fit the run's model: {odd} is {'extra' if odd in weights else 'missing'}")
+            raise RunError(
+                f"{self.path / name} does not fit the run's model: {odd} is {'extra' if odd in weights else 'missing'}"
+            )
         for weight, shape in expected.items():
             found = weights[weight]
             if found.shape != shape or str(found.dtype) != f"torch.{self.config.numerics.dtype}":
@@ -196,7 +198,9 @@ class Run:
                 found[name] = str(error)
         # A writer may have gone on meanwhile and removed a state; only what still should be there is a problem.
         now = read_manifest(self.path) if found else self.manifest
-        return [line for name, line in found.items() if name == METRICS or now.files.get(name) == self.manifest.files[name]]
+        return [
+            line for name, line in found.items() if name == METRICS or now.files.get(name) == self.manifest.files[name]
+        ]
 
     def _check(self, name: str) -> None:
         if name == METRICS:

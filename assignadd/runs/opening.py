@@ -18,7 +18,9 @@ from assignadd.runs.lock import LOCK
 from assignadd.runs.manifest import CHECKPOINTS, CONFIG, EMPTY, MANIFEST, METRICS, SPLITS, STATES, Blob, File, Manifest
 
 # What a run that was killed while being created may have left.
-TEMPORARY = re.compile(r"\.(manifest\.json|config\.json|metrics\.jsonl|splits\.safetensors|[0-9]{8,}\.safetensors)\.[0-9a-f]{8}\.tmp")
+TEMPORARY = re.compile(
+    r"\.(manifest\.json|config\.json|metrics\.jsonl|splits\.safetensors|[0-9]{8,}\.safetensors)\.[0-9a-f]{8}\.tmp"
+)
 BEGUN = {LOCK, CONFIG, SPLITS, METRICS}
 
 
@@ -54,7 +56,9 @@ def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str
     ).write(path)
 
 
-def resume(path: Path, manifest: Manifest, documents: Mapping[str, bytes], seen: Tensor, sources: Mapping[str, str]) -> list[str]:
+def resume(
+    path: Path, manifest: Manifest, documents: Mapping[str, bytes], seen: Tensor, sources: Mapping[str, str]
+) -> list[str]:
     """Check that a run is the one these settings make; its settings and splits are written again where they were damaged."""
     if manifest.sources != sources:
         kind = "imported from other files" if manifest.sources else "trained, not imported"
@@ -67,10 +71,14 @@ def resume(path: Path, manifest: Manifest, documents: Mapping[str, bytes], seen:
         if manifest.files[name].sha256 == Blob.of(data).sha256 and (problem := file_problem(path, manifest, name)):
             atomic.write(path / name, data)
             notes.append(f"{problem}; it was written again")
-    stands = run_document(*read_run_document(read_committed(path, manifest, CONFIG)))  # in full, also where an earlier version wrote it
+    stands = run_document(
+        *read_run_document(read_committed(path, manifest, CONFIG))
+    )  # in full, also where an earlier version wrote it
     if difference := first_difference(stands, documents[CONFIG]):
         field, old, new = difference
-        raise RunError(f"{path} holds a run with {field} = {old!r}, not {new!r}; give the same settings to go on with it, or another --out")
+        raise RunError(
+            f"{path} holds a run with {field} = {old!r}, not {new!r}; give the same settings to go on with it, or another --out"
+        )
     stored = tensors.decode(read_committed(path, manifest, SPLITS), str(path / SPLITS))
     if not torch.equal(stored.get("seen", torch.empty(0)), seen.cpu()):
         raise RunError(f"{path / SPLITS} holds another split of the pairs than the one given; choose another --out")

@@ -44,7 +44,9 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
         raise RunError(f"{len(paths)} files for {len(found)} different steps; give each step once, and at least one")
     config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=max(found)))
     sources = {}
-    for _, path in sorted(found.items()):  # all of them are checked before anything is written, and read again for it: they may be hundreds
+    for _, path in sorted(
+        found.items()
+    ):  # all of them are checked before anything is written, and read again for it: they may be hundreds
         content = _bytes(path)
         _stack(path, content, config)
         sources[path.name] = hashlib.sha256(content).hexdigest()
@@ -61,7 +63,9 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
 def _step(path: Path) -> int:
     match = NUMBERED.fullmatch(path.name)
     if match is None and path.name != LAST:
-        raise RunError(f"{path}: expected a file named checkpoint_step_N.pth (the weights after N updates) or {LAST} (the last)")
+        raise RunError(
+            f"{path}: expected a file named checkpoint_step_N.pth (the weights after N updates) or {LAST} (the last)"
+        )
     return int(match[1]) if match else LAST_STEP
 
 

@@ -58,7 +58,9 @@ class Writer(Run):
     step that are damaged: they are refused until `mend` puts them back.
     """
 
-    def __init__(self, path: Path, config: Config, members: Sequence[Member], environment: Environment, notes: Iterable[str] = ()):
+    def __init__(
+        self, path: Path, config: Config, members: Sequence[Member], environment: Environment, notes: Iterable[str] = ()
+    ):
         super().__init__(path, read_manifest(path), config, members)
         self.notes = list(notes)
         self.damaged: set[str] = set()
@@ -122,7 +124,9 @@ class Writer(Run):
             if lines:
                 atomic.append(self.path / METRICS, self.manifest.metrics.size, lines)
             files = self._kept(step, self.manifest.files | saved, metrics)
-            after = replace(self.manifest, step=step, finished=finished, metrics=metrics, files=files, sessions=self._sessions(step))
+            after = replace(
+                self.manifest, step=step, finished=finished, metrics=metrics, files=files, sessions=self._sessions(step)
+            )
             after.write(self.path)
         except RunError:
             with contextlib.suppress(RunError):
@@ -138,7 +142,9 @@ class Writer(Run):
         for name, data in _encoded(step, state, checkpoint):
             if name in self.damaged:
                 if self.manifest.files[name].problem(data):
-                    raise RunError(f"{self.path / name} is damaged, and does not come out bitwise the same here; it stays refused")
+                    raise RunError(
+                        f"{self.path / name} is damaged, and does not come out bitwise the same here; it stays refused"
+                    )
                 atomic.write(self.path / name, data)
                 self.damaged.remove(name)
 
@@ -155,7 +161,11 @@ class Writer(Run):
         """Without the states between multiples of `state_every` that are not the newest; this step's state notes the metrics."""
         states = {name: f.step or 0 for name, f in files.items() if name.startswith(STATES)}
         newest, every = max(states.values(), default=0), self.config.record.state_every
-        kept = {name: f for name, f in files.items() if name not in states or states[name] == newest or states[name] % every == 0}
+        kept = {
+            name: f
+            for name, f in files.items()
+            if name not in states or states[name] == newest or states[name] % every == 0
+        }
         name = numbered(STATES, step)
         return kept | ({name: replace(kept[name], metrics=metrics)} if name in kept else {})
 
@@ -165,13 +175,20 @@ class Writer(Run):
 
     def _recover(self) -> None:
         """Go back to the newest state that is intact and whose metrics are; all that was committed up to it stays."""
-        bad = {name: problem for name in self.manifest.files if (problem := file_problem(self.path, self.manifest, name))}
+        bad = {
+            name: problem for name in self.manifest.files if (problem := file_problem(self.path, self.manifest, name))
+        }
         rows, problem = self._committed_rows()
         if problem:
             bad[METRICS] = problem
         if bad or not self.finished:
-            marks = {step: self.manifest.files[name].metrics or EMPTY for step, name in self.manifest.numbered(STATES).items()}
-            sound = [step for step, m in marks.items() if numbered(STATES, step) not in bad and not m.problem(rows[: m.size])]
+            marks = {
+                step: self.manifest.files[name].metrics or EMPTY
+                for step, name in self.manifest.numbered(STATES).items()
+            }
+            sound = [
+                step for step, m in marks.items() if numbered(STATES, step) not in bad and not m.problem(rows[: m.size])
+            ]
             back = self.manifest.until(sound[-1] if sound else None)
             self.notes += bad.values()
             if bad.keys() - back.files.keys():

@@ -37,7 +37,9 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
     their union is "2-var test". A part that is empty for a model is left out for it.
     """
     counted = [_count(stack, configs, seen, s, FIRST_STEP + i) for i, s in enumerate(TWO_VAR_PARTS)]
-    counted.append(_count(stack, configs, seen, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"), FIRST_STEP + len(counted)))
+    counted.append(
+        _count(stack, configs, seen, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"), FIRST_STEP + len(counted))
+    )
     names = [*(s.name for s in TWO_VAR_PARTS), ZERO_VAR]
     found = []
     for m in range(len(stack)):
@@ -67,7 +69,9 @@ def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalS
         sampler = EveryAddition([c.task for c in configs], seen, _seeds(configs), evalset, seen.device)
     except EmptySetError:
         if len(stack) > 1:  # empty for some models: one at a time
-            parts = [_count(stack.models(i), configs[i : i + 1], seen[i : i + 1], evalset, step) for i in range(len(stack))]
+            parts = [
+                _count(stack.models(i), configs[i : i + 1], seen[i : i + 1], evalset, step) for i in range(len(stack))
+            ]
             return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
         return right, n
     n = sampler.n_rows.flatten()

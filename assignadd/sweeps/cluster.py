@@ -52,7 +52,11 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
 
 class _Driver:
     def __init__(self, ray: Any, jobs: Sequence[Job], device: str, report: Report):
-        self.ray, self.jobs, self.report = ray, [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs], report
+        self.ray, self.jobs, self.report = (
+            ray,
+            [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs],
+            report,
+        )
         task = ray.remote(num_cpus=1, num_gpus=1 if device == "cuda" else 0, max_retries=RETRIES)(train_job)
         self.pending = {task.remote(job, device): i for i, job in enumerate(self.jobs)}
         self.stop = 0
@@ -86,7 +90,9 @@ class _Driver:
         try:
             problem = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
-            raise JobFailed(f"{self.jobs[i].path}: {' '.join(str(error).split())[:200]}; what was committed is safe") from error
+            raise JobFailed(
+                f"{self.jobs[i].path}: {' '.join(str(error).split())[:200]}; what was committed is safe"
+            ) from error
         if problem:
             raise JobFailed(f"{self.jobs[i].path}: {problem}")
         self.report(i, self.jobs[i].config.optim.steps)

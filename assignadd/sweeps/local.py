@@ -112,7 +112,9 @@ class _Pool:
         if job is not None and not self.stop:
             self.deaths[job] += 1
             if self.deaths[job] > MOST_DEATHS:
-                raise JobFailed(f"{self.jobs[job].path}: its process died {self.deaths[job]} times; what was committed is safe")
+                raise JobFailed(
+                    f"{self.jobs[job].path}: its process died {self.deaths[job]} times; what was committed is safe"
+                )
             self.waiting.appendleft(job)
         self.slots[i].process.join()
         self.slots[i] = self._start(i)

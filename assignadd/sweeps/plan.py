@@ -76,7 +76,9 @@ def bytes_per_model(config: Config) -> int:
     task, model, B = config.task, config.model, config.optim.batch
     weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
     C = Vocabulary(task).size + task.length
-    per_sequence = 3 * task.length**2 + 4 * (3 * C + 1) + 3 * (model.d_mlp[-1] or 0) + 6 * model.d_model + 2 * task.modulus
+    per_sequence = (
+        3 * task.length**2 + 4 * (3 * C + 1) + 3 * (model.d_mlp[-1] or 0) + 6 * model.d_model + 2 * task.modulus
+    )
     words = 6 * weights + B * per_sequence + CHUNK * per_sequence + 10 * C * (C + model.d_model)
     exams = 12 * config.record.eval_sequences * (task.length + 1) * 2
     return (8 if config.numerics.dtype == "float64" else 4) * (words + exams)

@@ -110,9 +110,16 @@ class Population:
         last = self.table.filter(self.table["step"] == self.table["step"].max())
         values, seeds = np.unique(last[setting].to_numpy()), np.unique(last["seed"].to_numpy())
         found = np.full((len(values), len(seeds)), np.nan)
-        rows, columns = np.searchsorted(values, last[setting].to_numpy()), np.searchsorted(seeds, last["seed"].to_numpy())
+        rows, columns = (
+            np.searchsorted(values, last[setting].to_numpy()),
+            np.searchsorted(seeds, last["seed"].to_numpy()),
+        )
         values_there = last[column].cast(float).to_numpy()
-        diverged = last["diverged_at"].is_not_null().to_numpy() if "diverged_at" in last.columns else np.zeros(last.height, dtype=bool)
+        diverged = (
+            last["diverged_at"].is_not_null().to_numpy()
+            if "diverged_at" in last.columns
+            else np.zeros(last.height, dtype=bool)
+        )
         found[rows, columns] = np.where(diverged, 0.0, values_there)
         return values, found
 
@@ -165,7 +172,9 @@ def shipped_population(name: str) -> Population:
     with (folder / f"{name}.parquet").open("rb") as file:
         import polars
 
-        return Population(f"shipped {name}", polars.read_parquet(file), json.loads((folder / f"{name}.json").read_text()))
+        return Population(
+            f"shipped {name}", polars.read_parquet(file), json.loads((folder / f"{name}.json").read_text())
+        )
 
 
 @lru_cache(maxsize=1)
@@ -200,7 +209,11 @@ def populations_for(
 
     The package's are of the paper's task and network; networks of another task or architecture are not compared with them.
     """
-    asked: list[tuple[Path | None, list[str]]] = [(census, []), (fraction, ["seen_fraction"]), (two_var, ["two_var_ratio"])]
+    asked: list[tuple[Path | None, list[str]]] = [
+        (census, []),
+        (fraction, ["seen_fraction"]),
+        (two_var, ["two_var_ratio"]),
+    ]
     own = [None if folder is None else read_population(folder, varies) for folder, varies in asked]
     comparable = all(_is_the_papers(c.task) and c.model == PRESETS["paper"].model for c in configs)
     default = shipped_populations() if comparable else NO_POPULATIONS

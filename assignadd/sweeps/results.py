@@ -33,7 +33,10 @@ def results_table(runs: Sequence[Run], sweep: Sweep, final: bool = False) -> pol
     wanted = set(sweep.cells)
     rows = [row for run in runs for row in _rows(run, wanted) if not final or row["step"] == run.config.optim.steps]
     frame = polars.DataFrame(rows, infer_schema_length=None)
-    narrow = [polars.col(polars.Float64).cast(polars.Float32), polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32))]
+    narrow = [
+        polars.col(polars.Float64).cast(polars.Float32),
+        polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32)),
+    ]
     exact = [polars.col(name) for name in OWN]  # settings are compared, not plotted
     return frame.with_columns(narrow).with_columns(frame.select(exact)).sort([*OWN, "seed", "step"])
 

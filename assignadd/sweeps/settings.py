@@ -13,8 +13,31 @@ from assignadd.config import Config, ConfigError, Member
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
 FRACTIONS = (0.05, 0.10, 0.15, 0.19, 0.21, 0.23, 0.25, 0.27, 0.29, 0.31, 0.33, 0.36, 0.40, 0.50, 0.70, 0.90)
-RATIOS = (0.0, 0.02, 0.05, 0.08, 0.10, 0.12, 0.14, 0.16, 0.18, 0.20, 0.22, 0.25, 0.30, 0.35, 0.40, 0.50, 0.65, 10 / 12, 1.25)
-GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {"fraction": ("seen_fraction", FRACTIONS), "two-var": ("two_var_ratio", RATIOS)}
+RATIOS = (
+    0.0,
+    0.02,
+    0.05,
+    0.08,
+    0.10,
+    0.12,
+    0.14,
+    0.16,
+    0.18,
+    0.20,
+    0.22,
+    0.25,
+    0.30,
+    0.35,
+    0.40,
+    0.50,
+    0.65,
+    10 / 12,
+    1.25,
+)
+GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
+    "fraction": ("seen_fraction", FRACTIONS),
+    "two-var": ("two_var_ratio", RATIOS),
+}
 NAMES = (*GRIDS, "seeds")
 # What one sequence length and one set of kernels can hold: the settings in which the models of a stack may differ.
 OWN = tuple(f.name for f in dataclasses.fields(Member) if f.name != "seed")
@@ -84,7 +107,8 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
     if "seed" in table.columns and table["seed"].null_count():
         raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
     cells: list[dict[str, Any]] = [
-        {name: v if name == "seed" or v is None else float(v) for name, v in row.items()} for row in table.iter_rows(named=True)
+        {name: v if name == "seed" or v is None else float(v) for name, v in row.items()}
+        for row in table.iter_rows(named=True)
     ]
     if "seed" in table.columns:
         return Sweep(path.stem, config, tuple(Member(**row) for row in cells))

@@ -55,7 +55,9 @@ HELD_OUT_CLASSES: dict[PairKind, str] = {
     "neither_order": "held out in both orders",
     "doubles": "held-out doubles n + n",
 }
-CLASS_SETS = tuple(EvalSet(f"{n_vars}-var {pair.replace('_', ' ')}", n_vars, pair) for n_vars in (0, 1, 2) for pair in HELD_OUT_CLASSES)
+CLASS_SETS = tuple(
+    EvalSet(f"{n_vars}-var {pair.replace('_', ' ')}", n_vars, pair) for n_vars in (0, 1, 2) for pair in HELD_OUT_CLASSES
+)
 # What training evaluates as it goes.
 RECORDED_SETS = EVAL_SETS + DOUBLY_HELD_OUT
 ALL_SETS = RECORDED_SETS + CLASS_SETS

@@ -30,7 +30,9 @@ class Stream(IntEnum):
     PADDING = 4
 
 
-def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def philox(
+    counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Four 32-bit words (as int64) for each 128-bit counter under a 64-bit key."""
     c0, c1, c2, c3 = counter
     k0, k1 = key

@@ -64,7 +64,12 @@ class Sampler:
     """
 
     def __init__(
-        self, tasks: Sequence[Task], seen: Tensor, seeds: Sequence[int], evalset: EvalSet | None = None, device: str | torch.device = "cpu"
+        self,
+        tasks: Sequence[Task],
+        seen: Tensor,
+        seeds: Sequence[int],
+        evalset: EvalSet | None = None,
+        device: str | torch.device = "cpu",
     ):
         task = self.task = tasks[0]
         self.vocabulary = Vocabulary(task)
@@ -82,7 +87,9 @@ class Sampler:
         codes = [pair_codes(s, kind) for s in seen.cpu()]
         for task, c in zip(tasks, codes, strict=True):
             if not len(c):
-                raise EmptySetError(f"no pair of numbers of the kind {kind} at task.seen_fraction = {task.seen_fraction}")
+                raise EmptySetError(
+                    f"no pair of numbers of the kind {kind} at task.seen_fraction = {task.seen_fraction}"
+                )
         self.n_pairs = torch.tensor([[len(c)] for c in codes], device=device)  # (M, 1)
         self.pairs = torch.nn.utils.rnn.pad_sequence(codes, batch_first=True).to(device)  # (M, most)
         self._pair_base = torch.arange(len(codes), device=device)[:, None] * self.pairs.shape[1]
@@ -91,7 +98,9 @@ class Sampler:
         """Operand choices in one table, kind by kind, and for each model the cumulative shares of the kinds."""
         most = self.task.max_assignments
         kinds = [k for k in Kind if k.n_vars <= most and (evalset is None or k.n_vars == evalset.n_vars)]
-        choices = {k: operand_choices(self.task, k, evalset.n_banned if evalset else 0) if k in kinds else [] for k in Kind}
+        choices = {
+            k: operand_choices(self.task, k, evalset.n_banned if evalset else 0) if k in kinds else [] for k in Kind
+        }
         if evalset is not None:
             choices = {k: [c for c in some if evalset.allows(*c)] for k, some in choices.items()}
         shares = torch.tensor([t.mix if evalset is None else [1.0] * len(Kind) for t in tasks], dtype=torch.float64)
@@ -99,7 +108,9 @@ class Sampler:
         if not (shares.sum(1) > 0).all():
             name = evalset.name if evalset else "training"
             bans = f"banned_first={self.task.banned_first!r}, banned_second={self.task.banned_second!r}"
-            raise EmptySetError(f"no {name} sequence exists with n_vars={self.task.n_vars}, max_assignments={most}, {bans}")
+            raise EmptySetError(
+                f"no {name} sequence exists with n_vars={self.task.n_vars}, max_assignments={most}, {bans}"
+            )
         shares /= shares.sum(1, keepdim=True)
         self.thresholds = (shares.cumsum(1)[:, :-1] * 2**32).round().long().to(device)  # (M, 3)
         counts = [len(choices[k]) for k in Kind]
@@ -143,7 +154,9 @@ class Sampler:
             start, value = starts.gather(-2, slot.unsqueeze(-2)), value.unsqueeze(-2)
             token = (variable + vocabulary.first_variable).unsqueeze(-2)
             tokens.scatter_(-2, start, token).scatter_(-2, start + 1, value)
-            tokens[..., task.prefix + offset, :] = torch.where(variable.unsqueeze(-2) == LITERAL, value, token).squeeze(-2)
+            tokens[..., task.prefix + offset, :] = torch.where(variable.unsqueeze(-2) == LITERAL, value, token).squeeze(
+                -2
+            )
         tokens[..., task.prefix, :] = vocabulary.plus
         tokens[..., task.prefix + 3, :] = vocabulary.equals
         return Batch(tokens[..., : task.length, :], (first_value + second_value) % N)
@@ -183,7 +196,9 @@ class Sampler:
         starts = (task.prefix - 2) * (assignment + 1) - clamped + 2 * assignment
         return starts.add_(assignment >= n, alpha=task.length).clamp_(max=task.length).long()
 
-    def _distractors(self, first: Tensor, second: Tensor, slot_first: Tensor, slot_second: Tensor, draw: Digits) -> Tensor:
+    def _distractors(
+        self, first: Tensor, second: Tensor, slot_first: Tensor, slot_second: Tensor, draw: Digits
+    ) -> Tensor:
         """Distinct variables other than the operands for every assignment (those at the operands' slots are not used)."""
         V, most = self.task.n_vars, self.task.max_assignments
         n_operands = (first != LITERAL).long() + (second != LITERAL)

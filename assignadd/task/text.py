@@ -69,7 +69,9 @@ def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
     """Each variable of the prefix that a number follows directly, with that number, in their order."""
     vocabulary = Vocabulary(task)
     pairs = pairwise(tokens[: task.prefix])
-    return {variable: value for variable, value in pairs if vocabulary.is_variable(variable) and value in vocabulary.numbers}
+    return {
+        variable: value for variable, value in pairs if vocabulary.is_variable(variable) and value in vocabulary.numbers
+    }
 
 
 class _Reader:
@@ -82,7 +84,11 @@ class _Reader:
         self.variables = {vocabulary.name(token): token for token in vocabulary.variables}
         self.assigned: dict[str, int] = {}
         end = (len(text.rstrip()) + 1, "")
-        self._words = [*((match.start() + 1, match.group()) for match in word.finditer(text)), end, end]  # two: one word is looked ahead
+        self._words = [
+            *((match.start() + 1, match.group()) for match in word.finditer(text)),
+            end,
+            end,
+        ]  # two: one word is looked ahead
         self._at = 0
 
     @property
@@ -123,8 +129,14 @@ class _Reader:
     def operand(self, first: int | None = None) -> int:
         """A number, or a variable of the prefix; the second operand is not the first one's variable."""
         accepted = self.numbers | {name: token for name, token in self.assigned.items() if token != first}
-        other = f" other than {self.vocabulary.name(first)}" if first is not None and self.vocabulary.is_variable(first) else ""
-        return accepted[self.take(accepted, f"a number from 0 to {self.task.modulus - 1} or an assigned variable{other}")]
+        other = (
+            f" other than {self.vocabulary.name(first)}"
+            if first is not None and self.vocabulary.is_variable(first)
+            else ""
+        )
+        return accepted[
+            self.take(accepted, f"a number from 0 to {self.task.modulus - 1} or an assigned variable{other}")
+        ]
 
 
 def _read_text(reader: _Reader, padding: int | None) -> list[int]:
@@ -165,7 +177,11 @@ def _read_tokens(reader: _Reader) -> list[int]:
     second = reader.operand(first)
     reader.take(["="], "'='")
     reader.take([""], "nothing after the addition")
-    return [reader.vocabulary.pad] * (reader.task.prefix - len(prefix)) + prefix + _suffix(reader.vocabulary, first, second)
+    return (
+        [reader.vocabulary.pad] * (reader.task.prefix - len(prefix))
+        + prefix
+        + _suffix(reader.vocabulary, first, second)
+    )
 
 
 def _suffix(vocabulary: Vocabulary, first: int, second: int) -> list[int]:

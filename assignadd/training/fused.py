@@ -28,7 +28,15 @@ def fused_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]
 
 
 def fused_adamw(
-    flat: Tensor, grad: Tensor, mean: Tensor, square: Tensor, decay: Tensor, size: Tensor, correction: Tensor, alive: Tensor, optim: Optim
+    flat: Tensor,
+    grad: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    decay: Tensor,
+    size: Tensor,
+    correction: Tensor,
+    alive: Tensor,
+    optim: Optim,
 ) -> None:
     """The update of all models that are alive; `decay`, `size` and `alive` are (M, 1), the rest (M, P)."""
     M, P = flat.shape

@@ -71,7 +71,9 @@ class ReferenceGradient:
 def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Mean cross entropy over the sequences (..., B, N), and its gradient."""
     target, B = labels.unsqueeze(-1), logits.shape[-2]
-    full = partial(torch.full, dtype=logits.dtype, device=logits.device)  # in the middle of a step a number costs twice a tensor
+    full = partial(
+        torch.full, dtype=logits.dtype, device=logits.device
+    )  # in the middle of a step a number costs twice a tensor
     share, taken, least = full(target.shape, 1 / B), full(target.shape, -1 / B), full((), LEAST_LIKELY)
     answers = logits.softmax(-1)
     of_target = answers.gather(-1, target)

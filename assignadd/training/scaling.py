@@ -44,5 +44,7 @@ def scaling(config: Config, on_cuda: bool, seconds: float) -> list[dict[str, Any
     for setting, value, own, n in measured:
         us = cuda_microseconds(own, n) if on_cuda else 1e3 * single_step_ms(own, seconds)
         work = flops(own)
-        points.append({"setting": setting, "value": value, "models": n, "gflop": work / 1e9, "us": us, "tflops": work / us / 1e6})
+        points.append(
+            {"setting": setting, "value": value, "models": n, "gflop": work / 1e9, "us": us, "tflops": work / us / 1e6}
+        )
     return points

@@ -47,7 +47,15 @@ def flops(config: Config) -> int:
     d, h = config.model.d_model, config.model.d_mlp[-1] or 0
     dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
     C = Vocabulary(config.task).size + config.task.length
-    tables = 3 * C * d * dh + C * dh * C + C * dh * d + 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
+    tables = (
+        3 * C * d * dh
+        + C * dh * C
+        + C * dh * d
+        + 2 * d * dh * d
+        + (C + 1) * d * d
+        + 2 * C * d * (C + 1)
+        + 2 * C * d * d
+    )
     batch = 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
     return 2 * 3 * (tables + batch)
 
@@ -98,7 +106,9 @@ def lens_installed() -> bool:
 
 def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
     """Wall time of one step of a whole stack on so many threads, over a round of the sampler's look-ahead."""
-    with closing(Trainer(config, [Member(i) for i in range(n_models)], _splits(config, n_models), threads=threads)) as trainer:
+    with closing(
+        Trainer(config, [Member(i) for i in range(n_models)], _splits(config, n_models), threads=threads)
+    ) as trainer:
         return _round_ms(trainer, steps_ahead(trainer.workers[0]))
 
 

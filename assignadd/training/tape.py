@@ -37,7 +37,9 @@ class Tape(TorchDispatchMode, Generic[T]):
         """Does it again, from what the tensors hold now; False where a branch falls out differently, and stops there."""
         return all(call() is not False for call in self._calls)
 
-    def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = func.overloadpacket.__name__
@@ -46,7 +48,9 @@ class Tape(TorchDispatchMode, Generic[T]):
                 self._constants |= {t.untyped_storage().data_ptr(): t for t in _tensors([result])}
         elif not func.is_view:
             if any(t.untyped_storage().data_ptr() in self._constants for t in _written(func, args, kwargs)):
-                raise NotImplementedError(f"a tape cannot play back {func} on a tensor that was made from numbers alone")
+                raise NotImplementedError(
+                    f"a tape cannot play back {func} on a tensor that was made from numbers alone"
+                )
             self._calls.append(_again(func, args, kwargs, result))
         return result
 
@@ -54,7 +58,9 @@ class Tape(TorchDispatchMode, Generic[T]):
 def _written(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
     """The tensors that an operation writes into."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
-    return _tensors([named.get(a.name) for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write])
+    return _tensors(
+        [named.get(a.name) for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    )
 
 
 def _tensors(args: Any) -> Iterator[Tensor]:
@@ -70,7 +76,9 @@ def _again(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], resu
     name = func.overloadpacket.__name__
     if name == "_local_scalar_dense":
         if not isinstance(result, bool):
-            raise NotImplementedError("a tape cannot play back what depends on a number read out of a tensor, only branches")
+            raise NotImplementedError(
+                "a tape cannot play back what depends on a number read out of a tensor, only branches"
+            )
         return partial(_falls_out, args[0], result)
     if func._schema.is_mutable:
         in_place = name.endswith("_") and hasattr(torch.Tensor, name)

@@ -64,7 +64,9 @@ class Trainer:
         stack = initial_stack(config, [c.seed.init or 0 for c in configs]).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
         self.workers = [Worker(stack.models(part), configs[part], seen[part], placed) for part in parts]
-        self.exams = [Exam(configs[part], seen[part], RECORDED_SETS, config.record.eval_sequences, device) for part in parts]
+        self.exams = [
+            Exam(configs[part], seen[part], RECORDED_SETS, config.record.eval_sequences, device) for part in parts
+        ]
         self._looks = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         items = range(len(parts))

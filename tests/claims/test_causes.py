@@ -5,7 +5,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from assignadd.claims.causes import CAUSES, INTERCHANGE, MODULE, PATHS, STORY, across_types, behind_measure, delay, exchanged
+from assignadd.claims.causes import (
+    CAUSES,
+    INTERCHANGE,
+    MODULE,
+    PATHS,
+    STORY,
+    across_types,
+    behind_measure,
+    delay,
+    exchanged,
+)
 from assignadd.claims.circuit_parts import ALONE, by_variables, faithfulness, loss_without, lowest_set
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.evidence import evidence as evidence_of
@@ -61,7 +71,9 @@ def test_the_circuits_shares_are_counts_of_the_same_sequences():
     correct = np.array([[[x == "1" for x in of_set] for of_set in row.split()] for row in answers.values()])
     rows = [("together", WHOLE), ("together", SECTION_5), ("removed alone", "without")]
     evidence = model(HANDMADE)
-    evidence.causal = SimpleNamespace(circuit_alone=CircuitAlone(rows, ["0-var train", "0-var add-restricted", "2-var train"], correct))
+    evidence.causal = SimpleNamespace(
+        circuit_alone=CircuitAlone(rows, ["0-var train", "0-var add-restricted", "2-var train"], correct)
+    )
     found = faithfulness(SECTION_5)(evidence)
     assert found.value == pytest.approx(6 / 10) and found.n == 12 and found.low < 0.6 < found.high
     assert lowest_set(SECTION_5, 0)(evidence).value == 0.5 and lowest_set(SECTION_5, 1)(evidence) is None
@@ -91,7 +103,12 @@ def test_order_in_training():
     steps = np.arange(0, 6000, 1000)
     early = (steps >= 1000) * 1.0
     trajectory = {"step": np.arange(0, 6000, 500), MEASURES["binding tag"]: np.repeat(early, 2)}
-    onsets = {"sum": Onset(1000, 0, 1000), "binding tag": Onset(3000, 2000, 4000), "values": Onset(4000, 2000, None), "never": None}
+    onsets = {
+        "sum": Onset(1000, 0, 1000),
+        "binding tag": Onset(3000, 2000, 4000),
+        "values": Onset(4000, 2000, None),
+        "never": None,
+    }
     evidence = Evidence(HANDMADE, CONFIG, SEEN, checkpoints=dict.fromkeys(steps.tolist(), HANDMADE))
     evidence.trajectory, evidence.learned_binding = trajectory, True
     evidence.causal = SimpleNamespace(over_time={"step": steps}, onsets=onsets)

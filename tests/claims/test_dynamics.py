@@ -31,7 +31,12 @@ def came(at: float, low: float = 0.3, high: float = 0.99) -> np.ndarray:
 
 def along(n=10**6, **phase) -> Evidence:
     """A model without other checkpoints whose sets come at hand-picked steps."""
-    accuracy = {"0-var train": came(0), "0-var add-restricted": came(2000, 0.93), "1-var train": came(1000), "2-var train": came(3000)}
+    accuracy = {
+        "0-var train": came(0),
+        "0-var add-restricted": came(2000, 0.93),
+        "1-var train": came(1000),
+        "2-var train": came(3000),
+    }
     accuracy |= {"1-var add-restricted": came(1500), "2-var add-restricted": came(3500)}
     found = {"addition": None, "binding": None, "refinement": None, "first_spike": None, "second_spike": None} | phase
     e = Evidence(handmade(PRESETS["paper"]), CONFIG, SEEN, n, step=int(STEPS[-1]))
@@ -53,25 +58,35 @@ def test_skills_are_compared_on_sets_of_the_same_kind():
     e.curves.accuracy["2-var train"][:] = 0.5
     assert phases.in_order(["0-var train"], TRAINED_SETS)(e) is None
     assert phases.in_order(TRAINED_SETS, ["1-var train"])(e).high < 0  # the earlier one never came
-    e.curves = Curves(STEPS[-1:], {name: values[-1:] for name, values in along().curves.accuracy.items()}, 10**6)  # evaluated once
+    e.curves = Curves(
+        STEPS[-1:], {name: values[-1:] for name, values in along().curves.accuracy.items()}, 10**6
+    )  # evaluated once
     assert phases.in_order(["0-var train"], ["1-var train"])(e) is None
 
 
 def test_all_sums_of_literals_are_asked_at_the_end_of_the_first_phase():
     e = along(n=1000, first_spike=Spike(1900, 2000, 0.3, 0.9))
     lowest = phases.before_binding(["0-var train", "0-var add-restricted"])(e)
-    assert (lowest.value, lowest.n) == (0.93, 1000) and lowest.low == pytest.approx(0.9125, abs=5e-4)  # Wilson's for 930 of 1,000
+    assert (lowest.value, lowest.n) == (0.93, 1000) and lowest.low == pytest.approx(
+        0.9125, abs=5e-4
+    )  # Wilson's for 930 of 1,000
     assert phases.before_binding(["0-var add-restricted"])(along()).value == 0.99  # no spike: at the end
     known = with_late_variable(n=2000)  # with checkpoints fresh sequences are asked, as many as it takes
     known.curves = along().curves
-    assert numbers(phases.before_binding(["0-var train"])(known)) == pytest.approx((1, 1 / (1 + 1.96**2 / 2000), 1), abs=1e-5)
+    assert numbers(phases.before_binding(["0-var train"])(known)) == pytest.approx(
+        (1, 1 / (1 + 1.96**2 / 2000), 1), abs=1e-5
+    )
 
 
 def test_every_set_must_rise_and_not_only_their_mean():
     e = along(first_spike=Spike(2900, 3000, 0.6, 0.9))
     assert first_spike.least_rise(["1-var train", "2-var train"])(e).value == 0  # the one had come before
     assert first_spike.least_rise(["2-var train"])(e).value == pytest.approx(0.69)
-    assert numbers(first_spike.duration(along(first_spike=Spike(2900, 3000, 0.8175, 0.99)))) == (600, 400, 600)  # from 2,900 to 3,500
+    assert numbers(first_spike.duration(along(first_spike=Spike(2900, 3000, 0.8175, 0.99)))) == (
+        600,
+        400,
+        600,
+    )  # from 2,900 to 3,500
     assert first_spike.duration(along()) is None
     apart = along(first_spike=Spike(2800, 3000, 0.6, 0.9))
     assert first_spike.share_within(apart) is None  # evaluations too far apart to say
@@ -108,7 +123,9 @@ def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
     assert late.against_others(late.BEFORE)(e).high < -0.6 and late.against_others(None)(e).value == 0
     assert late.others_before(e).value < 0.2  # b fails in the second slot as well: it is not alone
     assert late.path_rise(e).value == pytest.approx(SCORE, rel=1e-3)
-    assert late.below_others(e).value == -1 and late.score_rise(e).value == pytest.approx(1)  # -2 to -.5 against -1 to -.5
+    assert late.below_others(e).value == -1 and late.score_rise(e).value == pytest.approx(
+        1
+    )  # -2 to -.5 against -1 to -.5
     assert numbers(late.score_before_accuracy(e)) == (0, -1500, 1500)
     e.late_variable = None
     assert late.own_accuracy(late.BEFORE)(e) is None and late.others_before(e) is None
@@ -167,5 +184,7 @@ def test_the_papers_run(paper_run):
     for id, (value, tolerance) in BY_HAND.items():
         assert found[id].value == pytest.approx(value, abs=tolerance), id
     resolved = found["first-spike-within-100-steps"]
-    assert resolved.low <= 100 < resolved.high and "100 steps apart" in resolved.comment  # 90 % is reached between 5,401 and 10,001
+    assert (
+        resolved.low <= 100 < resolved.high and "100 steps apart" in resolved.comment
+    )  # 90 % is reached between 5,401 and 10,001
     assert "9 variables before the spike, 10 variables after it" in found["first-spike-identity"].comment

@@ -24,7 +24,15 @@ def both(tmp_path_factory):
     run = train_run(tmp_path_factory.mktemp("evidence") / "run", CONFIG, MEMBERS, torch.stack(SPLITS))
     of_run = evidence(run, n=N)[0][1]
     checkpoints = {step: run.checkpoint(step).models(1) for step in run.steps}
-    alone = Evidence(checkpoints.pop(run.step), MEMBERS[1].config(CONFIG), SPLITS[1], N, step=run.step, seed=4, checkpoints=checkpoints)
+    alone = Evidence(
+        checkpoints.pop(run.step),
+        MEMBERS[1].config(CONFIG),
+        SPLITS[1],
+        N,
+        step=run.step,
+        seed=4,
+        checkpoints=checkpoints,
+    )
     return of_run, alone
 
 
@@ -43,7 +51,9 @@ def test_checkpoints_are_measured_alike(both):
         assert all(np.array_equal(mine[name], theirs[name], equal_nan=True) for name in mine)
     by_run = causes_over_time(of_run.run, of_run.index)
     assert all(np.array_equal(by_run[name], alone.causal.over_time[name], equal_nan=True) for name in by_run)
-    assert (of_run.stack_at(1).flat == alone.stack_at(1).flat).all() and (alone.stack_at(1).flat != alone.stack.flat).any()
+    assert (of_run.stack_at(1).flat == alone.stack_at(1).flat).all() and (
+        alone.stack_at(1).flat != alone.stack.flat
+    ).any()
 
 
 def test_curves_come_from_the_checkpoints_where_nothing_was_recorded(both):
@@ -61,7 +71,9 @@ def test_only_runs_are_listed(both):
 def test_every_claim_can_be_asked_of_bare_weights():
     alone = Evidence(initial_stack(CONFIG, [5]), Member(5).config(CONFIG), pair_split(CONFIG.task, 5), N)
     records = [judge(c, [alone], "") for c in CLAIMS if c.measure is not None]
-    assert {r.by_seed[0].run for r in records if r.by_seed} == {"weights"} and sum(bool(r.by_seed) for r in records) > 40
+    assert {r.by_seed[0].run for r in records if r.by_seed} == {"weights"} and sum(
+        bool(r.by_seed) for r in records
+    ) > 40
     assert alone.theory_gradient is None and alone.onsets and not alone.followed
 
 

@@ -10,7 +10,10 @@ from assignadd.claims.theory import LABEL as THEORY_LABEL
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "assign-and-add.tex"
 # Numbers that the paper gives in its text alone, by a name of ours; the sentence must be there.
-IN_THE_TEXT = {"ov-mlp": "achieves a $99.94\\%$ accuracy", "probes": "linear probes trained on the model's internal activations"}
+IN_THE_TEXT = {
+    "ov-mlp": "achieves a $99.94\\%$ accuracy",
+    "probes": "linear probes trained on the model's internal activations",
+}
 SECTIONS = ["Introduction", "Background", "Setup", "Generalization Results", "Emergent Mechanisms and Compositionality",
             "Analyzing Training Dynamics with Progress Measures", "Theoretical Insights on Training Dynamics", "Conclusion"]  # fmt: skip
 

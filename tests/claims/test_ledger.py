@@ -29,7 +29,16 @@ def test_ids_are_unique_and_every_paper_label_is_there():
     ids = [c.id for c in CLAIMS]
     assert len(set(ids)) == len(ids)
     labels = {c.label for c in CLAIMS}
-    assert {"accuracies", "attention", "cosine_sim_combined", "ov-mlp", "probes", "preacts", "qk0", "qk0pos_and_qk1"} <= labels
+    assert {
+        "accuracies",
+        "attention",
+        "cosine_sim_combined",
+        "ov-mlp",
+        "probes",
+        "preacts",
+        "qk0",
+        "qk0pos_and_qk1",
+    } <= labels
     assert {"early", "late", "progress_measures", "generalization_combined"} <= labels
     assert all(c.rule is not None and [c.measure, c.seed_measure, c.measured].count(None) == 2 for c in CLAIMS)
 
@@ -51,8 +60,16 @@ def test_a_network_that_works_as_the_paper_says_fulfils_its_claims():
 def test_random_weights_do_not():
     found = verdicts(initial_stack(PRESETS["paper"], [0]))
     holds = {id for id, v in found.items() if v == HOLDS}
-    negative = {"probe-before-mlp", "probe-before-mlp-rows", "probe-neurons-before-relu", "probe-control", "fourier-excluded"}
-    assert not any(id.startswith(("over-98", "new-positions", "held-out", "ov-mlp", "attn", "attention", "qk2")) for id in holds)
+    negative = {
+        "probe-before-mlp",
+        "probe-before-mlp-rows",
+        "probe-neurons-before-relu",
+        "probe-control",
+        "fourier-excluded",
+    }
+    assert not any(
+        id.startswith(("over-98", "new-positions", "held-out", "ov-mlp", "attn", "attention", "qk2")) for id in holds
+    )
     assert negative <= holds and "probe-after-mlp" not in holds and "fourier-best-neuron" not in holds
 
 

@@ -37,12 +37,20 @@ def test_nothing_seen_to_differ_still_has_a_width():
 
 
 def test_extremes_are_within_their_intervals():
-    for table in (cells(0, 100, 0, 0), cells(0, 0, 100, 0), cells(50, 0, 50, 0), cells(1, 0, 99, 0), cells(1, 99, 0, 0)):
+    for table in (
+        cells(0, 100, 0, 0),
+        cells(0, 0, 100, 0),
+        cells(50, 0, 50, 0),
+        cells(1, 0, 99, 0),
+        cells(1, 99, 0, 0),
+    ):
         for found in (paired_difference(*table, ""), paired_share(*table, "")):
             assert found is None or found.low <= found.value <= found.high
 
 
-@pytest.mark.parametrize("probabilities", [(0.5, 0.01, 0.45, 0.04), (0.97, 0.005, 0.02, 0.005), (0.02, 0.0, 0.97, 0.01)])
+@pytest.mark.parametrize(
+    "probabilities", [(0.5, 0.01, 0.45, 0.04), (0.97, 0.005, 0.02, 0.005), (0.02, 0.0, 0.97, 0.01)]
+)
 def test_coverage(probabilities):
     """Of 95 % intervals on 400 sequences, 93 to 99 % hold the truth."""
     both, first, second, _ = probabilities
@@ -63,4 +71,6 @@ def test_a_ratio_of_means_by_resampling():
     found = ratio_of_means(a, b, "sequences")
     rows = generator.integers(0, 500, (2000, 500))
     low, high = np.quantile(a[rows].mean(1) / b[rows].mean(1), [0.025, 0.975])
-    assert found.value == pytest.approx(a.mean() / b.mean()) and (found.low, found.high) == pytest.approx((low, high), abs=1e-3)
+    assert found.value == pytest.approx(a.mean() / b.mean()) and (found.low, found.high) == pytest.approx(
+        (low, high), abs=1e-3
+    )

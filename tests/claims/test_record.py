@@ -52,7 +52,12 @@ def test_seeds_are_counted_by_their_value_with_the_undecided_beside():
 
     record = judge(Claim("x", "section 4", "It does.", "90 %", measure, AtLeast(0.9)), models(1.0, 0.92, 0.88, 0.2), "")
     assert record.verdict == "holds in 2 of 4 seeds (2 undecided)"
-    assert [(r.holds, r.verdict) for r in record.by_seed] == [(True, HOLDS), (True, UNDECIDED), (False, UNDECIDED), (False, FAILS)]
+    assert [(r.holds, r.verdict) for r in record.by_seed] == [
+        (True, HOLDS),
+        (True, UNDECIDED),
+        (False, UNDECIDED),
+        (False, FAILS),
+    ]
 
 
 def test_an_unmeasured_claim_says_so():
@@ -65,7 +70,9 @@ def asked_of_all(*values):
     seeds = [SimpleNamespace(population="made", seed=i, value=v) for i, v in enumerate(values)]
     populations = SimpleNamespace(seeds=seeds, census_name="made", as_in_the_paper=True)
     asked = claim().measure
-    return judge(Claim("x", "section 3", "All do.", "expected", rule=AtLeast(0.9), seed_measure=asked), [], "", populations)
+    return judge(
+        Claim("x", "section 3", "All do.", "expected", rule=AtLeast(0.9), seed_measure=asked), [], "", populations
+    )
 
 
 def test_a_claim_about_all_seeds_needs_thirty_five_or_one_exception():
@@ -79,7 +86,9 @@ def test_a_claim_about_all_seeds_needs_thirty_five_or_one_exception():
 
 
 def population_claim(found):
-    return Claim("f", "generalization_combined", "f", "0.25", rule=Between(0.2, 0.3), measured=lambda _: found, sweep="fraction")
+    return Claim(
+        "f", "generalization_combined", "f", "0.25", rule=Between(0.2, 0.3), measured=lambda _: found, sweep="fraction"
+    )
 
 
 def of(papers_task=True):
@@ -103,13 +112,20 @@ def test_the_value_is_that_of_the_seeds_that_bind_and_the_verdict_that_of_all():
     record = judge(claim(), models(0.92, 0.1, 0.96, binds=[True, False, True]), "")
     assert (record.value, record.low, record.high, record.n) == (pytest.approx(0.94), None, None, 20)
     assert "Median of 2 seeds, from 0.92 to 0.96; too few for an interval." in record.comment
-    assert record.verdict == "holds in 2 of 3 seeds" and "of the 2 seeds that learned binding; it holds in 2 of them" in record.comment
+    assert (
+        record.verdict == "holds in 2 of 3 seeds"
+        and "of the 2 seeds that learned binding; it holds in 2 of them" in record.comment
+    )
     assert judge(claim(), models(0.2, 0.1, binds=[False, False]), "").value == pytest.approx(0.15)
 
 
 def test_many_seeds_have_the_interval_of_their_median():
     record = judge(claim(), models(*[i / 20 for i in range(20)]), "")
-    assert (record.value, record.low, record.high) == (pytest.approx(0.475), 5 / 20, 14 / 20)  # 6th smallest and largest of 20
+    assert (record.value, record.low, record.high) == (
+        pytest.approx(0.475),
+        5 / 20,
+        14 / 20,
+    )  # 6th smallest and largest of 20
 
 
 def test_a_mean_has_the_normal_interval():

@@ -35,7 +35,9 @@ def test_eval_as_json(here, capsys):
 
 def test_eval_of_one_seed_and_step_is_a_part_of_the_whole(here, capsys):
     whole = json.loads(said(capsys, "eval", "smoke-seeds-0-1", "--n", "60", "--step", "20", "--json"))["models"]
-    part = json.loads(said(capsys, "eval", "runs/smoke-seeds-0-1", "--n", "60", "--step", "20", "--seeds", "1", "--json"))["models"]
+    part = json.loads(
+        said(capsys, "eval", "runs/smoke-seeds-0-1", "--n", "60", "--step", "20", "--seeds", "1", "--json")
+    )["models"]
     assert part == whole[1:]
 
 
@@ -43,7 +45,9 @@ def test_eval_table(here, capsys):
     out = said(capsys, "eval", "smoke-seeds-0-1", "--n", "60")
     assert "2-var var-restricted (1)" in out and "95 % interval" in out
     classes = [" ".join(line.split()) for line in out.splitlines() if "held-out doubles" in line]
-    assert len(classes) == 2 * 3 and all(line.endswith("pairs") for line in classes)  # of a class, the pairs are the sample
+    assert len(classes) == 2 * 3 and all(
+        line.endswith("pairs") for line in classes
+    )  # of a class, the pairs are the sample
 
 
 def test_ask(here, capsys):
@@ -159,7 +163,16 @@ def test_config_file_under_flags(capsys, tmp_path, monkeypatch):
 
 
 def test_the_configuration_of_a_run_makes_the_same_run(here, capsys, tmp_path):
-    said(capsys, "train", "--config", "runs/smoke-seeds-0-1/config.json", "--seeds", "0..1", "--out", str(tmp_path / "again"))
+    said(
+        capsys,
+        "train",
+        "--config",
+        "runs/smoke-seeds-0-1/config.json",
+        "--seeds",
+        "0..1",
+        "--out",
+        str(tmp_path / "again"),
+    )
     for name in ("metrics.jsonl", "checkpoints/00000060.safetensors"):
         assert (tmp_path / "again" / name).read_bytes() == (here / "runs/smoke-seeds-0-1" / name).read_bytes()
 

@@ -26,7 +26,9 @@ def test_a_network_that_binds_and_one_that_does_not(capsys):
     run = open_run(RUN)
     index = run.index_of(3)
     direct = Interchange(run.configs[index], run.seen[index], 270)(run.trajectory([50_000], index))[0]["values"]
-    assert binds["alignments"]["values"]["whole"] == direct.accuracy() and binds["alignments"]["values"]["n"] == direct.n
+    assert (
+        binds["alignments"]["values"]["whole"] == direct.accuracy() and binds["alignments"]["values"]["n"] == direct.n
+    )
 
 
 def test_over_time(here, capsys):
@@ -53,7 +55,9 @@ def test_table(capsys):
 
 @pytest.mark.skipif(importlib.util.find_spec("pyvene") is None, reason="the das extra's pyvene is not installed")
 def test_the_sum_is_in_a_subspace_and_an_operand_is_not(capsys):
-    rows = {(row["variable"], row["place"]): row for row in reply(capsys, "--search", "32", "--pairs", "4500")["search"]}
+    rows = {
+        (row["variable"], row["place"]): row for row in reply(capsys, "--search", "32", "--pairs", "4500")["search"]
+    }
     total, operand = rows["sum", "before MLP2"], rows["first operand", "before MLP2"]
     assert total["searched"] > 0.97 and max(total[c] for c in ("random", "complement", "untrained")) < 0.05
     # Of two prompts' four operands any two: 1/6 each, and no more for those that were asked for.

@@ -45,7 +45,9 @@ def test_a_file_and_its_text_do_the_same(here, capsys):
     Path("cut.json").write_text(CUT)
     inline, file = reply(capsys, CUT, PROMPT, "--run", RUN), reply(capsys, "cut.json", PROMPT, "--run", RUN)
     assert inline == file and inline["interventions"] == json.loads(CUT)
-    assert inline["probability_change"] == pytest.approx(inline["after"]["label_probability"] - inline["before"]["label_probability"])
+    assert inline["probability_change"] == pytest.approx(
+        inline["after"]["label_probability"] - inline["before"]["label_probability"]
+    )
     assert main(["intervene", CUT, PROMPT, "--run", RUN]) == 0
     out = capsys.readouterr().out
     assert "before" in out and "after" in out and "accuracy on 512" in out

@@ -27,7 +27,11 @@ def test_claims_as_json(here, capsys):
     assert ids[: len(CLAIMS)] == [c.id for c in CLAIMS] and all(id.startswith("theory-") for id in ids[len(CLAIMS) :])
     keys = {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", "command"}
     for r in records:
-        assert keys <= r.keys() and r["command"].startswith("assignadd ") and (r["verdict"] != "cannot be tested" or r["comment"])
+        assert (
+            keys <= r.keys()
+            and r["command"].startswith("assignadd ")
+            and (r["verdict"] != "cannot be tested" or r["comment"])
+        )
         assert r["value"] is None or r["low"] is None or r["low"] <= r["value"] <= r["high"]
         assert r["verdict"].startswith(("holds", "does not hold", "undecided", "cannot be tested", "not measured yet"))
     asked = next(r for r in records if r["id"] == "qk2-identity")
@@ -54,7 +58,9 @@ def test_report(here, capsys, tmp_path, monkeypatch):
     few = [dataclasses.replace(mechanism, kinds=mechanism.kinds[:2])]
     monkeypatch.setattr(reproduction, "sections", lambda _: few)
     out = said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
-    assert re.search(r"^measured in \d+\.\d s, drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$", out, re.MULTILINE)
+    assert re.search(
+        r"^measured in \d+\.\d s, drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$", out, re.MULTILINE
+    )
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="claim-{c.id}"' in page for c in CLAIMS) and "theory-remainder" in page
     figures = {p.stem for p in (tmp_path / "page" / "figures").glob("*.svg")}
@@ -66,7 +72,9 @@ def test_measure_writes_a_row_per_model_and_checkpoint(here, capsys, tmp_path):
     table = polars.read_parquet(tmp_path / "m.parquet")
     assert table.equals(polars.read_parquet(f"runs/{RUN}/measures.parquet"))
     assert table.group_by("seed").len().sort("seed")["len"].to_list() == [table["step"].n_unique()] * 2
-    assert {"ov2_mlp2_accuracy", "attn_l2_equal_to_values (2-var)", "accuracy a first", "norm embed.W_E"} <= set(table.columns)
+    assert {"ov2_mlp2_accuracy", "attn_l2_equal_to_values (2-var)", "accuracy a first", "norm embed.W_E"} <= set(
+        table.columns
+    )
 
 
 @pytest.fixture
@@ -76,8 +84,15 @@ def drawn_by_hand(here, capsys, tmp_path) -> str:
     said(capsys, "measure", str(tmp_path / "by-hand"))
     run, step, is_0 = open_run(tmp_path / "by-hand"), polars.col("step"), polars.col("seed") == 0
     came = {"accuracy b second": (step >= 40) & is_0, "qk2_ov1_var_identity": (step >= 20) & is_0}
-    table = polars.read_parquet(run.path / "measures.parquet").with_columns(**{name: when.cast(float) for name, when in came.items()})
-    store(run, table.with_columns(polars.when(step == 20).then(0.45).otherwise("accuracy b second").alias("accuracy b second")))
+    table = polars.read_parquet(run.path / "measures.parquet").with_columns(
+        **{name: when.cast(float) for name, when in came.items()}
+    )
+    store(
+        run,
+        table.with_columns(
+            polars.when(step == 20).then(0.45).otherwise("accuracy b second").alias("accuracy b second")
+        ),
+    )
     return str(run.path)
 
 
@@ -115,7 +130,9 @@ def test_phases_measures_what_is_missing(here, capsys, tmp_path):
 
 
 def test_zoom(here, capsys):
-    assert "checkpoints from step 20 to 36" in said(capsys, "zoom", RUN, "--around", "28", "--every", "4", "--within", "8")
+    assert "checkpoints from step 20 to 36" in said(
+        capsys, "zoom", RUN, "--around", "28", "--every", "4", "--within", "8"
+    )
 
 
 @pytest.mark.parametrize(

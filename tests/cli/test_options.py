@@ -33,7 +33,9 @@ def test_seeds_and_their_names(text, seeds, label):
     assert options.seeds_label(seeds) == label
 
 
-@pytest.mark.parametrize("text", ["", "a", "1..", "..3", "3..1", "1.5", "-1", "0,0", "0..4096", "0..2000,3000..6000", "9" * 30])
+@pytest.mark.parametrize(
+    "text", ["", "a", "1..", "..3", "3..1", "1.5", "-1", "0,0", "0..4096", "0..2000,3000..6000", "9" * 30]
+)
 def test_bad_seeds_are_refused(text):
     with pytest.raises(ConfigError, match="seeds"):
         options.parse_seeds(text)

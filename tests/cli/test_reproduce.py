@@ -33,6 +33,8 @@ def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch):
     learned = [m["sets"] for m in models if m["sets"]["1-var train"]["accuracy"] >= 0.95]
     assert len(learned) >= 2 or len(models) == 6
     assert all(m["sets"]["0-var train"]["accuracy"] >= 0.95 for m in models)
-    assert any(sets["2-var train"]["accuracy"] >= 0.9 and sets["2-var add-restricted"]["accuracy"] >= 0.8 for sets in learned)
+    assert any(
+        sets["2-var train"]["accuracy"] >= 0.9 and sets["2-var add-restricted"]["accuracy"] >= 0.8 for sets in learned
+    )
     page = (tmp_path / "reproduction" / "index.html").read_text()
     assert "<img" in page and "http" not in page.replace("http-equiv", "")

@@ -30,11 +30,29 @@ def one_study_for_all():
 
 def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
     capsys.readouterr()
-    assert main(["theory", str(run), "--seed", "1", "--sequences", "64", *SMALL, "-o", str(tmp_path / "new" / "out"), "--json"]) == 0
+    assert (
+        main(
+            [
+                "theory",
+                str(run),
+                "--seed",
+                "1",
+                "--sequences",
+                "64",
+                *SMALL,
+                "-o",
+                str(tmp_path / "new" / "out"),
+                "--json",
+            ]
+        )
+        == 0
+    )
     reply = json.loads(capsys.readouterr().out)
     assert reply["setting"] == {"N": 11, "T": 9, "V": 3, "alpha": 1e-3, "beta": None}
     verdicts = {v["id"]: SimpleNamespace(**v) for v in reply["verdicts"]}
-    assert verdicts["theory.G_1_G_2"].verdict == "holds" and verdicts["theory.memory_dominates"].verdict == "does not hold"
+    assert (
+        verdicts["theory.G_1_G_2"].verdict == "holds" and verdicts["theory.memory_dominates"].verdict == "does not hold"
+    )
     assert verdicts["theory.real_gradient"].verdict == "cannot be tested"  # 60 steps teach nothing
     assert "smoke, seed 1 does not bind" in verdicts["theory.real_gradient"].detail
     assert [c["K"] for c in reply["step"]["stated"]] == [1, 2, 3] and reply["step"]["shorter"][0]["accuracy"] == 1
@@ -48,8 +66,17 @@ def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
 def test_without_a_run_as_a_table(capsys):
     assert main(["theory", *SMALL]) == 0
     out = capsys.readouterr().out
-    assert "does not hold" in out and "cannot be tested" in out and "name a run" in out and "G_1_G_2" in out and "stated eta, 3" in out
-    assert "the theorem and its step against beta" in out and "the stated step adds one variable and one number for beta" in out
+    assert (
+        "does not hold" in out
+        and "cannot be tested" in out
+        and "name a run" in out
+        and "G_1_G_2" in out
+        and "stated eta, 3" in out
+    )
+    assert (
+        "the theorem and its step against beta" in out
+        and "the stated step adds one variable and one number for beta" in out
+    )
 
 
 @pytest.mark.parametrize(

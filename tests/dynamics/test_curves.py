@@ -79,7 +79,11 @@ def test_the_interval_of_a_known_rise_is_that_of_the_score_test(n, level):
     assert found.step - 100 < crosses(level) <= found.step
     room = WIDTH / (level * (1 - level)) / n  # a share is rounded to the nearest count
     assert crosses(level - off) - 100 - room < found.low < crosses(level - off) + room
-    assert found.high is None if level + off >= 1 else crosses(level + off) - room < found.high < crosses(level + off) + 100 + room
+    assert (
+        found.high is None
+        if level + off >= 1
+        else crosses(level + off) - room < found.high < crosses(level + off) + 100 + room
+    )
 
 
 @pytest.mark.parametrize("same_sequences", [True, False], ids=["same sequences at every step", "fresh sequences"])
@@ -103,7 +107,9 @@ def test_steps_between_onsets_with_what_is_open_about_both():
     assert steps_between(there, second, 10_000) == Delay(3000, 2900, 3500)
     assert steps_between(first, Onset(3000, 2900, None), 10_000) == Delay(2000, 1600, 9200)
     assert steps_between(first, None, 10_000) is None
-    assert steps_between(None, second, 10_000) == Delay(-7000, -7100, -6500)  # counts as the last step: later than the second
+    assert steps_between(None, second, 10_000) == Delay(
+        -7000, -7100, -6500
+    )  # counts as the last step: later than the second
 
 
 def test_the_onset_of_a_skill_is_that_of_its_lowest_set_at_one_level():
@@ -113,7 +119,9 @@ def test_the_onset_of_a_skill_is_that_of_its_lowest_set_at_one_level():
     made = Curves(STEPS, accuracy, 10**6)
     assert skill_onset(made, TRAINED_SETS).step == 4000
     assert skill_onset(made, TRAINED_SETS, 0.9).step == 2000
-    assert skill_onset(made, ["1-var train", "2-var add-restricted"]).step == 2000  # a set that the task lacks is left out
+    assert (
+        skill_onset(made, ["1-var train", "2-var add-restricted"]).step == 2000
+    )  # a set that the task lacks is left out
     assert skill_onset(made, HELD_OUT_SETS) is None
 
 
@@ -189,7 +197,9 @@ def test_the_late_variable_is_the_last_to_come():
 
 def test_what_is_there_at_the_first_checkpoint_is_not_called_late():
     """A run that keeps its last checkpoint only cannot say when its variables came."""
-    columns = {"step": np.array([9000])} | {f"accuracy {v} {slot}": np.ones(1) for v in "abc" for slot in ("first", "second")}
+    columns = {"step": np.array([9000])} | {
+        f"accuracy {v} {slot}": np.ones(1) for v in "abc" for slot in ("first", "second")
+    }
     banned = {"first": "a", "second": "c"}
     assert late_variable(columns, banned, since=3000) is None
     assert late_variable(columns | {"accuracy c second": np.zeros(1)}, banned, since=3000).variable == "c"

@@ -52,10 +52,18 @@ def test_a_margin_is_reached_when_the_diagonal_wins_and_a_variable_when_half_is_
 
 
 def test_what_has_no_level_or_no_sums_has_no_onset():
-    nothing = ("norm embed.W_E", "qk1 = to a", "fourier_frequencies", "fourier_excluded_accuracy", "accuracy without frequency 3")
+    nothing = (
+        "norm embed.W_E",
+        "qk1 = to a",
+        "fourier_frequencies",
+        "fourier_excluded_accuracy",
+        "accuracy without frequency 3",
+    )
     assert found(dict.fromkeys(nothing, came(1000))) == {}
     assert found({"accuracy a first": np.full(len(STEPS), np.nan)}) == {}
-    one = curve_onsets(Curves(STEPS, {"1-var train": came(100)}, 512), {"step": STEPS[-1:], "ov2_mlp2_accuracy": np.ones(1)})
+    one = curve_onsets(
+        Curves(STEPS, {"1-var train": came(100)}, 512), {"step": STEPS[-1:], "ov2_mlp2_accuracy": np.ones(1)}
+    )
     assert [o.curve for o in one] == ["1-var train"]
 
 
@@ -65,12 +73,19 @@ def test_every_curve_is_there_with_the_sequences_that_are_really_behind_it():
     columns = {name: np.full(len(STEPS), float(values)) for name, values in progress(handmade(config)).items()}
     onsets = found(columns)
     short = "probe_l1_var_from_num (four steps)"  # does not get far in four steps
-    assert all(o.onset == o.high == 0 for o in onsets.values() if o.curve != short)  # it solves the task from the first step on
+    assert all(
+        o.onset == o.high == 0 for o in onsets.values() if o.curve != short
+    )  # it solves the task from the first step on
     assert sum(o.curve.endswith((" first", " second")) for o in onsets.values()) == 24
     assert {o.n for o in onsets.values() if o.curve.startswith("accuracy ")} == {progress.exam.n}
-    assert {o.n for o in onsets.values() if "_l1_" in o.curve or "_l2_" in o.curve} == {progress.tokens[0].shape[-1], 154}
+    assert {o.n for o in onsets.values() if "_l1_" in o.curve or "_l2_" in o.curve} == {
+        progress.tokens[0].shape[-1],
+        154,
+    }
     kinds = ("ov2", "qk1_", "qk2_", "attn", "mass", "probe", "fourier_restricted")
-    shares = [name for name in columns if name.startswith(kinds) and "training law" not in name]  # variants have no onset of their own
+    shares = [
+        name for name in columns if name.startswith(kinds) and "training law" not in name
+    ]  # variants have no onset of their own
     assert set(onsets) == {*shares, *(name for name in columns if name.endswith((" first", " second")))}
     assert {name.split(" (")[0] for name in shares} == {name.split(" (")[0] for name in MEASURES}
 

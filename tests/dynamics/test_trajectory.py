@@ -43,7 +43,9 @@ def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
     stored.store(run, table)
     assert stored.stored(run).equals(table)
     one = stored.trajectory_of(run, 1)
-    assert "seed" not in one and np.array_equal(one["qk2_ov1_var_margin"], table.filter(table["model"] == 1)["qk2_ov1_var_margin"])
+    assert "seed" not in one and np.array_equal(
+        one["qk2_ov1_var_margin"], table.filter(table["model"] == 1)["qk2_ov1_var_margin"]
+    )
     other = train(PRESETS["smoke"], [2], tmp_path / "other", threads=1)
     stored.store(other, table)
     assert stored.stored(run) is not None
@@ -87,7 +89,9 @@ def test_a_variable_that_cannot_be_told_is_the_one_that_fails():
 def test_what_equals_asks_for_by_name():
     asking = HANDMADE.clone()
     equals, d = asking.W_E[0, Vocabulary(asking.config.task).equals], asking.config.model.d_head
-    asking["blocks.0.attn.W_Q"][0, 0] += 3 * d**0.5 * torch.outer(equals, asking.W_E[0, Vocabulary(asking.config.task).variable("e")])
+    asking["blocks.0.attn.W_Q"][0, 0] += (
+        3 * d**0.5 * torch.outer(equals, asking.W_E[0, Vocabulary(asking.config.task).variable("e")])
+    )
     found = qk1_equals_to_variables(asking)[0]
     assert found[4].item() == pytest.approx(3, abs=1e-4) and found.abs().sum().item() == pytest.approx(3, abs=1e-3)
 

@@ -15,7 +15,9 @@ def page_folder(tmp_path_factory):
 @pytest.fixture
 def tab(browser, page_folder):
     """Opens the page from disk; whatever goes wrong in it, or leaves the folder, fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce", accept_downloads=True)
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900}, reduced_motion="reduce", accept_downloads=True
+    )
     page = context.new_page()
     troubles: list[str] = []
     page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)

@@ -76,7 +76,10 @@ def rounded(one: Stack) -> Stack:
     eye, named = torch.eye(one.config.model.d_model), {"embed.W_E": parts["W_E"], "pos_embed.W_pos": parts["W_pos"]}
     for layer in (1, 2):
         attention = f"blocks.{layer - 1}.attn."
-        named |= {attention + "W_Q": parts[f"QK{layer}"][None] * one.config.model.d_head**0.5, attention + "W_K": eye[None]}
+        named |= {
+            attention + "W_Q": parts[f"QK{layer}"][None] * one.config.model.d_head**0.5,
+            attention + "W_K": eye[None],
+        }
         named |= {attention + "W_V": parts[f"OV{layer}"][None], attention + "W_O": eye[None]}
     named |= {"blocks.1.mlp.W_in": parts["W_in"], "blocks.1.mlp.W_out": parts["W_out"], "unembed.W_U": parts["W_U"]}
     return Stack(one.config, flatten(one.config, {name: weight[None] for name, weight in named.items()}))
@@ -111,7 +114,12 @@ def said(text: str, config: Config) -> dict:
         tokens = parse(text, config.task)
     except ParseError as error:
         return {"text": text, "column": error.column, "expected": error.expected}
-    return {"text": text, "tokens": tokens, "text_form": render(tokens, config.task), "token_form": render_tokens(tokens, config.task)}
+    return {
+        "text": text,
+        "tokens": tokens,
+        "text_form": render(tokens, config.task),
+        "token_form": render_tokens(tokens, config.task),
+    }
 
 
 def main(folder: str) -> None:

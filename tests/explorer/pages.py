@@ -43,13 +43,23 @@ def write_run(path: Path) -> Run:
     config = whole.config
     seen = torch.stack([pair_split(config.task, seed) for seed in (0, 1)])
     members = (Member(0), Member(1))
-    exams = [Exam([m.config(config)], seen[i : i + 1], EVAL_SETS, config.record.eval_sequences) for i, m in enumerate(members)]
+    exams = [
+        Exam([m.config(config)], seen[i : i + 1], EVAL_SETS, config.record.eval_sequences)
+        for i, m in enumerate(members)
+    ]
     with Writer.hold(path, config, members, seen, HERE) as run:
         for step in STEPS:
             early = nothing if step < 500 else adds
             models = [early if step < SPIKE else whole, early]
             rows = [
-                {"step": step, "model": i, "seed": i, "loss": 1.0, "diverged_at": None, "accuracy": accuracies(exams[i], one)}
+                {
+                    "step": step,
+                    "model": i,
+                    "seed": i,
+                    "loss": 1.0,
+                    "diverged_at": None,
+                    "accuracy": accuracies(exams[i], one),
+                }
                 for i, one in enumerate(models)
             ]
             run.commit(step, state={}, checkpoint=concatenate(models), rows=rows, finished=step == STEPS[-1])

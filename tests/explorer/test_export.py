@@ -103,7 +103,10 @@ def test_the_example_answered_wrong_is_answered_wrong():
 
 def test_examples_read_and_are_what_they_say():
     config = PRESETS["paper"]
-    found = {e.label: parse(e.text, config.task) for e in prompts.examples(config, pair_split(config.task, 0), handmade(config))}
+    found = {
+        e.label: parse(e.text, config.task)
+        for e in prompts.examples(config, pair_split(config.task, 0), handmade(config))
+    }
     assert {"from the paper", "held-out pair", "banned slot"} <= found.keys()
     first, second = found["banned slot"][13:15]
     assert first in (62, 63) or second in (68, 69)
@@ -118,7 +121,9 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path, page_folder):
 
 def test_the_command_writes_a_page_and_says_what_it_needs(tmp_path, page_folder, capsys):
     run = str(page_folder.parent / HOSTILE)
-    assert main(["explore", run, "-o", str(tmp_path / "page"), "--no-ledger", "--checkpoints", "3", "--threads", "1"]) == 0
+    assert (
+        main(["explore", run, "-o", str(tmp_path / "page"), "--no-ledger", "--checkpoints", "3", "--threads", "1"]) == 0
+    )
     assert len(list((tmp_path / "page" / "data" / "m0").iterdir())) == 3
     assert argument(tmp_path / "page" / "data" / "index.js")["ledger"] == []
     capsys.readouterr()
@@ -131,5 +136,7 @@ def test_first_view_is_small():
     """The paper's network: page, index, one model, one checkpoint, under 3 MB."""
     from importlib.resources import files
 
-    page = sum(len((files("assignadd.explorer") / "page" / name).read_bytes()) for name in ("index.html", "app.js", "app.css"))
+    page = sum(
+        len((files("assignadd.explorer") / "page" / name).read_bytes()) for name in ("index.html", "app.js", "app.css")
+    )
     assert page + len(weights.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000

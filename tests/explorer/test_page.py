@@ -77,7 +77,11 @@ def test_typing_a_sum_answers_it(tab):
 
 def test_a_held_out_pair_is_named_by_its_class(tab):
     page, seen = tab(), pair_split(TASK, 0)
-    kinds = {"seen pair": seen, "held out, other order seen": ~seen & seen.T, "held out in both orders": ~seen & ~seen.T}
+    kinds = {
+        "seen pair": seen,
+        "held out, other order seen": ~seen & seen.T,
+        "held out in both orders": ~seen & ~seen.T,
+    }
     kinds["held out in both orders"] = torch.triu(kinds["held out in both orders"], 1)
     kinds["held-out double"] = torch.diag(~seen.diag())
     for words, pairs in kinds.items():
@@ -214,13 +218,20 @@ def test_edges_and_neurons_are_picked(tab):
 
 def test_expected_edges_are_ticked_or_crossed(tab):
     page = tab(address(p=SUM))
-    assert page.locator("#attention .verdict.fails").count() == 0 and page.locator("#attention .verdict.holds").count() == 7
+    assert (
+        page.locator("#attention .verdict.fails").count() == 0
+        and page.locator("#attention .verdict.holds").count() == 7
+    )
     page = tab(address(p=SUM, m="m1"))
     assert page.locator("#attention .verdict.fails[data-layer='2']").count() >= 1
 
 
 def test_the_address_holds_the_whole_state(tab):
-    page = tab(address(m="m1", s="1000", p=SUM, r="5", i=CUT, c="m0@3000", q="scores", a="maps", n="4", o="share", t="2", d="dark"))
+    page = tab(
+        address(
+            m="m1", s="1000", p=SUM, r="5", i=CUT, c="m0@3000", q="scores", a="maps", n="4", o="share", t="2", d="dark"
+        )
+    )
     page.wait_for_timeout(400)
     first = page.evaluate("location.hash")
     page.get_by_role("button", name="Arcs").click()
@@ -232,7 +243,10 @@ def test_the_address_holds_the_whole_state(tab):
     assert page.evaluate("location.hash") == first
     assert page.locator("#timeline").get_attribute("data-step") == "1000"
     assert page.locator("#compare [data-other]").get_attribute("data-other") is not None
-    assert page.locator("html").get_attribute("data-theme") == "dark" and page.locator("#tour").get_attribute("data-card") == "2"
+    assert (
+        page.locator("html").get_attribute("data-theme") == "dark"
+        and page.locator("#tour").get_attribute("data-card") == "2"
+    )
 
 
 def test_a_broken_address_is_put_right(tab):
@@ -255,7 +269,9 @@ def test_the_tour_walks_through_the_story(tab):
     assert len(seen) >= 8 and "Cut one edge" in seen
     assert len(verdicts) >= 8 and all(verdicts)
     assert page.locator("#tour .tour-none").count() == 1  # this page's task has no census to quote
-    assert page.locator(".picker select").first.input_value() == "m1"  # the last cards are about the seed that never binds
+    assert (
+        page.locator(".picker select").first.input_value() == "m1"
+    )  # the last cards are about the seed that never binds
     page.locator("#tour").press("Escape")
     page.wait_for_selector("#tour", state="detached")
 
@@ -277,7 +293,9 @@ def test_panels_save_what_they_draw(tab):
     page.evaluate(KEEP)
     for panel in PANELS:
         page.wait_for_selector(f"#{panel}[data-ready=yes]")
-        page.evaluate("panel => document.querySelectorAll(`#${panel} .saves button`).forEach(button => button.click())", panel)
+        page.evaluate(
+            "panel => document.querySelectorAll(`#${panel} .saves button`).forEach(button => button.click())", panel
+        )
     page.wait_for_function("n => window.kept.length === n", arg=3 * len(PANELS))
     kept = dict(page.evaluate("window.kept"))
     numbers = {panel: json.loads(kept[f"assignadd-{panel}.json"]) for panel in PANELS}
@@ -286,18 +304,29 @@ def test_panels_save_what_they_draw(tab):
         assert kept[f"assignadd-{panel}.png"] == "PNG"
         assert svg.startswith("<svg") and "var(--" not in svg and "<script" not in svg
     bars = page.eval_on_selector_all("#answer rect[data-p]", "all => all.map(bar => Number(bar.dataset.p))")
-    assert numbers["answer"]["probabilities"] == bars and numbers["answer"]["prediction"] == answer_of(page)["prediction"]
+    assert (
+        numbers["answer"]["probabilities"] == bars and numbers["answer"]["prediction"] == answer_of(page)["prediction"]
+    )
     arcs = page.eval_on_selector_all("#attention path.line", "all => all.map(arc => Number(arc.dataset.weight))")
-    assert set(arcs) <= {w for layer in numbers["attention"]["layers"] for row in layer["weights"] for w in row} and len(arcs) >= 7
+    assert (
+        set(arcs) <= {w for layer in numbers["attention"]["layers"] for row in layer["weights"] for w in row}
+        and len(arcs) >= 7
+    )
     shown = page.locator("#neurons .neurons").get_attribute("data-frequencies")
     assert " ".join(map(str, numbers["neurons"]["frequencies"])) == shown
-    sets = page.eval_on_selector_all("#break g[data-set]", "all => all.map(set => [set.dataset.set, Number(set.dataset.after)])")
+    sets = page.eval_on_selector_all(
+        "#break g[data-set]", "all => all.map(set => [set.dataset.set, Number(set.dataset.after)])"
+    )
     assert sets == [[s["name"], s["right"] / s["n"]] for s in numbers["break"]["accuracy"]["after"]["bySet"]]
-    points = page.eval_on_selector_all("#training [data-chart='0-var train'] [data-value]", "all => all.map(p => Number(p.dataset.value))")
+    points = page.eval_on_selector_all(
+        "#training [data-chart='0-var train'] [data-value]", "all => all.map(p => Number(p.dataset.value))"
+    )
     assert points == [numbers["training"]["accuracies"]["values"]["0-var train"][-1]]
     exact = weights.circuits(rounded(states()[2]))
     table = torch.cat([exact["W_E"], exact["W_pos"]])
-    assert torch.allclose(torch.tensor(numbers["weights"]["qk1"]).float(), table @ exact["QK1"] @ table.T, atol=1e-2, rtol=1e-3)
+    assert torch.allclose(
+        torch.tensor(numbers["weights"]["qk1"]).float(), table @ exact["QK1"] @ table.T, atol=1e-2, rtol=1e-3
+    )
 
 
 def test_everything_is_reached_by_keyboard(tab):
@@ -332,7 +361,9 @@ def test_the_page_works_when_it_is_served(browser, page_folder):
         thread.start()
         page = browser.new_page()
         troubles: list[str] = []
-        page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None
+        )
         page.goto(f"http://127.0.0.1:{made.server_address[1]}/#{address(p=SUM, c='m1@3000')}")
         page.wait_for_selector("#answer[data-ready=yes]")
         page.wait_for_selector("#compare[data-ready=yes]")

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.skipif(
 
 
 def npm(*arguments: str, **environment: str) -> None:
-    done = subprocess.run(["npm", "run", *arguments], cwd=WEB, env=os.environ | environment, capture_output=True, text=True)
+    done = subprocess.run(
+        ["npm", "run", *arguments], cwd=WEB, env=os.environ | environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -33,4 +35,6 @@ def test_forward_pass_interventions_and_parser_agree_with_pytorch(tmp_path):
 def test_the_shipped_bundle_is_what_the_sources_build(tmp_path):
     npm("build", "--", "--outDir", str(tmp_path))
     for name in ("app.js", "app.css"):
-        assert (tmp_path / name).read_bytes() == (WEB.parent / "page" / name).read_bytes(), f"{name} differs: run `make explorer-web`"
+        assert (tmp_path / name).read_bytes() == (WEB.parent / "page" / name).read_bytes(), (
+            f"{name} differs: run `make explorer-web`"
+        )

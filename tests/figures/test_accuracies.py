@@ -24,7 +24,9 @@ def test_every_set_is_a_curve_with_its_own_look():
         for i, line in enumerate(lines):
             assert list(line.get_xdata()) == list(STEPS)
             assert line.get_ydata() == pytest.approx([i / 12, (i + 1) / 12, (i + 2) / 12])
-        assert len({(line.get_color(), str(line.get_linestyle()), line._unscaled_dash_pattern) for line in lines}) == len(EVAL_SETS)
+        assert len(
+            {(line.get_color(), str(line.get_linestyle()), line._unscaled_dash_pattern) for line in lines}
+        ) == len(EVAL_SETS)
 
 
 def test_a_diverged_model_is_marked():

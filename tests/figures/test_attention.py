@@ -43,9 +43,14 @@ def test_boxes_are_drawn_around_their_cells():
     data = attention_data(handmade(Config()))
     with figure() as made:
         draw_attention(data, made)
-        boxes = [[(to_hex(p.get_edgecolor()), round(p.get_y() + 0.5), round(p.get_x() + 0.5)) for p in ax.patches] for ax in made.axes[:2]]
+        boxes = [
+            [(to_hex(p.get_edgecolor()), round(p.get_y() + 0.5), round(p.get_x() + 0.5)) for p in ax.patches]
+            for ax in made.axes[:2]
+        ]
     orange, red, yellow = (to_hex(color) for color in (ORANGE, RED, YELLOW))
-    assert set(boxes[0]) == {(orange, *e) for e in edges(data.to_operands)} | {(red, *e) for e in edges(data.to_previous)}
+    assert set(boxes[0]) == {(orange, *e) for e in edges(data.to_operands)} | {
+        (red, *e) for e in edges(data.to_previous)
+    }
     assert set(boxes[1]) == {(yellow, *e) for e in edges(data.to_values)}
 
 

@@ -60,7 +60,9 @@ def test_no_text_is_too_small_or_outside_the_picture(kind, models):
         assert shown and all(t.get_fontsize() >= SMALLEST for t in shown)
         for text in shown:
             extent = text.get_window_extent()
-            assert extent.x0 > -2 and extent.y0 > -2 and extent.x1 < made.bbox.x1 + 2 and extent.y1 < made.bbox.y1 + 2, text
+            assert (
+                extent.x0 > -2 and extent.y0 > -2 and extent.x1 < made.bbox.x1 + 2 and extent.y1 < made.bbox.y1 + 2
+            ), text
 
 
 @pytest.mark.parametrize("label", HEAT_MAPS)

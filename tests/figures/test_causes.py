@@ -34,7 +34,10 @@ def test_interchange(tmp_path):
     ]  # fmt: skip
     assert data.accuracy.shape == (10, 5) and (data.accuracy[:, 0] == 1).all() and (data.high[:, 0] == 1).all()
     assert data.accuracy[0, 4] == pytest.approx(untrained["binding tag"].accuracy())
-    assert data.n[1] + data.n[2] == trained["operand query"].n and data.n[1] == (trained["operand query"].base_vars == 1).sum()
+    assert (
+        data.n[1] + data.n[2] == trained["operand query"].n
+        and data.n[1] == (trained["operand query"].base_vars == 1).sum()
+    )
     with figure(6.4, 4.8) as made:
         draw_interchange(data, made)
         left, *types = made.axes
@@ -44,7 +47,12 @@ def test_interchange(tmp_path):
 
 
 def test_circuit_only():
-    rows = [("together", WHOLE), ("together", SECTION_5), ("kept alone", "OV1: variables"), ("removed alone", "OV1: variables")]
+    rows = [
+        ("together", WHOLE),
+        ("together", SECTION_5),
+        ("kept alone", "OV1: variables"),
+        ("removed alone", "OV1: variables"),
+    ]
     shares = np.array([1.0, 0.8, 0.5, 0.2])
     correct = np.broadcast_to(np.arange(100) < 100 * shares[:, None, None], (4, 9, 100))
     data = circuit_only_data(CircuitAlone(rows, [s.name for s in EVAL_SETS], correct))
@@ -54,7 +62,9 @@ def test_circuit_only():
         draw_circuit_only(data, axes)
         numbers = [text for text in written(axes) if text[0].isdigit()]
         assert numbers == [f"{v:.2f}" for v in shares for _ in range(10)]
-        assert {"parts together (+: added to section 5's)", "one circuit reduced to", "one part removed"} <= set(written(axes))
+        assert {"parts together (+: added to section 5's)", "one circuit reduced to", "one part removed"} <= set(
+            written(axes)
+        )
 
 
 def test_circuit():
@@ -72,10 +82,16 @@ def test_circuit():
 
 def test_causes_over_time():
     steps = np.arange(0, 6000, 1000)
-    causes = {"step": steps} | {name: (steps >= 1000 * i) * 1.0 for i, name in enumerate(ALIGNMENTS[:-1])} | {"sum": steps * 0.0}
+    causes = (
+        {"step": steps}
+        | {name: (steps >= 1000 * i) * 1.0 for i, name in enumerate(ALIGNMENTS[:-1])}
+        | {"sum": steps * 0.0}
+    )
     measured = {"step": np.arange(0, 6000, 500)} | {column: np.ones(12) for column in MEASURES.values()}
     data = causes_over_time_data(causes, measured, Phases(None, None, None, None, None))
-    assert data.onsets.tolist() == [0, 1000, 2000, 3000, 4000, 5000, -1] and data.measure_onsets.tolist() == [0] * len(MEASURES)
+    assert data.onsets.tolist() == [0, 1000, 2000, 3000, 4000, 5000, -1] and data.measure_onsets.tolist() == [0] * len(
+        MEASURES
+    )
     assert data.measures.shape == (len(MEASURES), 6)
     with figure(6.4, 4.4) as made:
         draw_causes_over_time(data, made)

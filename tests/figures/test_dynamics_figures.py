@@ -21,7 +21,12 @@ from assignadd.figures.absent import Absent
 from assignadd.figures.early import allowed_example, draw_early, early_caption, early_data
 from assignadd.figures.late import companions, draw_late, late_caption, late_data, window
 from assignadd.figures.onsets import draw_onsets, onsets_data
-from assignadd.figures.progress_measures import draw_progress_measures, progress_measures_caption, progress_measures_data, spread
+from assignadd.figures.progress_measures import (
+    draw_progress_measures,
+    progress_measures_caption,
+    progress_measures_data,
+    spread,
+)
 from assignadd.figures.style import SMALLEST, figure
 from assignadd.figures.variables import draw_variables, variables_caption, variables_data
 from assignadd.measures.variables import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
@@ -35,7 +40,11 @@ from assignadd.task.vocabulary import Vocabulary
 
 NONE = Phases(Onset(1000, 1000, 1000), None, None, None, None)
 ALL = Phases(
-    Onset(1000, 900, 1100), Onset(2100, 2100, 2100), Onset(6000, 6000, 6000), Spike(1900, 2000, 0.5, 0.9), Spike(5900, 6000, 0.6, 1.0)
+    Onset(1000, 900, 1100),
+    Onset(2100, 2100, 2100),
+    Onset(6000, 6000, 6000),
+    Spike(1900, 2000, 0.5, 0.9),
+    Spike(5900, 6000, 0.6, 1.0),
 )
 STEPS = np.arange(0, 10_001, 100)
 
@@ -77,7 +86,9 @@ def test_measures_with_types_are_averaged_and_their_range_kept():
     assert len(data.names) == 9 and sum("(" not in name for name in data.names) == 7
     row = data.names.index("attn_l1_equal_to_operands")
     assert [values[row, -1] for values in (data.low, data.measures, data.high)] == pytest.approx([0.4, 0.7, 1.0])
-    assert (data.low[data.names.index("qk2_ov1_var_identity")] == data.high[data.names.index("qk2_ov1_var_identity")]).all()
+    assert (
+        data.low[data.names.index("qk2_ov1_var_identity")] == data.high[data.names.index("qk2_ov1_var_identity")]
+    ).all()
     assert data.phases == ["addition", "binding", "refinement"] and data.ends.tolist() == [1900, 2100, 6000]
 
 
@@ -138,12 +149,18 @@ def test_onsets_are_marks_on_lines_in_the_rows_of_their_measures():
     with figure() as made:
         draw_onsets(data, made)
         marks = {line.get_marker(): line for line in made.axes[0].lines if len(line.get_xdata()) == 1}
-        spans = [line.get_xdata() for line in made.axes[0].lines if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"]
+        spans = [
+            line.get_xdata()
+            for line in made.axes[0].lines
+            if len(line.get_xdata()) == 2 and line.get_linestyle() == "-"
+        ]
         left, right = made.axes[0].get_xlim()
     assert marks["D"].get_xdata() == [3000] and marks["D"].get_ydata() == [1] and marks["x"].get_ydata() == [3]
     assert 10_000 < marks["x"].get_xdata()[0] < right  # behind the last step: never
     assert [list(span) for span in spans[:2]] == [[2000, 2300], [2900, 3000]]
-    assert list(spans[2]) == [left, 200] and spans[3][0] == 3000 and 10_000 < spans[3][1] < right  # it may never have come
+    assert (
+        list(spans[2]) == [left, 200] and spans[3][0] == 3000 and 10_000 < spans[3][1] < right
+    )  # it may never have come
     seen.curves = Curves(STEPS[-1:], {}, 512)
     assert isinstance(onsets_data(seen), Absent)
 
@@ -209,7 +226,11 @@ def test_the_late_variable_is_compared_with_its_like():
 
 def test_late_reads_its_variable_and_window():
     data = late_data(model(handmade(PRESETS["smoke"]), ALL, LATE, [("b", "second")]))
-    assert (data.variable, data.slot) == ("b", "second") and data.spike.tolist() == [5900, 6000] and data.ends.tolist() == [5200, 6700]
+    assert (
+        (data.variable, data.slot) == ("b", "second")
+        and data.spike.tolist() == [5900, 6000]
+        and data.ends.tolist() == [5200, 6700]
+    )
     assert (data.steps[0], data.steps[-1]) == (2900, 9000)
     assert data.accuracy.tolist() == (data.steps >= 6000).tolist()
     assert data.twice_banned.tolist() == (data.twice_banned_steps >= 6000).tolist()
@@ -246,25 +267,40 @@ def test_captions_say_what_this_run_shows():
     assert "at step 1,900, the lowest of those above is attn_l1_num_to_prev at 0.00" in said[0]
     assert "is 0.00 there and 0.80 at the next checkpoint, step 2,000." in said[0]  # 1 and twice the mean of 1, .7, .4
     assert said[1].endswith("In this run: addition at step 1,000; no second phase: binding was not learned.")
-    counts = [variables_caption(variables_data(columns(task, late), ALL, task)) for late in ([], [("b", "second"), ("c", "first")])]
+    counts = [
+        variables_caption(variables_data(columns(task, late), ALL, task))
+        for late in ([], [("b", "second"), ("c", "first")])
+    ]
     assert "first spike: 0; of these, 0" in counts[0] and "first spike: 2; of these, 1" in counts[1]
 
     shown = early_data(model(stack, ALL))
     same = early_caption(shown)
-    assert "goes to c from 0.50 to 0.50 and to 9 from 0.50 to 0.50; 12 of 12 variables match before it and 12 after it" in same
+    assert (
+        "goes to c from 0.50 to 0.50 and to 9 from 0.50 to 0.50; 12 of 12 variables match before it and 12 after it"
+        in same
+    )
     attention, scores = shown.attention.copy(), shown.variables.copy()
     attention[0, 15, 13:15], scores[0] = (0.02, 0.97), -scores[0]
     grown = early_caption(dataclasses.replace(shown, attention=attention, variables=scores))
-    assert "goes to c from 0.02 to 0.50 and to 9 from 0.97 to 0.50; 0 of 12 variables match before it and 12 after it" in grown
+    assert (
+        "goes to c from 0.02 to 0.50 and to 9 from 0.97 to 0.50; 0 of 12 variables match before it and 12 after it"
+        in grown
+    )
 
     moved = late_data(model(stack, ALL, LATE, [("b", "second")]))
     asked, path = np.zeros_like(moved.asked), np.ones_like(moved.path)
     asked[moved.steps < 6000, 1], path[moved.steps < 6000, 1, 1] = -1.5, -0.25
     said = late_caption(dataclasses.replace(moved, asked=asked, path=path))
-    assert "Here it is b in the second slot. At step 5,200 its score is \u22121.50, those of the others 0.00 to 0.00" in said
+    assert (
+        "Here it is b in the second slot. At step 5,200 its score is \u22121.50, those of the others 0.00 to 0.00"
+        in said
+    )
     assert "its score comes to 0.00, its term from \u22120.25 to 1.00 (at least 1.00 in the other slot)" in said
     assert said.endswith("and its accuracy from 0.00 to 1.00.")
-    for caption, data in ((early_caption, early_data(model(stack, NONE))), (late_caption, late_data(model(stack, NONE)))):
+    for caption, data in (
+        (early_caption, early_data(model(stack, NONE))),
+        (late_caption, late_data(model(stack, NONE))),
+    ):
         assert "There is none here: seed 1: no" in caption(data) and caption(data).endswith(".")
 
 
@@ -302,7 +338,9 @@ def test_the_papers_first_spike(authors):
     data = early_data(authors)
     assert data.steps.tolist() == [5301, 5401]
     to_variable, to_number = data.attention[:, 15, 13], data.attention[:, 15, 14]
-    assert to_number[0] > 0.9 and to_variable[0] < 0.1 and to_variable[1] > 0.3  # "still attends only to constant operands"
+    assert (
+        to_number[0] > 0.9 and to_variable[0] < 0.1 and to_variable[1] > 0.3
+    )  # "still attends only to constant operands"
     before, after = (np.diagonal(scores).mean() for scores in data.variables)
     assert after > 3 * before
 
@@ -319,7 +357,9 @@ CROSSINGS = {
 def test_the_papers_curves_cross_where_its_table_says(authors):
     found = {o.curve: o for o in authors.onsets}
     assert {name: (found[name].low, found[name].high) for name in CROSSINGS} == CROSSINGS
-    addition = found["0-var add-restricted"]  # .825 at 1,001, .913 at 3,001, which may be either side of .9, .968 at 5,301
+    addition = found[
+        "0-var add-restricted"
+    ]  # .825 at 1,001, .913 at 3,001, which may be either side of .9, .968 at 5,301
     assert (addition.low, addition.high) == (1001, 5301)
     last = max((o for o in found.values() if o.curve.startswith("accuracy ")), key=lambda o: o.onset)
     assert (last.curve, last.onset, last.high, last.n) == ("accuracy b second", 16001, 16001, 64)

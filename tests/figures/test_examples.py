@@ -13,7 +13,9 @@ TASKS = {
     **{name: config.task for name, config in PRESETS.items()},
     "two numbers": Task(modulus=2, n_vars=3, length=10, max_assignments=2, banned_first="a", banned_second="b"),
     "long": Task(modulus=97, n_vars=26, length=40, max_assignments=10),
-    "one variable": Task(modulus=11, n_vars=1, length=6, max_assignments=1, banned_first="", banned_second="", two_var_ratio=0.0),
+    "one variable": Task(
+        modulus=11, n_vars=1, length=6, max_assignments=1, banned_first="", banned_second="", two_var_ratio=0.0
+    ),
 }
 
 

@@ -26,9 +26,13 @@ def cosine(mean: float) -> Cosine:
 
 def test_cosines_come_out_in_their_rows():
     across = {(x, y): Matching(cosine(0.9 + y / 100), cosine(x / 10)) for x, y in ((0, 1), (0, 2), (1, 2))}
-    against = {n: AgainstOV2(*(Shuffles(cosine(c + n / 100), cosine(0.5), cosine(0.1)) for c in (0.8, 0.9))) for n in (0, 1, 2)}
+    against = {
+        n: AgainstOV2(*(Shuffles(cosine(c + n / 100), cosine(0.5), cosine(0.1)) for c in (0.8, 0.9))) for n in (0, 1, 2)
+    }
     data = cosine_sim_data(across, Matching(cosine(0.97), cosine(0.13)), against)
-    assert data.a_mean[:, 0] == pytest.approx([0.91, 0.92, 0.92, 0.97]) and data.a_mean[:, 1] == pytest.approx([0, 0, 0.1, 0.13])
+    assert data.a_mean[:, 0] == pytest.approx([0.91, 0.92, 0.92, 0.97]) and data.a_mean[:, 1] == pytest.approx(
+        [0, 0, 0.1, 0.13]
+    )
     assert data.b_mean[:, 0] == pytest.approx([0.8, 0.81, 0.82, 0.9, 0.91, 0.92])
     assert data.b_std == pytest.approx(data.b_mean / 10)
     with figure() as made:
@@ -59,12 +63,16 @@ def test_the_neuron_that_is_a_wave_is_found_and_fitted():
     preactivations = torch.stack([noise, wave, wave + noise], -1)[None]
     data = preacts_data(preactivations, waves(preactivations))
     assert (data.neuron, data.frequency) == (1, 3) and data.share == pytest.approx(1, abs=1e-5)
-    assert data.measured == pytest.approx(wave.numpy() - 7, abs=1e-4) and data.fitted == pytest.approx(data.measured, abs=1e-4)
+    assert data.measured == pytest.approx(wave.numpy() - 7, abs=1e-4) and data.fitted == pytest.approx(
+        data.measured, abs=1e-4
+    )
     with figure() as made:
         draw_preacts(data, made)
         left, right = (axes.images[0] for axes in made.axes[:2])
         assert left.get_clim() == right.get_clim()
-        assert "neuron 1" in made.axes[0].get_title("left") and "frequency 3, share 1.000" in made.axes[1].get_title("left")
+        assert "neuron 1" in made.axes[0].get_title("left") and "frequency 3, share 1.000" in made.axes[1].get_title(
+            "left"
+        )
 
 
 def test_every_neuron_is_a_dot_above_its_frequency():
@@ -90,7 +98,9 @@ def test_the_spectra_are_those_the_weights_were_made_of():
         above, below = made.axes
         for axes, power in ((above, data.embedding), (below, data.readout)):
             bars = [(round(b.get_x() + b.get_width() / 2), b.get_height(), b.get_facecolor()) for b in axes.patches]
-            assert [k for k, _, _ in bars] == list(range(1, N // 2 + 1)) and [h for _, h, _ in bars] == pytest.approx(power)
+            assert [k for k, _, _ in bars] == list(range(1, N // 2 + 1)) and [h for _, h, _ in bars] == pytest.approx(
+                power
+            )
             assert {k for k, _, color in bars if color == to_rgba(BLUE)} == set(chosen)
             assert axes.lines[0].get_ydata() == pytest.approx([2 / (N - 1)] * 2)  # an equal share
         assert "W_E" in above.get_title("left") and f"{100 * 4 * 2 / (N - 1):.1f} %" in above.get_title("left")

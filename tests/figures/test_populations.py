@@ -9,7 +9,12 @@ import pytest
 from assignadd.config import PRESETS, UserError
 from assignadd.figures.census import NEVER, census_data, draw_census
 from assignadd.figures.census_doubles import census_doubles_caption, census_doubles_data, draw_census_doubles
-from assignadd.figures.generalization_combined import PARTS, draw_generalization, generalization_caption, generalization_data
+from assignadd.figures.generalization_combined import (
+    PARTS,
+    draw_generalization,
+    generalization_caption,
+    generalization_data,
+)
 from assignadd.figures.style import BLUE, ORANGE, figure
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.population import Population, Populations, populations_for, shipped_populations
@@ -39,7 +44,9 @@ def seed_rows(seed: int, binds_at: int | None, refines_at: int | None) -> list[d
 
 def made_up(*skills) -> Population:
     table = polars.DataFrame([row for seed, (b, r) in enumerate(skills) for row in seed_rows(seed, b, r)])
-    return Population("census", table, {"sequences_per_set": 512, "config": {"task": {"banned_first": "a", "banned_second": "c"}}})
+    return Population(
+        "census", table, {"sequences_per_set": 512, "config": {"task": {"banned_first": "a", "banned_second": "c"}}}
+    )
 
 
 def test_every_seeds_onsets_and_late_variable():
@@ -77,7 +84,11 @@ def test_the_classes_of_every_seed_by_whether_it_binds():
             if len(line.get_xdata()) != 2 or line.get_marker() == "o"
         }
         assert dots[BLUE, 3].tolist() == [0.2, 0.5, 0.6] and dots[ORANGE, 3].tolist() == [0.9, 1.0]
-        assert [t.get_text() for t in made.legends[0].get_texts()] == ["seeds that bind (3)", "seeds that do not (2)", "median"]
+        assert [t.get_text() for t in made.legends[0].get_texts()] == [
+            "seeds that bind (3)",
+            "seeds that do not (2)",
+            "median",
+        ]
 
 
 def test_a_census_in_which_every_seed_binds_has_one_group():
@@ -113,20 +124,27 @@ def test_the_packages_populations_are_what_they_say():
         values, finals = part.finals(setting, "2-var test")
         assert finals.shape == (len(values), 24) and np.isfinite(finals).all()
     for part in (*shipped.census, shipped.fraction, shipped.two_var):
-        assert part.provenance["command"].startswith("assignadd sweep") and len(part.provenance["made_with"][0]["commit"]) == 40
+        assert (
+            part.provenance["command"].startswith("assignadd sweep")
+            and len(part.provenance["made_with"][0]["commit"]) == 40
+        )
         assert part.provenance["sequences_in_final_exam"] == 20_000
 
 
 def test_a_final_number_is_the_exams():
     seed = shipped_populations().seeds[0]
-    assert seed.final("1-var train") == seed.columns["1-var train (final)"][-1] and seed.n_final("1-var train") == 20_000
+    assert (
+        seed.final("1-var train") == seed.columns["1-var train (final)"][-1] and seed.n_final("1-var train") == 20_000
+    )
     assert seed.final("ov2_mlp2_accuracy") == seed.columns["ov2_mlp2_accuracy"][-1]
     seen = pair_split(PRESETS["paper"].task, seed.seed)
     assert seed.n_pairs("doubles") == sum(not seen[n, n] for n in range(59))
 
 
 def test_networks_of_another_task_are_not_held_against_the_papers_census(tmp_path):
-    assert populations_for([PRESETS["authors"]]).seeds and not populations_for([PRESETS["paper"], PRESETS["tiny"]]).seeds
+    assert (
+        populations_for([PRESETS["authors"]]).seeds and not populations_for([PRESETS["paper"], PRESETS["tiny"]]).seeds
+    )
     assert populations_for([]).as_in_the_paper
     with pytest.raises(UserError, match="no table of an `assignadd sweep`"):
         populations_for([PRESETS["tiny"]], census=tmp_path)
@@ -140,7 +158,9 @@ def test_a_users_own_census_is_read_from_its_folder(tmp_path):
     found = populations_for([PRESETS["tiny"]], census=tmp_path / "mine")
     assert [s.seed for s in found.seeds] == [0, 1] and found.census_name == str(tmp_path / "mine")
     assert not found.as_in_the_paper and found.fraction is None
-    assert populations_for([PRESETS["tiny"]], fraction=tmp_path / "fractions").fraction.finals("seen_fraction", "1-var train")[1].shape == (
+    assert populations_for([PRESETS["tiny"]], fraction=tmp_path / "fractions").fraction.finals(
+        "seen_fraction", "1-var train"
+    )[1].shape == (
         2,
         2,
     )

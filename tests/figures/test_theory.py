@@ -34,7 +34,9 @@ def real():
         spread = torch.linspace(-0.1, 0.1, 201).expand(n, -1)
         return Alignment(torch.arange(n) / 10, spread, spread / 2, torch.zeros(n), torch.zeros(n))
 
-    return theory_real_gradient_data(TheoryGradient([0, 100, 200], torch.tensor([0.1, 0.5, 1.0]), aligned(3), aligned(2)), "a run")
+    return theory_real_gradient_data(
+        TheoryGradient([0, 100, 200], torch.tensor([0.1, 0.5, 1.0]), aligned(3), aligned(2)), "a run"
+    )
 
 
 def test_remainder_shows_every_setting_and_marks_one(remainder):
@@ -47,12 +49,16 @@ def test_remainder_shows_every_setting_and_marks_one(remainder):
         assert star.get_xdata()[0] == S.bound and star.get_ydata()[0] == check(S).remainder
         assert next(line for line in right.lines if line.get_marker() == "*").get_xydata().tolist() == [[10, 3]]
     at = list(remainder.map_T).index(16)
-    assert remainder.map_V.max() == 13 and remainder.map_remainder[2, at] == pytest.approx(check(Setting(13, 16, 3)).remainder)
+    assert remainder.map_V.max() == 13 and remainder.map_remainder[2, at] == pytest.approx(
+        check(Setting(13, 16, 3)).remainder
+    )
 
 
 def test_attention_shows_the_window_and_the_curves(attention):
     where = int(np.abs(attention.length - required_balance(S)).argmin())
-    assert attention.target[where] == pytest.approx(attention.second[where], rel=0.1) and attention.second[0] == pytest.approx(S.rho_1)
+    assert attention.target[where] == pytest.approx(attention.second[where], rel=0.1) and attention.second[
+        0
+    ] == pytest.approx(S.rho_1)
     with figure(7.0, 2.5) as made:
         draw_theory_attention(attention, made)
         lines = made.axes[1].get_lines()
@@ -105,4 +111,7 @@ def test_their_data_can_be_saved_without_pickles(remainder, attention, beta, rea
     for i, data in enumerate((remainder, attention, beta, real)):
         np.savez(tmp_path / f"{i}.npz", **data.arrays())
         loaded = np.load(tmp_path / f"{i}.npz", allow_pickle=False)
-        assert all(np.array_equal(loaded[name], value, equal_nan=value.dtype.kind == "f") for name, value in data.arrays().items())
+        assert all(
+            np.array_equal(loaded[name], value, equal_nan=value.dtype.kind == "f")
+            for name, value in data.arrays().items()
+        )

@@ -7,14 +7,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from tests.independent.network import Network, answers, forward, gathered
-from tests.independent.sequences import ALL_PAIRS, ANY_SLOT, FIRST_SLOT, SECOND_SLOT, N, Sequences, random_sequences, sequences
+from tests.independent.sequences import (
+    ALL_PAIRS,
+    ANY_SLOT,
+    FIRST_SLOT,
+    SECOND_SLOT,
+    N,
+    Sequences,
+    random_sequences,
+    sequences,
+)
 from tests.independent.weights import fetched_numbers
 
 CONTEXTS = 24
 
 
 def pair_accuracy(
-    net: Network, rng: np.random.Generator, pairs: np.ndarray, n_vars: int, allowed: np.ndarray = ANY_SLOT, contexts: int = CONTEXTS
+    net: Network,
+    rng: np.random.Generator,
+    pairs: np.ndarray,
+    n_vars: int,
+    allowed: np.ndarray = ANY_SLOT,
+    contexts: int = CONTEXTS,
 ) -> np.ndarray:
     """For each pair of values (P, 2), the share of its random contexts that are answered correctly, (P,)."""
     drawn = sequences(rng, n_vars, np.repeat(pairs, contexts, 0), allowed)
@@ -79,14 +93,18 @@ def context_preactivations(net: Network, rng: np.random.Generator, allowed: np.n
     return (np.mean(mids, axis=0) @ net.W_in).reshape(N, N, -1)
 
 
-def answer_probes(net: Network, rng: np.random.Generator, allowed: np.ndarray, ridge: float = 1e-3) -> tuple[float, float]:
+def answer_probes(
+    net: Network, rng: np.random.Generator, allowed: np.ndarray, ridge: float = 1e-3
+) -> tuple[float, float]:
     """Test accuracy of a linear probe for the answer from the residual before and after MLP2.
 
     One context for each pair of values; 70 % of the pairs train the probe, the others test it.
     """
     order = rng.permutation(ALL_PAIRS)
     stages = gathered(net, mixed_types(rng, order, allowed), "mid", "post")
-    before, after = (ridge_accuracy(x.astype(np.float64), order.sum(1) % N, int(0.7 * len(order)), ridge) for x in stages)
+    before, after = (
+        ridge_accuracy(x.astype(np.float64), order.sum(1) % N, int(0.7 * len(order)), ridge) for x in stages
+    )
     return before, after
 
 
@@ -100,7 +118,9 @@ def ridge_accuracy(x: np.ndarray, labels: np.ndarray, n_train: int, ridge: float
     return float(((x[n_train:] @ weights).argmax(1) == labels[n_train:]).mean())
 
 
-def same_values(rng: np.random.Generator, types: Sequence[int], B: int, allowed: np.ndarray = ANY_SLOT) -> list[Sequences]:
+def same_values(
+    rng: np.random.Generator, types: Sequence[int], B: int, allowed: np.ndarray = ANY_SLOT
+) -> list[Sequences]:
     """Sequences of each type that add the same values row by row."""
     pairs = random_sequences(rng, 0, B).pairs
     return [sequences(rng, n_vars, pairs, allowed) for n_vars in types]

@@ -38,7 +38,9 @@ class Parts:
     qk2: np.ndarray  # (180, 180), features of `=` asking features of a key
     ov2: np.ndarray  # (180,)
     frequencies: list[int]  # of OV2(e_n); the constant always stays
-    around: bool  # whether MLP2 reads, and the unembedding adds, what does not come through layer 2's attention and MLP2
+    around: (
+        bool  # whether MLP2 reads, and the unembedding adds, what does not come through layer 2's attention and MLP2
+    )
 
 
 def everything() -> Parts:
@@ -75,7 +77,9 @@ def with_section_7(net: Network, asking: np.ndarray = P_LAST) -> Parts:
 def with_copied_numbers(net: Network, asking: np.ndarray = P_LAST) -> Parts:
     """And numbers that layer 1 copies; in `=` they ask for anything."""
     parts = with_section_7(net, asking)
-    return replace(parts, ov1=parts.ov1 | NUMBERS, qk2=parts.qk2 | np.outer(copied(NUMBERS), np.ones(2 * C, dtype=bool)))
+    return replace(
+        parts, ov1=parts.ov1 | NUMBERS, qk2=parts.qk2 | np.outer(copied(NUMBERS), np.ones(2 * C, dtype=bool))
+    )
 
 
 def in_frequencies(functions: np.ndarray, frequencies: list[int]) -> np.ndarray:
@@ -99,7 +103,13 @@ def circuit_logits(net: Network, tokens: np.ndarray, parts: Parts) -> np.ndarray
 
 
 def _logits(
-    net: Network, tokens: np.ndarray, around: bool, scores_1: np.ndarray, scores_2: np.ndarray, features: np.ndarray, fetched: np.ndarray
+    net: Network,
+    tokens: np.ndarray,
+    around: bool,
+    scores_1: np.ndarray,
+    scores_2: np.ndarray,
+    features: np.ndarray,
+    fetched: np.ndarray,
 ) -> np.ndarray:
     positions = np.arange(K, C)
     by_token = scores_1[tokens[:, :, None], tokens[:, None]] + scores_1[tokens[:, :, None], positions]
@@ -108,7 +118,9 @@ def _logits(
     # Features of `=`: itself, and what layer 1 copied.
     itself = np.tile(E_EQUALS | P_LAST, (len(tokens), 1))
     asks = np.concatenate([itself, _usage(tokens, pattern_1[:, LAST])], 1)
-    met_own, met_copied = np.split(asks @ scores_2, 2, axis=1)  # (B, 90) each: the score of a unit of each feature of a key
+    met_own, met_copied = np.split(
+        asks @ scores_2, 2, axis=1
+    )  # (B, 90) each: the score of a unit of each feature of a key
     of_own, of_copied = (np.take_along_axis(met, tokens, 1) + met[:, K:] for met in (met_own, met_copied))  # (B, T)
     pattern_2 = softmax(of_own + np.matmul(pattern_1, of_copied[:, :, None])[:, :, 0])
     through = np.matmul(pattern_2[:, None], pattern_1)[:, 0]  # layer 2 after layer 1

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.independent.network import CHUNK, Network, layer_1, layer_2
-from tests.independent.sequences import FIRST_VARIABLE, LAST, LITERAL, PREFIX, N, Sequences, T, V, draw, random_sequences
+from tests.independent.sequences import (
+    FIRST_VARIABLE,
+    LAST,
+    LITERAL,
+    PREFIX,
+    N,
+    Sequences,
+    T,
+    V,
+    draw,
+    random_sequences,
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,9 @@ def value_of(tokens: np.ndarray, variables: np.ndarray) -> np.ndarray:
 
 def operand_sum(tokens: np.ndarray, batch: Sequences, variables: np.ndarray) -> np.ndarray:
     """Answer of sequences that ask for these variables (B, 2) where `batch` has variables, and for its literals elsewhere."""
-    values = [np.where(batch.variables[:, s] == LITERAL, batch.pairs[:, s], value_of(tokens, variables[:, s])) for s in (0, 1)]
+    values = [
+        np.where(batch.variables[:, s] == LITERAL, batch.pairs[:, s], value_of(tokens, variables[:, s])) for s in (0, 1)
+    ]
     return (values[0] + values[1]) % N
 
 

@@ -81,7 +81,11 @@ def draw(rng: np.random.Generator, pairs: np.ndarray, variables: np.ndarray, eve
     """
     B, rows = len(pairs), np.arange(len(pairs))
     least = np.maximum((variables != LITERAL).sum(1), 1)
-    n = rng.integers(least, MOST_ASSIGNMENTS + 1) if even else np.maximum(rng.integers(1, MOST_ASSIGNMENTS + 1, B), least)
+    n = (
+        rng.integers(least, MOST_ASSIGNMENTS + 1)
+        if even
+        else np.maximum(rng.integers(1, MOST_ASSIGNMENTS + 1, B), least)
+    )
     n = n[:, None]
     # The operands' variables come first, the other variables in random order behind them; the first n are assigned.
     luck = rng.random((B, V))
@@ -90,7 +94,9 @@ def draw(rng: np.random.Generator, pairs: np.ndarray, variables: np.ndarray, eve
         luck[own, variables[own, slot]] = -1
     letters = luck.argsort(1)[:, :MOST_ASSIGNMENTS]
     exists = np.arange(MOST_ASSIGNMENTS) < n
-    letters = np.take_along_axis(letters, np.where(exists, rng.random(exists.shape), 2).argsort(1), 1)  # shuffled among the n
+    letters = np.take_along_axis(
+        letters, np.where(exists, rng.random(exists.shape), 2).argsort(1), 1
+    )  # shuffled among the n
     values = rng.integers(N, size=letters.shape)
     # Each of the 12 - 2n PADs falls into one of the n + 1 gaps; assignment i has the PADs of gaps 0..i before it.
     gaps = np.where(np.arange(PREFIX) < PREFIX - 2 * n, rng.integers(0, n + 1, (B, PREFIX)), T)
@@ -102,18 +108,24 @@ def draw(rng: np.random.Generator, pairs: np.ndarray, variables: np.ndarray, eve
         is_operand = exists & (letters == variables[:, slot, None])
         values = np.where(is_operand, pairs[:, slot, None], values)
         positions[:, slot] = np.where(is_operand.any(1), starts[rows, is_operand.argmax(1)] + 1, positions[:, slot])
-        tokens[:, FIRST_SLOT + slot] = np.where(variables[:, slot] == LITERAL, pairs[:, slot], FIRST_VARIABLE + variables[:, slot])
+        tokens[:, FIRST_SLOT + slot] = np.where(
+            variables[:, slot] == LITERAL, pairs[:, slot], FIRST_VARIABLE + variables[:, slot]
+        )
     which, column = np.nonzero(exists)
     tokens[which, starts[which, column]] = FIRST_VARIABLE + letters[which, column]
     tokens[which, starts[which, column] + 1] = values[which, column]
     return Sequences(tokens, variables, pairs, positions)
 
 
-def sequences(rng: np.random.Generator, n_vars: int, pairs: np.ndarray, allowed: np.ndarray = ANY_SLOT, even: bool = False) -> Sequences:
+def sequences(
+    rng: np.random.Generator, n_vars: int, pairs: np.ndarray, allowed: np.ndarray = ANY_SLOT, even: bool = False
+) -> Sequences:
     """A sequence for each of these pairs of values (B, 2), with `n_vars` variables in allowed slots; `even` as in `draw`."""
     return draw(rng, pairs, operand_variables(rng, n_vars, len(pairs), allowed), even)
 
 
-def random_sequences(rng: np.random.Generator, n_vars: int, B: int, allowed: np.ndarray = ANY_SLOT, even: bool = False) -> Sequences:
+def random_sequences(
+    rng: np.random.Generator, n_vars: int, B: int, allowed: np.ndarray = ANY_SLOT, even: bool = False
+) -> Sequences:
     """B sequences that add any pair of values."""
     return sequences(rng, n_vars, rng.integers(N, size=(B, 2)), allowed, even)

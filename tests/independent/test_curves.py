@@ -51,7 +51,8 @@ def test_the_threshold_of_a_curve_that_is_known():
 
 
 @pytest.mark.parametrize(
-    ("sweep", "setting", "test"), [("fraction", "seen_fraction", "0-var held out"), ("two-var", "two_var_ratio", "2-var test")]
+    ("sweep", "setting", "test"),
+    [("fraction", "seen_fraction", "0-var held out"), ("two-var", "two_var_ratio", "2-var test")],
 )
 @pytest.mark.parametrize("binding", [False, True], ids=["all", "binding"])
 def test_thresholds_of_the_sweeps(sweep, setting, test, binding):

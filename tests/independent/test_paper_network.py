@@ -34,7 +34,10 @@ def literals(net):
 def one_variable(net):
     rng = np.random.default_rng(11)
     contexts = {name: 24 if name in HELD_OUT else 4 for name in CLASSES}
-    return {name: behaviour.pair_accuracy(net, rng, pairs, 1, AUTHORS_SLOTS, contexts[name]) for name, pairs in CLASSES.items()}
+    return {
+        name: behaviour.pair_accuracy(net, rng, pairs, 1, AUTHORS_SLOTS, contexts[name])
+        for name, pairs in CLASSES.items()
+    }
 
 
 def mean_over_held_out_pairs(by_class):
@@ -47,7 +50,9 @@ def test_literal_sums_by_class(literals):
     assert literals["mirror seen"].mean() > 0.9995
     assert literals["neither order seen"].mean() > 0.9995
     assert literals["held-out doubles"].mean() == pytest.approx(0.65, abs=4 * np.sqrt(0.65 * 0.35 / 480))
-    assert mean_over_held_out_pairs(literals) == pytest.approx(0.9929, abs=4 * np.sqrt(0.0071 / 20_000 + 0.0071 / 25_080))
+    assert mean_over_held_out_pairs(literals) == pytest.approx(
+        0.9929, abs=4 * np.sqrt(0.0071 / 20_000 + 0.0071 / 25_080)
+    )
 
 
 def test_pairs_that_fail_are_held_out_doubles(literals):
@@ -70,12 +75,16 @@ def test_one_variable_sums_by_class(one_variable):
     assert one_variable["mirror seen"].mean() > 0.998
     assert one_variable["neither order seen"].mean() > 0.995
     assert one_variable["held-out doubles"].mean() == pytest.approx(0.65, abs=4 * np.sqrt(0.65 * 0.35 / 480))
-    assert mean_over_held_out_pairs(one_variable) == pytest.approx(0.9921, abs=4 * np.sqrt(0.0079 / 20_000 + 0.0079 / 25_080))
+    assert mean_over_held_out_pairs(one_variable) == pytest.approx(
+        0.9921, abs=4 * np.sqrt(0.0079 / 20_000 + 0.0079 / 25_080)
+    )
 
 
 def test_qk1_previous_position(net):
     """11 of 11 rows once j = i is left out, with or without j = i - 2; otherwise the position itself wins in rows 1 to 9."""
-    found = {(a, b): round(11 * weights.previous_position_share(net, a, b)) for a in (False, True) for b in (False, True)}
+    found = {
+        (a, b): round(11 * weights.previous_position_share(net, a, b)) for a in (False, True) for b in (False, True)
+    }
     assert found == {(True, True): 11, (True, False): 11, (False, True): 2, (False, False): 2}
 
 
@@ -144,7 +153,9 @@ def test_circuit_alone(net):
     batches = [random_sequences(rng, n_vars, 1500, AUTHORS_SLOTS) for n_vars in (0, 1, 2)]
     for batch in batches:
         own = gathered(net, batch.tokens, "logits")[0]
-        np.testing.assert_allclose(circuit.circuit_logits(net, batch.tokens, circuit.everything()), own, atol=1e-4 * np.abs(own).max())
+        np.testing.assert_allclose(
+            circuit.circuit_logits(net, batch.tokens, circuit.everything()), own, atol=1e-4 * np.abs(own).max()
+        )
     both = circuit.P_LAST | circuit.E_EQUALS
     versions = {
         "section 5": (circuit.section_5(net), (0.084, 0.246, 0.982)),
@@ -168,7 +179,9 @@ def test_attention_rates(net):
         assert min(rates.values()) > 0.9985, (n_vars, rates)
 
 
-@pytest.mark.parametrize(("step", "seen", "held_out"), [(1001, 0.343, 0.227), (3001, 0.458, 0.357), (5401, 0.869, 0.816)])
+@pytest.mark.parametrize(
+    ("step", "seen", "held_out"), [(1001, 0.343, 0.227), (3001, 0.458, 0.357), (5401, 0.869, 0.816)]
+)
 def test_two_variable_sums_along_training(step, seen, held_out):
     """The reference accuracies, 3,000 sequences each, have 2..6 assignments equally often; the law of training is easier.
 

@@ -26,7 +26,9 @@ B = 4000
 @pytest.mark.parametrize("n_vars", [0, 1, 2])
 def test_every_sequence_is_one_of_the_task(n_vars):
     batch = random_sequences(np.random.default_rng(0), n_vars, B)
-    for tokens, variables, pair, positions in zip(batch.tokens, batch.variables, batch.pairs, batch.value_positions, strict=True):
+    for tokens, variables, pair, positions in zip(
+        batch.tokens, batch.variables, batch.pairs, batch.value_positions, strict=True
+    ):
         assert tokens[12] == PLUS and tokens[15] == EQUALS
         assigned, i = {}, 0
         while i < PREFIX:
@@ -72,7 +74,9 @@ def test_pads_fall_into_gaps_independently():
     assert abs(start.var() - 2.5) < 4 * 2.5 * np.sqrt(2 / alone.sum())
 
 
-@pytest.mark.parametrize(("allowed", "first", "second"), [(PAPER_SLOTS, {0, 1}, {6, 7}), (AUTHORS_SLOTS, {10, 11}, {0, 1})])
+@pytest.mark.parametrize(
+    ("allowed", "first", "second"), [(PAPER_SLOTS, {0, 1}, {6, 7}), (AUTHORS_SLOTS, {10, 11}, {0, 1})]
+)
 def test_banned_slots_stay_free(allowed, first, second):
     for n_vars in (1, 2):
         found = operand_variables(np.random.default_rng(3), n_vars, B, allowed)

@@ -82,7 +82,9 @@ def test_logits(stack, nets, batches):
     for batch in batches:
         theirs = answer_logits(stack, as_package(batch.tokens)).numpy()
         for net, logits in zip(nets, theirs, strict=True):
-            np.testing.assert_allclose(gathered(net, batch.tokens, "logits")[0], logits, atol=1e-4 * np.abs(logits).max())
+            np.testing.assert_allclose(
+                gathered(net, batch.tokens, "logits")[0], logits, atol=1e-4 * np.abs(logits).max()
+            )
 
 
 def test_numbers_of_the_weights(stack, nets):
@@ -161,7 +163,10 @@ def test_accuracies(run, stack, nets, seen, i):
     for n_vars in (0, 1, 2):
         for kind, among in pairs.items():
             batch = sequences(rng, n_vars, among[rng.integers(len(among), size=n)], PAPER_SLOTS, even=True)
-            ours, other = (answers(nets[i], batch.tokens) == batch.answers).mean(), theirs[f"{n_vars}-var {kind}"].accuracy
+            ours, other = (
+                (answers(nets[i], batch.tokens) == batch.answers).mean(),
+                theirs[f"{n_vars}-var {kind}"].accuracy,
+            )
             assert abs(ours - other) < difference_allowed(ours, n, other, n), (n_vars, kind, ours, other)
 
 
@@ -173,7 +178,9 @@ def test_held_out_classes(run, stack, nets, seen, i):
     assert by_class["mirror seen"].mean() > 0.95
     exam = set_accuracies(stack.models(i), [run.configs[i]], run.seen[i : i + 1], 3000, CLASS_SETS[:3])[0]
     for (name, own), theirs in zip(by_class.items(), exam.values(), strict=True):  # in the same order
-        assert abs(own.mean() - theirs.accuracy) < difference_allowed(own.mean(), 8 * len(own), theirs.accuracy, theirs.n), name
+        assert abs(own.mean() - theirs.accuracy) < difference_allowed(
+            own.mean(), 8 * len(own), theirs.accuracy, theirs.n
+        ), name
     held_out = np.concatenate(list(by_class.values()))
     assert len(held_out) == 1045
     once = sequences(rng, 0, ALL_PAIRS[~seen[i].ravel()])
@@ -220,9 +227,16 @@ def test_circuit_alone(run, stack, nets, batches):
     both = circuit.P_LAST | circuit.E_EQUALS
     tokens = np.concatenate([batch.tokens for batch in batches])
     for i, net in enumerate(nets[:BINDING]):
-        versions = [circuit.everything(), circuit.section_5(net), circuit.with_section_7(net, both), circuit.with_copied_numbers(net, both)]
+        versions = [
+            circuit.everything(),
+            circuit.section_5(net),
+            circuit.with_section_7(net, both),
+            circuit.with_copied_numbers(net, both),
+        ]
         if rows_of_itself == 2:
             versions += [circuit.with_section_7(net), circuit.with_copied_numbers(net)]
         for parts in versions:
             theirs = kept_logits(stack.models(i), as_package(tokens), [kept(parts, rows_of_itself)])[0].numpy()
-            np.testing.assert_allclose(circuit.circuit_logits(net, tokens, parts), theirs, atol=1e-4 * np.abs(theirs).max())
+            np.testing.assert_allclose(
+                circuit.circuit_logits(net, tokens, parts), theirs, atol=1e-4 * np.abs(theirs).max()
+            )

@@ -33,7 +33,9 @@ def test_gradient_is_that_of_the_loss():
     gradient = theorem.population_gradient(s, W)
     for seed in range(4):
         direction = np.random.default_rng(seed).normal(size=W.shape)
-        slope = (theorem.population_loss(s, W + 1e-5 * direction) - theorem.population_loss(s, W - 1e-5 * direction)) / 2e-5
+        slope = (
+            theorem.population_loss(s, W + 1e-5 * direction) - theorem.population_loss(s, W - 1e-5 * direction)
+        ) / 2e-5
         assert (gradient * direction).sum() == pytest.approx(slope, rel=1e-5, abs=1e-9)
 
 

@@ -19,7 +19,9 @@ PAPER = Member(0).config(PRESETS["paper"])
 
 def random_stack(models: int = 2):
     """Far from uniform attention, so that nothing is equal by accident."""
-    stack = initial_stack(dataclasses.replace(CONFIG, numerics=dataclasses.replace(CONFIG.numerics, dtype="float64")), range(models))
+    stack = initial_stack(
+        dataclasses.replace(CONFIG, numerics=dataclasses.replace(CONFIG.numerics, dtype="float64")), range(models)
+    )
     stack.flat.mul_(3)
     return stack
 

@@ -57,7 +57,11 @@ def test_nothing_changes_nothing_and_interventions_compose_in_order():
     zero, mean = Replace("zero", "blocks.1.hook_attn_out"), Replace("mean", "blocks.1.hook_attn_out")
     assert torch.equal(both([zero, mean]), both([mean])) and torch.equal(both([mean, zero]), both([zero]))
     assert not torch.allclose(both([zero]), both([mean]))
-    everywhere = [Cut(2, "equals", "first"), Replace("zero", "hook_embed", ("plus",)), Replace("resample", "blocks.1.mlp.hook_pre")]
+    everywhere = [
+        Cut(2, "equals", "first"),
+        Replace("zero", "hook_embed", ("plus",)),
+        Replace("resample", "blocks.1.mlp.hook_pre"),
+    ]
     both(everywhere)
 
 
@@ -74,7 +78,9 @@ def test_without_mlp2_the_answer_is_read_off_the_residual():
 def test_mean_and_resample_are_those_of_the_reference_set():
     post, reference = at_equals("blocks.1.hook_resid_post"), at_equals("blocks.1.hook_resid_post", REFERENCE[None])
     assert torch.allclose(
-        both([Replace("mean", "blocks.1.hook_resid_post")])[0], (reference.mean(0) @ STACK.W_U[0]).expand(len(post), -1), atol=1e-9
+        both([Replace("mean", "blocks.1.hook_resid_post")])[0],
+        (reference.mean(0) @ STACK.W_U[0]).expand(len(post), -1),
+        atol=1e-9,
     )
     order = shuffled(40)
     assert sorted(order.tolist()) == list(range(40)) and order.tolist() != list(range(40))
@@ -104,9 +110,13 @@ def test_frequencies_of_the_embedding():
     """To take all frequencies away leaves every number the mean embedding; to take some is to embed without them."""
     N, stack = TASK.modulus, STACK.clone()
     stack.W_E[:, :N] = STACK.W_E[:, :N].mean(1, keepdim=True)
-    assert torch.allclose(both([Replace("zero", "hook_embed", frequencies=tuple(range(1, 6)))]), answer_logits(stack, TOKENS), atol=1e-9)
+    assert torch.allclose(
+        both([Replace("zero", "hook_embed", frequencies=tuple(range(1, 6)))]), answer_logits(stack, TOKENS), atol=1e-9
+    )
     stack.W_E[:, :N] = kept(STACK.W_E[:, :N], torch.tensor([True, False, True, True, False]))
-    assert torch.allclose(both([Replace("zero", "hook_embed", frequencies=(2, 5))]), answer_logits(stack, TOKENS), atol=1e-9)
+    assert torch.allclose(
+        both([Replace("zero", "hook_embed", frequencies=(2, 5))]), answer_logits(stack, TOKENS), atol=1e-9
+    )
 
 
 def test_a_swap_is_the_other_models_weights():
@@ -129,29 +139,40 @@ def test_a_swap_is_the_other_models_weights():
 def test_the_hand_made_model_adds_what_it_is_made_to_look_at():
     """Its answer is the sum of two equal shares of attention: cut one operand and the other counts twice."""
     batch = tokens(20)
-    found = effect(HANDMADE, batch, specification([{"action": "cut", "layer": 2, "query": "equals", "key": "second_value"}]))
+    found = effect(
+        HANDMADE, batch, specification([{"action": "cut", "layer": 2, "query": "equals", "key": "second_value"}])
+    )
     first = Positions(TASK, batch[0].T).roles.values[0]
     assert found.accuracies[0].item() == 1.0 and found.accuracy_change.item() < -0.5
     assert found.answers[1][0].tolist() == (2 * first % TASK.modulus).tolist()
     weights = {"first_value": 0.5, "second_value": 0.5}
-    blind = [Replace("zero", "blocks.0.hook_attn_out"), Pattern(2, "equals", weights)]  # the pattern makes up for no binding
+    blind = [
+        Replace("zero", "blocks.0.hook_attn_out"),
+        Pattern(2, "equals", weights),
+    ]  # the pattern makes up for no binding
     assert effect(HANDMADE, batch, blind).accuracies[1].item() == 1.0
     assert effect(HANDMADE, batch, blind[:1]).accuracies[1].item() < 0.7
 
 
 def test_other_architectures():
-    config = Config(task=TASK, model=type(CONFIG.model)(n_layers=2, n_heads=2, d_model=16, d_head=8, d_mlp=(8, 24), norm="rms"))
+    config = Config(
+        task=TASK, model=type(CONFIG.model)(n_layers=2, n_heads=2, d_model=16, d_head=8, d_mlp=(8, 24), norm="rms")
+    )
     stack = initial_stack(config, [0])
     changed = apply(stack, TOKENS, [Replace("zero", "blocks.1.hook_attn_out"), Cut(1, "equals", "first")])
     assert changed.shape == (1, 24, 11) and not torch.allclose(changed, answer_logits(stack, TOKENS))
-    one_layer = initial_stack(Config(task=TASK, model=type(CONFIG.model)(n_layers=1, d_model=16, d_head=8, d_mlp=(8,))), [0])
+    one_layer = initial_stack(
+        Config(task=TASK, model=type(CONFIG.model)(n_layers=1, d_model=16, d_head=8, d_mlp=(8,))), [0]
+    )
     with pytest.raises(ConfigError, match=r"hook = 'blocks\.1"):
         apply(one_layer, TOKENS, [Replace("zero", "blocks.1.hook_attn_out")])
 
 
 def test_one_head_of_several_can_be_changed():
     """Against hooks written by hand on the transformer itself."""
-    stack = initial_stack(Config(task=TASK, model=type(CONFIG.model)(n_heads=2, d_model=16, d_head=8, d_mlp=(None, 24))), [0])
+    stack = initial_stack(
+        Config(task=TASK, model=type(CONFIG.model)(n_heads=2, d_model=16, d_head=8, d_mlp=(None, 24))), [0]
+    )
     model, batch = Transformer.from_stack(stack, 0), TOKENS[0].T
 
     def without_head_1(pattern, hook):
@@ -162,7 +183,9 @@ def test_one_head_of_several_can_be_changed():
     zero = Replace("zero", "blocks.1.attn.hook_pattern", head=1)
     torch.testing.assert_close(apply(stack, TOKENS, [zero])[0], by_hand)
     both_heads = [Replace("zero", "blocks.1.attn.hook_pattern", head=h) for h in (0, 1)]
-    torch.testing.assert_close(apply(stack, TOKENS, both_heads), apply(stack, TOKENS, [Replace("zero", "blocks.1.attn.hook_pattern")]))
+    torch.testing.assert_close(
+        apply(stack, TOKENS, both_heads), apply(stack, TOKENS, [Replace("zero", "blocks.1.attn.hook_pattern")])
+    )
     cuts = [Cut(1, "equals", "first", head=h) for h in (0, 1)]
     torch.testing.assert_close(apply(stack, TOKENS, cuts), apply(stack, TOKENS, [Cut(1, "equals", "first")]))
     assert not torch.allclose(apply(stack, TOKENS, cuts[:1]), apply(stack, TOKENS, cuts))

@@ -59,8 +59,12 @@ def test_parts_are_what_weights_without_them_compute():
 def test_frequencies_and_paths_around():
     assert changed(own=False).sub(changed()).abs().max() > 1e-3
     no_mlp = STACK.clone()
-    no_mlp["blocks.1.mlp.W_out"].zero_()  # what the unembedding reads directly, and what it reads of MLP2, make up the logits
-    assert torch.allclose(changed(direct=False) + answer_logits(no_mlp, TOKENS), answer_logits(STACK, TOKENS), atol=1e-8)
+    no_mlp[
+        "blocks.1.mlp.W_out"
+    ].zero_()  # what the unembedding reads directly, and what it reads of MLP2, make up the logits
+    assert torch.allclose(
+        changed(direct=False) + answer_logits(no_mlp, TOKENS), answer_logits(STACK, TOKENS), atol=1e-8
+    )
     mask = torch.tensor([True, False, False, True, True])
     table = STACK.W_E[:, : TASK.modulus]
     assert not torch.allclose(kept(table, mask), table)
@@ -133,7 +137,11 @@ def test_what_the_hand_made_model_needs_and_does_not(table):
 
 def test_faithfulness_and_necessity(table):
     assert table.relative("together", WHOLE) == 1 and table.relative("together", COMPLEMENT) < 0.25
-    assert table.relative("together", SECTION_5) < table.relative("together", EQUALS_SLOTS) <= table.relative("together", COPIED_ALL)
+    assert (
+        table.relative("together", SECTION_5)
+        < table.relative("together", EQUALS_SLOTS)
+        <= table.relative("together", COPIED_ALL)
+    )
     needed = {name for group, name in table.rows if group == "removed alone" and table.worst_loss(group, name) >= LOSS}
     assert {"QK1: positions to positions", "OV1: variables", "QK2: identity block", "OV2: numbers"} <= needed
     assert not {"QK1: numbers to variables", "QK1: positions to variables"} & needed
@@ -156,7 +164,9 @@ def test_section_7_finds_the_literals_that_section_5_leaves_out():
     index = run.index_of(0)
     table = circuit_alone(run.checkpoint(run.steps[-1]).models(index), run.configs[index], run.seen[index], 300)
     literals, bound = table.with_variables(0), table.with_variables(2)
-    section_5, position, equals, copied = (table.row("together", name) for name in (SECTION_5, SECTION_7, EQUALS_BOTH, COPIED_ALL))
+    section_5, position, equals, copied = (
+        table.row("together", name) for name in (SECTION_5, SECTION_7, EQUALS_BOTH, COPIED_ALL)
+    )
     assert (section_5[bound] > 0.93).all() and (section_5[literals] < 0.15).all()
     assert ((position[literals] > 0.25) & (position[literals] < 0.5)).all()
     assert ((equals[literals] > 0.7) & (equals[literals] < 0.9)).all() and (copied > 0.93).all()

@@ -39,7 +39,9 @@ def test_prompts_are_as_many_of_each_pair_of_types():
 
 def test_tags_are_passed_on_and_the_program_follows_them():
     pairs = tag_pairs(TASK, BASE)
-    for base, source, said, counts in zip(*(x.tolist() for x in (pairs.base, pairs.source, pairs.answer, pairs.counts)), strict=True):
+    for base, source, said, counts in zip(
+        *(x.tolist() for x in (pairs.base, pairs.source, pairs.answer, pairs.counts)), strict=True
+    ):
         own, other = assignments(base, TASK), assignments(source, TASK)
         first, *rest = own
         assert list(other) == [*rest, first]  # the letters, passed on by one assignment
@@ -47,17 +49,23 @@ def test_tags_are_passed_on_and_the_program_follows_them():
         expected = sum(bound.get(x, x) for x in base[PREFIX + 1 : PREFIX + 3]) % TASK.modulus
         assert said == expected and counts == (expected != answer(base, TASK))
     numbers = (pairs.base < TASK.modulus) & (torch.arange(TASK.length) < PREFIX)
-    assert (pairs.base != pairs.source)[numbers].float().mean() > 0.8  # the source has values of its own: 10 of 11 differ
+    assert (pairs.base != pairs.source)[
+        numbers
+    ].float().mean() > 0.8  # the source has values of its own: 10 of 11 differ
     assert (pairs.counts & (pairs.base_vars == 2)).any() and not pairs.counts[pairs.base_vars == 0].any()
 
 
 def test_queries_ask_for_other_variables_that_the_base_assigns():
     pairs = query_pairs(TASK, BASE, BASE.roll(1, 0))
     assert pairs.counts.sum() > 60
-    for base, source, said in zip(*(x[pairs.counts].tolist() for x in (pairs.base, pairs.source, pairs.answer)), strict=True):
+    for base, source, said in zip(
+        *(x[pairs.counts].tolist() for x in (pairs.base, pairs.source, pairs.answer)), strict=True
+    ):
         assert kinds(base) == kinds(source) != [False, False]
         asked, own, operands = source[PREFIX + 1 : PREFIX + 3], assignments(base, TASK), base[PREFIX + 1 : PREFIX + 3]
-        looked_up = [own[a] if is_variable else o for a, o, is_variable in zip(asked, operands, kinds(base), strict=True)]
+        looked_up = [
+            own[a] if is_variable else o for a, o, is_variable in zip(asked, operands, kinds(base), strict=True)
+        ]
         assert said == sum(looked_up) % TASK.modulus != answer(base, TASK)
         assert all(a != o for a, o, is_variable in zip(asked, operands, kinds(base), strict=True) if is_variable)
         letters = [a - FIRST_VARIABLE if is_variable else -1 for a, is_variable in zip(asked, kinds(base), strict=True)]
@@ -70,7 +78,9 @@ def test_values_come_from_the_source():
         pairs = value_pairs(TASK, BASE, SOURCE, operands)
         for base, source, said in zip(BASE.tolist(), SOURCE.tolist(), pairs.answer.tolist(), strict=True):
             own, other = operand_values(base, TASK), operand_values(source, TASK)
-            assert said == sum(o if taken else b for b, o, taken in zip(own, other, operands, strict=True)) % TASK.modulus
+            assert (
+                said == sum(o if taken else b for b, o, taken in zip(own, other, operands, strict=True)) % TASK.modulus
+            )
 
 
 def test_on_the_hand_made_model_right_places_are_right_and_wrong_ones_wrong():
@@ -79,7 +89,10 @@ def test_on_the_hand_made_model_right_places_are_right_and_wrong_ones_wrong():
         outcome = found[name]
         assert outcome.n > 240 and outcome.accuracy("whole") == outcome.accuracy("named") == 1.0, name
         # What hits at all is a few pairs in which a wrong answer is the program's by chance.
-        assert outcome.accuracy("random") < 0.25 and outcome.accuracy("elsewhere") < 0.12, (name, outcome.accuracy("elsewhere"))
+        assert outcome.accuracy("random") < 0.25 and outcome.accuracy("elsewhere") < 0.12, (
+            name,
+            outcome.accuracy("elsewhere"),
+        )
     assert found["binding tag"].accuracy("elsewhere") == found["first value"].accuracy("elsewhere") == 0.0
     values = found["values"].by_types()
     assert values.isfinite().all() and (values == 1).all()
@@ -132,7 +145,9 @@ def test_the_same_as_patching_each_pair_in_the_reference(name):
         for base, source in zip(pairs.base, pairs.source.tolist(), strict=True)
     ]
     said = torch.cat(patched, 1)[0].argmax(-1)
-    interchange.pairs[name] = type(pairs)(pairs.base, pairs.source, said, torch.ones_like(pairs.counts), pairs.base_vars, pairs.source_vars)
+    interchange.pairs[name] = type(pairs)(
+        pairs.base, pairs.source, said, torch.ones_like(pairs.counts), pairs.base_vars, pairs.source_vars
+    )
     outcome = interchange(stack, alignments=[name])[0][name]
     assert outcome.n == 27 and outcome.accuracy() == 1.0
     assert (said != answers(TASK, pairs.base)).any()
@@ -140,7 +155,9 @@ def test_the_same_as_patching_each_pair_in_the_reference(name):
 
 def test_the_papers_network(paper_run):
     config, seen = paper_run.configs[0], paper_run.seen[0]
-    first, last = (Interchange(config, seen, 900)(paper_run.checkpoint(step), ("whole", "random"))[0] for step in (1001, 40_000))
+    first, last = (
+        Interchange(config, seen, 900)(paper_run.checkpoint(step), ("whole", "random"))[0] for step in (1001, 40_000)
+    )
     for name in ALIGNMENTS:
         assert last[name].accuracy() > 0.85 and last[name].accuracy("random") < 0.02
     assert first["binding tag"].accuracy() < 0.3 < 0.5 < first["sum"].accuracy()  # addition comes first
@@ -173,7 +190,9 @@ def test_steps_are_spread():
 
 def test_a_row_is_the_interchange_of_that_checkpoint(paper_run):
     heard = []
-    found = causes_over_time(paper_run, 0, [1001, 20_001], n=270, listener=lambda done, total: heard.append((done, total)))
+    found = causes_over_time(
+        paper_run, 0, [1001, 20_001], n=270, listener=lambda done, total: heard.append((done, total))
+    )
     assert list(found) == ["step", *ALIGNMENTS] and heard == [(0, 2), (1, 2), (2, 2)]
     alone = Interchange(paper_run.configs[0], paper_run.seen[0], 270)(paper_run.checkpoint(20_001))[0]
     assert [found[name][1] for name in ALIGNMENTS] == [alone[name].accuracy() for name in ALIGNMENTS]

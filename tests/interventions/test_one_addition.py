@@ -25,7 +25,9 @@ def test_a_frequency_is_removed_as_the_specification_says():
     batches = [sequences([CONFIG], SEEN[None], kind, 40) for kind in range(3)]
     for k, after in zip(found.frequencies, found.after, strict=True):
         for kind, batch in enumerate(batches):
-            logits = apply(HANDMADE, batch.tokens, [Replace("mean", "blocks.1.mlp.hook_post", frequencies=(k,))], reference)[0]
+            logits = apply(
+                HANDMADE, batch.tokens, [Replace("mean", "blocks.1.mlp.hook_post", frequencies=(k,))], reference
+            )[0]
             assert torch.allclose(_margin(logits, batch.labels[0]), after[kind], atol=1e-4)
 
 

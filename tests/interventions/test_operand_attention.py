@@ -72,7 +72,9 @@ def test_a_change_is_that_row_in_the_reference(change):
     def hook(pattern, point):
         pattern = pattern.clone()
         for b, sequence in enumerate(ONE.tolist()):
-            pattern[b, 0, -1] = torch.tensor(plain_row(change, pattern[b, 0, -1].tolist(), sequence), dtype=pattern.dtype)
+            pattern[b, 0, -1] = torch.tensor(
+                plain_row(change, pattern[b, 0, -1].tolist(), sequence), dtype=pattern.dtype
+            )
         return pattern
 
     expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.attn.hook_pattern", hook)])[:, -1]
@@ -87,21 +89,30 @@ def test_another_sequences_literal_in_the_reference():
     model = Transformer.from_stack(stack, 0)
     _, cache = model.run_with_cache(ONE)
     pattern, values = cache["blocks.0.attn.hook_pattern"][:, 0, -1], cache["blocks.0.attn.hook_v"]
-    sent = (values.reshape(len(ONE), TASK.length, -1) * pattern[..., None]) @ stack["blocks.0.attn.W_O"][0, 0]  # (B, T, d)
+    sent = (values.reshape(len(ONE), TASK.length, -1) * pattern[..., None]) @ stack["blocks.0.attn.W_O"][
+        0, 0
+    ]  # (B, T, d)
     out = cache["blocks.0.hook_attn_out"].clone()
-    kinds = {first: [b for b, row in enumerate(ONE.tolist()) if (row[FIRST] >= FIRST_VARIABLE) == first] for first in (True, False)}
+    kinds = {
+        first: [b for b, row in enumerate(ONE.tolist()) if (row[FIRST] >= FIRST_VARIABLE) == first]
+        for first in (True, False)
+    }
     for first, rows in kinds.items():
         slot = SECOND if first else FIRST
         for b, donor in zip(rows, [rows[-1], *rows[:-1]], strict=True):
             out[b, -1] += sent[donor, slot] - sent[b, slot]
     expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.hook_attn_out", lambda x, point: out)])[:, -1]
-    assert torch.allclose(EqualsAttention(Stages(stack), Keys(Positions(TASK, ONE))).logits(OTHER_LITERAL), expected, atol=1e-8)
+    assert torch.allclose(
+        EqualsAttention(Stages(stack), Keys(Positions(TASK, ONE))).logits(OTHER_LITERAL), expected, atol=1e-8
+    )
 
 
 def test_the_hand_made_model_needs_variables_slots_alone():
     found = operand_attention(HANDMADE, CONFIG, SEEN, 300)
     assert list(found) == list(ASKED)
-    accuracy = {(name, change): x.float().mean().item() for name, own in found.items() for change, x in own.correct.items()}
+    accuracy = {
+        (name, change): x.float().mean().item() for name, own in found.items() for change, x in own.correct.items()
+    }
     assert all(accuracy[name, UNCHANGED] == 1 for name in ASKED)
     assert accuracy[LITERALS, NO_SLOTS] == 1 and accuracy[TWO, ONLY_SLOTS] == 1
     for name in (TRAINED, BANNED):
@@ -109,7 +120,10 @@ def test_the_hand_made_model_needs_variables_slots_alone():
         assert accuracy[name, NO_VARIABLE] < 0.7 and all(accuracy[name, change] == 1 for change in harmless)
     assert accuracy[TWO, NO_FIRST] < 0.6 and accuracy[TWO, NO_SECOND] < 0.6
     weights = found[TRAINED].weights
-    assert torch.allclose(sum(weights.values()), torch.ones(300)) and weights["variable"].mean() > 0.4 > weights["equals"].mean()
+    assert (
+        torch.allclose(sum(weights.values()), torch.ones(300))
+        and weights["variable"].mean() > 0.4 > weights["equals"].mean()
+    )
     assert found[TRAINED].operands_on_top[UNCHANGED].all() and not found[TRAINED].operands_on_top[EXCHANGED].any()
 
 
@@ -129,7 +143,10 @@ def test_a_network_of_the_study_answers_as_in_its_table():
         assert before == pytest.approx(there[name]["accuracy"], abs=2 / STUDY["n"])
         for change, (lost, low, high) in there[name]["lost"].items():
             assert low <= lost <= high
-            assert before - found.correct[change].double().mean().item() == pytest.approx(lost, abs=4 / STUDY["n"]), (name, change)
+            assert before - found.correct[change].double().mean().item() == pytest.approx(lost, abs=4 / STUDY["n"]), (
+                name,
+                change,
+            )
     assert not here[TRAINED].operands_on_top[UNCHANGED].any() and here[TRAINED].operands_on_top[EXCHANGED].all()
 
 

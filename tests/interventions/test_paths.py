@@ -4,7 +4,19 @@ import pytest
 import torch
 
 from assignadd.claims.causes import STORY
-from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path, PathPatching, path_answers
+from assignadd.interventions.paths import (
+    EMBEDDING,
+    KEY,
+    LAYER_1,
+    LAYER_2,
+    LOGITS,
+    MLP2,
+    QUERY,
+    VALUE,
+    Path,
+    PathPatching,
+    path_answers,
+)
 from assignadd.model.transformer import Transformer
 from assignadd.task.positions import Positions
 from tests.interventions.small import HANDMADE, TASK, random_stack, tokens
@@ -79,7 +91,9 @@ def test_what_mlp2_reads_of_layer_2():
     model = Transformer.from_stack(stack, 0).requires_grad_(False)
     out = model.run_with_cache(ONE.T)[1]["blocks.1.hook_attn_out"]
     change = (out.mean(0) - out) @ stack["blocks.1.mlp.W_in"][0]
-    expected = model.run_with_hooks(ONE.T, fwd_hooks=[("blocks.1.mlp.hook_pre", lambda pre, point: pre + change)])[:, -1]
+    expected = model.run_with_hooks(ONE.T, fwd_hooks=[("blocks.1.mlp.hook_pre", lambda pre, point: pre + change)])[
+        :, -1
+    ]
     found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(LAYER_2, "=", MLP2)]
     assert torch.allclose(found, expected, atol=1e-8)
 

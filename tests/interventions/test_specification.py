@@ -31,8 +31,19 @@ REPLACE = st.one_of(
 )
 OTHERS = st.one_of(
     st.builds(Cut, st.sampled_from([1, 2]), PLACES, PLACES),
-    st.builds(Pattern, st.sampled_from([1, 2]), PLACES, st.dictionaries(st.sampled_from(ROLES) | st.just("7"), st.floats(0, 1))),
-    st.builds(Swap, st.sampled_from(list(COMPONENTS)), st.integers(0, 10**6), st.none() | st.integers(0, 9), st.none() | st.just("r")),
+    st.builds(
+        Pattern,
+        st.sampled_from([1, 2]),
+        PLACES,
+        st.dictionaries(st.sampled_from(ROLES) | st.just("7"), st.floats(0, 1)),
+    ),
+    st.builds(
+        Swap,
+        st.sampled_from(list(COMPONENTS)),
+        st.integers(0, 10**6),
+        st.none() | st.integers(0, 9),
+        st.none() | st.just("r"),
+    ),
 )
 
 

@@ -62,7 +62,9 @@ def test_the_hand_made_model_has_a_sum_and_no_operands():
         assert outcome.accuracy(COMPLEMENT) < 0.01
     for variable in ("first operand", "second operand"):
         outcome = SEARCH(HANDMADE, variable, PLACES[0], rank)
-        assert outcome.accuracy(SEARCHED) < 0.35 and abs(outcome.accuracy(SEARCHED) - outcome.accuracy(COMPLEMENT)) < 0.08
+        assert (
+            outcome.accuracy(SEARCHED) < 0.35 and abs(outcome.accuracy(SEARCHED) - outcome.accuracy(COMPLEMENT)) < 0.08
+        )
 
 
 @needs_pyvene
@@ -94,13 +96,19 @@ def test_pairs_searched_on_are_not_tested_on(monkeypatch):
     even, odd = pairs.counts.clone(), pairs.counts.clone()
     even[1::2], odd[::2] = False, False
     _, base, source = SEARCH.activations(HANDMADE, PLACES[0])
-    assert all(torch.equal(*both) for both in zip(shown[0], (base[even], source[even], pairs.answer[even]), strict=True))
-    assert torch.equal(outcome.base_vars, pairs.base_vars[odd]) and torch.equal(outcome.source_vars, pairs.source_vars[odd])
+    assert all(
+        torch.equal(*both) for both in zip(shown[0], (base[even], source[even], pairs.answer[even]), strict=True)
+    )
+    assert torch.equal(outcome.base_vars, pairs.base_vars[odd]) and torch.equal(
+        outcome.source_vars, pairs.source_vars[odd]
+    )
     assert torch.equal(outcome.hits[SEARCHED], outcome.hits[RANDOM])  # the fake found what it was given
     twice = {tuple(row) for row in SEARCH.base[even].tolist()} & {tuple(row) for row in SEARCH.base[odd].tolist()}
     assert len(twice) < 0.02 * odd.sum()  # so small a task draws some prompts again
     types = torch.stack([pairs.base_vars, pairs.source_vars], 1)
-    assert torch.equal(types[::2].unique(dim=0, return_counts=True)[1], types[1::2].unique(dim=0, return_counts=True)[1])
+    assert torch.equal(
+        types[::2].unique(dim=0, return_counts=True)[1], types[1::2].unique(dim=0, return_counts=True)[1]
+    )
 
 
 @needs_pyvene

@@ -42,7 +42,9 @@ def test_the_hand_made_model_is_right_on_every_set():
     stack = handmade(Config(task=PRESETS["paper"].task))
     sets = set_accuracies(stack, [Member(0).config(stack.config)], pair_split(stack.config.task, 0)[None], 500)[0]
     assert list(sets) == [s.name for s in ALL_SETS]
-    assert all(a.accuracy == 1.0 and a.n == 500 and a.interval == wilson(a.pairs or 500, a.pairs or 500) for a in sets.values())
+    assert all(
+        a.accuracy == 1.0 and a.n == 500 and a.interval == wilson(a.pairs or 500, a.pairs or 500) for a in sets.values()
+    )
 
 
 def test_the_interval_of_a_class_is_over_its_pairs():
@@ -63,16 +65,22 @@ def test_the_interval_of_a_class_is_over_its_pairs():
             assert found.interval == wilson(found.accuracy * int(count), int(count))
     assert {a.pairs for name, a in sets.items() if name in {s.name for s in RECORDED_SETS}} == {None}
     few = set_accuracies(stack, [config], seen[None], 5, CLASS_SETS[:1])[0]["0-var mirror seen"]
-    assert few.pairs is None and few.interval == wilson(round(5 * few.accuracy), 5)  # five sequences add five pairs at most
+    assert few.pairs is None and few.interval == wilson(
+        round(5 * few.accuracy), 5
+    )  # five sequences add five pairs at most
 
 
 def test_random_weights_are_at_chance():
     config = PRESETS["paper"]
-    sets = set_accuracies(initial_stack(config, [0]), [Member(0).config(config)], pair_split(config.task, 0)[None], 2000)[0]
+    sets = set_accuracies(
+        initial_stack(config, [0]), [Member(0).config(config)], pair_split(config.task, 0)[None], 2000
+    )[0]
     assert all(a.accuracy < 0.06 for a in sets.values())  # 1/59, with room for answers that come more often than others
 
 
-needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no reference checkpoints at {REFERENCE.name}/ beside the checkout")
+needs_reference = pytest.mark.skipif(
+    not REFERENCE.is_dir(), reason=f"no reference checkpoints at {REFERENCE.name}/ beside the checkout"
+)
 
 
 def assert_within_sampling_error(found: Accuracy, published: float, n: int) -> None:
@@ -97,7 +105,9 @@ def test_the_papers_own_run_shows_its_published_accuracies(step, tmp_path):
         assert_within_sampling_error(sets[name], published, 20_000)
     # Every error on literal sums is a double n + n (SPEC section 1).
     assert min(sets["0-var mirror seen"].accuracy, sets["0-var neither order"].accuracy) > 0.9995
-    assert sets["0-var doubles"].accuracy < 0.75 and [sets[f"0-var {k}"].pairs for k in ("mirror seen", "neither order", "doubles")] == [
+    assert sets["0-var doubles"].accuracy < 0.75 and [
+        sets[f"0-var {k}"].pairs for k in ("mirror seen", "neither order", "doubles")
+    ] == [
         723,
         151,  # of 302 pairs, each in both orders
         20,

@@ -3,7 +3,14 @@
 import torch
 
 from assignadd.config import PRESETS, Config
-from assignadd.measures.addition import number_outputs, ov2_mlp2_accuracy, ov2_mlp2_correct, pair_logits, pairs_added, wrong_pairs
+from assignadd.measures.addition import (
+    number_outputs,
+    ov2_mlp2_accuracy,
+    ov2_mlp2_correct,
+    pair_logits,
+    pairs_added,
+    wrong_pairs,
+)
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer

@@ -33,7 +33,12 @@ def test_the_handmade_model_has_all_of_it_and_random_weights_little():
     made = handmade(Config(task=TASK))
     configs, seen = [Member(0).config(made.config)], pair_split(TASK, 0)[None]
     found = CheapProgress(configs, seen)(made)
-    assert {"ov2_mlp2_accuracy", "qk2_ov1_var_identity", "attn_l2_equal_to_values (1-var)", "accuracy a first"} <= found.keys()
+    assert {
+        "ov2_mlp2_accuracy",
+        "qk2_ov1_var_identity",
+        "attn_l2_equal_to_values (1-var)",
+        "accuracy a first",
+    } <= found.keys()
     rates = [name for name in found if "margin" not in name]
     assert {name: float(found[name]) for name in rates} == pytest.approx(dict.fromkeys(rates, 1.0))
     random = CheapProgress(configs, seen)(initial_stack(PRESETS["tiny"], [0]))

@@ -48,7 +48,9 @@ def test_the_basis_is_orthonormal_and_named(n):
 def test_a_spectrum_is_the_power_of_the_discrete_transform(n):
     functions = torch.randn(2, n, 3, generator=torch.Generator().manual_seed(n)).double()
     power = torch.fft.fft(functions, dim=1).abs().square().sum(-1)[:, 1:]  # both k and n - k
-    expected = torch.stack([sum(power[:, j - 1] for j in {k, n - k}) for k in range(1, n // 2 + 1)], 1) / power.sum(1, keepdim=True)
+    expected = torch.stack([sum(power[:, j - 1] for j in {k, n - k}) for k in range(1, n // 2 + 1)], 1) / power.sum(
+        1, keepdim=True
+    )
     torch.testing.assert_close(fourier.spectrum(functions), expected)
     assert fourier.spectrum(torch.ones(1, n, 1)).tolist() == [[0] * (n // 2)]
 
@@ -77,7 +79,9 @@ def test_a_wave_comes_back_with_its_amplitudes_and_phases():
     x = 2 * math.pi * k * torch.arange(n).double() / n
     found = fourier.waves((3 * torch.cos(x + alpha)[:, None] + 5 * torch.cos(x + beta) + 7)[None, ..., None])
     assert found.frequency.item() == k and found.share.item() == pytest.approx(1)
-    assert found.amplitude.flatten().tolist() == pytest.approx([3, 5]) and found.phase.flatten().tolist() == pytest.approx([alpha, beta])
+    assert found.amplitude.flatten().tolist() == pytest.approx(
+        [3, 5]
+    ) and found.phase.flatten().tolist() == pytest.approx([alpha, beta])
 
 
 def test_the_hand_made_model_is_made_of_the_chosen_frequencies():
@@ -100,16 +104,22 @@ def test_even_moduli_have_a_frequency_without_sine():
     stack = handmade(Config(task=dataclasses.replace(PRESETS["smoke"].task, modulus=8)))
     assert frequencies(stack) == [[1, 2, 3, 4]]
     found = fourier.circuit_waves(stack)
-    assert found.frequency[0].tolist() == [k for k in (1, 2, 3, 4) for _ in range(PHASES)] and found.share.min() > 0.9999
+    assert (
+        found.frequency[0].tolist() == [k for k in (1, 2, 3, 4) for _ in range(PHASES)] and found.share.min() > 0.9999
+    )
     # cos(pi n + phi) is cos(phi) cos(pi n): amplitude |cos phi|.
-    assert (found.amplitude[0, 0, -PHASES:] / 2).tolist() == pytest.approx([abs(math.cos(2 * math.pi * j / 5)) for j in range(5)], abs=1e-5)
+    assert (found.amplitude[0, 0, -PHASES:] / 2).tolist() == pytest.approx(
+        [abs(math.cos(2 * math.pi * j / 5)) for j in range(5)], abs=1e-5
+    )
 
 
 def test_only_the_chosen_frequencies_carry_the_addition():
     found = fourier.filtered_accuracies(FEW)
     assert found.full.item() == found.restricted.item() == 1 and found.excluded.item() < 0.1
     assert (~found.without.isnan()).tolist() == fourier.network_frequencies(FEW).tolist()
-    alone = fourier.filtered_accuracies(handmade(Config(task=TASK), frequencies=(3,)))  # without rivals, one is enough for prime N
+    alone = fourier.filtered_accuracies(
+        handmade(Config(task=TASK), frequencies=(3,))
+    )  # without rivals, one is enough for prime N
     assert alone.full.item() == alone.restricted.item() == 1 and alone.without[0, 2].item() < 0.1
 
 
@@ -143,15 +153,23 @@ def test_the_papers_network(paper_run):
     final = paper_run.checkpoint(40_000)
     ten = [1, 2, 4, 5, 11, 15, 19, 20, 22, 27]
     assert frequencies(final) == [ten]
-    assert fourier.preactivation_spectrum(final)[0, [k - 1 for k in ten]].sum().item() == pytest.approx(0.994, abs=0.0005)
+    assert fourier.preactivation_spectrum(final)[0, [k - 1 for k in ten]].sum().item() == pytest.approx(
+        0.994, abs=0.0005
+    )
     found = fourier.circuit_waves(final)
     share = found.share[0]
-    assert [share.mean().item(), share.median().item(), share[70].item()] == pytest.approx([0.609, 0.693, 0.963], abs=0.0006)
+    assert [share.mean().item(), share.median().item(), share[70].item()] == pytest.approx(
+        [0.609, 0.693, 0.963], abs=0.0006
+    )
     assert found.frequency[0, 70] == 11 and (share >= 0.9).sum() == 70 and (share < 0.5).sum() == 201
     assert fourier.embedding_spectrum(final)[0, [k - 1 for k in ten]].sum() > 0.95
     assert fourier.readout_spectrum(final)[0, [k - 1 for k in ten]].sum() > 0.95
     filtered = fourier.filtered_accuracies(final)
-    assert filtered.full.item() == pytest.approx(3477 / 3481) and filtered.restricted.item() > 0.998 and filtered.excluded.item() < 0.05
+    assert (
+        filtered.full.item() == pytest.approx(3477 / 3481)
+        and filtered.restricted.item() > 0.998
+        and filtered.excluded.item() < 0.05
+    )
     in_contexts = fourier.context_waves(final, paper_run.configs, paper_run.seen)
     sure = share > 0.5
     assert (in_contexts.frequency[0] == found.frequency[0])[sure].all()

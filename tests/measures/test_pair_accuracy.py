@@ -49,7 +49,11 @@ def test_the_papers_network_errs_on_doubles_alone(paper_run):
     one, config, seen = paper_run.checkpoint(40_000), paper_run.configs[0], paper_run.seen[0]
     accuracy = pair_accuracy(one, config, 0)
     classes = {kind: accuracy[class_pairs(seen, kind)] for kind in ("mirror_seen", "neither_order", "doubles")}
-    assert {kind: len(values) for kind, values in classes.items()} == {"mirror_seen": 723, "neither_order": 302, "doubles": 20}
+    assert {kind: len(values) for kind, values in classes.items()} == {
+        "mirror_seen": 723,
+        "neither_order": 302,
+        "doubles": 20,
+    }
     assert classes["mirror_seen"].min() == classes["neither_order"].min() == 1
     assert classes["doubles"].mean() == pytest.approx(0.65, abs=0.03)
     wrong = (accuracy < 0.5).nonzero()

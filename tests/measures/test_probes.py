@@ -6,7 +6,14 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from assignadd.config import PRESETS, Config, Member
 from assignadd.measures import probes
-from assignadd.measures.probes import STAGES, adam_probe, answer_probes, least_squares_probe, mixed_sequences, probe_l1_var_from_num
+from assignadd.measures.probes import (
+    STAGES,
+    adam_probe,
+    answer_probes,
+    least_squares_probe,
+    mixed_sequences,
+    probe_l1_var_from_num,
+)
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
@@ -32,7 +39,10 @@ def test_a_least_squares_probe_is_the_minimiser_of_its_loss():
     x, labels = noisy_classes(300, 5, 4)
     ridge, train, targets = 0.3, x[:200], one_hot(labels[:200], 4).double()
     spread = (train - train.mean(0)).square().sum() / 5
-    weights, bias = torch.zeros(5, 4, dtype=torch.float64, requires_grad=True), torch.zeros(4, dtype=torch.float64, requires_grad=True)
+    weights, bias = (
+        torch.zeros(5, 4, dtype=torch.float64, requires_grad=True),
+        torch.zeros(4, dtype=torch.float64, requires_grad=True),
+    )
     optimiser = torch.optim.LBFGS([weights, bias], max_iter=500, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
 
     def loss():
@@ -111,7 +121,9 @@ def test_the_residual_after_layer_1_is_the_transformers():
     with torch.no_grad():
         _, cache = Transformer.from_stack(RANDOM, 0).run_with_cache(tokens[0].T)
     trace, _ = probes.traces(RANDOM, tokens)
-    torch.testing.assert_close(probes._after_layer_1(RANDOM.models(0), trace, tokens[0].T), cache["blocks.0.hook_resid_post"])
+    torch.testing.assert_close(
+        probes._after_layer_1(RANDOM.models(0), trace, tokens[0].T), cache["blocks.0.hook_resid_post"]
+    )
 
 
 @pytest.mark.parametrize("steps", [None, 4])

@@ -54,7 +54,9 @@ def test_rates_are_those_counted_one_by_one(n_vars):
     stack, batch = initial_stack(PRESETS["paper"], [5]), tokens(n_vars, 60)
     stack.flat.mul_(2)  # patterns far from uniform
     found = routing(stack, batch)
-    assert [getattr(found, name).item() for name in RATES] == pytest.approx(plain_rates(Transformer.from_stack(stack, 0), batch))
+    assert [getattr(found, name).item() for name in RATES] == pytest.approx(
+        plain_rates(Transformer.from_stack(stack, 0), batch)
+    )
 
 
 def test_a_subset_has_the_rates_of_its_own_sequences():
@@ -63,7 +65,9 @@ def test_a_subset_has_the_rates_of_its_own_sequences():
     chosen = torch.arange(60)[None] % 3 == 0
     _, found = routings(stack, batch, [~chosen, chosen])
     alone = routing(stack, batch[..., ::3])
-    assert [getattr(found, name).item() for name in RATES] == pytest.approx([getattr(alone, name).item() for name in RATES])
+    assert [getattr(found, name).item() for name in RATES] == pytest.approx(
+        [getattr(alone, name).item() for name in RATES]
+    )
     assert found.mass_l1_num_to_prev.item() == pytest.approx(alone.mass_l1_num_to_prev.item())
 
 
@@ -95,7 +99,9 @@ def test_the_papers_network(paper_run):
     for n_vars in (0, 1, 2):
         found = routing(stack, sequences(paper_run.configs, paper_run.seen, n_vars, 3000).tokens)
         assert all(getattr(found, name).item() >= 0.999 for name in RATES)
-        masses.append((round(found.mass_l1_equal_to_operands.item(), 2), round(found.mass_l2_equal_to_values.item(), 2)))
+        masses.append(
+            (round(found.mass_l1_equal_to_operands.item(), 2), round(found.mass_l2_equal_to_values.item(), 2))
+        )
     layer_1, layer_2 = zip(*masses, strict=True)
     assert (min(layer_1), max(layer_1), min(layer_2), max(layer_2)) == (0.64, 0.70, 0.59, 0.81)  # SPEC section 5
 
@@ -109,7 +115,9 @@ def test_the_papers_plateau(paper_run):
     rows = {step: measured.routing(paper_run.checkpoint(step)) for step in (10_001, 14_501, 16_001, 20_001)}
     for n_vars in (1, 2):
         rates = {step: row[f"attn_l2_equal_to_values ({n_vars}-var)"].item() for step, row in rows.items()}
-        trained = {step: row[f"attn_l2_equal_to_values ({n_vars}-var, training law)"].item() for step, row in rows.items()}
+        trained = {
+            step: row[f"attn_l2_equal_to_values ({n_vars}-var, training law)"].item() for step, row in rows.items()
+        }
         assert all(0.8 <= rates[step] <= 0.99 for step in (10_001, 14_501)) and min(rates[16_001], rates[20_001]) > 0.99
         assert min(trained.values()) > 0.995
         assert 0.8 <= rows[10_001][f"attn_l1_equal_to_operands ({n_vars}-var)"].item() <= 0.99

@@ -34,7 +34,8 @@ def test_the_table_holds_the_score_of_every_two_rows():
 
 
 @pytest.mark.parametrize(
-    ("effect", "queries"), [("numbers_prefer_variables", range(59)), ("positions_prefer_variables", range(K, K + TASK.prefix))]
+    ("effect", "queries"),
+    [("numbers_prefer_variables", range(59)), ("positions_prefer_variables", range(K, K + TASK.prefix))],
 )
 def test_a_planted_preference_for_variables_is_measured(effect, queries):
     for score in (3.0, -2.0):
@@ -96,8 +97,13 @@ def test_variables_match_themselves_alone():
 def test_the_papers_network(paper_run):
     final = paper_run.checkpoint(40_000)
     assert scores.qk2_ov1_var_identity(final).item() == 1.0
-    assert scores.qk2_ov1_var_margin(final).mean().item() * math.sqrt(128) == pytest.approx(74.3, abs=0.05)  # published without the scale
-    assert [round(scores.qk1_num_to_prev_var(final, e).item() * 11) for e in (("self", "two_back"), ("self",))] == [11, 11]
+    assert scores.qk2_ov1_var_margin(final).mean().item() * math.sqrt(128) == pytest.approx(
+        74.3, abs=0.05
+    )  # published without the scale
+    assert [round(scores.qk1_num_to_prev_var(final, e).item() * 11) for e in (("self", "two_back"), ("self",))] == [
+        11,
+        11,
+    ]
     # Self beats previous for i = 1..9, so that j = i must be left out for the claim, and j = i - 2 need not (SPEC section 3).
     positions = scores.qk1_positions(final)[0]
     assert [i for i in range(1, 12) if positions[i, i] > positions[i, i - 1]] == list(range(1, 10))

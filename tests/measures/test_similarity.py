@@ -45,21 +45,28 @@ def test_on_the_hand_made_model_types_differ_by_the_copied_variables_alone():
     assert list(found) == [(0, 1), (0, 2), (1, 2)]
     for n_vars in (1, 2):  # e_= + p_15 in both, and c_v / 2 for every variable in one
         matched = found[0, n_vars].matched
-        assert matched.mean.tolist() == pytest.approx([((S + 2) / (S + 2 + n_vars / 4)).sqrt().mean().item()] * 2, abs=1e-5)
+        assert matched.mean.tolist() == pytest.approx(
+            [((S + 2) / (S + 2 + n_vars / 4)).sqrt().mean().item()] * 2, abs=1e-5
+        )
         assert matched.n.tolist() == [400, 400]
     assert all(m.matched.mean.min() > 0.99 and m.mismatched.mean.max() < 0.2 for m in found.values())
 
 
 def test_sequences_that_happen_to_add_the_same_two_values_are_not_mismatched():
     config = Member(0).config(PRESETS["smoke"])  # seven numbers: it happens
-    stack, contexts = handmade(Config(task=config.task)), random_contexts([config], pair_split(config.task, 0)[None], 200)
+    stack, contexts = (
+        handmade(Config(task=config.task)),
+        random_contexts([config], pair_split(config.task, 0)[None], 200),
+    )
     values = roles(config.task, contexts[0]).values[0].T.tolist()
     here = [i for i, own in enumerate(values) if sorted(own) != sorted(values[(i + 1) % 200])]
     assert 0 < len(here) < 200
     residuals = trace(stack, contexts[0]).resid_mid[0]
     cosines = cosine_similarity(residuals[here], residuals[[(i + 1) % 200 for i in here]], -1)
     found = across_types(stack, {0: contexts[0], 1: contexts[0], 2: contexts[0]})[0, 1].mismatched
-    assert [found.mean.item(), found.std.item()] == pytest.approx([cosines.mean().item(), cosines.std().item()], abs=1e-5)
+    assert [found.mean.item(), found.std.item()] == pytest.approx(
+        [cosines.mean().item(), cosines.std().item()], abs=1e-5
+    )
     assert found.n.item() == len(here)
 
 
@@ -68,7 +75,9 @@ def test_the_hand_made_model_adds_up_ov2_of_the_operands(n_vars):
     found, values = against_ov2(HANDMADE, CONTEXTS[n_vars]), roles(TASK, CONTEXTS[n_vars]).values
     assert found.attention_output.matched.mean.item() == pytest.approx(1.0, abs=1e-5)
     S = squared_value(values)[0]
-    assert found.residual.matched.mean.item() == pytest.approx((S / (S + 2 + n_vars / 4)).sqrt().mean().item(), abs=1e-5)
+    assert found.residual.matched.mean.item() == pytest.approx(
+        (S / (S + 2 + n_vars / 4)).sqrt().mean().item(), abs=1e-5
+    )
     n, m = one_hot(values[0], TASK.modulus).double()  # OV2 maps the numbers onto orthogonal vectors
     for shuffled, sums in (
         (found.attention_output.second_shuffled, n + m.roll(-1, 0)),
@@ -92,7 +101,9 @@ def test_they_fall_when_binding_or_ov2_is_broken():
     unbound["blocks.0.attn.W_V"].zero_()  # no variable is copied: `=` cannot find what is bound to it
     found = across_types(unbound, contexts)
     assert all(found[0, n_vars].matched.mean.item() < 0.85 for n_vars in (1, 2))
-    against = {n_vars: against_ov2(unbound, tokens).attention_output.matched.mean.item() for n_vars, tokens in contexts.items()}
+    against = {
+        n_vars: against_ov2(unbound, tokens).attention_output.matched.mean.item() for n_vars, tokens in contexts.items()
+    }
     assert against[0] == pytest.approx(1.0, abs=1e-5) and against[1] < 0.85 and against[2] < 0.85
     assert on_template(unbound).matched.mean.item() < 0.85
     unbound["blocks.1.attn.W_V"].zero_()  # nor is any value fetched
@@ -147,5 +158,9 @@ def test_the_papers_network(paper_run):
 def test_the_papers_template(paper_run):
     """Published as .973 +- .009 against .139 +- .199; the template behind it is not known to the last token."""
     found = on_template(paper_run.checkpoint(40_000))
-    assert found.matched.mean.item() == pytest.approx(0.973, abs=0.001) and found.matched.std.item() == pytest.approx(0.009, abs=0.001)
-    assert found.mismatched.mean.item() == pytest.approx(0.139, abs=0.01) and found.mismatched.std.item() == pytest.approx(0.199, abs=0.005)
+    assert found.matched.mean.item() == pytest.approx(0.973, abs=0.001) and found.matched.std.item() == pytest.approx(
+        0.009, abs=0.001
+    )
+    assert found.mismatched.mean.item() == pytest.approx(
+        0.139, abs=0.01
+    ) and found.mismatched.std.item() == pytest.approx(0.199, abs=0.005)

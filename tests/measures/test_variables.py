@@ -29,7 +29,9 @@ def test_a_network_that_looks_variables_up_attends_and_a_blind_one_does_not(n_va
     random = attn_l2_equal_to_value(initial_stack(CONFIG, [0]), drawn(n_vars), 1)
     found, missed = attn_l2_equal_to_value(concatenate([HANDMADE, blind]), drawn(n_vars), 1)
     assert found == 1 and missed < 0.6 and 0.03 < random < 0.3  # two of sixteen keys at random
-    assert attn_l2_equal_to_value(blind, drawn(n_vars), 0) == pytest.approx(1, abs=0.2)  # the other operand's value is still found
+    assert attn_l2_equal_to_value(blind, drawn(n_vars), 0) == pytest.approx(
+        1, abs=0.2
+    )  # the other operand's value is still found
 
 
 def test_it_is_the_reference_transformers_pattern_sequence_by_sequence():

@@ -29,7 +29,9 @@ def test_circuits_give_the_scores_and_outputs_of_the_forward_pass(stack: Stack, 
         x, total = cache[block + "hook_resid_pre"], 0
         for head in range(3):
             scores = x @ QK(stack, layer, head)[index] @ x.mT
-            torch.testing.assert_close(scores.masked_fill(future, -torch.inf), cache[block + "attn.hook_attn_scores"][:, head])
+            torch.testing.assert_close(
+                scores.masked_fill(future, -torch.inf), cache[block + "attn.hook_attn_scores"][:, head]
+            )
             total = total + cache[block + "attn.hook_pattern"][:, head] @ x @ OV(stack, layer, head)[index]
         torch.testing.assert_close(total, cache[block + "hook_attn_out"])
 

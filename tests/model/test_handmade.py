@@ -26,7 +26,9 @@ TASKS = {
     "full prefix": Task(modulus=7, n_vars=6, length=16, max_assignments=6, banned_first="ab", banned_second="ef"),
     "even": Task(modulus=6, n_vars=3, length=10, max_assignments=3, banned_first="a", banned_second="b"),
     "two numbers": Task(modulus=2, n_vars=3, length=10, max_assignments=2, banned_first="a", banned_second="b"),
-    "one variable": Task(modulus=11, n_vars=1, length=6, max_assignments=1, banned_first="", banned_second="", two_var_ratio=0.0),
+    "one variable": Task(
+        modulus=11, n_vars=1, length=6, max_assignments=1, banned_first="", banned_second="", two_var_ratio=0.0
+    ),
     "long": Task(modulus=13, n_vars=26, length=40, max_assignments=10),
 }
 KINDS = ("fourier", "table")
@@ -100,7 +102,10 @@ def test_fourier_neurons_are_the_papers_cosines() -> None:
     for k in frequencies:
         for j in range(5):
             alpha = 2 * torch.pi * j / 5
-            expected.append(torch.cos(2 * torch.pi * k * n.double() / N + alpha) + torch.cos(2 * torch.pi * k * m.double() / N + alpha))
+            expected.append(
+                torch.cos(2 * torch.pi * k * n.double() / N + alpha)
+                + torch.cos(2 * torch.pi * k * m.double() / N + alpha)
+            )
     torch.testing.assert_close(cache["blocks.1.mlp.hook_pre"][:, -1], torch.stack(expected, -1), rtol=0, atol=1e-9)
 
 
@@ -149,7 +154,11 @@ def attention_measures(stack: Stack, evalset: EvalSet, rows: int = 100) -> dict[
     task, T = stack.config.task, stack.config.task.length
     tokens = sequences(task, evalset, rows).tokens[0].T
     first, second = patterns(stack, tokens)
-    hits: dict[str, list[bool]] = {"attn_l1_equal_to_operands": [], "attn_l1_num_to_prev": [], "attn_l2_equal_to_values": []}
+    hits: dict[str, list[bool]] = {
+        "attn_l1_equal_to_operands": [],
+        "attn_l1_num_to_prev": [],
+        "attn_l2_equal_to_values": [],
+    }
     for b, row in enumerate(tokens.tolist()):
         hits["attn_l1_equal_to_operands"].append(top_two(first[b, -1]) == {T - 3, T - 2})
         numbers = [i for i in range(1, task.prefix) if row[i] < task.modulus]
@@ -187,7 +196,9 @@ def ov2_mlp2_accuracy(stack: Stack) -> float:
 def test_attention_measures_are_one(name: str) -> None:
     stack = handmade(Config(task=TASKS[name]))
     for evalset in (s for s in EVAL_SETS if s.pair == "seen"):
-        assert attention_measures(stack, evalset) == dict.fromkeys(attention_measures(stack, evalset, 1), 1.0), evalset.name
+        assert attention_measures(stack, evalset) == dict.fromkeys(attention_measures(stack, evalset, 1), 1.0), (
+            evalset.name
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -202,7 +213,9 @@ def test_the_attention_brings_half_of_both_values(evalset: EvalSet) -> None:
     """Whatever the type of the sequence (figure cosine_sim_combined b): .99 of the residual before the MLP, too."""
     stack = handmade(Config(numerics=Numerics(dtype="float64")))
     tokens = sequences(PAPER, evalset, 60).tokens[0].T
-    _, cache = Transformer.from_stack(stack, 0).run_with_cache(tokens, names_filter=["blocks.1.hook_attn_out", "blocks.1.hook_resid_mid"])
+    _, cache = Transformer.from_stack(stack, 0).run_with_cache(
+        tokens, names_filter=["blocks.1.hook_attn_out", "blocks.1.hook_resid_mid"]
+    )
     fetched = stack.W_E[0, : PAPER.modulus] @ OV(stack, 2)[0]
     pairs = torch.tensor([[row[p] for p in value_positions(PAPER, row)] for row in tokens.tolist()])
     expected = fetched[pairs].sum(1)

@@ -15,7 +15,10 @@ from tests.interventions.small import CONFIG, SEEN, TASK, random_stack
 STACK = random_stack(1)
 REFERENCE, MODEL = Transformer.from_stack(STACK, 0).requires_grad_(False), Stages(STACK)
 BASE, OTHER = prompts(CONFIG, SEEN, 90)
-SOURCES = {"binding tag": tag_pairs(TASK, BASE).source, "operand query": query_pairs(TASK, BASE, BASE.roll(1, 0)).source}
+SOURCES = {
+    "binding tag": tag_pairs(TASK, BASE).source,
+    "operand query": query_pairs(TASK, BASE, BASE.roll(1, 0)).source,
+}
 RANDOM = random_directions(NAMED["sum"](STACK)[:6], 2)
 
 
@@ -52,7 +55,9 @@ def test_exchanges_of_an_output(name, variant, hook, places, basis):
     source = SOURCES.get(name, OTHER)
     value, where = cached(source)[1][hook], Positions(TASK, BASE).any_of(places)[:, :, None]
     projection = torch.eye(CONFIG.model.d_model, dtype=value.dtype) if basis is None else basis.T @ basis
-    expected = REFERENCE.run_with_hooks(BASE, fwd_hooks=[(hook, lambda own, _: own + where * (value - own) @ projection)])[:, -1]
+    expected = REFERENCE.run_with_hooks(
+        BASE, fwd_hooks=[(hook, lambda own, _: own + where * (value - own) @ projection)]
+    )[:, -1]
     agrees(name, variant, source, basis, expected)
 
 

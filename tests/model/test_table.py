@@ -120,7 +120,9 @@ def test_other_architectures_go_through_the_reference(model):
 
 
 def test_narrow_heads_are_covered():
-    config = replace(PRESETS["smoke"], model=Model(d_model=24, d_head=10, d_mlp=(None, 20)), numerics=Numerics(dtype="float64"))
+    config = replace(
+        PRESETS["smoke"], model=Model(d_model=24, d_head=10, d_mlp=(None, 20)), numerics=Numerics(dtype="float64")
+    )
     assert covers(config)
     stack, tokens = make(config, 3.0)
     torch.testing.assert_close(answer_logits(stack, tokens), reference_logits(stack, tokens))

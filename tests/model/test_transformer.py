@@ -27,7 +27,9 @@ ARCHITECTURES = {
     "biases": dataclasses.replace(SMALL, biases=True),
     "gelu": dataclasses.replace(SMALL, activation="gelu"),
     "both MLPs": dataclasses.replace(SMALL, d_mlp=(6, 9)),
-    "everything": Model(n_layers=3, n_heads=2, d_model=12, d_head=5, d_mlp=(6, None, 9), activation="gelu", norm="layer", biases=True),
+    "everything": Model(
+        n_layers=3, n_heads=2, d_model=12, d_head=5, d_mlp=(6, None, 9), activation="gelu", norm="layer", biases=True
+    ),
 }
 
 
@@ -52,7 +54,9 @@ def plain_norm(weights: dict[str, np.ndarray], name: str, kind: str, x: np.ndarr
 
 def plain_attention(weights: dict[str, np.ndarray], block: str, model: Model, xs: list[np.ndarray]) -> list[np.ndarray]:
     def project(x: np.ndarray, letter: str, head: int) -> np.ndarray:
-        return x @ weights[f"{block}attn.W_{letter}"][head] + (weights[f"{block}attn.b_{letter}"][head] if model.biases else 0)
+        return x @ weights[f"{block}attn.W_{letter}"][head] + (
+            weights[f"{block}attn.b_{letter}"][head] if model.biases else 0
+        )
 
     outputs = []
     for i in range(len(xs)):
@@ -80,7 +84,9 @@ def plain_logits(weights: dict[str, np.ndarray], model: Model, tokens: list[int]
     xs = [weights["embed.W_E"][token] + weights["pos_embed.W_pos"][t] for t, token in enumerate(tokens)]
     for layer, width in enumerate(model.d_mlp):
         block = f"blocks.{layer}."
-        outputs = plain_attention(weights, block, model, [plain_norm(weights, block + "ln1", model.norm, x) for x in xs])
+        outputs = plain_attention(
+            weights, block, model, [plain_norm(weights, block + "ln1", model.norm, x) for x in xs]
+        )
         xs = [x + y for x, y in zip(xs, outputs, strict=True)]
         if width is not None:
             xs = [x + plain_mlp(weights, block, model, plain_norm(weights, block + "ln2", model.norm, x)) for x in xs]
@@ -134,7 +140,9 @@ def test_float32_and_dtype_follow_the_stack() -> None:
     stack = random_stack(SMALL)
     single = Transformer.from_stack(Stack(stack.config, stack.flat.float()), 0)(random_tokens(2, TASK.length))
     assert single.dtype == torch.float32
-    torch.testing.assert_close(single.double(), Transformer.from_stack(stack, 0)(random_tokens(2, TASK.length)), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        single.double(), Transformer.from_stack(stack, 0)(random_tokens(2, TASK.length)), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_weights_are_copied() -> None:
@@ -166,7 +174,13 @@ def test_hook_names_and_shapes() -> None:
     logits, cache = model.run_with_cache(random_tokens(3, TASK.length))
     assert set(cache) == HOOKS_OF_THE_PAPER
     B, T, H, d, dh, h = 3, TASK.length, 1, 12, 5, 9
-    shapes = {"q": (B, T, H, dh), "z": (B, T, H, dh), "pattern": (B, H, T, T), "attn_scores": (B, H, T, T), "pre": (B, T, h)}
+    shapes = {
+        "q": (B, T, H, dh),
+        "z": (B, T, H, dh),
+        "pattern": (B, H, T, T),
+        "attn_scores": (B, H, T, T),
+        "pre": (B, T, h),
+    }
     for name, activation in cache.items():
         assert tuple(activation.shape) == shapes.get(name.split("hook_")[-1], tuple(activation.shape)), name
         assert not activation.requires_grad
@@ -178,7 +192,9 @@ def test_norms_have_hooks() -> None:
     model = Transformer.from_stack(random_stack(ARCHITECTURES["rms norm"]), 0)
     _, cache = model.run_with_cache(random_tokens(2, TASK.length), names_filter=lambda name: "ln" in name)
     assert set(cache) == {
-        f"{ln}.hook_{x}" for ln in ("blocks.0.ln1", "blocks.1.ln1", "blocks.1.ln2", "ln_final") for x in ("scale", "normalized")
+        f"{ln}.hook_{x}"
+        for ln in ("blocks.0.ln1", "blocks.1.ln1", "blocks.1.ln2", "ln_final")
+        for x in ("scale", "normalized")
     }
 
 
@@ -186,9 +202,15 @@ def test_cache_holds_the_residual_stream() -> None:
     model = Transformer.from_stack(random_stack(SMALL), 0)
     logits, cache = model.run_with_cache(random_tokens(3, TASK.length))
     torch.testing.assert_close(cache["blocks.0.hook_resid_pre"], cache["hook_embed"] + cache["hook_pos_embed"])
-    torch.testing.assert_close(cache["blocks.0.hook_resid_post"], cache["blocks.0.hook_resid_pre"] + cache["blocks.0.hook_attn_out"])
-    torch.testing.assert_close(cache["blocks.1.hook_resid_mid"], cache["blocks.1.hook_resid_pre"] + cache["blocks.1.hook_attn_out"])
-    torch.testing.assert_close(cache["blocks.1.hook_resid_post"], cache["blocks.1.hook_resid_mid"] + cache["blocks.1.hook_mlp_out"])
+    torch.testing.assert_close(
+        cache["blocks.0.hook_resid_post"], cache["blocks.0.hook_resid_pre"] + cache["blocks.0.hook_attn_out"]
+    )
+    torch.testing.assert_close(
+        cache["blocks.1.hook_resid_mid"], cache["blocks.1.hook_resid_pre"] + cache["blocks.1.hook_attn_out"]
+    )
+    torch.testing.assert_close(
+        cache["blocks.1.hook_resid_post"], cache["blocks.1.hook_resid_mid"] + cache["blocks.1.hook_mlp_out"]
+    )
     torch.testing.assert_close(cache["blocks.1.attn.hook_pattern"], cache["blocks.1.attn.hook_attn_scores"].softmax(-1))
     torch.testing.assert_close(logits, cache["blocks.1.hook_resid_post"] @ model.unembed.W_U)
 
@@ -243,7 +265,10 @@ def test_hooks_are_taken_off_after_an_error() -> None:
 
 def test_unknown_names_say_what_exists() -> None:
     model, tokens = Transformer.from_stack(random_stack(SMALL), 0), random_tokens(1, TASK.length)
-    with pytest.raises(ValueError, match=r"'blocks.1.attn.hook_patern'; did you mean blocks.1.attn.hook_pattern.*there are hook_embed, "):
+    with pytest.raises(
+        ValueError,
+        match=r"'blocks.1.attn.hook_patern'; did you mean blocks.1.attn.hook_pattern.*there are hook_embed, ",
+    ):
         model.run_with_cache(tokens, names_filter="blocks.1.attn.hook_patern")
     with pytest.raises(ValueError, match=r"no hook point passes the filter; there are hook_embed, "):
         model.run_with_cache(tokens, names_filter=lambda name: False)

@@ -35,20 +35,25 @@ EVIDENCES = [
 
 def record(id: str, holds: dict[tuple[str, int], bool], unit: str = "pairs") -> Record:
     results = tuple(
-        SeedResult(run, seed, 0.25 + 0.5 * held, 0.0, 1.0, held, HOLDS if held else FAILS) for (run, seed), held in holds.items()
+        SeedResult(run, seed, 0.25 + 0.5 * held, 0.0, 1.0, held, HOLDS if held else FAILS)
+        for (run, seed), held in holds.items()
     )
     share = sum(r.holds for r in results) / len(results)
     return Record(id, "", f"says {id}.", "", share, 0.0, 1.0, 9, unit, len(results), HOLDS, "", "", "", results)
 
 
 def words(monkeypatch, records, verdicts, evidences=EVIDENCES) -> str:
-    monkeypatch.setattr(section, "paper_network", lambda: {id: PaperResult(0.5, 0.4, 0.6, v) for id, v in verdicts.items()})
+    monkeypatch.setattr(
+        section, "paper_network", lambda: {id: PaperResult(0.5, 0.4, 0.6, v) for id, v in verdicts.items()}
+    )
     page = Page("x")
     section.across_seeds(page, records, evidences)
     return " ".join("".join(Reader(page.html()).words).split())
 
 
-@pytest.mark.parametrize(("held", "group"), [(4, "for all"), (3, "for most"), (2, "for most"), (1, "for few"), (0, "for few")])
+@pytest.mark.parametrize(
+    ("held", "group"), [(4, "for all"), (3, "for most"), (2, "for most"), (1, "for few"), (0, "for few")]
+)
 def test_claims_about_all_seeds_by_their_share(monkeypatch, held, group):
     found = words(monkeypatch, [record("a", {("census", i): i < held for i in range(4)}, "seeds")], {})
     assert f"{group}: says a." in found and f"{held} of 4" in found
@@ -64,10 +69,17 @@ def test_what_only_the_papers_network_shows(monkeypatch):
         record("not-asked", others),
         record("not-of-one-network", dict.fromkeys(OURS, False)),
     ]
-    found = words(monkeypatch, records, dict.fromkeys(("none", "some", "all", "not-asked"), HOLDS) | {"theirs-fails": FAILS})
+    found = words(
+        monkeypatch, records, dict.fromkeys(("none", "some", "all", "not-asked"), HOLDS) | {"theirs-fails": FAILS}
+    )
     assert "asked of the 2 of this page that bind: 3 hold in the paper's own" in found
     assert "1 hold in all of ours that could be asked, 1 in some, and 1 in none" in found
-    assert "only for the paper's run: says none." in found and "0 of 2" in found and "for some: says some." in found and "1 of 2" in found
+    assert (
+        "only for the paper's run: says none." in found
+        and "0 of 2" in found
+        and "for some: says some." in found
+        and "1 of 2" in found
+    )
     assert not any(f"says {id}." in found for id in ("all", "theirs-fails", "not-asked", "not-of-one-network"))
 
 

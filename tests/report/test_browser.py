@@ -48,8 +48,12 @@ def test_hostile_names_are_words(opened, report):
 
 
 def test_every_picture_has_size(opened):
-    sizes = opened.locator("figure img").evaluate_all("all => all.map(i => [i.complete, i.naturalWidth, i.naturalHeight, i.alt.length])")
-    assert len(sizes) >= 12 and all(complete and width > 0 and height > 0 and alt > 20 for complete, width, height, alt in sizes)
+    sizes = opened.locator("figure img").evaluate_all(
+        "all => all.map(i => [i.complete, i.naturalWidth, i.naturalHeight, i.alt.length])"
+    )
+    assert len(sizes) >= 12 and all(
+        complete and width > 0 and height > 0 and alt > 20 for complete, width, height, alt in sizes
+    )
 
 
 @pytest.mark.parametrize("press", ["click", "enter"])

@@ -31,7 +31,10 @@ def test_every_figure_is_there_with_its_data(report):
 
 def test_claims_come_first_and_provenance_last(report):
     words = "".join(Reader(report.index.read_text()).words)
-    places = [words.index(t) for t in ("Claims of the paper", "Accuracies during training", "The mechanism", "Provenance", '"modulus": 7')]
+    places = [
+        words.index(t)
+        for t in ("Claims of the paper", "Accuracies during training", "The mechanism", "Provenance", '"modulus": 7')
+    ]
     assert places == sorted(places)
     assert report.evidences[0].run.provenance["torch"] in words
     assert "No seed learned binding" in words and "although it has not learned to bind variables" in words
@@ -51,7 +54,9 @@ def test_the_same_bytes_again(report, few_figures, tmp_path):
     for name in ("one", "two"):
         write_report(tmp_path / name, report.evidences, RECORDS, "assignadd report x")
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
-    assert len(files) > 3 and all((tmp_path / "one" / f).read_bytes() == (tmp_path / "two" / f).read_bytes() for f in files)
+    assert len(files) > 3 and all(
+        (tmp_path / "one" / f).read_bytes() == (tmp_path / "two" / f).read_bytes() for f in files
+    )
 
 
 def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, few_figures, tmp_path, monkeypatch):
@@ -79,7 +84,9 @@ def test_a_set_that_a_split_does_not_have_reads_so(report, few_figures, tmp_path
     assert "none exists" in (tmp_path / "index.html").read_text()
 
 
-def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs(report, few_figures, tmp_path, monkeypatch):
+def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs(
+    report, few_figures, tmp_path, monkeypatch
+):
     one = report.evidences[0]
     monkeypatch.setitem(one.__dict__, "accuracies", {"1-var doubles": Accuracy(0.5, 50, wilson(2, 4), 4)})
     write_report(tmp_path, report.evidences[:1], RECORDS, "assignadd report x")

@@ -69,7 +69,9 @@ def in_child(function: Callable[[], object], *, kill_at: int | None = None, kill
     """Run the function in a forked child that may be killed on the way."""
     out, into = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 on forking beside the idle threads of numpy's BLAS
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # Python 3.12 on forking beside the idle threads of numpy's BLAS
         pid = os.fork()
     if pid == 0:
         os.close(out)

@@ -69,7 +69,9 @@ def flip(path: Path, at: int, bit: int = 0) -> None:
 @pytest.mark.parametrize("name", [*FILES, "manifest.json"])
 def test_a_flipped_bit_anywhere(run, name):
     file, whole = run / name, (run / name).read_bytes()
-    step = max(1, len(whole) // 40)  # the first bytes are the length of a safetensors header, then the header, then the data
+    step = max(
+        1, len(whole) // 40
+    )  # the first bytes are the length of a safetensors header, then the header, then the data
     for i, at in enumerate([*range(12), *range(12, len(whole), step), len(whole) - 1]):
         flip(file, at, i % 8)
         refused(run, name)
@@ -134,7 +136,11 @@ def test_rows_that_were_never_committed_do_not_count(run, finished):
 
 
 def test_files_that_were_never_committed_go_and_others_stay(run, finished):
-    for name in ("states/00000027.safetensors", "checkpoints/.00000030.safetensors.0123abcd.tmp", ".manifest.json.0123abcd.tmp"):
+    for name in (
+        "states/00000027.safetensors",
+        "checkpoints/.00000030.safetensors.0123abcd.tmp",
+        ".manifest.json.0123abcd.tmp",
+    ):
         (run / name).write_bytes(b"left by a kill")
     for name in ("notes.txt", "checkpoints/mine.safetensors"):
         (run / name).write_bytes(b"a person's")

@@ -10,7 +10,15 @@ import msgspec
 import pytest
 
 from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim
-from assignadd.runs.documents import ADDED_LATER, config_from, first_difference, parse, read_config, read_run_document, run_document
+from assignadd.runs.documents import (
+    ADDED_LATER,
+    config_from,
+    first_difference,
+    parse,
+    read_config,
+    read_run_document,
+    run_document,
+)
 from tests.runs.small import CONFIG, MEMBERS
 
 
@@ -32,7 +40,9 @@ def test_the_same_settings_are_the_same_bytes():
 
 
 def test_a_file_fills_in_what_it_says(tmp_path):
-    (tmp_path / "mine.json").write_text('{"optim": {"lr": 1, "steps": 7}, "model": {"d_mlp": [null, 9]}, "seed": {"data": 3}}')
+    (tmp_path / "mine.json").write_text(
+        '{"optim": {"lr": 1, "steps": 7}, "model": {"d_mlp": [null, 9]}, "seed": {"data": 3}}'
+    )
     config = read_config(tmp_path / "mine.json", PRESETS["authors"])
     assert config.optim == Optim(lr=1.0, steps=7)
     assert isinstance(config.optim.lr, float)
@@ -133,5 +143,9 @@ def test_first_difference_is_named():
 
     assert first_difference(document(), document()) is None
     assert first_difference(document(), document(lr=0.5, batch=3)) == ("optim.lr", 0.001, 0.5)
-    assert first_difference(document(), run_document(CONFIG, [Member(3), Member(8, lr=0.01)])) == ("models[1].seed", 7, 8)
+    assert first_difference(document(), run_document(CONFIG, [Member(3), Member(8, lr=0.01)])) == (
+        "models[1].seed",
+        7,
+        8,
+    )
     assert first_difference(document(), run_document(CONFIG, [Member(3)])) == ("number of models", 2, 1)

@@ -159,4 +159,8 @@ def test_everything_is_synced_before_the_manifest_replaces_the_last_one(tmp_path
         save(run, 20, weights_at(20))
     write = ["open", "write", "fsync", "replace", "open", "fsync"]  # the file, then its directory
     assert [name for name, _ in seen] == [*write, *write, "open", "ftruncate", "write", "fsync", *write, "unlink"]
-    assert [target for name, target in seen if name == "replace"] == ["00000020.safetensors", "00000020.safetensors", "manifest.json"]
+    assert [target for name, target in seen if name == "replace"] == [
+        "00000020.safetensors",
+        "00000020.safetensors",
+        "manifest.json",
+    ]

@@ -108,7 +108,9 @@ def test_nothing_names_the_machine(tmp_path):
 def test_another_environment_is_noted(tmp_path):
     train(tmp_path, 10)
     with hold(tmp_path, environment=Environment("3.11", "9.9", "2.4", "0.1", "cpu", 2, None, False)) as run:
-        assert run.notes == ["going on with torch 2.13 -> 9.9, threads 1 -> 2: the last bits may differ from an uninterrupted run"]
+        assert run.notes == [
+            "going on with torch 2.13 -> 9.9, threads 1 -> 2: the last bits may differ from an uninterrupted run"
+        ]
     with hold(tmp_path, environment=HERE) as run:
         assert run.notes == []
 
@@ -117,9 +119,15 @@ def test_the_same_settings_go_on_and_others_are_refused(tmp_path):
     train(tmp_path, 10)
     before = contents(tmp_path)
     other = dataclasses.replace(CONFIG, optim=dataclasses.replace(CONFIG.optim, lr=0.5))
-    with pytest.raises(RunError, match=r"holds a run with optim\.lr = 0\.001, not 0\.5; give the same"), hold(tmp_path, other):
+    with (
+        pytest.raises(RunError, match=r"holds a run with optim\.lr = 0\.001, not 0\.5; give the same"),
+        hold(tmp_path, other),
+    ):
         pass
-    with pytest.raises(RunError, match=r"models\[0\]\.seed = 3, not 4"), hold(tmp_path, members=(Member(4), MEMBERS[1])):
+    with (
+        pytest.raises(RunError, match=r"models\[0\]\.seed = 3, not 4"),
+        hold(tmp_path, members=(Member(4), MEMBERS[1])),
+    ):
         pass
     with pytest.raises(RunError, match="another split"), hold(tmp_path, seen=~SEEN):
         pass

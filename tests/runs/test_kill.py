@@ -37,7 +37,9 @@ def finish(path: Path, train: Callable[[], object]) -> None:
 
 
 def test_uninterrupted_run_keeps_the_states_it_should(uninterrupted):
-    assert sorted(name for name in uninterrupted if name.startswith("states")) == [f"states/{s:08d}.safetensors" for s in (0, 10, 20, 30)]
+    assert sorted(name for name in uninterrupted if name.startswith("states")) == [
+        f"states/{s:08d}.safetensors" for s in (0, 10, 20, 30)
+    ]
     assert sum(name.startswith("checkpoints") for name in uninterrupted) == 4
 
 
@@ -67,7 +69,9 @@ def test_killed_from_outside_at_random_times(tmp_path, uninterrupted):
     while kills < 24 or not finished:
         path = tmp_path / str(finished)
         # Longer and longer, so that it ends on a machine of any speed.
-        if in_child(lambda path=path: train(path, pause=0.001), kill_after=times.uniform(0.01, 0.1) * (1 + kills / 24)).killed:
+        if in_child(
+            lambda path=path: train(path, pause=0.001), kill_after=times.uniform(0.01, 0.1) * (1 + kills / 24)
+        ).killed:
             sound_after_kill(path)
             kills += 1
         else:

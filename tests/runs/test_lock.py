@@ -28,10 +28,14 @@ with locked(Path(sys.argv[1])):
 def test_another_process(tmp_path):
     train(tmp_path, 0)
     environment = os.environ | {"PYTHONPATH": str(Path(assignadd.__file__).parents[1])}
-    first = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment)
+    first = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
+    )
     try:
         assert first.stdout is not None and first.stdout.readline() == "held\n"
-        with pytest.raises(RunError, match=rf"is being written by process {first.pid} since 20\d\d-.*; wait until it ends") as caught:
+        with pytest.raises(
+            RunError, match=rf"is being written by process {first.pid} since 20\d\d-.*; wait until it ends"
+        ) as caught:
             train(tmp_path, 5)
         assert "\n" not in str(caught.value)
         first.send_signal(signal.SIGKILL)

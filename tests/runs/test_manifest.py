@@ -47,7 +47,16 @@ def forge(run: Path, **changes: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside", "/etc/hostname", "checkpoints/../../x.safetensors", "states/x.safetensors", "states/1.safetensors", "lock", ""]
+    "name",
+    [
+        "../outside",
+        "/etc/hostname",
+        "checkpoints/../../x.safetensors",
+        "states/x.safetensors",
+        "states/1.safetensors",
+        "lock",
+        "",
+    ],
 )
 def test_a_manifest_that_lists_other_files(run, name):
     files = read_manifest(run).files | {name: File(3, "0" * 64, 1)}

@@ -21,7 +21,8 @@ from tests.runs.small import CONFIG, contents, hold, weights_at
 
 AUTHORS = PRESETS["authors"]
 needs_reference = pytest.mark.skipif(
-    not (REFERENCE / "model_state_dict.pth").exists(), reason="the authors' checkpoints are not at hand (ASSIGNADD_REFERENCE)"
+    not (REFERENCE / "model_state_dict.pth").exists(),
+    reason="the authors' checkpoints are not at hand (ASSIGNADD_REFERENCE)",
 )
 
 
@@ -83,7 +84,10 @@ def test_a_damaged_import_is_made_again(tmp_path):
 def test_an_import_and_a_training_do_not_share_a_folder(tmp_path):
     path = saved(tmp_path, state_dict())
     import_state_dicts([path], CONFIG, tmp_path / "imported")
-    with pytest.raises(RunError, match="was imported from other files; choose another --out"), hold(tmp_path / "imported"):
+    with (
+        pytest.raises(RunError, match="was imported from other files; choose another --out"),
+        hold(tmp_path / "imported"),
+    ):
         pass
     with hold(tmp_path / "trained"):
         pass
@@ -106,9 +110,15 @@ def without(name: str) -> dict[str, torch.Tensor]:
         (state_dict() | {"unembed.W_U": torch.full((4, 5), torch.nan)}, "unembed.W_U has entries that are not finite"),
         (state_dict() | {"blocks.0.attn.b_Q": torch.tensor([[0.0, 0, 1e-9, 0]])}, "blocks.0.attn.b_Q is not zero"),
         (state_dict() | {"unembed.b_U": torch.full((5,), torch.nan)}, "unembed.b_U is not zero"),
-        (state_dict() | {"blocks.0.mlp.W_in": torch.ones(4, 6)}, "blocks.0.mlp.W_in is not zero, and the model has none"),
+        (
+            state_dict() | {"blocks.0.mlp.W_in": torch.ones(4, 6)},
+            "blocks.0.mlp.W_in is not zero, and the model has none",
+        ),
         (state_dict() | {"blocks.0.ln1.w": torch.zeros(4)}, "blocks.0.ln1.w is not a weight of the model"),
-        (state_dict() | {"blocks.1.attn.mask": torch.ones(8, 8, dtype=torch.bool)}, "mask is not the causal mask of 8 positions"),
+        (
+            state_dict() | {"blocks.1.attn.mask": torch.ones(8, 8, dtype=torch.bool)},
+            "mask is not the causal mask of 8 positions",
+        ),
         (state_dict() | {"embed.W_E": torch.zeros(11, 4).to_sparse()}, "embed.W_E is not a plain tensor"),
         (without("unembed.W_U"), "unembed.W_U is missing"),
         ({}, "embed.W_E is missing"),

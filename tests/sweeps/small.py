@@ -11,7 +11,9 @@ from assignadd.sweeps.plan import Job
 from assignadd.sweeps.settings import Sweep, grid
 from tests.runs.small import contents
 
-RECORD = Record(eval_every=20, eval_sequences=32, checkpoint_every=15, state_every=1 << 30, measure_every=20, final_sequences=50)
+RECORD = Record(
+    eval_every=20, eval_sequences=32, checkpoint_every=15, state_every=1 << 30, measure_every=20, final_sequences=50
+)
 CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=16, steps=40), record=RECORD)
 SWEEP = Sweep("small", CONFIG, grid({"seen_fraction": (0.5, 1.0)}, (0, 1)))
 

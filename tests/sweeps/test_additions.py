@@ -35,9 +35,13 @@ def test_every_addition_comes_exactly_once(evalset):
         wanted = evalset.pair == "seen"
         pairs = [(a, b) for a, b in product(range(7), repeat=2) if bool(seen[m, a, b]) == wanted]
         letters = [(v, w) for v, w in product(range(4), repeat=2) if v != w] if evalset.n_vars else [(-1, -1)]
-        kept = [(v, w) for v, w in letters if (v == 0) + (w == 1) == evalset.n_banned]  # a may not stand first, b not second
+        kept = [
+            (v, w) for v, w in letters if (v == 0) + (w == 1) == evalset.n_banned
+        ]  # a may not stand first, b not second
         assert sorted(found) == sorted((v, w, a, b) for (a, b), (v, w) in product(pairs, kept))
-        assert (np.array([(a + b) % 7 for *_, a, b in found]) == torch.cat([p.labels for p in parts], -1)[m].numpy()).all()
+        assert (
+            np.array([(a + b) % 7 for *_, a, b in found]) == torch.cat([p.labels for p in parts], -1)[m].numpy()
+        ).all()
 
 
 def test_the_parts_have_the_papers_sizes():
@@ -60,7 +64,11 @@ def test_right_and_wrong_answers_are_counted():
     held = [s for s, is_seen in zip(sums, seen[0].flatten().tolist(), strict=True) if not is_seen]
     learned = [s for s, is_seen in zip(sums, seen[0].flatten().tolist(), strict=True) if is_seen]
     assert wrong[ZERO_VAR] == wrong["2-var test held out"] == pytest.approx(1 - sum(held) / len(held))
-    assert wrong["2-var test banned (1)"] == wrong["2-var test banned (2)"] == pytest.approx(1 - sum(learned) / len(learned))
+    assert (
+        wrong["2-var test banned (1)"]
+        == wrong["2-var test banned (2)"]
+        == pytest.approx(1 - sum(learned) / len(learned))
+    )
     n = [len(held) * 7, len(learned) * 4, len(learned)]  # of 12 pairs of letters 7 have no ban, 4 one, 1 both
     expected = (n[0] * wrong["2-var test held out"] + (n[1] + n[2]) * wrong["2-var test banned (1)"]) / sum(n)
     assert wrong[TWO_VAR] == pytest.approx(expected)
@@ -77,4 +85,6 @@ def test_what_is_empty_for_one_model_is_left_out_for_it_alone():
     sets = EVAL_SETS + DOUBLY_HELD_OUT
     marks = Exam(configs, seen, sets, 40).accuracies(stack)
     assert [len(m) for m in marks] == [6, 12, 6]
-    assert marks == [Exam(configs[i : i + 1], seen[i : i + 1], sets, 40).accuracies(stack.models(i))[0] for i in range(3)]
+    assert marks == [
+        Exam(configs[i : i + 1], seen[i : i + 1], sets, 40).accuracies(stack.models(i))[0] for i in range(3)
+    ]

@@ -40,10 +40,15 @@ def cluster(tmp_path_factory):
         "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     ray = [sys.executable, "-m", "ray.scripts.scripts"]
-    start = "start --head --node-ip-address 127.0.0.1 --port 0 --include-dashboard false --num-cpus 2 --disable-usage-stats"
+    start = (
+        "start --head --node-ip-address 127.0.0.1 --port 0 --include-dashboard false --num-cpus 2 --disable-usage-stats"
+    )
     try:
         started = subprocess.run(
-            [*ray, *start.split(), "--temp-dir", str(folder)], env=environment | _set_by_make("ray-up"), capture_output=True, text=True
+            [*ray, *start.split(), "--temp-dir", str(folder)],
+            env=environment | _set_by_make("ray-up"),
+            capture_output=True,
+            text=True,
         )
         assert started.returncode == 0, started.stdout + started.stderr
         yield environment
@@ -103,7 +108,11 @@ def listening(pids: list[int]) -> set[str]:
 @needs_ray
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_no_other_machine_reaches_the_cluster(cluster):
-    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}  # of IPv4, the same in IPv6, IPv6
+    loopback = {
+        "0100007F",
+        "0000000000000000FFFF00000100007F",
+        "00000000000000000000000001000000",
+    }  # of IPv4, the same in IPv6, IPv6
     found = listening(_processes_with(cluster["RAY_TMPDIR"]))
     assert found and found <= loopback
 
@@ -129,7 +138,11 @@ def test_killed_workers_and_drivers_leave_the_store_as_the_local_engine_makes_it
 
 @needs_ray
 def test_a_wrong_token_is_turned_away(tmp_path, cluster):
-    stranger = sweep(tmp_path / "x", cluster | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}, "--engine", "ray", "--address", "auto")
+    stranger = sweep(
+        tmp_path / "x", cluster | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}, "--engine", "ray", "--address", "auto"
+    )
     code, errors = outcome(stranger)
-    assert code == 2 and "assignadd: address = 'auto': expected a Ray cluster that answers to the token" in errors, errors
+    assert code == 2 and "assignadd: address = 'auto': expected a Ray cluster that answers to the token" in errors, (
+        errors
+    )
     assert not list(tmp_path.rglob("manifest.json"))

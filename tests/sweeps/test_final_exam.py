@@ -26,12 +26,16 @@ def test_each_set_is_that_of_the_model_alone_and_empty_ones_are_left_out():
     first, second = final_exam(stack, configs, seen)
     of_sets = {name for name in second if not name.startswith("attn_")}
     assert of_sets == {final_column(s.name) for s in ALL_SETS if s.pair == "seen"}  # nothing is held out from it
-    assert len(second) - len(of_sets) == 18  # three patterns, 0 to 2 variables, all sequences and those training could show
+    assert (
+        len(second) - len(of_sets) == 18
+    )  # three patterns, 0 to 2 variables, all sequences and those training could show
     assert set(second.values()) == {1.0}
     for i, evalset in enumerate(ALL_SETS):
         if final_column(evalset.name) in first:
             alone = Exam(configs[:1], seen[:1], [evalset], 50, first_step=FIRST_STEP + i)
-            assert first[final_column(evalset.name)] == pytest.approx(alone.accuracies(stack.models(0))[0][evalset.name])
+            assert first[final_column(evalset.name)] == pytest.approx(
+                alone.accuracies(stack.models(0))[0][evalset.name]
+            )
     assert len(first) >= 18 and 0 < sum(first.values()) / len(first) < 0.5
 
 

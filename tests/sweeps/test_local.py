@@ -44,28 +44,42 @@ def test_a_cell_comes_out_the_same_whatever_stack_it_was_in(tmp_path, whole):
 
 def test_the_table_has_a_row_per_cell_and_evaluation(whole):
     out, table = whole
-    assert table.select("seen_fraction", "seed", "step").rows() == [(f, s, t) for f in (0.5, 1.0) for s in (0, 1) for t in (0, 20, 40)]
+    assert table.select("seen_fraction", "seed", "step").rows() == [
+        (f, s, t) for f in (0.5, 1.0) for s in (0, 1) for t in (0, 20, 40)
+    ]
     assert table.equals(polars.read_parquet(out / "table.parquet"))
     last = table.filter(polars.col("step") == 40)
-    assert last["2-var test"].null_count() == 0 and table.filter(polars.col("step") < 40)["2-var test"].null_count() == 8
+    assert (
+        last["2-var test"].null_count() == 0 and table.filter(polars.col("step") < 40)["2-var test"].null_count() == 8
+    )
     assert last["0-var held out"].is_null().to_list() == [False, False, True, True]  # nothing is held out at f = 1
     assert table["0-var add-restricted"].is_null().to_list() == [False] * 6 + [True] * 6
     rows = [row for job in plan(SWEEP, out, "cpu", together=1).jobs for row in Run.open(job.path).metrics()]
-    assert sorted(table["1-var train"].to_list()) == pytest.approx(sorted(row["accuracy"]["1-var train"] for row in rows))
-    assert sorted(table["accuracy c first"].to_list()) == pytest.approx(sorted(row["measures"]["accuracy c first"] for row in rows))
+    assert sorted(table["1-var train"].to_list()) == pytest.approx(
+        sorted(row["accuracy"]["1-var train"] for row in rows)
+    )
+    assert sorted(table["accuracy c first"].to_list()) == pytest.approx(
+        sorted(row["measures"]["accuracy c first"] for row in rows)
+    )
     about = msgspec.json.decode((out / "table.json").read_bytes())
     assert about["cells"] == 4 and about["made_with"][0]["torch"] == torch.__version__ and about["wall_seconds"] > 0
-    assert {"command", "config", "started", "stacks"} <= about.keys() and about["made_with"][0]["device"].startswith("cpu")
+    assert {"command", "config", "started", "stacks"} <= about.keys() and about["made_with"][0]["device"].startswith(
+        "cpu"
+    )
 
 
 def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
     config = replace(CONFIG, optim=Optim(batch=8, steps=20))
     run_sweep(named_sweep("seeds", config, (0, 1)), tmp_path, together=2)
     before = {
-        p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file() and p.parent != tmp_path and p.name != "lock"
+        p: (p.stat().st_mtime_ns, p.read_bytes())
+        for p in tmp_path.rglob("*")
+        if p.is_file() and p.parent != tmp_path and p.name != "lock"
     }
     reports: list[tuple[int, int]] = []
-    table = run_sweep(named_sweep("seeds", config, (0, 1, 2)), tmp_path, together=2, report=lambda *at: reports.append(at))
+    table = run_sweep(
+        named_sweep("seeds", config, (0, 1, 2)), tmp_path, together=2, report=lambda *at: reports.append(at)
+    )
     assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in before} == before
     assert {job for job, _ in reports} == {1} and sorted(table["seed"].unique()) == [0, 1, 2]
     assert tally(table, 20) == {"models": 3, "diverged": 0, "bind": 0, "do_not_bind": 3}

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member
 from assignadd.sweeps.jobs import run_job
-from assignadd.sweeps.plan import MOST_TOGETHER, Job, bytes_per_model, estimated_seconds, jobs_of, models_together, stacks
+from assignadd.sweeps.plan import (
+    MOST_TOGETHER,
+    Job,
+    bytes_per_model,
+    estimated_seconds,
+    jobs_of,
+    models_together,
+    stacks,
+)
 from tests.sweeps.small import CONFIG, SWEEP
 
 
@@ -26,7 +34,9 @@ def test_stacks_hold_every_cell_once_in_order_and_are_few_and_even(n, together):
 def test_a_stack_is_what_the_memory_holds():
     paper = PRESETS["paper"]
     each = bytes_per_model(paper)
-    assert 30e6 < each < 80e6  # of the 128-model census on an H200: 2.5 GiB in tensors, 20 MB a model, without the final tests
+    assert (
+        30e6 < each < 80e6
+    )  # of the 128-model census on an H200: 2.5 GiB in tensors, 20 MB a model, without the final tests
     assert models_together(paper, "cuda", memory=10 * each) == 8  # a fifth is left free
     assert models_together(paper, "cuda", memory=10**15) == MOST_TOGETHER
     assert models_together(paper, "cuda", memory=1) == models_together(paper, "cpu") == 1
@@ -59,7 +69,9 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path, capsys):
     assert main(["sweep", "seeds", *flags, "--device", "cpu", "--threads", "2"]) == 0
     here = json.loads(capsys.readouterr().out)
     assert (here["cells"], here["steps"], here["stacks"], here["at_a_time"]) == (100, 30_000, [1] * 100, 2)
-    assert main(["sweep", "fraction", *flags, "--device", "cuda", "--engine", "ray"]) == 0  # the cluster's GPUs, not ours
+    assert (
+        main(["sweep", "fraction", *flags, "--device", "cuda", "--engine", "ray"]) == 0
+    )  # the cluster's GPUs, not ours
     there = json.loads(capsys.readouterr().out)
     assert there["cells"] == 1600 and sum(there["stacks"]) == 1600 and max(there["stacks"]) <= MOST_TOGETHER
     assert there["mib_per_stack"] < 40 * 1024 and not (tmp_path / "x").exists()

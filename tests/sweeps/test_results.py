@@ -32,7 +32,9 @@ def test_a_table_has_all_its_rows_and_says_what_made_it(name):
     assert last.height == about["cells"] and last["2-var test"].null_count() == 0
     assert about["config"]["numerics"]["tf32"] == (name == "tf32")
     (made,) = about["made_with"]
-    assert "H200" in made["device"] and len(made["commit"]) == 40 and made["dirty"] is False and about["wall_seconds"] > 30
+    assert (
+        "H200" in made["device"] and len(made["commit"]) == 40 and made["dirty"] is False and about["wall_seconds"] > 30
+    )
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -41,10 +43,14 @@ def test_the_command_in_a_table_asks_for_what_is_in_it(name):
     about, table = json.loads((RESULTS / f"{name}.json").read_text()), polars.read_parquet(RESULTS / f"{name}.parquet")
     program, command, *arguments = shlex.split(about["command"])
     asked = cells(options.read(Sweep, arguments, command), options.base_config(arguments)[1])
-    assert (program, command) == ("assignadd", "sweep") and json.loads(msgspec.json.encode(asked.config)) == about["config"]
+    assert (program, command) == ("assignadd", "sweep") and json.loads(msgspec.json.encode(asked.config)) == about[
+        "config"
+    ]
     rows = table.select("seed", "seen_fraction", "two_var_ratio").unique().rows()
     configs = [cell.config(asked.config) for cell in asked.cells]
-    own = [(cell.seed, c.task.seen_fraction, c.task.two_var_ratio) for cell, c in zip(asked.cells, configs, strict=True)]
+    own = [
+        (cell.seed, c.task.seen_fraction, c.task.two_var_ratio) for cell, c in zip(asked.cells, configs, strict=True)
+    ]
     assert sorted(own) == sorted(rows)
 
 
@@ -69,7 +75,9 @@ def test_six_networks_of_the_census_answer_here_as_they_did_there():
 
 def test_tf32_does_not_change_the_conclusions():
     """As many of the same 32 seeds bind by step 30,000 (not always the same ones), and those that do end alike."""
-    tables = [polars.read_parquet(RESULTS / f"{n}.parquet").filter(polars.col("step") == 30_000) for n in ("census", "tf32")]
+    tables = [
+        polars.read_parquet(RESULTS / f"{n}.parquet").filter(polars.col("step") == 30_000) for n in ("census", "tf32")
+    ]
     exact, rounded = (t.filter(polars.col("seed") < 32).sort("seed") for t in tables)
     bound = [(t["1-var train"] >= 0.95) for t in (exact, rounded)]
     # Two counts of 32 with the same share differ by more than 7 once in twenty times.

@@ -41,7 +41,9 @@ def test_a_json_file_has_a_list_of_rows_or_a_grid(tmp_path):
     path.write_text('[{"seed": 7, "lr": 1}, {"seed": 8, "lr": 0.5, "two_var_ratio": 0.25}]')
     assert sweep_from_file(path, PAPER, (0, 1)).cells == (Member(7, lr=1.0), Member(8, lr=0.5, two_var_ratio=0.25))
     path.write_text('{"lr": [0.001, 0.003], "seen_fraction": [0.5, 1]}')
-    assert set(sweep_from_file(path, PAPER, (4, 9)).cells) == set(grid({"lr": (0.001, 0.003), "seen_fraction": (0.5, 1.0)}, (4, 9)))
+    assert set(sweep_from_file(path, PAPER, (4, 9)).cells) == set(
+        grid({"lr": (0.001, 0.003), "seen_fraction": (0.5, 1.0)}, (4, 9))
+    )
     for text in ('{"lr": 0.001}', '["lr"]', '{"lr": ["fast"]}', "lr = 3", '[{"seed": 0.5}]', '{"depth": [1]}'):
         path.write_text(text)
         with pytest.raises(ConfigError) as caught:

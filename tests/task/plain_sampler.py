@@ -85,7 +85,10 @@ def operand_choices(task: Task, evalset: EvalSet | None = None) -> list[list[Cho
             return banned_first + banned_second == 0
         return n_vars == evalset.n_vars and evalset.n_banned in (None, banned_first + banned_second)
 
-    return [[(first, second) for first in firsts for second in seconds if allowed(first, second)] for firsts, seconds in slots]
+    return [
+        [(first, second) for first in firsts for second in seconds if allowed(first, second)]
+        for firsts, seconds in slots
+    ]
 
 
 def plain_sequence(

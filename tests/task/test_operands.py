@@ -56,5 +56,9 @@ def test_counts_for_any_ban_match_brute_force(V, data):
         expected = {(a, b) for a, b in permutations(letters, 2) if [a in first, b in second].count(True) == n}
         choices = operand_choices(task, Kind.TWO, n)
         assert len(choices) == len(expected) and {(letters[a], letters[b]) for a, b in choices} == expected
-        assert {letters[a] for a, _ in operand_choices(task, Kind.FIRST, n)} == {a for a in letters if (a in first) == n}
-        assert {letters[b] for _, b in operand_choices(task, Kind.SECOND, n)} == {b for b in letters if (b in second) == n}
+        assert {letters[a] for a, _ in operand_choices(task, Kind.FIRST, n)} == {
+            a for a in letters if (a in first) == n
+        }
+        assert {letters[b] for _, b in operand_choices(task, Kind.SECOND, n)} == {
+            b for b in letters if (b in second) == n
+        }

@@ -14,7 +14,14 @@ PREFIX, PAD, FIRST_VARIABLE = TASK.prefix, TASK.modulus + 2, TASK.modulus + 3
 
 def by_hand(row: list[int]) -> dict[str, set[int]]:
     variables = {i for i in range(PREFIX) if row[i] >= FIRST_VARIABLE}
-    found = {"equals": {9}, "plus": {6}, "first": {7}, "second": {8}, "variables": variables, "assigned": {i + 1 for i in variables}}
+    found = {
+        "equals": {9},
+        "plus": {6},
+        "first": {7},
+        "second": {8},
+        "variables": variables,
+        "assigned": {i + 1 for i in variables},
+    }
     for name, slot in (("first", 7), ("second", 8)):
         own = {i for i in variables if row[i] == row[slot]}
         found[f"{name}_variable"], found[f"{name}_value"] = own, {i + 1 for i in own} or {slot}

@@ -53,7 +53,11 @@ def test_streams_seeds_steps_and_rows_share_no_word():
 
 
 def test_words_do_not_depend_on_order_number_or_stack():
-    seeds, steps, rows = torch.tensor([3, 2**40 + 1, 77])[:, None], torch.tensor([5, 0])[:, None, None], torch.tensor([9, 0, 4])
+    seeds, steps, rows = (
+        torch.tensor([3, 2**40 + 1, 77])[:, None],
+        torch.tensor([5, 0])[:, None, None],
+        torch.tensor([9, 0, 4]),
+    )
     stacked = words(seeds, Stream.DATA, steps, rows, 9)
     assert stacked.shape == (9, 2, 3, 3)
     for s, step in enumerate([5, 0]):
@@ -92,7 +96,9 @@ def test_a_bound_may_differ_from_row_to_row():
         assert len(counts) == b and stats.chisquare(counts.numpy()).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("bounds", [[1], [65536, 1, 2], [65537, 2], [6, 6, 6, 103, 3481, *[7] * 10, *[59] * 6], [997**2] * 3, [2] * 33])
+@pytest.mark.parametrize(
+    "bounds", [[1], [65536, 1, 2], [65537, 2], [6, 6, 6, 103, 3481, *[7] * 10, *[59] * 6], [997**2] * 3, [2] * 33]
+)
 def test_words_needed_is_exactly_what_the_draws_take(bounds):
     needed = Digits.words_needed(bounds)
     drawn = words(torch.tensor(1), Stream.DATA, ZERO, torch.arange(2), needed)
@@ -119,5 +125,7 @@ def test_normals_are_box_muller_of_a_row_whatever_the_others():
     x = normals(9, Stream.INIT, torch.tensor([[7, 100_000], [0, 3]]))
     for row, value in ((7, x[0, 0]), (100_000, x[0, 1]), (0, x[1, 0]), (3, x[1, 1])):
         u, v, *_ = plain_philox((row, 0, 0, 2), (9, 0))
-        assert float(value) == pytest.approx(math.sqrt(-2 * math.log((u + 1) / 2**32)) * math.cos(2 * math.pi * v / 2**32), abs=1e-12)
+        assert float(value) == pytest.approx(
+            math.sqrt(-2 * math.log((u + 1) / 2**32)) * math.cos(2 * math.pi * v / 2**32), abs=1e-12
+        )
     assert x.dtype == torch.float64 and x.isfinite().all()

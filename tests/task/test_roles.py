@@ -22,10 +22,14 @@ def test_roles_are_those_a_reader_sees():
     found, vocabulary = roles(TASK, TOKENS), Vocabulary(TASK)
     for b, tokens in enumerate(columns(TOKENS)):
         assert tuple(found.values[0, :, b].tolist()) == operand_values(tokens, TASK)
-        for slot, position, literal in zip((13, 14), found.value_positions[0, :, b].tolist(), found.is_variable[0, :, b], strict=True):
+        for slot, position, literal in zip(
+            (13, 14), found.value_positions[0, :, b].tolist(), found.is_variable[0, :, b], strict=True
+        ):
             assert bool(literal) == vocabulary.is_variable(tokens[slot])
             assert position == slot if tokens[slot] < 59 else tokens[position - 1] == tokens[slot] and position < 12
-        assert [tokens[i] for i in found.assigned[0, :, b].nonzero().flatten()] == list(assignments(tokens, TASK).values())
+        assert [tokens[i] for i in found.assigned[0, :, b].nonzero().flatten()] == list(
+            assignments(tokens, TASK).values()
+        )
     assert operand_slots(TASK) == (13, 14)
 
 

@@ -18,10 +18,18 @@ from tests.task.plain_sampler import operand_choices, pairs_of_kind, plain_seque
 BANS = {"paper": ("ab", "gh"), "authors": ("kl", "ab")}  # SPEC, "Two readings": first slot, second slot
 NO_BANS = {"banned_first": "", "banned_second": ""}
 ODD_TASKS = {
-    "every variable in one sequence": Task(modulus=7, n_vars=5, max_assignments=5, length=14, banned_first="a", banned_second="ae"),
-    "no room for a PAD": Task(modulus=5, n_vars=3, max_assignments=1, length=6, two_var_ratio=0.0, banned_first="a", banned_second="c"),
-    "one variable": Task(modulus=2, n_vars=1, max_assignments=1, length=9, two_var_ratio=0.0, seen_fraction=0.5, **NO_BANS),
-    "two variables": Task(modulus=3, n_vars=2, max_assignments=2, length=8, banned_first="a", banned_second="b", two_var_ratio=5.0),
+    "every variable in one sequence": Task(
+        modulus=7, n_vars=5, max_assignments=5, length=14, banned_first="a", banned_second="ae"
+    ),
+    "no room for a PAD": Task(
+        modulus=5, n_vars=3, max_assignments=1, length=6, two_var_ratio=0.0, banned_first="a", banned_second="c"
+    ),
+    "one variable": Task(
+        modulus=2, n_vars=1, max_assignments=1, length=9, two_var_ratio=0.0, seen_fraction=0.5, **NO_BANS
+    ),
+    "two variables": Task(
+        modulus=3, n_vars=2, max_assignments=2, length=8, banned_first="a", banned_second="b", two_var_ratio=5.0
+    ),
     "more pairs than a word's 2^16": Task(modulus=301, n_vars=26, max_assignments=26, length=70, seen_fraction=0.001),
     "long and sparse": Task(modulus=11, n_vars=9, max_assignments=2, length=40, one_var_ratio=0.0),
 }
@@ -201,7 +209,12 @@ def small_tasks(draw):
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(task=small_tasks(), seed=st.integers(0, 2**63 - 1), step=st.integers(0, 2**31), evalset=st.sampled_from([None, *ALL_SETS]))
+@given(
+    task=small_tasks(),
+    seed=st.integers(0, 2**63 - 1),
+    step=st.integers(0, 2**31),
+    evalset=st.sampled_from([None, *ALL_SETS]),
+)
 def test_any_valid_task_gives_well_formed_rows_equal_to_the_plain_samplers(task, seed, step, evalset):
     seen = pair_split(task, seed)
     try:

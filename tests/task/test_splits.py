@@ -21,7 +21,8 @@ def test_seventy_percent_of_3481_rounds_down():
 
 
 @pytest.mark.parametrize(
-    ("modulus", "fraction", "n_seen"), [(10, 0.29, 29), (10, 0.57, 57), (10, 0.999, 99), (59, 1.0, 3481), (2, 0.25, 1), (10, 0.07, 7)]
+    ("modulus", "fraction", "n_seen"),
+    [(10, 0.29, 29), (10, 0.57, 57), (10, 0.999, 99), (59, 1.0, 3481), (2, 0.25, 1), (10, 0.07, 7)],
 )
 def test_a_fraction_that_is_whole_stays_whole(modulus, fraction, n_seen):
     task = Task(modulus=modulus, seen_fraction=fraction)  # 0.29 * 100 and 0.57 * 100 are just below 29 and 57 in floats

@@ -40,7 +40,14 @@ def test_the_sequence_of_the_papers_attention_figure():
 
 @pytest.mark.parametrize(
     "text",
-    ["a=58,b=3,a+b=?", "a=58,b=3,a+b=", " a = 58 , b = 3 , a + b = ? ", "a=58,\n\tb=3, a +b =?", "a 58 b 3 + a b =", "\ta 58\nb 3 + a b ="],
+    [
+        "a=58,b=3,a+b=?",
+        "a=58,b=3,a+b=",
+        " a = 58 , b = 3 , a + b = ? ",
+        "a=58,\n\tb=3, a +b =?",
+        "a 58 b 3 + a b =",
+        "\ta 58\nb 3 + a b =",
+    ],
 )
 def test_spaces_are_free_and_the_question_mark_is_optional(text):
     assert parse(text) == [*[PAD] * 8, A, 58, B, 3, PLUS, A, B, EQUALS]
@@ -49,14 +56,25 @@ def test_spaces_are_free_and_the_question_mark_is_optional(text):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("a=5, 58+58=?", 57), ("a=5, 58+a=?", 4), ("a=0, b=0, b+a=?", 0), ("c=7, 7+c=?", 14), ("c 7 + 7 7 =", 14), ("a 3 . b 4 + b a =", 7)],
+    [
+        ("a=5, 58+58=?", 57),
+        ("a=5, 58+a=?", 4),
+        ("a=0, b=0, b+a=?", 0),
+        ("c=7, 7+c=?", 14),
+        ("c 7 + 7 7 =", 14),
+        ("a 3 . b 4 + b a =", 7),
+    ],
 )
 def test_answers_of_every_kind(text, expected):
     assert answer(parse(text), Task()) == expected
 
 
 def test_a_full_token_form_is_kept_as_it_is():
-    for text in ("a 1 b 2 c 3 d 4 e 5 f 6 + a f =", ". l 0 . . . . . . . . . + 3 l =", "l 0 . . . . . . . . . . + 3 3 ="):
+    for text in (
+        "a 1 b 2 c 3 d 4 e 5 f 6 + a f =",
+        ". l 0 . . . . . . . . . + 3 l =",
+        "l 0 . . . . . . . . . . + 3 3 =",
+    ):
         assert render_tokens(parse(text), Task()) == text
 
 
@@ -217,7 +235,12 @@ def sequences(draw):
     """A task and a sequence of it: {variable: value}, and the two operands as they are written."""
     V = draw(st.integers(1, 26))
     most = draw(st.integers(1, V))
-    task = Task(modulus=draw(st.integers(2, 200)), n_vars=V, max_assignments=most, length=2 * most + 4 + draw(st.integers(0, 10)))
+    task = Task(
+        modulus=draw(st.integers(2, 200)),
+        n_vars=V,
+        max_assignments=most,
+        length=2 * most + 4 + draw(st.integers(0, 10)),
+    )
     numbers = st.integers(0, task.modulus - 1)
     values = draw(st.dictionaries(st.sampled_from(task.variables), numbers, min_size=1, max_size=most))
     operand = st.sampled_from([*values]) | numbers.map(str)

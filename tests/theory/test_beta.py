@@ -32,7 +32,13 @@ def test_bands_of_a_known_function():
 
 def test_the_conditions_by_hand():
     ((low, high),) = b.condition_bands(Setting())
-    for beta, met in ((low - 0.02, False), (low + 0.02, True), (math.log(16), True), (high - 0.02, True), (high + 0.02, False)):
+    for beta, met in (
+        (low - 0.02, False),
+        (low + 0.02, True),
+        (math.log(16), True),
+        (high - 0.02, True),
+        (high + 0.02, False),
+    ):
         e = math.exp(beta)
         Z = e * e + 2 * e + 13  # second operand, first operand and assignment, 13 keys of score 0
         assert (e * e / Z >= 1 / 4 and 1 / 4 <= 16 * e / Z <= 4) == met, beta
@@ -43,17 +49,27 @@ def test_the_stated_step_composes_inside_the_bands_alone(s):
     found = b.composing_bands(s)
     assert len(found) == 2
     for low, high in found:
-        for beta, right in ((low - 0.01, False), (low + 0.01, True), ((low + high) / 2, True), (high - 0.01, True), (high + 0.01, False)):
+        for beta, right in (
+            (low - 0.01, False),
+            (low + 0.01, True),
+            ((low + high) / 2, True),
+            (high - 0.01, True),
+            (high + 0.01, False),
+        ):
             accuracy = composition.composition(composition.after_step(s.at(beta)), 1, draws=300).accuracy
             assert (accuracy == 1) == right and (right or accuracy < 0.2), beta
 
 
 def test_large_beta_leaves_v_plus_three():
     """rho_1 = 1 and no remainder: the lead is beta - (V + 1) - 2, up to the prefix's share 1/(T - 3)."""
-    assert b.composing_bands(Setting(9973, 1 << 40, 3, 1e-12)) == []  # rho_1 > 1/2 takes e^beta > sqrt T, and beta > V + 3 by then
+    assert (
+        b.composing_bands(Setting(9973, 1 << 40, 3, 1e-12)) == []
+    )  # rho_1 > 1/2 takes e^beta > sqrt T, and beta > V + 3 by then
     s = Setting(9973, 1 << 10, 9, 1e-12)
     low, high = b.composing_bands(s)[-1]
-    assert (low + high) / 2 == pytest.approx(s.V + 3, abs=0.05) and high - low == pytest.approx(2 * math.log(2), abs=0.02)
+    assert (low + high) / 2 == pytest.approx(s.V + 3, abs=0.05) and high - low == pytest.approx(
+        2 * math.log(2), abs=0.02
+    )
 
 
 def test_the_bound_needs_e_beta_of_order_T():
@@ -65,9 +81,12 @@ def test_the_bound_needs_e_beta_of_order_T():
 
 def test_together_depends_on_the_sizes():
     paper, few = b.least_remainder(Setting()), b.least_remainder(Setting(59, 64, 2))
-    assert paper.remainder == pytest.approx(theorem.check(Setting().at(paper.beta)).remainder / 2) and paper.remainder > 5
     assert (
-        few.remainder < 0.1 and abs(composition.operand_lead(composition.after_step(Setting(59, 64, 2).at(few.beta)))) <= math.log(2) + 1e-9
+        paper.remainder == pytest.approx(theorem.check(Setting().at(paper.beta)).remainder / 2) and paper.remainder > 5
+    )
+    assert (
+        few.remainder < 0.1
+        and abs(composition.operand_lead(composition.after_step(Setting(59, 64, 2).at(few.beta)))) <= math.log(2) + 1e-9
     )
     assert b.least_remainder(Setting(59, 1 << 14, 2)).remainder == math.inf  # T far above e^(V+3): no beta is left
 

@@ -62,7 +62,9 @@ def test_the_answer_needs_comparable_attention(lead, right):
     assert found.accuracy == pytest.approx(right or 1 / 11, abs=0.02)
     assert found.chance[1e5] == pytest.approx(right or 1 / 11, abs=0.02) and found.chance[1.0] < 0.3
     assert c.operand_lead(W) == pytest.approx(lead)
-    assert found.excess == pytest.approx((float(c.loss(W, c.draw_values(s, 1, 5000, 0), 1e-7)) - math.log(11)) / 1e-7, abs=1e-4)
+    assert found.excess == pytest.approx(
+        (float(c.loss(W, c.draw_values(s, 1, 5000, 0), 1e-7)) - math.log(11)) / 1e-7, abs=1e-4
+    )
 
 
 def test_too_many_assignments_are_one_line():

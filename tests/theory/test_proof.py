@@ -25,7 +25,9 @@ def test_the_identities_notice_a_wrong_mlp(monkeypatch):
 def test_the_bounds_by_hand():
     """n = m puts all of (rho_1 + rho_2)^2 on one k; its neighbours are 0."""
     b, peak = proof.bounds(S), (S.rho_1 + S.rho_2) ** 2
-    assert b.v_x == pytest.approx(1) and pytest.approx(peak) == b.M and b.grad_M == pytest.approx(2 * (S.rho_1 + S.rho_2))
+    assert (
+        b.v_x == pytest.approx(1) and pytest.approx(peak) == b.M and b.grad_M == pytest.approx(2 * (S.rho_1 + S.rho_2))
+    )
     top = math.exp(S.alpha * peak) / (math.exp(S.alpha * peak) + S.N - 1) - 1 / S.N
     assert b.r == pytest.approx(top * S.N / math.expm1(2 * S.alpha))
     assert b.expansion < 1e-14 and b.sigma_spread < 1e-14 and 0 < b.A <= 4

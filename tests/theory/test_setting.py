@@ -34,9 +34,18 @@ def test_bad_sizes_are_one_line(sizes, words):
 
 def test_inputs_are_the_appendix_display():
     s = Setting(N=5, T=7, V=3)
-    X = augmented_inputs(s, torch.tensor([[1, 3]]), torch.tensor([[2, 0]]), torch.tensor([[4, 1]]), torch.tensor([3]))[0]
+    X = augmented_inputs(s, torch.tensor([[1, 3]]), torch.tensor([[2, 0]]), torch.tensor([[4, 1]]), torch.tensor([3]))[
+        0
+    ]
     p, e, pad, var, copied = 0, 7, 12, 13, 16  # where each group of the basis begins
-    ones = [{p + 0, pad}, {p + 1, e + 4, copied + 2}, {p + 2, pad}, {p + 3, e + 1, copied + 0}, {p + 4, var + 2}, {p + 5, e + 3}]
+    ones = [
+        {p + 0, pad},
+        {p + 1, e + 4, copied + 2},
+        {p + 2, pad},
+        {p + 3, e + 1, copied + 0},
+        {p + 4, var + 2},
+        {p + 5, e + 3},
+    ]
     ones.append({p + 6, copied + 2})
     assert s.d == 19 and [set(row.nonzero().flatten().tolist()) for row in X] == ones
     assert X.sum() == sum(map(len, ones))

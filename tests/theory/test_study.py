@@ -88,7 +88,10 @@ def test_verdicts_turn_with_their_numbers(study):
     turned = dataclasses.replace(study, alpha=dataclasses.replace(study.alpha, sharp_cosine=0.995))
     assert judged(turned, "alpha_keeps_direction") == HOLDS and judged(study, "alpha_keeps_direction") == FAILS
     flat = [dataclasses.replace(m, spurious=m.memory) for m in study.step.further]
-    assert judged(dataclasses.replace(study, step=dataclasses.replace(study.step, further=flat)), "spurious_fades") == FAILS
+    assert (
+        judged(dataclasses.replace(study, step=dataclasses.replace(study.step, further=flat)), "spurious_fades")
+        == FAILS
+    )
 
 
 def test_records_over_seeds_have_an_interval_from_six_on():
@@ -98,7 +101,9 @@ def test_records_over_seeds_have_an_interval_from_six_on():
     value, low, high, comment = _summary([0.3, 0.1, 0.2], ["x"] * 3)
     assert (value, low, high) == (0.2, None, None) and "from 0.1 to 0.3" in comment
     value, low, high, comment = _summary([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], ["x"] * 6)
-    assert (low, high) == (0.1, 0.6) and value == pytest.approx(0.35) and "too few" not in comment  # six: 1 - 2/64 = 97 %
+    assert (
+        (low, high) == (0.1, 0.6) and value == pytest.approx(0.35) and "too few" not in comment
+    )  # six: 1 - 2/64 = 97 %
 
 
 def test_the_papers_network_before_its_spike(paper_run):

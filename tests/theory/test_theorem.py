@@ -40,7 +40,9 @@ def test_the_softmax_part_vanishes_with_alpha():
 def test_what_dominates_the_update():
     for V in (1, 2, 12):
         found = theorem.check(Setting(9973, 1 << 24, V, 1e-12))
-        assert found.cosine == pytest.approx(math.sqrt(2 * V) / math.sqrt(V * V + 3 * V), abs=1e-3)  # V^2 + V beside 2 V
+        assert found.cosine == pytest.approx(
+            math.sqrt(2 * V) / math.sqrt(V * V + 3 * V), abs=1e-3
+        )  # V^2 + V beside 2 V
         assert theorem.limiting_cosine(V) == pytest.approx(found.cosine, abs=1e-3)
         assert found.attenuation == pytest.approx(2 * V, abs=1e-3)
 
@@ -48,7 +50,9 @@ def test_what_dominates_the_update():
 def test_the_grid_has_its_size_and_growth():
     checks = grid_checks(N=(13, 199), T=(64, 256), V=(2, 20), alpha=(1e-6, 1e-4))
     assert len(checks) == 12  # V = 20 does not fit N = 13
-    assert fitted_constant(checks) == max(c.remainder / (c.s.V * (1 / c.s.N + 1 / c.s.T + c.s.T * c.s.alpha)) for c in checks)
+    assert fitted_constant(checks) == max(
+        c.remainder / (c.s.V * (1 / c.s.N + 1 / c.s.T + c.s.T * c.s.alpha)) for c in checks
+    )
     g = growth(checks, [c.s.N**-1.5 * c.s.T**2 * c.s.V * 3.0 for c in checks])
     assert (g.n, g.t, g.v, g.a, g.r2) == pytest.approx((-1.5, 2, 1, 0, 1), abs=1e-9)
     g = growth(checks, [c.remainder for c in checks])

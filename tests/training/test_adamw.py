@@ -10,7 +10,9 @@ OPTIMS = [Optim(lr=1e-3), Optim(lr=3e-2, weight_decay=0.5), Optim(lr=1e-2, weigh
 
 
 def gradient(step: int) -> torch.Tensor:
-    return torch.randn(3, 500, generator=torch.Generator().manual_seed(step), dtype=torch.float64) * 10.0 ** (step % 4 - 4)
+    return torch.randn(3, 500, generator=torch.Generator().manual_seed(step), dtype=torch.float64) * 10.0 ** (
+        step % 4 - 4
+    )
 
 
 @pytest.mark.parametrize("way", ["_update_fused", "_update_stack"])
@@ -19,7 +21,9 @@ def test_equals_torch_with_a_rate_and_decay_per_model(way):
     ours = AdamW(start.clone(), OPTIMS)
     alive = torch.ones(3, dtype=torch.bool)
     theirs = [torch.nn.Parameter(row.clone()) for row in start]
-    optimizers = [torch.optim.AdamW([p], lr=o.lr, weight_decay=o.weight_decay) for p, o in zip(theirs, OPTIMS, strict=True)]
+    optimizers = [
+        torch.optim.AdamW([p], lr=o.lr, weight_decay=o.weight_decay) for p, o in zip(theirs, OPTIMS, strict=True)
+    ]
     for step in range(40):
         grad = gradient(step)
         getattr(ours, way)(grad, alive, torch.tensor(step + 1))

@@ -65,7 +65,9 @@ def test_a_broken_model_stops_and_the_others_go_on():
     assert after[[0, 2]].isfinite().all() and not torch.equal(after[0], before[0])
 
 
-@pytest.mark.parametrize(("preset", "batch", "scale"), [("paper", 512, 1.0), ("paper", 77, 2.0), ("tiny", 128, 5.0), ("smoke", 1, 2.0)])
+@pytest.mark.parametrize(
+    ("preset", "batch", "scale"), [("paper", 512, 1.0), ("paper", 77, 2.0), ("tiny", 128, 5.0), ("smoke", 1, 2.0)]
+)
 def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batch, scale):
     """Logits and every gradient, on batches that fill no block too; large weights lose digits in any single precision."""
     config = PRESETS[preset]
@@ -77,12 +79,18 @@ def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batc
     exact = Stack(replace(config, numerics=Numerics(dtype="float64")), stack.flat.double())
     grad = torch.randn(3, batch, config.task.modulus, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     found = []
-    for table, own, on in ((TableForward(config), exact, "cpu"), (TableForward(config), stack, "cpu"), (FusedTable(config), stack, "cuda")):
+    for table, own, on in (
+        (TableForward(config), exact, "cpu"),
+        (TableForward(config), stack, "cpu"),
+        (FusedTable(config), stack, "cuda"),
+    ):
         own, out = own.to(on), torch.full_like(own.flat, torch.nan, device=on)
         weights = Weights.of(own.weights)
         trace = table.forward(weights, tokens.to(on))
         table.backward(weights, trace, grad.to(on, own.flat.dtype), Weights.of(views(config, out)))
-        found.append({"logits": trace.logits.double().cpu()} | {k: g.double().cpu() for k, g in views(config, out).items()})
+        found.append(
+            {"logits": trace.logits.double().cpu()} | {k: g.double().cpu() for k, g in views(config, out).items()}
+        )
     exactly, tables, kernels = found
     for name, expected in exactly.items():
         assert (kernels[name] - expected).norm() < 3 * (tables[name] - expected).norm() + 1e-6 * expected.norm(), name

@@ -102,7 +102,18 @@ def test_a_signal_saves_and_the_same_call_goes_on(tmp_path, signum, code, at):
 def test_sigterm_on_the_command(tmp_path):
     """The real process: documented exit code, one line, and the same command finishes the run."""
     folder = tmp_path / "r"
-    command = [sys.executable, "-m", "assignadd", "train", "--preset", "smoke", "--optim.steps", "1500", "--out", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "assignadd",
+        "train",
+        "--preset",
+        "smoke",
+        "--optim.steps",
+        "1500",
+        "--out",
+        str(folder),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not (folder / "checkpoints" / "00000020.safetensors").exists():
         assert process.poll() is None
@@ -135,7 +146,8 @@ def test_a_second_process_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "victim", ["states/00000047.safetensors", "states/00000030.safetensors", "checkpoints/00000015.safetensors", "metrics.jsonl"]
+    "victim",
+    ["states/00000047.safetensors", "states/00000030.safetensors", "checkpoints/00000015.safetensors", "metrics.jsonl"],
 )
 def test_damage_is_noticed_and_made_good(tmp_path, uninterrupted, victim):
     run_to(tmp_path)

@@ -14,7 +14,10 @@ from assignadd.training.objective import ReferenceGradient, TableGradient, cross
 
 def test_cross_entropy_equals_torch_even_for_huge_logits():
     generator = torch.Generator().manual_seed(1)
-    logits = torch.randn(2, 30, 7, generator=generator, dtype=torch.float64) * torch.tensor([1.0, 400.0]).view(2, 1, 1).double()
+    logits = (
+        torch.randn(2, 30, 7, generator=generator, dtype=torch.float64)
+        * torch.tensor([1.0, 400.0]).view(2, 1, 1).double()
+    )
     labels = torch.randint(0, 7, (2, 30), generator=generator)
     leaf = logits.clone().requires_grad_()
     expected = torch.stack([torch.nn.functional.cross_entropy(x, y) for x, y in zip(leaf, labels, strict=True)])

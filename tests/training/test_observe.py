@@ -22,7 +22,10 @@ def observer(configs, seen):
 
     def look(stack, step):
         first = stack.flat[:, 0].tolist()
-        return [{"w": w, "seed": c.seed.init, "seen": int(s.sum()), "step": step} for w, c, s in zip(first, configs, seen, strict=True)]
+        return [
+            {"w": w, "seed": c.seed.init, "seen": int(s.sum()), "step": step}
+            for w, c, s in zip(first, configs, seen, strict=True)
+        ]
 
     return look
 

@@ -9,7 +9,13 @@ from assignadd.training.speed import flops
 
 def test_each_variant_changes_one_setting_of_the_papers():
     paper = asdict(PRESETS["paper"])
-    expected = {"N": {"modulus"}, "V": {"n_vars"}, "T": {"length"}, "d": {"d_model", "d_head", "d_mlp"}, "batch": {"batch"}}
+    expected = {
+        "N": {"modulus"},
+        "V": {"n_vars"},
+        "T": {"length"},
+        "d": {"d_model", "d_head", "d_mlp"},
+        "batch": {"batch"},
+    }
     found: dict[str, list[int]] = {}
     for setting, value, config in variants(PRESETS["paper"]):
         found.setdefault(setting, []).append(value)

@@ -14,7 +14,11 @@ CONFIG = PRESETS["smoke"]
 
 def worker(models: int = 1) -> Worker:
     members = [Member(i).config(CONFIG) for i in range(models)]
-    return Worker(initial_stack(CONFIG, list(range(models))), members, torch.stack([pair_split(CONFIG.task, i) for i in range(models)]))
+    return Worker(
+        initial_stack(CONFIG, list(range(models))),
+        members,
+        torch.stack([pair_split(CONFIG.task, i) for i in range(models)]),
+    )
 
 
 def step_by_step(one: Worker, steps: int) -> None:
@@ -103,7 +107,10 @@ def test_a_tape_is_recorded_anew_when_the_patterns_need_the_softmax(monkeypatch)
     taken = []
     for way in ("_by_products", "_by_softmax"):
         method = getattr(type(worker().gradient._table), way)
-        monkeypatch.setattr(f"assignadd.model.table.TableForward.{way}", lambda self, *a, m=method, w=way: taken.append(w) or m(self, *a))
+        monkeypatch.setattr(
+            f"assignadd.model.table.TableForward.{way}",
+            lambda self, *a, m=method, w=way: taken.append(w) or m(self, *a),
+        )
     taped, plain = worker(), worker()
     for one in (taped, plain):
         for scale in (1, 10, 0.1):

@@ -61,7 +61,9 @@ def test_a_model_in_a_stack_is_bitwise_the_model_alone(threads, monkeypatch):
 
 
 def test_own_settings_are_those_of_a_configuration_that_has_them():
-    own = trainer(SMOKE, [Member(2, lr=5e-3, weight_decay=0.3, seen_fraction=0.5, one_var_ratio=1.0, two_var_ratio=0.5)])
+    own = trainer(
+        SMOKE, [Member(2, lr=5e-3, weight_decay=0.3, seen_fraction=0.5, one_var_ratio=1.0, two_var_ratio=0.5)]
+    )
     task = replace(SMOKE.task, seen_fraction=0.5, one_var_ratio=1.0, two_var_ratio=0.5)
     config = replace(SMOKE, task=task, optim=replace(SMOKE.optim, lr=5e-3, weight_decay=0.3))
     whole = trainer(config, [Member(2)])
@@ -109,7 +111,9 @@ def test_state_goes_round():
 
 
 def test_architectures_without_tables_train_too():
-    config = replace(SMOKE, model=Model(n_layers=2, n_heads=2, d_model=16, d_head=8, d_mlp=(16, 16), norm="layer", biases=True))
+    config = replace(
+        SMOKE, model=Model(n_layers=2, n_heads=2, d_model=16, d_head=8, d_mlp=(16, 16), norm="layer", biases=True)
+    )
     config = replace(config, optim=Optim(lr=1e-2, batch=64, steps=100))
     t = trainer(config, [Member(0)])
     t.advance(1)

@@ -12,7 +12,9 @@ from assignadd.training.zoom import zoom
 
 SMOKE = PRESETS["smoke"]
 CONFIG = dataclasses.replace(
-    SMOKE, record=dataclasses.replace(SMOKE.record, checkpoint_every=20, state_every=20), optim=dataclasses.replace(SMOKE.optim, steps=80)
+    SMOKE,
+    record=dataclasses.replace(SMOKE.record, checkpoint_every=20, state_every=20),
+    optim=dataclasses.replace(SMOKE.optim, steps=80),
 )
 
 
@@ -38,7 +40,8 @@ def test_a_window_at_the_end_stops_with_the_run(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("around", "every", "within", "words"), [(81, 5, 5, "from 0 to 80"), (50, 0, 5, "every = 0"), (50, 5, 0, "within = 0")]
+    ("around", "every", "within", "words"),
+    [(81, 5, 5, "from 0 to 80"), (50, 0, 5, "every = 0"), (50, 5, 0, "within = 0")],
 )
 def test_bad_windows_are_refused(run, tmp_path, around, every, within, words):
     with pytest.raises(ConfigError, match=words):
