@@ -47,15 +47,14 @@ class Trace:
     """
 
     weights: Weights
-    attention_1: Float[Tensor, "*M T T B"]
-    attention_2: Float[Tensor, "*M T B"]
-    """Layer-2 attention of `=` over the keys."""
-    tokens: Int[Tensor, "*M T B"]
-    gathers: tuple[Tensor, ...]
-    """Flat indices: each causal pair's two entries in layer 1's table, and each token's place in a table with B columns."""
-    usage: Float[Tensor, "*M rows B"]
+    attention_1: Float[Tensor, "*M B T T"]
+    """Attention of layer 1, (query, key)."""
+    attention_2: Float[Tensor, "*M B T"]
+    """Attention of `=` in layer 2 over the keys."""
+    tokens: Int[Tensor, "*M B T"]
+    usage: Float[Tensor, "*M B rows"]
     """How much of each table row the residual of `=` holds: w1, one for the constant row, w2."""
-    key_scores: Float[Tensor, "*M T B"]
+    copied_scores: Float[Tensor, "*M B T"]
     """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
     tables: Tables
 
@@ -63,7 +62,7 @@ class Trace:
     @torch.no_grad()
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
         """Residual at `=` before MLP2."""
-        return self.usage.mT @ self.tables.outputs
+        return self.usage @ self.tables.outputs
 
     @cached_property
     @torch.no_grad()
@@ -89,13 +88,13 @@ class Trace:
     @property
     def resid_before_2(self) -> Float[Tensor, "*M B d"]:
         """Residual at `=` before layer 2's attention: its embedding and what layer 1 wrote."""
-        return self.usage[..., : self.tables.equal_rows.shape[-2], :].mT @ self.tables.equal_rows
+        return self.usage[..., : self.tables.equal_rows.shape[-2]] @ self.tables.equal_rows
 
     @property
     def attention_output_2(self) -> Float[Tensor, "*M B d"]:
         """What layer 2's attention writes into `=`: `resid_mid` less `resid_before_2`."""
         first = self.tables.equal_rows.shape[-2]
-        return self.usage[..., first:, :].mT @ self.tables.outputs[..., first:, :]
+        return self.usage[..., first:] @ self.tables.outputs[..., first:, :]
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ class Sampler:
             )
         tokens[..., task.prefix, :] = vocabulary.plus
         tokens[..., task.prefix + 3, :] = vocabulary.equals
-        return Batch(tokens[..., : task.length, :], (first_value + second_value) % N)
+        return Batch(tokens[..., : task.length, :].mT, (first_value + second_value) % N)
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
         """Which of the possible operands a row adds."""

@@ -23,9 +23,8 @@ from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.taped import steps_ahead
+from assignadd.training.step import Group
 from assignadd.training.trainer import Trainer, prepare
-from assignadd.training.worker import Worker
 
 LENS = "transformer_lens"
 
@@ -72,10 +71,10 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     """One model's training step on so many threads: ours, its floor, and the usual ways."""
     prepare("cpu", threads, config)
     before = sgemm_gflops(config, seconds / 4)
-    worker = _worker(config)
-    step_ms = _step_ms(worker, seconds, rounds=3)
+    group = _group(config)
+    step_ms = _step_ms(group, seconds, rounds=3)
     rate = max(before, sgemm_gflops(config, seconds / 4))
-    batch = worker.sampler.sample(0, config.optim.batch)
+    batch = group.sampler.sample(0, config.optim.batch)
     plain_ms = _peer_ms(_plain_step(config, batch), seconds)
     lens_ms = _peer_ms(_lens_step(config, batch), seconds) if lens and lens_installed() else None
     floor_ms = flops(config) / rate / 1e6
@@ -109,15 +108,15 @@ def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
     with closing(
         Trainer(config, [Member(i) for i in range(n_models)], _splits(config, n_models), threads=threads)
     ) as trainer:
-        return _round_ms(trainer, steps_ahead(trainer.workers[0]))
+        return _round_ms(trainer, trainer.groups[0].steps_ahead)
 
 
 def sampler_rate(config: Config, seconds: float) -> float:
     """Sequences a second on one thread, drawn as training draws them."""
     prepare("cpu", 1, config)
-    worker = _worker(config)
-    steps = torch.arange(steps_ahead(worker)).view(-1, 1, 1)
-    ms = milliseconds(lambda: worker.sampler.sample(steps, config.optim.batch), seconds)
+    group = _group(config)
+    steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
+    ms = milliseconds(lambda: group.sampler.sample(steps, config.optim.batch), seconds)
     return len(steps) * config.optim.batch / ms * 1e3
 
 
@@ -135,11 +134,11 @@ def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
     prepare("cuda", 1, config)
     configs = [Member(i).config(config) for i in range(n_models)]
     one = initial_stack(config, [0]).to("cuda")
-    worker = Worker(Stack(config, one.flat.repeat(n_models, 1)), configs, _splits(config, 1).expand(n_models, -1, -1))
-    worker.advance(64)  # captures, and draws ahead as long as any stack does
+    group = Group(Stack(config, one.flat.repeat(n_models, 1)), configs, _splits(config, 1).expand(n_models, -1, -1))
+    group.advance(64)  # captures, and draws ahead as long as any stack does
     torch.cuda.synchronize()
     start = time.perf_counter()
-    worker.advance(steps)
+    group.advance(steps)
     torch.cuda.synchronize()
     return 1e6 * (time.perf_counter() - start) / steps / n_models
 
@@ -153,19 +152,19 @@ def _splits(config: Config, n: int) -> Tensor:
     return torch.stack([pair_split(config.task, i) for i in range(n)])
 
 
-def _worker(config: Config) -> Worker:
-    return Worker(initial_stack(config, [0]), [Member(0).config(config)], _splits(config, 1))
+def _group(config: Config) -> Group:
+    return Group(initial_stack(config, [0]), [Member(0).config(config)], _splits(config, 1))
 
 
-def _step_ms(worker: Worker, seconds: float, rounds: int = 1) -> float:
+def _step_ms(group: Group, seconds: float, rounds: int = 1) -> float:
     """The median of at least so many rounds of the sampler's look-ahead."""
-    ahead, times = steps_ahead(worker), list[float]()
+    ahead, times = group.steps_ahead, list[float]()
     while len(times) < rounds or sum(times) * ahead < 1e3 * seconds:
-        times.append(_round_ms(worker, ahead))
+        times.append(_round_ms(group, ahead))
     return statistics.median(times)
 
 
-def _round_ms(trained: Worker | Trainer, ahead: int) -> float:
+def _round_ms(trained: Group | Trainer, ahead: int) -> float:
     """Mean over as many steps as data are drawn at once, so that drawing them counts in full; after warming up."""
     trained.advance(3)
     start = time.perf_counter()
@@ -176,7 +175,7 @@ def _round_ms(trained: Worker | Trainer, ahead: int) -> float:
 def single_step_ms(config: Config, seconds: float) -> float:
     """One model on one thread, sampling included."""
     prepare("cpu", 1, config)
-    return _step_ms(_worker(config), seconds)
+    return _step_ms(_group(config), seconds)
 
 
 def _plain_step(config: Config, batch: Batch) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""A stack in training: cut into workers, advanced in step, put together again for checkpoints and evaluation."""
+"""A stack in training: cut into groups that train together, put together again for checkpoints and evaluation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from assignadd.config import Config, ConfigError, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import RECORDED_SETS
-from assignadd.training.crew import Alone, Crew, can_fork, shared
-from assignadd.training.worker import Worker
+from assignadd.training.processes import ProcessPool, SameProcess, can_fork, shared
+from assignadd.training.step import Group
 
 
 def check_machine(device: str, threads: int) -> None:
@@ -63,42 +63,42 @@ class Trainer:
         prepare(device, threads if processes == 1 else 1, config)
         stack = initial_stack(config, [c.seed.init or 0 for c in configs]).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
-        self.workers = [Worker(stack.models(part), configs[part], seen[part], placed) for part in parts]
+        self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
         self.exams = [
             Exam(configs[part], seen[part], RECORDED_SETS, config.record.eval_sequences, device) for part in parts
         ]
         self._looks = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         items = range(len(parts))
-        self._crew = Crew(items, processes, tasks) if processes > 1 else Alone(items, tasks)
+        self._pool = ProcessPool(items, processes, tasks) if processes > 1 else SameProcess(items, tasks)
 
     def close(self) -> None:
-        self._crew.close()
+        self._pool.close()
 
     @property
     def step(self) -> int:
-        return int(self.workers[0].step)
+        return int(self.groups[0].step)
 
     @property
     def losses(self) -> list[float]:
-        return [x for worker in self.workers for x in worker.loss.tolist()]
+        return [x for group in self.groups for x in group.loss.tolist()]
 
     @property
     def diverged_at(self) -> list[int | None]:
-        return [None if x < 0 else x for worker in self.workers for x in worker.diverged_at.tolist()]
+        return [None if x < 0 else x for group in self.groups for x in group.diverged_at.tolist()]
 
     def advance(self, steps: int) -> None:
-        self._crew.call("advance", steps)
+        self._pool.call("advance", steps)
 
     def _advance(self, index: int, steps: int) -> None:
-        self.workers[index].advance(steps)
+        self.groups[index].advance(steps)
 
     def evaluate(self, with_measures: bool = False) -> list[dict[str, object]]:
         """One row per model: its place in the stack, its seed, the loss on the last batch, the accuracy on each set.
 
         With measures, also what the observer finds.
         """
-        marks = [mark for part in self._crew.call("mark") for mark in part]
+        marks = [mark for part in self._pool.call("mark") for mark in part]
         models = zip(self.members, self.losses, self.diverged_at, marks, self._measures(with_measures), strict=True)
         step = self.step
         return [
@@ -117,28 +117,28 @@ class Trainer:
     def _measures(self, wanted: bool) -> list[dict[str, Any]]:
         if not wanted or self._looks is None:
             return [{} for _ in self.members]
-        return [{"measures": found} for part in self._crew.call("observe", self.step) for found in part]
+        return [{"measures": found} for part in self._pool.call("observe", self.step) for found in part]
 
     def _observe(self, index: int, step: int) -> list[dict[str, Any]]:
         assert self._looks is not None
         with torch.no_grad():
-            return self._looks[index](self.workers[index].stack, step)
+            return self._looks[index](self.groups[index].stack, step)
 
     def _mark(self, index: int) -> list[dict[str, float]]:
         exam = self.exams[index]
-        return exam.accuracies(self.workers[index].stack)
+        return exam.accuracies(self.groups[index].stack)
 
     def stack(self) -> Stack:
-        return concatenate([worker.stack for worker in self.workers]).to("cpu")
+        return concatenate([group.stack for group in self.groups]).to("cpu")
 
     def state(self) -> dict[str, Tensor]:
-        parts = [worker.state() for worker in self.workers]
+        parts = [group.state() for group in self.groups]
         joined = {name: torch.cat([p[name] for p in parts]) for name in parts[0] if name != "step"}
         return {name: t.cpu() for name, t in joined.items()} | {"step": parts[0]["step"].cpu().clone()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         start = 0
-        for worker in self.workers:
-            part = slice(start, start + len(worker.stack))
-            worker.load_state({name: t if name == "step" else t[part] for name, t in state.items()})
+        for group in self.groups:
+            part = slice(start, start + len(group.stack))
+            group.load_state({name: t if name == "step" else t[part] for name, t in state.items()})
             start = part.stop

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Model, Numerics
-from assignadd.model.forward import answer_logits, table_forward, traces
+from assignadd.model.forward import answer_logits, traces
 from assignadd.model.forward import trace as table_trace
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights, covers
@@ -51,7 +51,7 @@ def gradients(stack: Stack, tokens: torch.Tensor, grad: torch.Tensor, stacked: b
         ("paper", 1.0, "float64", 1e-10, 1e-10),
         ("tiny", 2.0, "float64", 1e-10, 1e-10),
         ("odd", 2.0, "float64", 1e-10, 1e-10),  # a length that has no halves
-        ("tiny", 5.0, "float64", 1e-10, 1e-10),  # scores so far apart that products of exponentials are not safe
+        ("tiny", 5.0, "float64", 1e-10, 1e-10),  # scores far apart
     ],
 )
 def test_equals_reference_in_logits_and_every_gradient(preset, scale, dtype, logit_error, gradient_error, stacked):
@@ -68,33 +68,15 @@ def test_equals_reference_in_logits_and_every_gradient(preset, scale, dtype, log
         assert (found - wanted).norm() <= gradient_error * wanted.norm(), name
 
 
-def test_both_ways_to_the_patterns_are_taken(monkeypatch):
-    """Products of exponentials where they are safe, the softmax where they are not, and both give the same."""
-    taken = []
-    for way in ("_by_products", "_by_softmax"):
-        method = getattr(TableForward, way)
-        monkeypatch.setattr(TableForward, way, lambda self, *args, m=method, w=way: taken.append(w) or m(self, *args))
-    config = replace(PRESETS["tiny"], numerics=Numerics(dtype="float64"))
-    for scale in (1.0, 5.0):
-        stack, tokens = make(config, scale)
-        table_trace(stack, tokens)
-    assert taken == ["_by_products", "_by_softmax"]
-    stack, tokens = make(config, 1.0)
-    products = table_trace(stack, tokens).attention_1
-    monkeypatch.setattr(table_forward(config, stack.flat.device, stacked=True), "safe_exponent", torch.tensor(0.0))
-    torch.testing.assert_close(table_trace(stack, tokens).attention_1, products)
-    assert taken[-2:] == ["_by_products", "_by_softmax"]
-
-
 def test_trace_holds_the_patterns_and_residuals_of_the_reference():
     config = replace(PRESETS["tiny"], numerics=Numerics(dtype="float64"))
     stack, tokens = make(config, 3.0)
     trace = table_trace(stack, tokens)
     for i in range(len(stack)):
-        logits, cache = Transformer.from_stack(stack, i).run_with_cache(tokens[i].T)
+        logits, cache = Transformer.from_stack(stack, i).run_with_cache(tokens[i])
         pattern_1, pattern_2 = cache["blocks.0.attn.hook_pattern"][:, 0], cache["blocks.1.attn.hook_pattern"][:, 0]
-        torch.testing.assert_close(trace.attention_1[i].permute(2, 0, 1), pattern_1)
-        torch.testing.assert_close(trace.attention_2[i].T, pattern_2[:, -1])
+        torch.testing.assert_close(trace.attention_1[i], pattern_1)
+        torch.testing.assert_close(trace.attention_2[i], pattern_2[:, -1])
         torch.testing.assert_close(trace.resid_mid[i], cache["blocks.1.hook_resid_mid"][:, -1])
         torch.testing.assert_close(trace.neurons[i], cache["blocks.1.mlp.hook_post"][:, -1])
         torch.testing.assert_close(trace.resid_post[i], cache["blocks.1.hook_resid_post"][:, -1])
@@ -130,7 +112,7 @@ def test_narrow_heads_are_covered():
 
 def test_traces_leave_gradients_as_they_were():
     stack = initial_stack(PRESETS["smoke"], [0, 1])
-    tokens = torch.zeros(1, PRESETS["smoke"].task.length, 3, dtype=torch.long)
+    tokens = torch.zeros(1, 3, PRESETS["smoke"].task.length, dtype=torch.long)
     for _ in zip(traces(stack, tokens), traces(stack, tokens), strict=True):
         assert torch.is_grad_enabled()
     assert torch.is_grad_enabled()

@@ -7,7 +7,8 @@ import torch
 
 from assignadd.config import PRESETS, Member, Numerics, Optim
 from assignadd.model.forward import answer_logits
-from assignadd.model.fused import FusedTable
+from assignadd.model.kernels import Moments, kernels_for
+from assignadd.model.kernels.tensor import cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
@@ -15,9 +16,6 @@ from assignadd.sweeps.observing import Watch
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.adamw import AdamW
-from assignadd.training.fused import fused_cross_entropy
-from assignadd.training.objective import cross_entropy
 from assignadd.training.trainer import Trainer, prepare
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -56,7 +54,7 @@ def test_a_broken_model_stops_and_the_others_go_on():
     members = [Member(s) for s in SEEDS]
     trainer = Trainer(CONFIG, members, SEEN, "cuda")
     trainer.advance(5)
-    trainer.workers[0].stack["unembed.W_U"][1, 0, 0] = torch.inf
+    trainer.groups[0].stack["unembed.W_U"][1, 0, 0] = torch.inf
     before = trainer.stack().flat
     trainer.advance(5)
     after = trainer.stack().flat
@@ -82,7 +80,7 @@ def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batc
     for table, own, on in (
         (TableForward(config), exact, "cpu"),
         (TableForward(config), stack, "cpu"),
-        (FusedTable(config), stack, "cuda"),
+        (TableForward(config, "cuda", stacked=True), stack, "cuda"),
     ):
         own, out = own.to(on), torch.full_like(own.flat, torch.nan, device=on)
         weights = Weights.of(own.weights)
@@ -101,18 +99,20 @@ def test_loss_and_update_kernels_equal_the_formulas():
     logits = torch.randn(3, 77, 59, generator=generator) * torch.tensor([1.0, 30.0, 400.0]).view(3, 1, 1)
     labels = torch.randint(0, 59, (3, 77), generator=generator)
     expected = cross_entropy(logits.double(), labels)
-    for got, want in zip(fused_cross_entropy(logits.cuda(), labels.cuda()), expected, strict=True):
+    kernels = kernels_for(PRESETS["paper"], torch.device("cuda"), stacked=True)
+    for got, want in zip(kernels.cross_entropy(logits.cuda(), labels.cuda()), expected, strict=True):
         torch.testing.assert_close(got.cpu().double(), want, rtol=1e-5, atol=1e-8)
     optims = [Optim(), Optim(lr=3e-2, weight_decay=0.5), Optim(lr=1e-2)]
     start = torch.randn(3, 5003, generator=generator)
     alive = torch.tensor([True, True, False])
-    kernel, formula = AdamW(start.clone().cuda(), optims), AdamW(start.double(), optims)
+    kernel, formula = start.clone().cuda(), start.double()
+    there, here = Moments.zeros(kernel, optims), Moments.zeros(formula, optims)
     for step in range(1, 41):
         grad = torch.randn(3, 5003, generator=generator) * 10.0 ** (step % 4 - 4)
-        kernel._update_kernel(grad.cuda(), alive.cuda(), torch.tensor(step, device="cuda"))
-        formula._update_stack(grad.double(), alive, torch.tensor(step))
-    torch.testing.assert_close(kernel.flat.cpu().double(), formula.flat, rtol=1e-5, atol=1e-6)
-    assert torch.equal(kernel.flat[2].cpu(), start[2])
+        kernels.adamw(kernel, grad.cuda(), there, alive.cuda(), torch.tensor(step, device="cuda"))
+        stacked_adamw(formula, grad.double(), here, alive, torch.tensor(step))
+    torch.testing.assert_close(kernel.cpu().double(), formula, rtol=1e-5, atol=1e-6)
+    assert torch.equal(kernel[2].cpu(), start[2])
 
 
 def test_in_single_precision_the_first_steps_are_those_of_a_cpu_and_a_rerun_is_the_same_bit_for_bit():

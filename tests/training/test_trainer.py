@@ -13,8 +13,8 @@ from assignadd.model.transformer import Transformer
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
+from assignadd.training.step import Group
 from assignadd.training.trainer import Trainer
-from assignadd.training.worker import Worker
 
 SMOKE = PRESETS["smoke"]
 
@@ -38,7 +38,7 @@ def test_first_steps_equal_a_plain_loop_of_autograd_and_torch_adamw():
     for step in range(30):
         batch = sampler.sample(step, config.optim.batch)
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(batch.tokens[0].T)[:, -1], batch.labels[0]).backward()
+        torch.nn.functional.cross_entropy(model(batch.tokens[0])[:, -1], batch.labels[0]).backward()
         optimizer.step()
     ours.advance(30)
     for name, weight in ours.stack().weights.items():
@@ -47,7 +47,7 @@ def test_first_steps_equal_a_plain_loop_of_autograd_and_torch_adamw():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_model_in_a_stack_is_bitwise_the_model_alone(threads, monkeypatch):
-    monkeypatch.setattr("assignadd.training.taped.MOST_STEPS_AHEAD", 32)
+    monkeypatch.setattr("assignadd.training.step.MOST_STEPS_AHEAD", 32)
     members = [Member(0), Member(3, lr=3e-3, seen_fraction=0.6), Member(4, two_var_ratio=2.0, weight_decay=0.0)]
     together = trainer(SMOKE, members, threads)
     together.advance(25)
@@ -74,24 +74,24 @@ def test_own_settings_are_those_of_a_configuration_that_has_them():
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_model_whose_loss_is_not_finite_stops_before_its_update(together):
-    """Together as on a GPU, in one batched worker; or each in its own, as on a CPU."""
+    """Together as on a GPU, in one batched group; or each in its own, as on a CPU."""
     members = [Member(0), Member(1), Member(2)]
     configs = [m.config(SMOKE) for m in members]
     parts = [slice(0, 3)] if together else [slice(i, i + 1) for i in range(3)]
 
-    def workers() -> list[Worker]:
+    def groups() -> list[Group]:
         stack, seen = initial_stack(SMOKE, [0, 1, 2]), splits(SMOKE, members)
-        return [Worker(stack.models(p), configs[p], seen[p]) for p in parts]
+        return [Group(stack.models(p), configs[p], seen[p]) for p in parts]
 
-    broken, healthy = workers(), workers()
-    for worker in (*broken, *healthy):
-        worker.advance(7)
+    broken, healthy = groups(), groups()
+    for group in (*broken, *healthy):
+        group.advance(7)
     flat = torch.cat([w.stack.flat for w in broken])
     target = broken[0] if together else broken[1]
     target.stack["unembed.W_U"][1 if together else 0, 0, 0] = torch.inf
     poisoned = torch.cat([w.stack.flat for w in broken])[1].clone()
-    for worker in (*broken, *healthy):
-        worker.advance(5)
+    for group in (*broken, *healthy):
+        group.advance(5)
     after, expected = (torch.cat([w.stack.flat for w in ws]) for ws in (broken, healthy))
     assert [x for w in broken for x in w.diverged_at.tolist()] == [-1, 7, -1]
     assert torch.equal(after[1], poisoned)

@@ -1,9 +1,4 @@
-"""The attention part of the table forward as Triton kernels: one pass over memory where tensor operations take ten.
-
-Shapes are those of `table`: tokens (M, T, B), patterns of layer 1 (M, query, key, B), tables of C = K + T rows. A
-program serves one model and a block of its sequences. TP is T rounded up to a power of two, BB the block of sequences.
-Nothing is added up by atomic operations, so a step comes out the same every time.
-"""
+"""The Triton programs that `triton_gpu` launches; shapes and memory order are described there."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ import triton.language as tl
 
 
 @triton.jit
-def patterns(scores, tokens, attention, scale, B, T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr):
+def patterns(scores, tokens, attention, B, T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr):
     """Softmax over the keys k <= q of the four entries of the score table (C, C) that belong to (q, k); zero above."""
     C: tl.constexpr = K + T
     m = tl.program_id(1).to(tl.int64)
@@ -29,7 +24,7 @@ def patterns(scores, tokens, attention, scale, B, T: tl.constexpr, K: tl.constex
         score += tl.load(table + query * C + K + k, mask=causal, other=0.0)
         score += tl.load(table + (K + q) * C + key, mask=causal, other=0.0)
         score += tl.load(table + (K + q) * C + K + k, mask=causal, other=0.0)
-        score = tl.where(k <= q, score * scale, -float("inf"))
+        score = tl.where(k <= q, score, -float("inf"))
         weight = tl.exp(score - tl.max(score, 0)[None, :])
         weight = weight / tl.sum(weight, 0)[None, :]
         tl.store(attention + ((m * T + q) * T + k) * B + b[None, :], weight, mask=(k < T) & inside)
@@ -63,10 +58,10 @@ def spread(
 
 @triton.jit
 def attend(
-    mixed, tokens, attention, key_scores, attention_2, carried, B,
+    mixed, tokens, attention, copied_scores, attention_2, passed_on, B,
     T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
 ):  # fmt: skip
-    """Layer 2 at `=`: from the scores of all table rows (2C, B) to its pattern and the attention it carries through layer 1."""
+    """Layer 2 at `=`: from the scores of all table rows (2C, B) to its pattern and the attention it carries copied layer 1."""
     C: tl.constexpr = K + T
     m = tl.program_id(1).to(tl.int64)
     b = tl.program_id(0) * BB + tl.arange(0, BB)[None, :]
@@ -75,27 +70,28 @@ def attend(
     token = tl.load(tokens + (m * T + t) * B + b, mask=there, other=0)
     rows = mixed + m * 2 * C * B + b
     own = tl.load(rows + token * B, mask=there, other=0.0) + tl.load(rows + (K + t) * B, mask=there, other=0.0)
-    through = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(
+    copied = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(
         rows + (C + K + t) * B, mask=there, other=0.0
     )
     q, k = tl.arange(0, TP)[:, None, None], tl.arange(0, TP)[None, :, None]
     b3 = tl.program_id(0) * BB + tl.arange(0, BB)[None, None, :]
     a = tl.load(attention + ((m * T + q) * T + k) * B + b3, mask=(q < T) & (k < T) & (b3 < B), other=0.0)
-    score = tl.where(t < T, own + tl.sum(a * through[None, :, :], 1), -float("inf"))
+    score = tl.where(t < T, own + tl.sum(a * copied[None, :, :], 1), -float("inf"))
     weight = tl.exp(score - tl.max(score, 0)[None, :])
     weight = weight / tl.sum(weight, 0)[None, :]
     at = (m * T + t) * B + b
-    tl.store(key_scores + at, through, mask=there)
+    tl.store(copied_scores + at, copied, mask=there)
     tl.store(attention_2 + at, weight, mask=there)
-    tl.store(carried + at, tl.sum(a * weight[:, None, :], 0), mask=there)
+    tl.store(passed_on + at, tl.sum(a * weight[:, None, :], 0), mask=there)
 
 
 @triton.jit
 def attend_backward(
-    g_usage, tokens, attention, attention_2, g_keys, g_carried, g_through, B,
+    g_usage, tokens, attention, attention_2, g_scores, g_passed_on, g_copied, B,
     T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
 ):  # fmt: skip
-    """From the gradient of the usage (3C + 1, B) to those of layer 2's scores: own, carried and through layer 1."""
+    """From the gradient of the usage (3C + 1, B) to those of layer 2's scores, and of what each
+    position passes on."""
     C: tl.constexpr = K + T
     m = tl.program_id(1).to(tl.int64)
     b = tl.program_id(0) * BB + tl.arange(0, BB)[None, :]
@@ -104,7 +100,7 @@ def attend_backward(
     token = tl.load(tokens + (m * T + t) * B + b, mask=there, other=0)
     rows = g_usage + (m * (3 * C + 1) + C + 1) * B + b
     own = tl.load(rows + token * B, mask=there, other=0.0) + tl.load(rows + (K + t) * B, mask=there, other=0.0)
-    through = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(
+    copied = tl.load(rows + (C + token) * B, mask=there, other=0.0) + tl.load(
         rows + (C + K + t) * B, mask=there, other=0.0
     )
     q, k = tl.arange(0, TP)[:, None, None], tl.arange(0, TP)[None, :, None]
@@ -112,16 +108,16 @@ def attend_backward(
     a = tl.load(attention + ((m * T + q) * T + k) * B + b3, mask=(q < T) & (k < T) & (b3 < B), other=0.0)
     at = (m * T + t) * B + b
     weight = tl.load(attention_2 + at, mask=there, other=0.0)
-    g = own + tl.sum(a * through[None, :, :], 1)
+    g = own + tl.sum(a * copied[None, :, :], 1)
     g = weight * (g - tl.sum(weight * g, 0)[None, :])
-    tl.store(g_keys + at, g, mask=there)
-    tl.store(g_carried + at, through, mask=there)
-    tl.store(g_through + at, tl.sum(a * g[:, None, :], 0), mask=there)
+    tl.store(g_scores + at, g, mask=there)
+    tl.store(g_passed_on + at, copied, mask=there)
+    tl.store(g_copied + at, tl.sum(a * g[:, None, :], 0), mask=there)
 
 
 @triton.jit
 def pairs_backward(
-    g_used, tokens, attention, attention_2, key_scores, g_keys, g_carried, g_pairs, B,
+    g_used, tokens, attention, attention_2, copied_scores, g_scores, g_passed_on, g_pairs, B,
     T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
 ):  # fmt: skip
     """Gradient of every causal pair's score in layer 1; g_used are the first rows of the usage's gradient (3C + 1, B)."""
@@ -135,13 +131,16 @@ def pairs_backward(
     rows = g_used + m * (3 * C + 1) * B + b
     from_equals = tl.load(rows + token * B, mask=there, other=0.0) + tl.load(rows + (K + k) * B, mask=there, other=0.0)
     at = (m * T + k) * B + b
-    carried, through = tl.load(g_carried + at, mask=there, other=0.0), tl.load(key_scores + at, mask=there, other=0.0)
+    passed_on, copied = (
+        tl.load(g_passed_on + at, mask=there, other=0.0),
+        tl.load(copied_scores + at, mask=there, other=0.0),
+    )
     for q in range(T):
         of_query = (m * T + q) * B + b1
         weight = tl.load(attention_2 + of_query, mask=b1 < B, other=0.0)[None, :]
-        g_key = tl.load(g_keys + of_query, mask=b1 < B, other=0.0)[None, :]
+        g_key = tl.load(g_scores + of_query, mask=b1 < B, other=0.0)[None, :]
         a = tl.load(attention + ((m * T + q) * T + k) * B + b, mask=there, other=0.0)
-        g = weight * carried + g_key * through + tl.where(q == T - 1, from_equals, 0.0)
+        g = weight * passed_on + g_key * copied + tl.where(q == T - 1, from_equals, 0.0)
         tl.store(g_pairs + ((m * T + q) * T + k) * B + b, a * (g - tl.sum(a * g, 0)[None, :]), mask=there)
 
 
@@ -182,3 +181,44 @@ def table_backward(
                 of_keys -= part.to(tl.float32)
     out = ((m * tl.num_programs(0) + piece) * C + row) * C + tl.trans(column)
     tl.store(g_table + out, total, mask=(row < C) & (tl.trans(column) < C))
+
+
+@triton.jit
+def cross_entropy(logits, labels, losses, B, N: tl.constexpr, NP: tl.constexpr, BB: tl.constexpr):
+    """Loss of every sequence, and in place of its logits the gradient of their mean."""
+    m = tl.program_id(1).to(tl.int64)
+    b = tl.program_id(0) * BB + tl.arange(0, BB)
+    n = tl.arange(0, NP)[None, :]
+    there = (b[:, None] < B) & (n < N)
+    at = logits + (m * B + b[:, None]) * N + n
+    x = tl.load(at, mask=there, other=-float("inf"))
+    x -= tl.where(b < B, tl.max(x, 1), 0.0)[:, None]
+    label = tl.load(labels + m * B + b, mask=b < B, other=0)[:, None]
+    e = tl.exp(x)
+    total = tl.sum(e, 1)
+    of_label = tl.sum(tl.where(n == label, x, 0.0), 1)
+    tl.store(losses + m * B + b, tl.log(total) - of_label, mask=b < B)
+    tl.store(at, (e / total[:, None] - tl.where(n == label, 1.0, 0.0)) / B, mask=there)
+
+
+@triton.jit
+def adamw(
+    flat, grad, mean, square, decay, size, correction, alive, P,
+    beta1: tl.constexpr, beta2: tl.constexpr, eps: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One update of one model's weights; `decay`, `size` and `alive` hold a number per model."""
+    m = tl.program_id(1).to(tl.int64)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if tl.load(alive + m):
+        there, at = i < P, m * P + i
+        g = tl.load(grad + at, mask=there, other=0.0)
+        first = tl.load(mean + at, mask=there, other=0.0)
+        second = tl.load(square + at, mask=there, other=0.0)
+        w = tl.load(flat + at, mask=there, other=0.0)
+        first += (1 - beta1) * (g - first)
+        second = second * beta2 + (1 - beta2) * g * g
+        update = first / (tl.sqrt(second) / tl.load(correction) + eps)
+        w = w * (1 - tl.load(decay + m)) - update * tl.load(size + m)
+        tl.store(mean + at, first, mask=there)
+        tl.store(square + at, second, mask=there)
+        tl.store(flat + at, w, mask=there)

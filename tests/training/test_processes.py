@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 
-from assignadd.training.crew import Alone, Crew, CrewLost, shared
+from assignadd.training.processes import ProcessDied, ProcessPool, SameProcess, shared
 
 
 def gone(pid: int) -> bool:
@@ -21,34 +21,34 @@ def gone(pid: int) -> bool:
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_results_come_in_the_order_of_the_items(processes):
     tasks = {"scale": lambda item, factor: item * factor, "where": lambda item: os.getpid()}
-    crew = Crew([10, 20, 30, 40], processes, tasks)
-    assert crew.call("scale", 3) == Alone([10, 20, 30, 40], tasks).call("scale", 3) == [30, 60, 90, 120]
-    where = crew.call("where")
+    pool = ProcessPool([10, 20, 30, 40], processes, tasks)
+    assert pool.call("scale", 3) == SameProcess([10, 20, 30, 40], tasks).call("scale", 3) == [30, 60, 90, 120]
+    where = pool.call("where")
     assert len(set(where)) == processes and os.getpid() not in where
-    crew.close()
+    pool.close()
     assert all(gone(pid) for pid in where)
 
 
 def test_shared_tensors_are_seen_on_both_sides():
     tensor = shared(torch.arange(6.0).view(2, 3))
     assert tensor.tolist() == [[0, 1, 2], [3, 4, 5]]
-    crew = Crew([0, 1], 2, {"add": lambda row, x: tensor[row].add_(x).sum().item()})
+    pool = ProcessPool([0, 1], 2, {"add": lambda row, x: tensor[row].add_(x).sum().item()})
     tensor[1] = 100
-    assert crew.call("add", 1.0) == [6.0, 303.0]
+    assert pool.call("add", 1.0) == [6.0, 303.0]
     assert tensor.tolist() == [[1, 2, 3], [101, 101, 101]]
-    crew.close()
+    pool.close()
 
 
 def test_a_failure_is_told_and_a_death_noticed():
     def fail(item: int) -> None:
         raise ValueError(f"item {item} is bad")
 
-    crew = Crew([1, 2], 2, {"fail": fail, "where": lambda item: os.getpid()})
+    pool = ProcessPool([1, 2], 2, {"fail": fail, "where": lambda item: os.getpid()})
     with pytest.raises(RuntimeError, match="item 1 is bad"):
-        crew.call("fail")
-    crew.close()
-    crew = Crew([1, 2], 2, {"where": lambda item: os.getpid()})
-    os.kill(crew.call("where")[1], signal.SIGKILL)
-    with pytest.raises(CrewLost, match="the same command"):
-        crew.call("where")
-    crew.close()
+        pool.call("fail")
+    pool.close()
+    pool = ProcessPool([1, 2], 2, {"where": lambda item: os.getpid()})
+    os.kill(pool.call("where")[1], signal.SIGKILL)
+    with pytest.raises(ProcessDied, match="the same command"):
+        pool.call("where")
+    pool.close()

@@ -1,7 +1,7 @@
-"""Workers side by side on a CPU, each group in a process of its own.
+"""A pool of processes that train models side by side on a CPU.
 
-Threads of one process would share Python's lock, and a training step is some hundreds of small calls. The tensors a
-worker trains lie in memory that parent and child share, so the parent reads and saves them as if they were its own.
+Threads of one process would share Python's lock, and a training step is many small calls. The tensors that a process
+trains are in memory that it shares with its parent, which reads and saves them as if they were its own.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def can_fork() -> bool:
 
 
 def shared(tensor: Tensor) -> Tensor:
-    """A copy in memory that stays common to this process and those forked from it."""
+    """A copy in memory that this process shares with those forked from it."""
     memory = mmap.mmap(-1, max(1, tensor.numel() * tensor.element_size()))
     copy = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel()).view(tensor.shape)
     return copy.copy_(tensor)
 
 
-class CrewLost(UserError):
+class ProcessDied(UserError):
     """A training process died, killed for memory perhaps; what was committed is safe."""
 
     exit_code = 1
@@ -50,8 +50,8 @@ class CrewLost(UserError):
         super().__init__("a training process died; run the same command to go on from the last checkpoint")
 
 
-class Alone:
-    """The same without processes: every task runs here, item after item."""
+class SameProcess:
+    """The interface of `ProcessPool` without processes: every task runs here, item after item."""
 
     def __init__(self, items: Sequence[Any], tasks: Mapping[str, Task]):
         self._items, self._tasks = items, tasks
@@ -62,14 +62,14 @@ class Alone:
     def close(self) -> None: ...
 
 
-class Crew:
-    """Processes that each look after some items; a task runs on every item in the process that has it."""
+class ProcessPool:
+    """Processes that each keep some items; a task runs on every item in the process that has it."""
 
     def __init__(self, items: Sequence[Any], processes: int, tasks: Mapping[str, Task]):
         context = get_context("fork")
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
-        self._end = weakref.finalize(self, _kill, self._processes)  # at the latest when Python exits
+        self._end = weakref.finalize(self, _kill, self._processes)  # when Python exits at the latest
         for group in (items[i::processes] for i in range(processes)):
             ours, theirs = context.Pipe()
             self._pipes.append(ours)
@@ -96,7 +96,7 @@ class Crew:
         try:
             failed, reply = pipe.recv()
         except (EOFError, ConnectionResetError):
-            raise CrewLost from None
+            raise ProcessDied from None
         if failed:
             raise RuntimeError(f"a training process failed:\n{reply}")
         return reply
@@ -112,7 +112,7 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], parent: int) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to stop
         signal.signal(signum, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed parent leaves nobody behind
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # no process outlives a killed parent
     if os.getppid() != parent:
         os._exit(1)
     torch.set_num_threads(1)

@@ -1,0 +1,128 @@
+"""The kernels in tensor operations: what the compiled ones must equal, and what runs where there are none."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from assignadd.model.kernels import Moments
+
+
+class TensorKernels:
+    token_dtype = torch.int64  # which tensor operations index with
+
+    def __init__(self, n_tokens: int, length: int, device: torch.device):
+        self.K, self.T, self.C = n_tokens, length, n_tokens + length
+        self._future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
+
+    def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
+        return like.new_empty(*tokens.shape[:-1], width)
+
+    def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
+        of_queries = self._rows(scores, tokens) + scores[..., None, self.K :, :]  # (..., B, query, C)
+        of_pairs = collect(of_queries, tokens.unsqueeze(-2).expand(*tokens.shape, self.T))
+        attention = of_pairs.masked_fill_(self._future, -torch.inf).softmax(-1)
+        usage[..., : self.C] = spread(attention[..., -1, :], tokens, self.C)
+        return attention
+
+    def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
+        own, copied = (collect(part, tokens) for part in scores.split(self.C, -1))
+        attention_2 = (own + (attention_1 * copied.unsqueeze(-2)).sum(-1)).softmax(-1)
+        passed_on = (attention_2.unsqueeze(-1) * attention_1).sum(-2)
+        both = [spread(amount, tokens, self.C) for amount in (attention_2, passed_on)]
+        torch.cat(both, -1, out=usage[..., self.C + 1 :])
+        return attention_2, copied
+
+    def layer_2_backward(
+        self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        g_own, g_passed_on = (collect(part, tokens) for part in g_usage[..., self.C + 1 :].split(self.C, -1))
+        g_attention = g_own + (attention_1 * g_passed_on.unsqueeze(-2)).sum(-1)
+        g_scores = softmax_backward(g_attention, attention_2)
+        g_copied = (g_scores.unsqueeze(-1) * attention_1).sum(-2)
+        both = torch.cat([spread(g, tokens, self.C) for g in (g_scores, g_copied)], -1)
+        return both, g_scores, g_passed_on
+
+    def layer_1_backward(
+        self,
+        g_usage: Tensor,
+        tokens: Tensor,
+        attention_1: Tensor,
+        attention_2: Tensor,
+        copied_scores: Tensor,
+        g_position_scores: Tensor,
+        g_passed_on: Tensor,
+    ) -> Tensor:
+        g_attention = attention_2.unsqueeze(-1) * g_passed_on.unsqueeze(-2)
+        g_attention += g_position_scores.unsqueeze(-1) * copied_scores.unsqueeze(-2)
+        g_attention[..., -1, :] += collect(g_usage[..., : self.C], tokens)
+        g_pairs = softmax_backward(g_attention, attention_1)
+        g_queries = spread(g_pairs, tokens.unsqueeze(-2).expand(*tokens.shape, self.T), self.C)  # (..., B, query, C)
+        g_table = g_queries.new_zeros(*tokens.shape[:-2], self.C, self.C)
+        at = tokens.flatten(-2).unsqueeze(-1).expand(*tokens.shape[:-2], -1, self.C)
+        g_table.scatter_add_(-2, at, g_queries.flatten(-3, -2))
+        g_table[..., self.K :, :] = g_queries.sum(-3)
+        return g_table
+
+    def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return cross_entropy(logits, labels)
+
+    def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
+        if flat.device.type == "cpu":
+            fused_adamw(flat, grad, moments, alive, count)
+        else:
+            stacked_adamw(flat, grad, moments, alive, count)
+
+    def _rows(self, table: Tensor, tokens: Tensor) -> Tensor:
+        """The row of each token in its model's table: (..., B, T, C)."""
+        if table.dim() == 2:
+            return table[tokens]
+        return table[torch.arange(len(table), device=table.device)[:, None, None], tokens]
+
+
+def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
+    """How much of each of the C rows is used (..., C), when every position (..., T) uses an amount of its token's row and its own."""
+    rows = amounts.new_zeros(*amounts.shape[:-1], n_rows).scatter_add_(-1, tokens, amounts)
+    rows[..., n_rows - tokens.shape[-1] :] = amounts
+    return rows
+
+
+def collect(rows: Tensor, tokens: Tensor) -> Tensor:
+    """The sum of the token's and the position's entry (..., T) of C rows (..., C): the transpose of `spread`."""
+    return rows.gather(-1, tokens).add_(rows[..., rows.shape[-1] - tokens.shape[-1] :])
+
+
+def softmax_backward(grad: Tensor, probabilities: Tensor) -> Tensor:
+    """Gradient of the scores of a softmax over the last axis."""
+    return torch._softmax_backward_data(grad, probabilities, -1, grad.dtype)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cross entropy over the sequences of (..., B, N) logits, and its gradient."""
+    target = labels.unsqueeze(-1)
+    log_probabilities = logits.log_softmax(-1)
+    loss = -log_probabilities.gather(-1, target).squeeze(-1).mean(-1)
+    grad = log_probabilities.exp_().scatter_add_(-1, target, torch.full_like(target, -1, dtype=logits.dtype))
+    return loss, grad.div_(labels.shape[-1])
+
+
+def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
+    """Model by model through the kernel behind torch.optim.AdamW(fused=True), which reads memory once."""
+    steps = count.float()
+    for i, o in enumerate(moments.optims):
+        if alive[i]:
+            torch._fused_adamw_(
+                [flat[i]], [grad[i]], [moments.mean[i]], [moments.square[i]], [], [steps], lr=o.lr, beta1=o.beta1,
+                beta2=o.beta2, weight_decay=o.weight_decay, eps=o.eps, amsgrad=False, maximize=False,
+            )  # fmt: skip
+
+
+def stacked_adamw(flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
+    """All models at once, without a branch that would have to wait for the device."""
+    o, steps, alive = moments.optims[0], count.double(), alive.unsqueeze(1)  # 1 - 0.999 loses five digits in float32
+    grad = torch.where(alive, grad, 0)
+    moments.mean.lerp_(grad, 1 - o.beta1)
+    moments.square.mul_(o.beta2).addcmul_(grad, grad, value=1 - o.beta2)
+    size = (alive * moments.rate / (1 - o.beta1**steps)).to(flat.dtype)
+    update = moments.mean / (moments.square.sqrt().div_(torch.sqrt(1 - o.beta2**steps)).add_(o.eps))
+    flat.mul_(1 - alive * moments.decay).sub_(update.mul_(size))

@@ -1,0 +1,124 @@
+"""The kernels for a stack on a GPU, in Triton: one pass over memory where tensor operations take ten.
+
+In memory sequences come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of layer
+1 (M, query, key, B), matrices (M, width, B). A program serves one model and a block of its sequences. TP is T rounded up to a
+power of two, BB the block of sequences. Nothing is added up by atomic operations, so a step repeats bit for bit.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor
+
+from assignadd.model.kernels import Moments, triton_programs
+from assignadd.model.kernels.tensor import TensorKernels
+
+# Tiles of layer 1's score table, sequences in a tile, slices of the batch added up at the end; measured on an H200.
+TILE, TILE_SEQUENCES, SLICES, KEYS, TILE_WARPS = 128, 32, 8, 8, 4
+LOSS_ROWS, UPDATE_BLOCK = 16, 1024
+
+
+class TritonKernels(TensorKernels):
+    """All operations for weights and tokens with the leading axis M."""
+
+    token_dtype = torch.int32
+
+    def __init__(self, n_tokens: int, length: int, device: torch.device):
+        super().__init__(n_tokens, length, device)
+        TP = 1 << (length - 1).bit_length()
+        shared = {"T": length, "K": n_tokens, "TP": TP}
+        self._wide = shared | {"BB": 64, "num_warps": 4}
+        self._deep = shared | {"BB": 32 * 256 // TP**2, "num_warps": 8}
+
+    def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
+        M, B, _ = tokens.shape
+        return like.new_empty(M, width, B).mT
+
+    def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
+        tokens = _in_memory(tokens)
+        M, T, B = tokens.shape
+        attention = scores.new_empty(M, T, T, B)
+        triton_programs.patterns[_blocks(B, self._wide), M](scores, tokens, attention, B, **self._wide)
+        self._spread(attention[:, -1], tokens, usage.mT[:, : self.C])
+        return attention.permute(0, 3, 1, 2)
+
+    def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
+        tokens, C = _in_memory(tokens), self.C
+        M, T, B = tokens.shape
+        copied, attention_2, passed_on = (scores.new_empty(M, T, B) for _ in range(3))
+        triton_programs.attend[_blocks(B, self._deep), M](
+            _in_memory(scores), tokens, _in_memory(attention_1), copied, attention_2, passed_on, B, **self._deep
+        )
+        self._spread(attention_2, tokens, usage.mT[:, C + 1 : 2 * C + 1])
+        self._spread(passed_on, tokens, usage.mT[:, 2 * C + 1 :])
+        return attention_2.mT, copied.mT
+
+    def layer_2_backward(
+        self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        tokens, C = _in_memory(tokens), self.C
+        M, T, B = tokens.shape
+        g_scores, g_passed_on, g_copied = (g_usage.new_empty(M, T, B) for _ in range(3))
+        arrays = (_in_memory(x) for x in (g_usage, tokens.mT, attention_1, attention_2))
+        triton_programs.attend_backward[_blocks(B, self._deep), M](
+            *arrays, g_scores, g_passed_on, g_copied, B, **self._deep
+        )
+        g_both = g_usage.new_empty(M, 2 * C, B)
+        self._spread(g_scores, tokens, g_both[:, :C])
+        self._spread(g_copied, tokens, g_both[:, C:])
+        return g_both.mT, g_scores.mT, g_passed_on.mT
+
+    def layer_1_backward(
+        self,
+        g_usage: Tensor,
+        tokens: Tensor,
+        attention_1: Tensor,
+        attention_2: Tensor,
+        copied_scores: Tensor,
+        g_position_scores: Tensor,
+        g_passed_on: Tensor,
+    ) -> Tensor:
+        given = (g_usage, tokens, attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
+        arrays = [_in_memory(x) for x in given]
+        M, T, B = arrays[1].shape
+        g_pairs = torch.empty_like(arrays[2])
+        triton_programs.pairs_backward[_blocks(B, self._wide), M](*arrays, g_pairs, B, **self._wide)
+        g_table = g_pairs.new_empty(M, SLICES, self.C, self.C)
+        triton_programs.table_backward[SLICES, triton.cdiv(self.C, TILE) ** 2, M](
+            g_pairs, arrays[1], g_table, B, triton.cdiv(triton.cdiv(B, TILE_SEQUENCES), SLICES),
+            T=T, K=self.K, CR=TILE, CC=TILE, BB=TILE_SEQUENCES, PARTS=3, KEYS=KEYS, num_warps=TILE_WARPS,
+        )  # fmt: skip
+        return g_table.sum(1)
+
+    def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        M, B, N = logits.shape
+        losses, width = logits.new_empty(M, B), 1 << (N - 1).bit_length()
+        blocks = triton.cdiv(B, LOSS_ROWS)
+        triton_programs.cross_entropy[blocks, M](logits, labels.contiguous(), losses, B, N=N, NP=width, BB=LOSS_ROWS)
+        return losses.mean(1), logits
+
+    def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
+        (M, P), o, steps = flat.shape, moments.optims[0], count.double()  # 1 - 0.999 loses five digits in float32
+        correction = torch.sqrt(1 - o.beta2**steps).to(flat.dtype)
+        size = (moments.rate / (1 - o.beta1**steps)).to(flat.dtype)
+        triton_programs.adamw[triton.cdiv(P, UPDATE_BLOCK), M](
+            flat, grad, moments.mean, moments.square, moments.decay, size, correction, alive, P,
+            beta1=o.beta1, beta2=o.beta2, eps=o.eps, BLOCK=UPDATE_BLOCK,
+        )  # fmt: skip
+
+    def _spread(self, amount: Tensor, tokens: Tensor, rows: Tensor) -> None:
+        """Writes every one of the C rows (M, C, B)."""
+        M, T, B = tokens.shape
+        triton_programs.spread[triton.cdiv(B, 128), triton.cdiv(self.C, 32), M](
+            amount, tokens, rows, B, amount.stride(0), rows.stride(0), T=T, K=self.K, CB=32, BB=128, num_warps=4
+        )
+
+
+def _in_memory(x: Tensor) -> Tensor:
+    """The same numbers with sequences last, (M, ..., B), without gaps."""
+    return x.movedim(1, -1).contiguous()
+
+
+def _blocks(B: int, settings: dict[str, int]) -> int:
+    return triton.cdiv(B, settings["BB"])

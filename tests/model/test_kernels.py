@@ -1,0 +1,160 @@
+"""Every backend of the kernels against tensor operations in double precision, torch's loss and torch's AdamW."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from assignadd.config import PRESETS, Config, Numerics, Optim
+from assignadd.model.kernels import Kernels, Moments, kernels_for
+from assignadd.model.kernels.numba_cpu import CompiledKernels
+from assignadd.model.kernels.tensor import TensorKernels, collect, fused_adamw, spread, stacked_adamw
+from assignadd.model.kernels.tensor import cross_entropy as loss_and_gradient
+from assignadd.task.sampler import Sampler
+from assignadd.task.splits import pair_split
+from assignadd.task.vocabulary import Vocabulary
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+OPTIMS = [Optim(lr=1e-3), Optim(lr=3e-2, weight_decay=0.5), Optim(lr=1e-2, weight_decay=0.0)]
+
+
+def sequences(config: Config, batch: int) -> torch.Tensor:
+    seen = torch.stack([pair_split(config.task, s) for s in (3, 8)])
+    return Sampler([config.task] * 2, seen, [3, 8]).sample(0, batch).tokens
+
+
+def attention_part(kernels: Kernels, tokens: torch.Tensor, scale: float, dtype: torch.dtype) -> list[torch.Tensor]:
+    """What every attention operation returns or writes, on the same random scores and gradients."""
+    generator = torch.Generator().manual_seed(5)
+    C, lead = kernels.C, tokens.shape[:-2]
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).mul(scale).to(dtype)
+
+    usage = kernels.matrix(tokens, 3 * C + 1, torch.empty(0, dtype=dtype)).fill_(torch.nan)
+    attention_1 = kernels.layer_1(random(*lead, C, C), tokens, usage)
+    usage[..., C] = 1
+    attention_2, copied = kernels.layer_2(random(*lead, tokens.shape[-2], 2 * C), tokens, attention_1, usage)
+    g_usage = random(*usage.shape)
+    given = (g_usage, tokens, attention_1, attention_2)
+    g_both, g_scores, g_passed_on = kernels.layer_2_backward(*given)
+    g_table = kernels.layer_1_backward(*given, copied, g_scores, g_passed_on)
+    return [usage, attention_1, attention_2, copied, g_both, g_scores, g_passed_on, g_table]
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize(("preset", "batch", "scale"), [("paper", 77, 1.0), ("tiny", 1, 3.0), ("smoke", 40, 60.0)])
+def test_compiled_kernels_equal_tensor_operations(preset, batch, scale, stacked):
+    """At a scale of 60 sums of exponentials leave float32, and scores are taken one by one."""
+    config = PRESETS[preset]
+    tokens = sequences(config, batch) if stacked else sequences(config, batch)[1]
+    sizes = Vocabulary(config.task).size, config.task.length, CPU
+    expected = attention_part(TensorKernels(*sizes), tokens, scale, torch.float64)
+    tensor = attention_part(TensorKernels(*sizes), tokens, scale, torch.float32)
+    compiled = attention_part(CompiledKernels(*sizes), tokens, scale, torch.float32)
+    for want, near, got in zip(expected, tensor, compiled, strict=True):
+        error = (got.double() - want).norm()
+        assert error <= 3 * (near.double() - want).norm() + 1e-6 * want.norm()
+
+
+def test_attention_of_queries_whose_factors_all_vanish():
+    """The best key of the table is in no sequence: products of exponentials are zero, the softmax is not."""
+    kernels = CompiledKernels(7, 4, CPU)
+    scores = torch.zeros(11, 11)
+    scores[:, 6] = 300.0
+    tokens = torch.tensor([[0, 1, 2, 3], [6, 0, 6, 1]])
+    attention = kernels.layer_1(scores, tokens, torch.empty(2, 34))
+    uniform = torch.ones(4, 4).tril()
+    torch.testing.assert_close(attention[0], uniform / uniform.sum(-1, keepdim=True))
+    torch.testing.assert_close(attention[1, 3], torch.tensor([0.5, 0.0, 0.5, 0.0]))
+
+
+def test_numbers_that_are_not_finite_reach_the_end():
+    """A model that diverges must be noticed."""
+    for bad in (torch.nan, torch.inf):
+        kernels = CompiledKernels(7, 4, CPU)
+        scores = torch.zeros(11, 11)
+        scores[2, 0] = bad
+        usage = torch.empty(1, 34)
+        kernels.layer_1(scores, torch.tensor([[0, 1, 3, 2]]), usage)
+        assert not usage[:, :11].isfinite().all()
+
+
+def test_collect_is_the_transpose_of_spread():
+    generator = torch.Generator().manual_seed(2)
+    tokens = torch.randint(0, 5, (3, 4), generator=generator)
+    amounts, rows = torch.randn(3, 4, generator=generator), torch.randn(3, 9, generator=generator)
+    assert torch.isclose((spread(amounts, tokens, 9) * rows).sum(), (amounts * collect(rows, tokens)).sum())
+    assert spread(torch.tensor([[2.0, 3.0, 0, 0]]), torch.tensor([[1, 1, 0, 0]]), 9).tolist() == [
+        [0, 5, 0, 0, 0, 2, 3, 0, 0]
+    ]
+
+
+def test_double_precision_and_a_missing_compiler_fall_back_to_tensor_operations(monkeypatch):
+    paper = PRESETS["paper"]
+    assert type(kernels_for(paper, CPU, stacked=True)) is CompiledKernels
+    assert type(kernels_for(replace(paper, numerics=Numerics(dtype="float64")), CPU, stacked=True)) is TensorKernels
+    monkeypatch.setattr("assignadd.model.kernels._installed", lambda package: False)
+    assert type(kernels_for(paper, CPU, stacked=True)) is TensorKernels
+
+
+def test_cross_entropy_equals_torch_even_for_huge_logits():
+    generator = torch.Generator().manual_seed(1)
+    scale = torch.tensor([1.0, 400.0]).view(2, 1, 1).double()
+    logits = torch.randn(2, 30, 7, generator=generator, dtype=torch.float64) * scale
+    labels = torch.randint(0, 7, (2, 30), generator=generator)
+    leaf = logits.clone().requires_grad_()
+    expected = torch.stack([torch.nn.functional.cross_entropy(x, y) for x, y in zip(leaf, labels, strict=True)])
+    expected.sum().backward()
+    loss, grad = loss_and_gradient(logits.clone(), labels)
+    torch.testing.assert_close(loss, expected.detach())
+    torch.testing.assert_close(grad, leaf.grad)
+
+
+@pytest.mark.parametrize("gap", [1, 84, 95, 103, 400])
+def test_cross_entropy_of_an_answer_that_is_hardly_a_number(gap):
+    """exp(-84) is a float32, exp(-95) one with few digits, exp(-400) none."""
+    logits = torch.tensor([[0.0, -gap, -gap], [0.0, -1.0, -2.0]])
+    labels = torch.tensor([1, 1])
+    expected = torch.nn.functional.cross_entropy(logits.double(), labels)
+    torch.testing.assert_close(loss_and_gradient(logits, labels)[0], expected.float())
+
+
+def gradient(step: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(step)
+    return torch.randn(3, 500, generator=generator, dtype=torch.float64) * 10.0 ** (step % 4 - 4)
+
+
+@pytest.mark.parametrize("update", [fused_adamw, stacked_adamw])
+def test_updates_equal_torch_with_a_rate_and_decay_per_model(update):
+    start = torch.randn(3, 500, generator=torch.Generator().manual_seed(99), dtype=torch.float64)
+    flat, alive = start.clone(), torch.ones(3, dtype=torch.bool)
+    moments = Moments.zeros(flat, OPTIMS)
+    theirs = [torch.nn.Parameter(row.clone()) for row in start]
+    optimizers = [
+        torch.optim.AdamW([p], lr=o.lr, weight_decay=o.weight_decay) for p, o in zip(theirs, OPTIMS, strict=True)
+    ]
+    for step in range(40):
+        grad = gradient(step)
+        update(flat, grad, moments, alive, torch.tensor(step + 1))
+        for parameter, optimizer, g in zip(theirs, optimizers, grad, strict=True):
+            parameter.grad = g.clone()
+            optimizer.step()
+    torch.testing.assert_close(flat, torch.stack([p.detach() for p in theirs]), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("update", [fused_adamw, stacked_adamw])
+def test_a_model_that_is_not_alive_keeps_its_weights_and_disturbs_no_other(update):
+    start = torch.randn(3, 500, generator=torch.Generator().manual_seed(99))
+    alive = torch.tensor([True, False, True])
+    ours, undisturbed = start.clone(), start.clone()
+    moments = [Moments.zeros(start, OPTIMS) for _ in range(2)]
+    for step in range(5):
+        good = gradient(step).float()
+        broken = good.clone()
+        broken[1] = torch.nan
+        update(ours, broken, moments[0], alive, torch.tensor(step + 1))
+        update(undisturbed, good, moments[1], torch.ones_like(alive), torch.tensor(step + 1))
+    assert torch.equal(ours[1], start[1])
+    assert torch.equal(ours[[0, 2]], undisturbed[[0, 2]])
