@@ -77,10 +77,10 @@ def _least_correlation(columns: Float[Tensor, "F types"]) -> float:
 def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = 1000) -> FrequencyDamage:
     own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
     types, reference = range(1 + min(2, config.task.max_assignments)), reference_sequences(config, seen)
-    tokens = torch.cat([sequences([config], seen[None], kind, n).tokens for kind in types], -1)
-    labels, frequency = answers(config.task, tokens[0].T), circuit_waves(one).frequency[0]
+    tokens = torch.cat([sequences([config], seen[None], kind, n).tokens[0] for kind in types])
+    labels, frequency = answers(config.task, tokens), circuit_waves(one).frequency[0]
     model = Stages(one)
-    trace, mean = model.trace(tokens[0]), model.trace(reference).neurons.mean(0)
+    trace, mean = model.trace(tokens), model.trace(reference).neurons.mean(0)
 
     def margins(neurons: Tensor) -> Tensor:
         logits = model.logits(trace.resid_mid, neurons @ model.weights.W_out)
@@ -99,7 +99,7 @@ def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = 
     """The model with a new MLP2, trained from random weights on seen sums of literals alone, all else as it was."""
     pool = sequences([config], seen[None], 0, POOL, POOL_DRAW)
     with torch.no_grad():
-        inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, -1) for trace in traces(one, part)])
+        inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(one, part)])
     result, fresh = one.clone(), initial_stack(one.config, [seed])
     weights = {name: fresh[name][0].clone() for name in MLP2_WEIGHTS}
     _fit(weights, inputs, pool.labels[0], one.W_U[0], steps)

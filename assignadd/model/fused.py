@@ -38,9 +38,9 @@ class FusedTable(TableForward):
         self._TP = 1 << (self.T - 1).bit_length()
         self._wide, self._deep = (64, 4), (32 * 256 // self._TP**2, 8)  # sequences and warps of a program
 
-    def forward(self, w: Weights, tokens: Int[Tensor, "M T B"], tables: Tables | None = None) -> Trace:
+    def forward(self, w: Weights, tokens: Int[Tensor, "M B T"], tables: Tables | None = None) -> Trace:
         C, T, K, tables = self.C, self.T, self.K, self.tables(w) if tables is None else tables
-        tokens = tokens.contiguous()
+        tokens = tokens.mT.contiguous()
         M, _, B = tokens.shape
         scores_1 = tables.queries_1 @ tables.keys_1.mT
         usage = scores_1.new_empty(M, 3 * C + 1, B)
@@ -73,7 +73,7 @@ class FusedTable(TableForward):
         return Trace(w, attention_1, attention_2, tokens, (), usage, key_scores, tables)
 
     def _attention_backward(self, trace: Trace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
-        C, T, K, tokens, a1, a2 = self.C, self.T, self.K, trace.tokens, trace.attention_1, trace.attention_2
+        C, T, K, tokens, a1, a2 = self.C, self.T, self.K, trace.tokens_tb, trace.attention_1_qkb, trace.attention_2_kb
         M, _, B = tokens.shape
         g_keys, g_carried, g_through = (a2.new_empty(M, T, B) for _ in range(3))
         block, warps = self._deep

@@ -40,20 +40,20 @@ class Rows:
 class Layer1Output:
     """What layer 1's attention writes into every position of some sequences, or a part of it."""
 
-    tokens: Int[Tensor, "T B"]
-    weights: Float[Tensor, "T T B"]
-    """Attention of queries to keys."""
+    tokens: Int[Tensor, "B T"]
+    weights: Float[Tensor, "B T T"]
+    """Attention (query, key)."""
     rows: Rows
     """What a unit of attention to each row writes."""
 
-    def scaled(self, factor: Float[Tensor, "T B"], rows: Rows | None = None) -> Layer1Output:
+    def scaled(self, factor: Float[Tensor, "B T"], rows: Rows | None = None) -> Layer1Output:
         """Times a factor at each query position, and with other rows where given."""
-        return Layer1Output(self.tokens, self.weights * factor[:, None], self.rows if rows is None else rows)
+        return Layer1Output(self.tokens, self.weights * factor[..., None], self.rows if rows is None else rows)
 
-    def with_last_query(self, weights: Float[Tensor, "T B"]) -> Layer1Output:
+    def with_last_query(self, weights: Float[Tensor, "B T"]) -> Layer1Output:
         """With these weights for the last query, which is `=`."""
         edited = self.weights.clone()
-        edited[-1] = weights
+        edited[:, -1] = weights
         return Layer1Output(self.tokens, edited, self.rows)
 
 
@@ -69,7 +69,7 @@ class Stages(TableForward):
     def rows(self, own: Float[Tensor, "C d"]) -> Rows:
         return Rows(own, own @ self.own_tables.QK2.T, own @ self.own_tables.OV2)
 
-    def trace(self, tokens: Int[Tensor, "T B"]) -> Trace:
+    def trace(self, tokens: Int[Tensor, "B T"]) -> Trace:
         """The forward pass on these sequences."""
         return self.forward(self.weights, tokens, self.own_tables)
 
@@ -81,40 +81,40 @@ class Stages(TableForward):
         """What `=` holds before layer 2."""
         found = self.own_tables.equal_rows[-1]  # its own embeddings
         for part in layer_1:
-            found = found + self._mixed(part.weights[-1], part.tokens, part.rows.own)
+            found = found + self._mixed(part.weights[:, -1], part.tokens, part.rows.own)
         return found
 
     def pattern(
         self,
         asks: Float[Tensor, "B d"],
-        tokens: Int[Tensor, "T B"],
+        tokens: Int[Tensor, "B T"],
         *layer_1: Layer1Output,
         change: Float[Tensor, "B T d"] | None = None,
-    ) -> Float[Tensor, "T B"]:
+    ) -> Float[Tensor, "B T"]:
         """Layer 2's attention from `=`, where this residual asks; `change` is added to what the keys read."""
         scores = self._products(asks, tokens, self.embedded.keys)
         for part in layer_1:
-            scores += (part.weights * self._products(asks, part.tokens, part.rows.keys)).sum(1)
+            scores += (part.weights * self._products(asks, part.tokens, part.rows.keys)[:, None]).sum(-1)
         if change is not None:
-            scores += (change * (asks @ self.own_tables.QK2)[:, None]).sum(-1).T
-        return scores.softmax(0)
+            scores += (change * (asks @ self.own_tables.QK2)[:, None]).sum(-1)
+        return scores.softmax(-1)
 
     def attention_output(
         self,
-        pattern: Float[Tensor, "T B"],
-        tokens: Int[Tensor, "T B"],
+        pattern: Float[Tensor, "B T"],
+        tokens: Int[Tensor, "B T"],
         *layer_1: Layer1Output,
         change: Float[Tensor, "B T d"] | None = None,
     ) -> Float[Tensor, "B d"]:
         """What layer 2's attention writes into `=`; `change` is added to what the values read."""
         found = self._mixed(pattern, tokens, self.embedded.values)
         for part in layer_1:
-            found += self._mixed((pattern[:, None] * part.weights).sum(0), part.tokens, part.rows.values)
+            found += self._mixed((pattern[..., None] * part.weights).sum(1), part.tokens, part.rows.values)
         if change is not None:
-            found += (pattern.T[:, :, None] * change).sum(1) @ self.own_tables.OV2
+            found += (pattern[..., None] * change).sum(1) @ self.own_tables.OV2
         return found
 
-    def after_layer_1(self, tokens: Int[Tensor, "T B"], *layer_1: Layer1Output) -> Float[Tensor, "B N"]:
+    def after_layer_1(self, tokens: Int[Tensor, "B T"], *layer_1: Layer1Output) -> Float[Tensor, "B N"]:
         """Answer logits with this output of layer 1."""
         own = self.residual(*layer_1)
         return self.logits(own + self.attention_output(self.pattern(own, tokens, *layer_1), tokens, *layer_1))
@@ -129,20 +129,20 @@ class Stages(TableForward):
         """MLP2's output."""
         return (resid_mid @ self.weights.W_in).relu() @ self.weights.W_out
 
-    def at_positions(self, tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]) -> Float[Tensor, "B T d"]:
+    def at_positions(self, tokens: Int[Tensor, "B T"], rows: Float[Tensor, "C d"]) -> Float[Tensor, "B T d"]:
         """The sum of the rows of its token and of its place, for every position."""
-        return rows[tokens.T] + rows[self.K :]
+        return rows[tokens] + rows[self.K :]
 
     def _mixed(
-        self, amounts: Float[Tensor, "T B"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]
+        self, amounts: Float[Tensor, "B T"], tokens: Int[Tensor, "B T"], rows: Float[Tensor, "C d"]
     ) -> Float[Tensor, "B d"]:
         """The sum of the rows of every position, each times its amount."""
-        usage = rows.new_zeros(self.C, tokens.shape[1])
-        self._spread(usage[None], self._places(tokens), amounts[None])
+        usage = rows.new_zeros(self.C, len(tokens))
+        self._spread(usage[None], self._places(tokens.T), amounts.T[None])
         return usage.T @ rows
 
     def _products(
-        self, x: Float[Tensor, "B d"], tokens: Int[Tensor, "T B"], rows: Float[Tensor, "C d"]
-    ) -> Float[Tensor, "T B"]:
+        self, x: Float[Tensor, "B d"], tokens: Int[Tensor, "B T"], rows: Float[Tensor, "C d"]
+    ) -> Float[Tensor, "B T"]:
         """The products of a vector of each sequence with the rows of each of its positions."""
-        return self._collect((rows @ x.T)[None], self._places(tokens))[0]
+        return self._collect((rows @ x.T)[None], self._places(tokens.T))[0].T

@@ -10,8 +10,8 @@ Layer 1 sees only W_E[token] + W_pos[position], so its scores and outputs are li
 
 Only then come the MLP and the unembedding, at one position. The backward pass is written out by hand; the test holds
 logits and every gradient equal to the reference transformer. All functions take weights with or without a leading axis
-M, as a single model runs faster on a CPU through plain matrix products than through batched ones. Sequences come last:
-tokens (..., T, B), attention of layer 1 as (..., query, key, B).
+M, as a single model runs faster on a CPU through plain matrix products than through batched ones. `forward` takes tokens
+(..., B, T); inside, sequences come last: tokens (..., T, B), attention of layer 1 as (..., query, key, B).
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ class TableForward:
         self.key_position = key[:, None]
         self.safe_exponent = torch.tensor(SAFE_EXPONENT, device=device)  # compares in half the time a number takes
 
-    def forward(self, w: Weights, tokens: Int[Tensor, "*M T B"], tables: Tables | None = None) -> Trace:
+    def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> Trace:
         """The trace of these sequences, through the weights' own tables or through edited ones."""
         C, tables = self.C, self.tables(w) if tables is None else tables
+        tokens = tokens.mT.contiguous()  # (..., T, B): no copy of what the sampler drew
         entries, places = self._entries(tokens), self._places(tokens)
         attention_1 = self._attention_1(tables, entries, tokens.shape)
 
@@ -185,14 +186,14 @@ class TableForward:
 
     def _attention_backward(self, trace: Trace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of the two score tables from the gradient of the usage of the output table."""
-        C, K, T, tokens, a1 = self.C, self.K, self.T, trace.tokens, trace.attention_1
+        C, K, T, tokens, a1 = self.C, self.K, self.T, trace.tokens_tb, trace.attention_1_qkb
         entries, places = trace.gathers
         g_used, g_both = g_usage.split([C + 1, 2 * C], -2)
         g_attention_2, g_carried = self._collect(g_both.unflatten(-2, (2, C)), places).unbind(-3)
         g_attention_2 += self._over_keys(a1, g_carried)
         g_keys, g_brought = g_amounts = torch.empty(2, *tokens.shape, dtype=a1.dtype, device=a1.device)
-        torch._softmax_backward_data(g_attention_2, trace.attention_2, -2, a1.dtype, grad_input=g_keys)
-        g_a1 = trace.attention_2.unsqueeze(-2) * g_carried.unsqueeze(-3)
+        torch._softmax_backward_data(g_attention_2, trace.attention_2_kb, -2, a1.dtype, grad_input=g_keys)
+        g_a1 = trace.attention_2_kb.unsqueeze(-2) * g_carried.unsqueeze(-3)
         g_a1.addcmul_(g_keys.unsqueeze(-2), trace.key_scores.unsqueeze(-3))
         g_scores = torch.zeros_like(g_usage.narrow(-2, 0, 2 * C))
         self._over_queries(a1, g_keys, out=g_brought)

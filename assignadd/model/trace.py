@@ -42,15 +42,15 @@ class Weights(NamedTuple):
 class Trace:
     """What a forward pass leaves behind, for the backward pass and for whoever wants to look.
 
-    Attention is all that other positions have a part in; what `=` makes of it is worked out when it is first asked for,
-    from the weights as they are then.
+    The other positions take part in attention alone; what `=` makes of it is computed when it is first read, from the
+    weights as they are then. Fields whose names end in letters have the axis order of the kernels, sequences (b) last:
+    q query, k key, t position. The properties `tokens`, `attention_1` and `attention_2` are views of them.
     """
 
     weights: Weights
-    attention_1: Float[Tensor, "*M T T B"]
-    attention_2: Float[Tensor, "*M T B"]
-    """Layer-2 attention of `=` over the keys."""
-    tokens: Int[Tensor, "*M T B"]
+    attention_1_qkb: Float[Tensor, "*M T T B"]
+    attention_2_kb: Float[Tensor, "*M T B"]
+    tokens_tb: Int[Tensor, "*M T B"]
     gathers: tuple[Tensor, ...]
     """Flat indices: each causal pair's two entries in layer 1's table, and each token's place in a table with B columns."""
     usage: Float[Tensor, "*M rows B"]
@@ -58,6 +58,20 @@ class Trace:
     key_scores: Float[Tensor, "*M T B"]
     """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
     tables: Tables
+
+    @property
+    def tokens(self) -> Int[Tensor, "*M B T"]:
+        return self.tokens_tb.mT
+
+    @property
+    def attention_1(self) -> Float[Tensor, "*M B T T"]:
+        """Layer-1 attention (query, key), zero where the key is later than the query."""
+        return self.attention_1_qkb.movedim(-1, -3)
+
+    @property
+    def attention_2(self) -> Float[Tensor, "*M B T"]:
+        """Layer-2 attention of `=` over the keys."""
+        return self.attention_2_kb.mT
 
     @cached_property
     @torch.no_grad()

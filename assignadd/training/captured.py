@@ -49,12 +49,12 @@ class Captured:
     def _draw_ahead(self) -> None:
         start = self.worker.step - self.worker.step % self.steps_ahead
         batch = self.worker.sampler.sample(start + self._offsets, self.worker.batch_size)
-        self._tokens.copy_(batch.tokens)
+        self._tokens.copy_(batch.tokens.mT)
         self._labels.copy_(batch.labels)
 
     def _take_step(self) -> None:
         turn = (self.worker.step % self.steps_ahead).view(1)
-        self.worker.update(Batch(self._tokens.index_select(0, turn)[0], self._labels.index_select(0, turn)[0]))
+        self.worker.update(Batch(self._tokens.index_select(0, turn)[0].mT, self._labels.index_select(0, turn)[0]))
 
 
 def _graph(do: Callable[[], None]) -> torch.cuda.CUDAGraph:

@@ -33,7 +33,7 @@ class Taped:
         self._start: int | None = None
         """The first step whose data are drawn."""
         tokens = torch.zeros(M, worker.stack.config.task.length, B, dtype=torch.int64)
-        self._batch = Batch(tokens, torch.zeros(M, B, dtype=torch.int64))
+        self._batch = Batch(tokens.mT, torch.zeros(M, B, dtype=torch.int64))
         self._tape: Tape[None] | None = None
 
     def advance(self, steps: int) -> None:

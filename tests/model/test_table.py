@@ -91,10 +91,10 @@ def test_trace_holds_the_patterns_and_residuals_of_the_reference():
     stack, tokens = make(config, 3.0)
     trace = table_trace(stack, tokens)
     for i in range(len(stack)):
-        logits, cache = Transformer.from_stack(stack, i).run_with_cache(tokens[i].T)
+        logits, cache = Transformer.from_stack(stack, i).run_with_cache(tokens[i])
         pattern_1, pattern_2 = cache["blocks.0.attn.hook_pattern"][:, 0], cache["blocks.1.attn.hook_pattern"][:, 0]
-        torch.testing.assert_close(trace.attention_1[i].permute(2, 0, 1), pattern_1)
-        torch.testing.assert_close(trace.attention_2[i].T, pattern_2[:, -1])
+        torch.testing.assert_close(trace.attention_1[i], pattern_1)
+        torch.testing.assert_close(trace.attention_2[i], pattern_2[:, -1])
         torch.testing.assert_close(trace.resid_mid[i], cache["blocks.1.hook_resid_mid"][:, -1])
         torch.testing.assert_close(trace.neurons[i], cache["blocks.1.mlp.hook_post"][:, -1])
         torch.testing.assert_close(trace.resid_post[i], cache["blocks.1.hook_resid_post"][:, -1])
@@ -130,7 +130,7 @@ def test_narrow_heads_are_covered():
 
 def test_traces_leave_gradients_as_they_were():
     stack = initial_stack(PRESETS["smoke"], [0, 1])
-    tokens = torch.zeros(1, PRESETS["smoke"].task.length, 3, dtype=torch.long)
+    tokens = torch.zeros(1, 3, PRESETS["smoke"].task.length, dtype=torch.long)
     for _ in zip(traces(stack, tokens), traces(stack, tokens), strict=True):
         assert torch.is_grad_enabled()
     assert torch.is_grad_enabled()

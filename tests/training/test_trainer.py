@@ -38,7 +38,7 @@ def test_first_steps_equal_a_plain_loop_of_autograd_and_torch_adamw():
     for step in range(30):
         batch = sampler.sample(step, config.optim.batch)
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(batch.tokens[0].T)[:, -1], batch.labels[0]).backward()
+        torch.nn.functional.cross_entropy(model(batch.tokens[0])[:, -1], batch.labels[0]).backward()
         optimizer.step()
     ours.advance(30)
     for name, weight in ours.stack().weights.items():
