@@ -62,7 +62,7 @@ def train(weights: Weights, config: Config, seed: int, steps: int) -> Iterator[f
     optimizer = torch.optim.AdamW(weights.values(), o.lr, (o.beta1, o.beta2), o.eps, o.weight_decay)
     for step in range(steps):
         batch = sampler.sample(step, o.batch)
-        loss = F.cross_entropy(answer_logits(weights, batch.tokens[0].T), batch.labels[0])
+        loss = F.cross_entropy(answer_logits(weights, batch.tokens[0]), batch.labels[0])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -75,7 +75,7 @@ def accuracies(weights: Weights, config: Config, seed: int) -> dict[str, float]:
     found, n, seen = {}, config.record.eval_sequences, pair_split(config.task, seed)
     for step, evaluation_set in enumerate(EVAL_SETS):
         batch = Sampler([config.task], seen[None], [seed], evaluation_set).sample(step, n)
-        correct = answer_logits(weights, batch.tokens[0].T).argmax(-1) == batch.labels[0]
+        correct = answer_logits(weights, batch.tokens[0]).argmax(-1) == batch.labels[0]
         found[evaluation_set.name] = correct.sum().item() / n
     return found
 

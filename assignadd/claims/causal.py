@@ -51,7 +51,7 @@ class Causal:
         found = {
             k: sequences([self.config], self.seen[None], k, self.n).tokens for k in self.config.task.variable_counts
         }
-        return {k: tokens[0][:, :PATH_SEQUENCES] for k, tokens in found.items()}
+        return {k: tokens[0, :PATH_SEQUENCES] for k, tokens in found.items()}
 
     @cached_property
     def interchange(self) -> dict[str, Outcome]:

@@ -77,15 +77,15 @@ def least_rise(sets: Sequence[str]) -> Measure:
 
 
 def from_equals(e: Evidence, step: int) -> tuple[Tensor, Tensor]:
-    """Layer-1 attention of `=` on one-variable sums of the training law, and which operand is the variable: (T, B), (2, B)."""
+    """Layer-1 attention of `=` on one-variable sums of the training law, and which operand is the variable: (B, T), (B, 2)."""
     tokens = exam(e, ONE_VARIABLE).tokens
-    return trace(e.stack_at(step), tokens).attention_1[0, -1], roles(e.config.task, tokens[0]).is_variable
+    return trace(e.stack_at(step), tokens).attention_1[0, :, -1], roles(e.config.task, tokens[0]).is_variable
 
 
 def on_both_slots(e: Evidence, step: int) -> Tensor:
     """Sequence by sequence, whether the two keys that `=` attends to most in layer 1 are the operand slots."""
     attention, is_variable = from_equals(e, step)
-    return top_two_are(attention, torch.tensor(operand_slots(e.config.task))[:, None].expand_as(is_variable))
+    return top_two_are(attention, torch.tensor(operand_slots(e.config.task)).expand_as(is_variable))
 
 
 def attention_change(e: Evidence) -> Measured | None:
@@ -111,8 +111,8 @@ def weight_on_variable(slot: int | None = None) -> Measure:
         if steps is None:
             return None
         attention, is_variable = from_equals(e, steps[0])
-        weights = (attention[list(operand_slots(e.config.task))] * is_variable).sum(0)  # (B,)
-        return mean_of(weights if slot is None else weights[is_variable[slot]], "sequences")
+        weights = (attention[:, list(operand_slots(e.config.task))] * is_variable).sum(1)  # (B,)
+        return mean_of(weights if slot is None else weights[is_variable[:, slot]], "sequences")
 
     return measure
 

@@ -69,7 +69,7 @@ def _reply(run: Run, step: int, index: int, prompt: str, interventions: Sequence
     # The stack has one model here; a swap counts in the run's own places.
     donors = lambda swap, _: donor(swap, index)  # noqa: E731
     on_prompt, on_set = (
-        effect(one, t[None], interventions, reference, donors) for t in (torch.tensor(tokens)[:, None], reference)
+        effect(one, t[None], interventions, reference, donors) for t in (torch.tensor([tokens]), reference)
     )
     label = int(on_prompt.labels)
     before, after = (_answer(logits[0, 0].softmax(-1), label) for logits in (on_prompt.before, on_prompt.after))
@@ -85,7 +85,7 @@ def _reply(run: Run, step: int, index: int, prompt: str, interventions: Sequence
             "before": accuracy[0],
             "after": accuracy[1],
             "change": accuracy[1] - accuracy[0],
-            "n": reference.shape[-1],
+            "n": len(reference),
         },
         "run": run.name,
         "seed": run.members[index].seed,

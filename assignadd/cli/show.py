@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         sampler = Sampler(
             [config.task], pair_split(config.task, args.seed)[None], [args.seed], sets.get(args.set or "")
         )
-        sequences = sampler.sample(0, args.n).tokens[0].T.tolist()
+        sequences = sampler.sample(0, args.n).tokens[0].tolist()
     rows = [([vocabulary.name(t) for t in s], render(s, config.task), answer(s, config.task)) for s in sequences]
     if args.json:
         print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])

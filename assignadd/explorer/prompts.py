@@ -44,13 +44,13 @@ def exam(config: Config, seen: Tensor) -> dict[str, Any]:
     if per_set != made.n:
         made = Exam([config], seen[None], EVAL_SETS, per_set)
     sets = [[name, min(i * per_set, EXAM), min((i + 1) * per_set, EXAM)] for i, name in enumerate(made.names)]
-    return {"tokens": _bytes(made.tokens[0].T[:EXAM]), "labels": _bytes(made.labels[0, :EXAM]), "sets": sets}
+    return {"tokens": _bytes(made.tokens[0, :EXAM]), "labels": _bytes(made.labels[0, :EXAM]), "sets": sets}
 
 
 def reference(config: Config) -> dict[str, Any]:
     """What the package's interventions refer to: sequences of the training law, and the order in which they are resampled."""
     tokens = reference_sequences(config)
-    return {"tokens": _bytes(tokens.T), "order": shuffled(tokens.shape[1]).tolist()}
+    return {"tokens": _bytes(tokens), "order": shuffled(len(tokens)).tolist()}
 
 
 def examples(config: Config, seen: Tensor, one: Stack) -> list[Example]:
@@ -67,7 +67,7 @@ def examples(config: Config, seen: Tensor, one: Stack) -> list[Example]:
     for i, (label, evalset) in enumerate(wanted):
         tokens = _sample(config, seen, evalset, EXAMPLES_STEP + i, 1)
         if tokens is not None:
-            found.append(Example(label, render(tokens[:, 0].tolist(), config.task)))
+            found.append(Example(label, render(tokens[0].tolist(), config.task)))
     wrong = wrong_answer(config, seen, one)
     return found if wrong is None else [*found, Example("answered wrong", wrong)]
 
@@ -82,7 +82,7 @@ def wrong_answer(
     if later is not None:
         margin[answer_logits(later, made.tokens)[0].argmax(1) != labels] = 0
     worst = int(margin.argmax())
-    return render_tokens(made.tokens[0, :, worst].tolist(), config.task) if float(margin[worst]) > 0 else None
+    return render_tokens(made.tokens[0, worst].tolist(), config.task) if float(margin[worst]) > 0 else None
 
 
 def _is_paper(config: Config) -> bool:

@@ -39,14 +39,14 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     cache = Transformer.from_stack(stack, 0).run_with_cache(tokens[None].to(stack.flat.device), names_filter=hooks)[1]
     patterns = np.stack([cache[hook][0, 0].cpu().numpy() for hook in hooks])  # (2, T, T)
     patterns[:, *np.triu_indices(len(tokens), 1)] = np.nan
-    role = roles(task, tokens[:, None])
-    numbers = role.assigned[:, 0].nonzero()[:, 0].tolist()
+    role = roles(task, tokens[None])
+    numbers = role.assigned[0].nonzero()[:, 0].tolist()
     return AttentionData(
         examples.names(sequence, task),
         patterns,
         _edges(len(tokens), [(-1, slot) for slot in operand_slots(task)]),
         _edges(len(tokens), [(number, number - 1) for number in numbers]),
-        _edges(len(tokens), [(-1, value) for value in role.value_positions[:, 0].tolist()]),
+        _edges(len(tokens), [(-1, value) for value in role.value_positions[0].tolist()]),
     )
 
 

@@ -38,7 +38,7 @@ def no_donors(swap: Swap, model: int) -> Stack:
 
 def reference_sequences(
     config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES
-) -> Int[Tensor, "T n"]:
+) -> Int[Tensor, "n T"]:
     """Of the training law, all types in its mix, of seed 0: what `mean` and `resample` refer to. All pairs unless `seen` says which."""
     N = config.task.modulus
     seen = torch.ones(N, N, dtype=torch.bool) if seen is None else seen
@@ -48,14 +48,14 @@ def reference_sequences(
 @torch.no_grad()
 def apply(
     stack: Stack,
-    tokens: Int[Tensor, "M T B"],
+    tokens: Int[Tensor, "M B T"],
     interventions: Sequence[Intervention],
-    reference: Int[Tensor, "T R"] | None = None,
+    reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Float[Tensor, "M B N"]:
     """Answer logits of every model on its own sequences (or on shared ones, M = 1 in `tokens`) under the interventions."""
-    tokens = tokens.expand(len(stack), *tokens.shape[1:]).mT  # (M, B, T)
-    reference = (reference_sequences(stack.config) if reference is None else reference).T.to(tokens.device)
+    tokens = tokens.expand(len(stack), *tokens.shape[1:])
+    reference = (reference_sequences(stack.config) if reference is None else reference).to(tokens.device)
     found = []
     for i, (one, own) in enumerate(zip(single_models(stack), tokens, strict=True)):
         for swap in [x for x in interventions if isinstance(x, Swap)]:
@@ -108,13 +108,13 @@ class Effect:
 
 def effect(
     stack: Stack,
-    tokens: Int[Tensor, "M T B"],
+    tokens: Int[Tensor, "M B T"],
     interventions: Sequence[Intervention],
-    reference: Int[Tensor, "T R"] | None = None,
+    reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Effect:
-    values = roles(stack.config.task, tokens).values  # (M, 2, B)
-    labels = (values.sum(1) % stack.config.task.modulus).expand(len(stack), -1)
+    values = roles(stack.config.task, tokens).values  # (M, B, 2)
+    labels = (values.sum(-1) % stack.config.task.modulus).expand(len(stack), -1)
     return Effect(apply(stack, tokens, ()), apply(stack, tokens, interventions, reference, donors), labels)
 
 

@@ -197,13 +197,13 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 
 
 @torch.no_grad()
-def kept_logits(stack: Stack, tokens: Int[Tensor, "M T B"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
+def kept_logits(stack: Stack, tokens: Int[Tensor, "M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
     """Answer logits of every model with its own parts kept, on its own sequences or on shared ones (M = 1 in `tokens`)."""
     table, found = table_forward(stack.config, stack.flat.device), []
     for one, keep, own in zip(single_models(stack), keeps, tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
         w = unstacked(one)
         tables = kept_tables(table.tables(w), keep, stack.config.task)
-        traces = [table.forward(w, part, tables) for part in own.split(CHUNK, -1)]
+        traces = [table.forward(w, part, tables) for part in own.split(CHUNK)]
         found.append(torch.cat([trace.logits if keep.direct else trace.neurons @ w.W_out @ w.U for trace in traces]))
     return torch.stack(found)
 

@@ -93,7 +93,7 @@ def _layer_1(*names: str) -> Exchange:
 
     def exchange(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
         own, other = model.layer_1(base.trace), model.layer_1(source.trace)
-        here = base.positions.any_of(names).T.to(own.weights.dtype)
+        here = base.positions.any_of(names).to(own.weights.dtype)
         if basis is None:
             return model.after_layer_1(base.trace.tokens, own.scaled(1 - here), other.scaled(here))
         rows = model.rows(within(model.copied.own, basis))
@@ -114,7 +114,7 @@ def _value(operand: str, before: int = 0) -> Exchange:
 
     def written(model: Stages, side: Side) -> Tensor:
         trace = side.trace
-        here = torch.arange(len(trace.tokens))[:, None] == side.positions.position(f"{operand}_value") - before
+        here = torch.arange(trace.tokens.shape[1]) == side.positions.position(f"{operand}_value")[:, None] - before
         return model.attention_output(trace.attention_2 * here, trace.tokens, model.layer_1(trace))
 
     def exchange(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
@@ -168,7 +168,9 @@ class Interchange:
             "sum": values,
             QUERY_AND_TAG: query,
         }
-        self._first_is_variable = {name: roles(task, pairs.base.T).is_variable[0] for name, pairs in self.pairs.items()}
+        self._first_is_variable = {
+            name: roles(task, pairs.base).is_variable[:, 0] for name, pairs in self.pairs.items()
+        }
 
     @torch.no_grad()
     def __call__(
@@ -211,7 +213,7 @@ class Interchange:
 
 
 def _side(model: Stages, task: Task, tokens: Int[Tensor, "B T"]) -> Side:
-    return Side(Positions(task, tokens), model.trace(tokens.T.contiguous()))
+    return Side(Positions(task, tokens), model.trace(tokens))
 
 
 def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:

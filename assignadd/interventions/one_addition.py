@@ -20,10 +20,9 @@ from assignadd.interventions.pairs import answers
 from assignadd.measures.fourier import circuit_waves, network_frequencies
 from assignadd.measures.samples import sequences
 from assignadd.model.forward import CHUNK, traces
+from assignadd.model.kernels.tensor import cross_entropy
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.stages import Stages
-from assignadd.training.adamw import AdamW
-from assignadd.training.objective import cross_entropy
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -77,10 +76,10 @@ def _least_correlation(columns: Float[Tensor, "F types"]) -> float:
 def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = 1000) -> FrequencyDamage:
     own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
     types, reference = range(1 + min(2, config.task.max_assignments)), reference_sequences(config, seen)
-    tokens = torch.cat([sequences([config], seen[None], kind, n).tokens for kind in types], -1)
-    labels, frequency = answers(config.task, tokens[0].T), circuit_waves(one).frequency[0]
+    tokens = torch.cat([sequences([config], seen[None], kind, n).tokens[0] for kind in types])
+    labels, frequency = answers(config.task, tokens), circuit_waves(one).frequency[0]
     model = Stages(one)
-    trace, mean = model.trace(tokens[0]), model.trace(reference).neurons.mean(0)
+    trace, mean = model.trace(tokens), model.trace(reference).neurons.mean(0)
 
     def margins(neurons: Tensor) -> Tensor:
         logits = model.logits(trace.resid_mid, neurons @ model.weights.W_out)
@@ -99,7 +98,7 @@ def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = 
     """The model with a new MLP2, trained from random weights on seen sums of literals alone, all else as it was."""
     pool = sequences([config], seen[None], 0, POOL, POOL_DRAW)
     with torch.no_grad():
-        inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, -1) for trace in traces(one, part)])
+        inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(one, part)])
     result, fresh = one.clone(), initial_stack(one.config, [seed])
     weights = {name: fresh[name][0].clone() for name in MLP2_WEIGHTS}
     _fit(weights, inputs, pool.labels[0], one.W_U[0], steps)
@@ -114,8 +113,8 @@ def _fit(
 ) -> None:
     """Cross entropy by AdamW with the paper's decay; the gradient of one hidden layer, written out."""
     W_in, W_out = (weights[name] for name in MLP2_WEIGHTS)
-    optims = [AdamW(w.view(1, -1), [Optim(lr=LR)]) for w in (W_in, W_out)]
-    alive, starts = torch.ones(1, dtype=torch.bool), range(0, len(inputs) - BATCH + 1, BATCH)
+    optimizer = torch.optim.AdamW([W_in, W_out], lr=LR, weight_decay=Optim().weight_decay, fused=True)
+    starts = range(0, len(inputs) - BATCH + 1, BATCH)
     for step in range(steps):
         rows = slice(starts[step % len(starts)], starts[step % len(starts)] + BATCH)
         x = inputs[rows]
@@ -123,5 +122,5 @@ def _fit(
         _, grad = cross_entropy((x + neurons @ W_out) @ W_U, labels[rows])
         to_out = grad @ W_U.T
         to_in = (to_out @ W_out.T) * (neurons > 0)
-        for optim, gradient in zip(optims, (x.T @ to_in, neurons.T @ to_out), strict=True):
-            optim.update(gradient.reshape(1, -1), alive, torch.tensor(step + 1))
+        W_in.grad, W_out.grad = x.T @ to_in, neurons.T @ to_out
+        optimizer.step()

@@ -49,7 +49,7 @@ class Keys:
         self.first, self.second, self.equals, self.plus = (
             positions.mask(role) for role in ("first", "second", "equals", "plus")
         )
-        first_is_variable, second_is_variable = positions.roles.is_variable[:, :, None]
+        first_is_variable, second_is_variable = positions.roles.is_variable[:, None].unbind(-1)  # (B, 1) each
         self.slots = self.first | self.second
         self.variable = (self.first & first_is_variable) | (self.second & second_is_variable)
         self.literal = self.slots & ~self.variable
@@ -123,7 +123,7 @@ def operand_attention(
             exam = Exam([config], seen[None], [sets[name]], n, first_step=step)
         except EmptySetError:
             continue
-        found[name] = changed_attention(one, exam.tokens[0].T.contiguous(), exam.labels[0], changes)
+        found[name] = changed_attention(one, exam.tokens[0], exam.labels[0], changes)
     return found
 
 
@@ -139,7 +139,7 @@ def changed_attention(
             {change: batch.logits(change).argmax(-1) == right for change in changes},
             {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in ("variable", "literal", "equals", "plus", "prefix")},
             {change: batch.operands_on_top(change) for change in (UNCHANGED, EXCHANGED) if change in changes},
-            batch.keys.positions.roles.is_variable[0],
+            batch.keys.positions.roles.is_variable[:, 0],
         ))  # fmt: skip
     return OperandAttention(
         _joined([part.correct for part in parts]),
@@ -158,12 +158,12 @@ class EqualsAttention:
 
     def __init__(self, model: Stages, keys: Keys):
         self.model, self.keys = model, keys
-        self.trace = model.trace(keys.positions.tokens.T.contiguous())
+        self.trace = model.trace(keys.positions.tokens)
         self.layer_1 = model.layer_1(self.trace)
 
     @property
     def row(self) -> Row:
-        return self.trace.attention_1[-1].T
+        return self.trace.attention_1[:, -1]
 
     def logits(self, change: str) -> Float[Tensor, "B N"]:
         tokens = self.trace.tokens
@@ -172,24 +172,24 @@ class EqualsAttention:
         if change == SET_LAYER_2:
             out = self.model.attention_output(self._on_values(), tokens, self.layer_1)
             return self.model.logits(self.trace.resid_before_2 + out)
-        return self.model.after_layer_1(tokens, self.layer_1.with_last_query(CHANGES[change](self.row, self.keys).T))
+        return self.model.after_layer_1(tokens, self.layer_1.with_last_query(CHANGES[change](self.row, self.keys)))
 
     def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
-        slots = self.keys.slots.nonzero()[:, 1].view(-1, 2).T
-        return top_two_are(CHANGES[change](self.row, self.keys).T, slots)
+        slots = self.keys.slots.nonzero()[:, 1].view(-1, 2)
+        return top_two_are(CHANGES[change](self.row, self.keys), slots)
 
     def _with_other_literals(self) -> tuple[Layer1Output, Layer1Output]:
         """What the literal's slot sends to `=` comes from the next sequence that has its literal in the same slot."""
-        own = self.layer_1.with_last_query(without("literal")(self.row, self.keys).T)
+        own = self.layer_1.with_last_query(without("literal")(self.row, self.keys))
         order = torch.arange(len(self.row))
-        first_is_variable = self.keys.positions.roles.is_variable[0]
+        first_is_variable = self.keys.positions.roles.is_variable[:, 0]
         for chosen in (first_is_variable, ~first_is_variable):
             order[chosen] = order[chosen].roll(1, 0)
         sent = torch.zeros_like(self.layer_1.weights)
-        sent[-1] = alone("literal")(self.row, self.keys).T[:, order]
-        return own, Layer1Output(self.trace.tokens[:, order], sent, self.layer_1.rows)
+        sent[:, -1] = alone("literal")(self.row, self.keys)[order]
+        return own, Layer1Output(self.trace.tokens[order], sent, self.layer_1.rows)
 
-    def _on_values(self) -> Float[Tensor, "T B"]:
+    def _on_values(self) -> Float[Tensor, "B T"]:
         """Layer 2's attention from `=`, half of it on each operand's value."""
         values = self.keys.positions.mask("first_value").float() + self.keys.positions.mask("second_value").float()
-        return (values / 2).T.to(self.row.dtype)
+        return (values / 2).to(self.row.dtype)

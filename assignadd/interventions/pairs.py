@@ -93,11 +93,11 @@ class Outcome:
 
 
 def answers(task: Task, tokens: Int[Tensor, "B T"]) -> Int[Tensor, " B"]:
-    return roles(task, tokens.T).values.sum(0) % task.modulus
+    return roles(task, tokens).values.sum(-1) % task.modulus
 
 
 def n_vars(task: Task, tokens: Int[Tensor, "B T"]) -> Int[Tensor, " B"]:
-    return roles(task, tokens.T).is_variable.sum(0)
+    return roles(task, tokens).is_variable.sum(-1)
 
 
 def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
@@ -106,7 +106,7 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
     each = max(1, n // len(types) ** 2)
 
     def draw(kind: int, number: int) -> Tensor:
-        return sequences([config], seen[None], kind, each, FIRST_DRAW + number).tokens[0].T
+        return sequences([config], seen[None], kind, each, FIRST_DRAW + number).tokens[0]
 
     pairs = [(draw(i, j), draw(j, len(types) + i)) for i in types for j in types]
     base, source = (torch.cat(part) for part in zip(*pairs, strict=True))
@@ -115,8 +115,8 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
 
 def value_pairs(task: Task, base: Tensor, source: Tensor, operands: tuple[bool, bool]) -> Pairs:
     """The source's value for these operands, the base's for the others."""
-    own, other = roles(task, base.T).values, roles(task, source.T).values
-    hybrid = with_values(task, base.T, torch.where(torch.tensor(operands)[:, None], other, own)).T
+    own, other = roles(task, base).values, roles(task, source).values
+    hybrid = with_values(task, base, torch.where(torch.tensor(operands), other, own))
     return Pairs.of(task, base, source, hybrid)
 
 
@@ -141,17 +141,19 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
     exchanged. No variable comes into a banned slot.
     """
     first, second = slots = operand_slots(task)
-    is_variable = roles(task, base.T).is_variable  # (2, B)
-    moved = roles(task, other.T).is_variable != is_variable
+    is_variable = roles(task, base).is_variable  # (B, 2)
+    moved = roles(task, other).is_variable != is_variable
     source = other.clone()
-    source[:, list(slots)] = torch.where(moved.any(0)[:, None], other[:, [second, first]], other[:, [first, second]])
+    source[:, list(slots)] = torch.where(
+        moved.any(1, keepdim=True), other[:, [second, first]], other[:, [first, second]]
+    )
     wanted, defined = _wanted(task, base, is_variable)  # (B, 2)
     hybrid = base.clone()
     for i, slot in enumerate(slots):
-        chosen = torch.where(is_variable[i], wanted[:, i], source[:, slot])
+        chosen = torch.where(is_variable[:, i], wanted[:, i], source[:, slot])
         source = _exchanged(source, source[:, slot], chosen)
-        hybrid[:, slot] = torch.where(is_variable[i], wanted[:, i], base[:, slot])
-    defined &= n_vars(task, other) == is_variable.sum(0)
+        hybrid[:, slot] = torch.where(is_variable[:, i], wanted[:, i], base[:, slot])
+    defined &= n_vars(task, other) == is_variable.sum(1)
     source, hybrid = (torch.where(defined[:, None], tokens, base) for tokens in (source, hybrid))
     return Pairs.of(task, base, source, hybrid, defined)
 
@@ -161,7 +163,7 @@ def _wanted(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Tensor, Tens
     vocabulary, slots = Vocabulary(task), operand_slots(task)
     letters = torch.arange(task.n_vars) + vocabulary.first_variable
     assigned = (base[:, : task.prefix, None] == letters).any(1)  # (B, V)
-    rows, defined = torch.arange(len(base)), is_variable.any(0)
+    rows, defined = torch.arange(len(base)), is_variable.any(1)
     chosen: list[Tensor] = []
     luck = (
         words(torch.tensor(0), Stream.EVAL, torch.tensor(QUERY_STEP), rows, 2 * task.n_vars).view(2, task.n_vars, -1).mT
@@ -170,10 +172,10 @@ def _wanted(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Tensor, Tens
         allowed = torch.tensor([v not in banned for v in task.variables])
         open_to = assigned & allowed & (letters != base[:, slots[i], None])
         if chosen:
-            open_to &= ~(is_variable[0][:, None] & (letters == chosen[0][:, None]))
+            open_to &= ~(is_variable[:, :1] & (letters == chosen[0][:, None]))
         best = torch.where(open_to, luck[i], -1).max(1)
         chosen.append(letters[best.indices])
-        defined = defined & ((best.values >= 0) | ~is_variable[i])
+        defined = defined & ((best.values >= 0) | ~is_variable[:, i])
     return torch.stack(chosen, 1), defined
 
 

@@ -83,8 +83,8 @@ class PathPatching:
         require_covered(one.config)
         self.model, self.labels = Stages(one), answers(one.config.task, tokens)
         self.roles = token_roles(Positions(one.config.task, tokens))
-        self.trace = self.model.trace(tokens.T.contiguous())
-        self.pattern = self.trace.attention_1.permute(2, 0, 1).contiguous()  # (B, T, T)
+        self.trace = self.model.trace(tokens)
+        self.pattern = self.trace.attention_1.contiguous()  # (B, T, T)
         self.embedding, self.values = (  # (B, T, d)
             self.model.at_positions(self.trace.tokens, rows.own) for rows in (self.model.embedded, self.model.copied)
         )
@@ -146,10 +146,10 @@ class PathPatching:
 
 
 @torch.no_grad()
-def path_answers(one: Stack, tokens: Int[Tensor, "T B"]) -> PathAnswers:
-    return PathPatching(one, tokens.T.contiguous()).answers()
+def path_answers(one: Stack, tokens: Int[Tensor, "B T"]) -> PathAnswers:
+    return PathPatching(one, tokens).answers()
 
 
 @torch.no_grad()
-def direct_parts(one: Stack, tokens: Int[Tensor, "T B"]) -> dict[str, Float[Tensor, " B"]]:
-    return PathPatching(one, tokens.T.contiguous()).direct_parts()
+def direct_parts(one: Stack, tokens: Int[Tensor, "B T"]) -> dict[str, Float[Tensor, " B"]]:
+    return PathPatching(one, tokens).direct_parts()

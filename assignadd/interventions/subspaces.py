@@ -121,7 +121,7 @@ class Search:
         }
         hits = {name: answer == pairs.answer[held_out] for name, answer in answers.items()}
         hits[COMPLEMENT] = answers[SEARCHED] == complement.answer[held_out]
-        first_is_variable = roles(one.config.task, pairs.base.T).is_variable[0]
+        first_is_variable = roles(one.config.task, pairs.base).is_variable[:, 0]
         return Outcome(hits, *(x[held_out] for x in (pairs.base_vars, pairs.source_vars, first_is_variable)))
 
     @torch.no_grad()
@@ -129,7 +129,7 @@ class Search:
         """What follows a place, and what base and source have there."""
         require_covered(one.config)
         model = Stages(one)
-        base, source = (model.trace(tokens.T.contiguous()) for tokens in (self.base, self.source))
+        base, source = (model.trace(tokens) for tokens in (self.base, self.source))
         if place == PLACES[0]:
             return model.logits, base.resid_mid, source.resid_mid
         return lambda x: x @ model.weights.U, base.resid_post, source.resid_post

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.measures.progress import TRAINING_LAW, Columns, circuit_columns
+from assignadd.measures.routing import top_two_are
 from assignadd.measures.samples import any_sequences
 from assignadd.measures.variables import SLOTS, variable_accuracy, variable_exam
 from assignadd.model.forward import CHUNK, trace
@@ -50,7 +51,7 @@ class AttentionRates:
     def __call__(self, stack: Stack) -> Columns:
         columns: Columns = {}
         for n_vars, tokens in self.tokens.items():
-            parts = [routing_hits(stack, part) for part in tokens.split(CHUNK, -1)]
+            parts = [routing_hits(stack, part) for part in tokens.split(CHUNK, 1)]
             for name in parts[0]:
                 hits, out_of = (torch.cat([part[name][i] for part in parts], -1) for i in (0, 1))  # (M, n) each
                 for law, rows in (("", torch.ones_like(hits)), (f", {TRAINING_LAW}", self.as_in_training[n_vars])):
@@ -59,25 +60,17 @@ class AttentionRates:
 
 
 def routing_hits(
-    stack: Stack, tokens: Int[Tensor, "M T B"]
+    stack: Stack, tokens: Int[Tensor, "M B T"]
 ) -> dict[str, tuple[Int[Tensor, "M B"], Int[Tensor, "M B"]]]:
     """The three patterns of `routing` for all models at once: in each sequence, how often one is there, and how often it could be."""
     task = stack.config.task
     found, role = trace(stack, tokens), roles(task, tokens)
-    slots = (
-        torch.tensor(operand_slots(task), device=tokens.device).view(1, 2, 1).expand(len(tokens), 2, tokens.shape[-1])
-    )
-    to_previous = found.attention_1.argmax(2)[:, 1:] == torch.arange(task.length - 1, device=tokens.device)[:, None]
-    numbers = role.assigned[:, 1:]  # (M, T - 1, B)
-    one = torch.ones_like(tokens[:, 0])
+    slots = torch.tensor(operand_slots(task), device=tokens.device)
+    to_previous = found.attention_1.argmax(-1)[..., 1:] == torch.arange(task.length - 1, device=tokens.device)
+    numbers = role.assigned[..., 1:]  # (M, B, T - 1)
+    one = torch.ones_like(tokens[..., 0])
     return {
-        "attn_l1_equal_to_operands": (_top_two_are(found.attention_1[:, -1], slots), one),
-        "attn_l1_num_to_prev": ((to_previous & numbers).sum(1), numbers.sum(1)),
-        "attn_l2_equal_to_values": (_top_two_are(found.attention_2, role.value_positions), one),
+        "attn_l1_equal_to_operands": (top_two_are(found.attention_1[..., -1, :], slots).long(), one),
+        "attn_l1_num_to_prev": ((to_previous & numbers).sum(-1), numbers.sum(-1)),
+        "attn_l2_equal_to_values": (top_two_are(found.attention_2, role.value_positions).long(), one),
     }
-
-
-def _top_two_are(attention: Tensor, positions: Tensor) -> Tensor:
-    """1 where the two keys with the most attention (M, T, B) are these positions (M, 2, B), else 0."""
-    top = attention.topk(2, 1).indices.sort(1).values
-    return (top == positions.sort(1).values).all(1).long()

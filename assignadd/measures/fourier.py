@@ -123,7 +123,7 @@ def context_preactivations(
     """For all pairs, the mean preactivation over 3 `contexts` random sequences of the training law that add them, as many of each type."""
     task = stack.config.task
     N = task.modulus
-    pairs = torch.cartesian_prod(torch.arange(N), torch.arange(N)).T.to(stack.flat.device)
+    pairs = torch.cartesian_prod(torch.arange(N), torch.arange(N)).to(stack.flat.device)
     residual = stack.flat.new_zeros(len(stack), N * N, stack.config.model.d_model)
     for draw in range(contexts):
         for n_vars in (0, 1, 2):

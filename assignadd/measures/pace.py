@@ -56,9 +56,9 @@ def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
     def measure() -> None:
         for tokens in progress.tokens.values():
             model.run_with_cache(
-                tokens[0].T, names_filter=lambda name: name.endswith(("hook_pattern", "hook_resid_post"))
+                tokens[0], names_filter=lambda name: name.endswith(("hook_pattern", "hook_resid_post"))
             )
-        model(progress.exam.tokens[0].T)
+        model(progress.exam.tokens[0])
         x = stack.W_E[0, : len(numbers)] @ model.blocks[1].attn.W_V[0] @ model.blocks[1].attn.W_O[0]
         for n in numbers:
             for m in numbers:

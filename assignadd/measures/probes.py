@@ -72,7 +72,7 @@ def answer_probes(
     task, n_pairs = stack.config.task, stack.config.task.modulus**2
     n, n_train = contexts * n_pairs, contexts * int(TRAIN_SHARE * n_pairs)  # whole pairs on each side
     pairs = _pairs(task.modulus, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
-    values = torch.stack([pairs // task.modulus, pairs % task.modulus])
+    values = torch.stack([pairs // task.modulus, pairs % task.modulus], 1)
     shuffled = _order(n_pairs, CONTROL_STEP).to(pairs.device)[pairs]
     labels = torch.stack([(codes // task.modulus + codes) % task.modulus for codes in (pairs, shuffled)])  # (2, n)
     found = []
@@ -85,7 +85,7 @@ def answer_probes(
     return AnswerProbes(test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
 
 
-def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "M T B"], steps: int | None = None) -> Float[Tensor, " M"]:
+def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
     """Test accuracy of a linear probe for the variable, from the residual after layer 1 at the numbers assigned (App. B).
 
     That residual is the number's embedding, its position's, and what layer 1's attention writes. Trained on the first
@@ -94,10 +94,10 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "M T B"], steps: int
     probe's own. Random weights are not at 1/V: evenly spread attention brings every variable so far, this one included.
     """
     task, accuracies = stack.config.task, []
-    first_test = int(TRAIN_SHARE * tokens.shape[-1])
+    first_test = int(TRAIN_SHARE * tokens.shape[1])
     for i, trace in enumerate(traces(stack, tokens)):
-        own = tokens[i % len(tokens)].T  # (B, T): sequence after sequence
-        assigned = roles(task, own.T).assigned.T
+        own = tokens[i % len(tokens)]  # (B, T)
+        assigned = roles(task, own).assigned
         x = _after_layer_1(stack.models(i), trace, own)[assigned]
         variable = own.roll(1, 1)[assigned] - Vocabulary(task).first_variable
         n_train = int(assigned[:first_test].sum())
@@ -110,10 +110,10 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "M T B"], steps: int
 
 def mixed_sequences(
     configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, draw: int = 0
-) -> Int[Tensor, "M T n"]:
+) -> Int[Tensor, "M n T"]:
     """`n` sequences for each model whose types, 0, 1 and 2 variables, take turns."""
     of_types = [sequences(configs, seen, n_vars, -(-n // 3), draw).tokens for n_vars in (0, 1, 2)]
-    return torch.stack(of_types, -1).flatten(-2)[..., :n]
+    return torch.stack(of_types, 2).flatten(1, 2)[:, :n]
 
 
 def least_squares_probe(
@@ -162,7 +162,7 @@ def _stages(one: Stack, trace: Trace) -> tuple[Tensor, ...]:
 def _after_layer_1(one: Stack, trace: Trace, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
     """Residual after layer 1 at every position."""
     x = one.W_E[0][tokens] + one.W_pos[0]
-    return x + trace.attention_1.permute(2, 0, 1) @ (x @ OV(one, 1)[0])
+    return x + trace.attention_1 @ (x @ OV(one, 1)[0])
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:

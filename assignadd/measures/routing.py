@@ -37,12 +37,12 @@ class Routing:
     mass_l2_equal_to_values: Float[Tensor, " M"]
 
 
-def routing(stack: Stack, tokens: Int[Tensor, "M T B"], rows: Bool[Tensor, "M B"] | None = None) -> Routing:
+def routing(stack: Stack, tokens: Int[Tensor, "M B T"], rows: Bool[Tensor, "M B"] | None = None) -> Routing:
     """On every model's own sequences, or on shared ones (M = 1 in `tokens`); on some of them where `rows` says which."""
-    return routings(stack, tokens, [torch.ones_like(tokens[:, 0], dtype=torch.bool) if rows is None else rows])[0]
+    return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool) if rows is None else rows])[0]
 
 
-def routings(stack: Stack, tokens: Int[Tensor, "M T B"], subsets: Sequence[Bool[Tensor, "M B"]]) -> list[Routing]:
+def routings(stack: Stack, tokens: Int[Tensor, "M B T"], subsets: Sequence[Bool[Tensor, "M B"]]) -> list[Routing]:
     """The same for several subsets of the sequences, from one forward pass."""
     task = stack.config.task
     of = [roles(task, own) for own in tokens]
@@ -62,20 +62,20 @@ Looks = list[tuple[Tensor, Tensor]]
 
 def _looks(trace: Trace, role: Roles, operands: tuple[int, int]) -> Looks:
     """In the order of the fields of `Routing`."""
-    from_equals_1, from_equals_2 = trace.attention_1[-1], trace.attention_2  # (T, B) each
-    to_previous = trace.attention_1.diagonal(-1, 0, 1).T  # (T - 1, B): query t, key t - 1
-    best = trace.attention_1.argmax(1)  # (T, B)
-    previous = torch.arange(len(best) - 1, device=best.device)[:, None]
-    numbers = role.assigned[1:]
-    slots = torch.tensor(operands, device=best.device)[:, None].expand_as(role.value_positions)
-    one, n_numbers = torch.ones_like(from_equals_1[0]), numbers.sum(0)
+    from_equals_1, from_equals_2 = trace.attention_1[:, -1], trace.attention_2  # (B, T) each
+    to_previous = trace.attention_1.diagonal(-1, -2, -1)  # (B, T - 1): query t, key t - 1
+    best = trace.attention_1.argmax(-1)[:, 1:]  # (B, T - 1)
+    previous = torch.arange(best.shape[1], device=best.device)
+    numbers = role.assigned[:, 1:]
+    slots = torch.tensor(operands, device=best.device).expand_as(role.value_positions)
+    one, n_numbers = torch.ones_like(from_equals_1[:, 0]), numbers.sum(1)
     return [
         (top_two_are(from_equals_1, slots), one),
-        (((best[1:] == previous) & numbers).sum(0), n_numbers),
+        (((best == previous) & numbers).sum(1), n_numbers),
         (top_two_are(from_equals_2, role.value_positions), one),
-        (from_equals_1.gather(0, slots).sum(0), one),
-        ((to_previous * numbers).sum(0), n_numbers),
-        (from_equals_2.gather(0, role.value_positions).sum(0), one),
+        (from_equals_1.gather(1, slots).sum(1), one),
+        ((to_previous * numbers).sum(1), n_numbers),
+        (from_equals_2.gather(1, role.value_positions).sum(1), one),
     ]
 
 
@@ -83,6 +83,6 @@ def _rates(looks: Looks, rows: Tensor) -> tuple[Tensor, ...]:
     return tuple(part[rows].float().sum() / whole[rows].sum() for part, whole in looks)
 
 
-def top_two_are(attention: Float[Tensor, "T B"], positions: Int[Tensor, "2 B"]) -> Bool[Tensor, " B"]:
+def top_two_are(attention: Float[Tensor, "*M B T"], positions: Int[Tensor, "*#M #B 2"]) -> Bool[Tensor, "*M B"]:
     """Whether the two keys with the most attention are these positions, in either order."""
-    return (attention.topk(2, 0).indices.sort(0).values == positions.sort(0).values).all(0)
+    return (attention.topk(2, -1).indices.sort(-1).values == positions.sort(-1).values).all(-1)

@@ -20,12 +20,12 @@ FIRST_STEP_ANY = 5000
 
 
 def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int, draw: int = 0) -> Batch:
-    """`n` sequences for each model that add `n_vars` variables as training does: seen pairs, no banned slot; tokens (M, T, n)."""
+    """`n` sequences for each model that add `n_vars` variables as training does: seen pairs, no banned slot; tokens (M, n, T)."""
     return _drawn(configs, seen, EvalSet(f"{n_vars}-var train", n_vars=n_vars), FIRST_STEP + 3 * draw + n_vars, n)
 
 
 def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int) -> Batch:
-    """`n` sequences for each model that add any pair of values, with `n_vars` variables in any slot; tokens (M, T, n)."""
+    """`n` sequences for each model that add any pair of values, with `n_vars` variables in any slot; tokens (M, n, T)."""
     return _drawn(configs, seen, any_sums(n_vars), FIRST_STEP_ANY + n_vars, n)
 
 

@@ -70,7 +70,7 @@ PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))
 
 def random_contexts(
     configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, any_slot: bool = True, draw: int = 0
-) -> dict[int, Int[Tensor, "M T n"]]:
+) -> dict[int, Int[Tensor, "M n T"]]:
     """`n` sequences of 0, 1 and 2 variables for each model.
 
     The claim is about any sequence, so by default variables stand in any slot, banned or not (so are the reference
@@ -83,16 +83,16 @@ def random_contexts(
     return {n_vars: sequences(configs, seen, n_vars, n, draw).tokens for n_vars in (0, 1, 2)}
 
 
-def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M T B"]]) -> dict[tuple[int, int], Matching]:
+def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M B T"]]) -> dict[tuple[int, int], Matching]:
     """Figure cosine_sim_combined (a) on random contexts, for 0v-1v, 0v-2v and 1v-2v.
 
     Sequence i of every type is given the values of sequence i of type 0. Matched: sequence i of both types; mismatched:
     sequence i of the one type and i + 1 of the other, an unrelated one.
     """
-    task, values = stack.config.task, roles(stack.config.task, contexts[0]).values  # (M, 2, B)
+    task, values = stack.config.task, roles(stack.config.task, contexts[0]).values  # (M, B, 2)
     residuals = {n_vars: _residuals(stack, with_values(task, tokens, values)) for n_vars, tokens in contexts.items()}
-    others = values.roll(-1, -1)
-    different = (values.sort(-2).values != others.sort(-2).values).any(-2)  # (M, B)
+    others = values.roll(-1, 1)
+    different = (values.sort(-1).values != others.sort(-1).values).any(-1)  # (M, B)
     return {
         (x, y): Matching(
             _over(cosine_similarity(residuals[x], residuals[y], -1)),
@@ -102,12 +102,12 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M T B"]]) -> 
     }
 
 
-def against_ov2(stack: Stack, tokens: Int[Tensor, "M T B"]) -> AgainstOV2:
+def against_ov2(stack: Stack, tokens: Int[Tensor, "M B T"]) -> AgainstOV2:
     """Figure cosine_sim_combined (b) on sequences in random order: to shuffle an operand is to take that of the next one."""
     values = roles(stack.config.task, tokens).values
     vectors, cosines = number_outputs(stack), []
     for i, trace in enumerate(traces(stack, tokens)):
-        first, second = vectors[i][values[i % len(values)]]  # (B, d) each
+        first, second = vectors[i][values[i % len(values)]].unbind(1)  # (B, d) each
         sums = (first + second, first + second.roll(-1, 0), first.roll(-2, 0) + second.roll(-1, 0))
         found = (trace.resid_mid, trace.attention_output_2)
         cosines.append(torch.stack([torch.stack([cosine_similarity(x, y, -1) for y in sums]) for x in found]))
@@ -142,7 +142,7 @@ def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tens
     return matched, mean, (square - mean**2).clamp(min=0).sqrt()
 
 
-def template(task: Task) -> tuple[Int[Tensor, "T N2"], Int[Tensor, "T N2"]]:
+def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
     """`a 1 b n c 2 d 3 PAD PAD PAD PAD + b m =` and the same context with `+ n m =`, for all pairs (n, m).
 
     The letters are the first four that may stand first in training (c, d, e, f in the preset `paper`); a smaller task has
@@ -154,14 +154,15 @@ def template(task: Task) -> tuple[Int[Tensor, "T N2"], Int[Tensor, "T N2"]]:
     assigned = [vocabulary.variable(letter) for letter in letters[: min(4, task.max_assignments)]]
     bound = min(1, len(assigned) - 1)
     n, m = torch.cartesian_prod(torch.arange(N), torch.arange(N)).T
-    literal = torch.full((task.length, N * N), vocabulary.pad)
+    literal = torch.full((N * N, task.length), vocabulary.pad)
     for i, variable in enumerate(assigned):
-        literal[2 * i] = variable
-        literal[2 * i + 1] = n if i == bound else (i + (i < bound)) % N
+        literal[:, 2 * i] = variable
+        literal[:, 2 * i + 1] = n if i == bound else (i + (i < bound)) % N
     first, second = operand_slots(task)
-    literal[first - 1], literal[first], literal[second], literal[-1] = vocabulary.plus, n, m, vocabulary.equals
+    for position, token in ((first - 1, vocabulary.plus), (first, n), (second, m), (-1, vocabulary.equals)):
+        literal[:, position] = token
     bound_first = literal.clone()
-    bound_first[first] = assigned[bound]
+    bound_first[:, first] = assigned[bound]
     return bound_first, literal
 
 

@@ -26,7 +26,7 @@ from assignadd.model.table import covers
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.objective import gradient_of
+from assignadd.training.step import gradient_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float

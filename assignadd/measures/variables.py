@@ -64,14 +64,14 @@ def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
     return qk1_equals_parts(stack).sum(1)
 
 
-def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "M T B"], slot: int) -> Float[Tensor, " M"]:
+def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "M B T"], slot: int) -> Float[Tensor, " M"]:
     """Share of sequences in which the value of the operand in one slot is among the two keys that `=` attends to most in layer 2.
 
     `slot` is 0 for the first operand, 1 for the second (paper, section 6: "fails to attend to the variable-assigned constant").
     """
-    top = trace(stack, tokens).attention_2.topk(2, 1).indices  # (M, 2, B)
-    value = roles(stack.config.task, tokens).value_positions[:, slot : slot + 1]  # (M, 1, B)
-    return (top == value).any(1).float().mean(1)
+    top = trace(stack, tokens).attention_2.topk(2, -1).indices  # (M, B, 2)
+    value = roles(stack.config.task, tokens).value_positions[..., slot, None]  # (M, B, 1)
+    return (top == value).any(-1).float().mean(1)
 
 
 def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
@@ -81,25 +81,25 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
     comes from what layer 1 copied into either (figure late d). By the slot of v, and by v; a1 are layer-1 attention weights.
     """
     task = stack.config.task
-    tokens = path_sequences(task).to(stack.flat.device)  # (T, B), B = 2 V
-    slots, B = torch.tensor(operand_slots(task), device=tokens.device), tokens.shape[1]
-    role, each = roles(task, tokens), torch.arange(B, device=tokens.device)
-    number = role.value_positions.gather(0, role.is_variable.int().argmax(0, keepdim=True))[0]  # (B,)
-    attention = trace(stack, tokens[None]).attention_1  # (M, T, T, B)
+    tokens = path_sequences(task).to(stack.flat.device)  # (B, T), B = 2 V
+    slots = torch.tensor(operand_slots(task), device=tokens.device)
+    role, each = roles(task, tokens), torch.arange(len(tokens), device=tokens.device)
+    number = role.value_positions[role.is_variable]  # (B,): each sequence has one variable
+    attention = trace(stack, tokens[None]).attention_1  # (M, B, T, T)
     OV1 = OV(stack, 1)
-    held = (stack.W_E[:, tokens[slots]] + stack.W_pos[:, slots, None]) @ OV1[:, None]  # (M, 2, B, d)
-    kept = (stack.W_E[:, tokens[number - 1, each]] @ OV1).unsqueeze(1)  # (M, 1, B, d)
-    scores = ((held @ QK(stack, 2)[:, None]) * kept).sum(-1)  # (M, 2, B)
-    terms = (attention[:, -1, slots] * scores).sum(1) * attention[:, number, number - 1, each]  # (M, B)
+    held = (stack.W_E[:, tokens[:, slots]] + stack.W_pos[:, None, slots]) @ OV1[:, None]  # (M, B, 2, d)
+    kept = (stack.W_E[:, tokens[each, number - 1]] @ OV1).unsqueeze(2)  # (M, B, 1, d)
+    scores = ((held @ QK(stack, 2)[:, None]) * kept).sum(-1)  # (M, B, 2)
+    terms = (attention[:, :, -1, slots] * scores).sum(-1) * attention[:, each, number, number - 1]  # (M, B)
     return terms.view(len(stack), 2, -1)
 
 
-def path_sequences(task: Task) -> Int[Tensor, "T B"]:
+def path_sequences(task: Task) -> Int[Tensor, "B T"]:
     """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`; the rest is that of figure attention."""
     tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
     if tokens is None:
         raise ValueError("the task has no sums with one variable")
-    first = torch.tensor([examples.exchanged(tokens, tokens[task.prefix + 1], v) for v in vocabulary.variables]).T
-    second = first.clone()
-    second[list(operand_slots(task))] = first[list(operand_slots(task))].flip(0)
-    return torch.cat([first, second], 1)
+    first = torch.tensor([examples.exchanged(tokens, tokens[task.prefix + 1], v) for v in vocabulary.variables])
+    second, slots = first.clone(), list(operand_slots(task))
+    second[:, slots] = first[:, slots].flip(1)
+    return torch.cat([first, second])

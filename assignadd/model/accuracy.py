@@ -52,11 +52,11 @@ class Exam:
             raise EmptySetError(f"this task and split have no sequence of {', '.join(s.name for s in sets)}")
         self.n = n
         self.offered = torch.stack(offered, 1)
-        self.tokens = torch.cat([b.tokens for b in batches], -1)  # (M, T, sets * n)
-        self.labels = torch.cat([b.labels for b in batches], -1)
+        self.tokens = torch.cat([b.tokens for b in batches], 1)  # (M, sets * n, T)
+        self.labels = torch.cat([b.labels for b in batches], 1)
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
-        parts = zip(self.tokens.split(CHUNK, -1), self.labels.split(CHUNK, -1), strict=True)
+        parts = zip(self.tokens.split(CHUNK, 1), self.labels.split(CHUNK, 1), strict=True)
         correct = torch.cat([answer_logits(stack, tokens).argmax(-1) == labels for tokens, labels in parts], -1)
         return correct.view(len(stack), len(self.names), self.n).sum(-1)
 

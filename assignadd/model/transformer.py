@@ -208,12 +208,12 @@ def _shape_only(config: Config) -> Transformer:
 
 
 def reference_logits(
-    stack: Stack, tokens: Int[Tensor, "M T B"], weights: Mapping[str, Tensor] | None = None
+    stack: Stack, tokens: Int[Tensor, "M B T"], weights: Mapping[str, Tensor] | None = None
 ) -> Float[Tensor, "M B N"]:
     """Answer logits of every model on its own sequences, by the reference transformer.
 
-    `tokens` have the sequences last, as the sampler gives them. Differentiable in the stack's flat tensor, or in
-    `weights` (named, with a leading axis M) where these are given in place of the stack's own.
+    Differentiable in the stack's flat tensor, or in `weights` (named, with a leading axis M) where these are given in
+    place of the stack's own.
     """
     weights = dict(stack.weights if weights is None else weights)
     shape_only = _shape_only(stack.config)

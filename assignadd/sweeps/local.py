@@ -23,8 +23,8 @@ from types import FrameType
 from assignadd.config import UserError
 from assignadd.sweeps.jobs import run_job
 from assignadd.sweeps.plan import Job
-from assignadd.training.crew import PR_SET_PDEATHSIG
 from assignadd.training.loop import Interrupted, Progress
+from assignadd.training.processes import PR_SET_PDEATHSIG
 
 # (number of the job, the step it is at)
 Report = Callable[[int, int], None]

@@ -28,7 +28,7 @@ class Positions:
     def __init__(self, task: Task, tokens: Int[Tensor, "B T"]):
         self.task, self.tokens = task, tokens
         self.vocabulary = Vocabulary(task)
-        self.roles: Roles = roles(task, tokens.T)
+        self.roles: Roles = roles(task, tokens)
         self._at = torch.arange(task.length, device=tokens.device)
 
     def mask(self, place: Place) -> Bool[Tensor, "B T"]:
@@ -39,7 +39,7 @@ class Positions:
             return (self._at == int(place)).expand(self.tokens.shape)
         if place in SINGLE_ROLES:
             return self._at == self.position(place).unsqueeze(1)
-        assigned = self.roles.assigned.T
+        assigned = self.roles.assigned
         if place == "assigned":
             return assigned
         if place == "distractors":
@@ -55,8 +55,8 @@ class Positions:
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])
         operand = int(role.startswith("second"))
-        value = self.roles.value_positions[operand]
-        return value if role.endswith("_value") else torch.where(self.roles.is_variable[operand], value - 1, -1)
+        value = self.roles.value_positions[:, operand]
+        return value if role.endswith("_value") else torch.where(self.roles.is_variable[:, operand], value - 1, -1)
 
     def any_of(self, places: tuple[Place, ...] | None) -> Bool[Tensor, "B T"]:
         """Every position that one of these names; all where None."""

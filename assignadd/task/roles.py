@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Roles:
-    value_positions: Int[Tensor, "*M 2 B"]
+    value_positions: Int[Tensor, "*M B 2"]
     """Where each operand's value stands: behind its variable in the prefix, or in the operand slot where it is a literal."""
-    values: Int[Tensor, "*M 2 B"]
-    is_variable: Bool[Tensor, "*M 2 B"]
-    assigned: Bool[Tensor, "*M T B"]
+    values: Int[Tensor, "*M B 2"]
+    is_variable: Bool[Tensor, "*M B 2"]
+    assigned: Bool[Tensor, "*M B T"]
     """The numbers of the prefix, each assigned to the variable before it."""
 
 
@@ -30,27 +30,28 @@ def operand_slots(task: Task) -> tuple[int, int]:
     return task.prefix + 1, task.prefix + 2
 
 
-def roles(task: Task, tokens: Int[Tensor, "*M T B"]) -> Roles:
-    prefix, slots = tokens[..., : task.prefix, :], torch.tensor(operand_slots(task), device=tokens.device)
-    operands = tokens.index_select(-2, slots)  # (..., 2, B)
+def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
+    """The roles of the tokens of every sequence."""
+    slots = torch.tensor(operand_slots(task), device=tokens.device)
+    operands = tokens[..., slots]  # (..., B, 2)
     is_variable = operands >= Vocabulary(task).first_variable
-    matches = prefix.unsqueeze(-3) == operands.unsqueeze(-2)  # (..., 2, prefix, B)
-    positions = torch.where(is_variable, matches.int().argmax(-2) + 1, slots.unsqueeze(-1))
+    matches = tokens[..., None, : task.prefix] == operands[..., None]  # (..., B, 2, prefix)
+    positions = torch.where(is_variable, matches.int().argmax(-1) + 1, slots)
     assigned = tokens < task.modulus
-    assigned[..., task.prefix :, :] = False
-    return Roles(positions, tokens.gather(-2, positions), is_variable, assigned)
+    assigned[..., task.prefix :] = False
+    return Roles(positions, tokens.gather(-1, positions), is_variable, assigned)
 
 
-def with_values(task: Task, tokens: Int[Tensor, "*M T B"], values: Int[Tensor, "*M 2 B"]) -> Int[Tensor, "*M T B"]:
+def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*M B 2"]) -> Int[Tensor, "*M B T"]:
     """The same sequences with other values for the two operands, wherever those stand."""
-    return tokens.scatter(-2, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-2], 2, -1))
+    return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], 2))
 
 
-def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor, "*M T B"]) -> Bool[Tensor, "*M B"]:
+def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B"]:
     """Which sequences training could have shown: they add a seen pair, and no operand stands in a slot banned for it."""
-    first, second = roles(task, tokens).values.unbind(-2)
+    first, second = roles(task, tokens).values.unbind(-1)
     allowed = seen.flatten(-2).gather(-1, first * task.modulus + second)
     for slot, letters in zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True):
         for letter in letters:
-            allowed &= tokens[..., slot, :] != Vocabulary(task).variable(letter)
+            allowed &= tokens[..., slot] != Vocabulary(task).variable(letter)
     return allowed

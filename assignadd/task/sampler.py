@@ -1,8 +1,8 @@
 """Sequences of the task, any number at once, on any device (SPEC section 1).
 
-A sequence is a function of (seed, stream, step, row): see `randomness`. All shapes below are (..., B) with B rows last,
-and tokens come out as (..., T, B), the layout in which the table forward reads them. `tests/task/plain_sampler.py` is
-the same law for one row in plain Python.
+A sequence is a function of (seed, stream, step, row): see `randomness`. Tokens are returned as (..., B, T). Inside this
+module the B rows come last: operations along B are fast, and the table forward reads the same memory. A test holds the
+sampler equal to `tests/task/plain_sampler.py`, the same law for one row in plain Python.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences and their answers: tokens (..., T, B), labels (..., B)."""
+    """Sequences and their answers: tokens (..., B, T), labels (..., B)."""
 
-    tokens: Int[Tensor, "*M T B"]
+    tokens: Int[Tensor, "*M B T"]
     labels: Int[Tensor, "*M B"]
 
 
@@ -119,7 +119,7 @@ class Sampler:
         self.operands = torch.tensor([c for k in Kind for c in choices[k]], device=device)  # (choices, 2)
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
-        """`rows` sequences for each model and each step; a step of shape (S, 1, 1) gives (S, M, T, B)."""
+        """`rows` sequences for each model and each step; a step of shape (S, 1, 1) gives (S, M, B, T)."""
         device = self.seeds.device
         step = torch.as_tensor(step, device=device)
         row = torch.arange(first_row, first_row + rows, device=device)

@@ -197,7 +197,7 @@ def _lens_step(config: Config, batch: Batch) -> Callable[[], None]:
 
 
 def _autograd_step(config: Config, batch: Batch, model: Any) -> Callable[[], None]:
-    tokens, labels = batch.tokens[0].T.contiguous(), batch.labels[0]
+    tokens, labels = batch.tokens[0].contiguous(), batch.labels[0]
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.optim.lr, weight_decay=config.optim.weight_decay)
 
     def step() -> None:

@@ -79,7 +79,7 @@ def test_every_curve_is_there_with_the_sequences_that_are_really_behind_it():
     assert sum(o.curve.endswith((" first", " second")) for o in onsets.values()) == 24
     assert {o.n for o in onsets.values() if o.curve.startswith("accuracy ")} == {progress.exam.n}
     assert {o.n for o in onsets.values() if "_l1_" in o.curve or "_l2_" in o.curve} == {
-        progress.tokens[0].shape[-1],
+        progress.tokens[0].shape[1],
         154,
     }
     kinds = ("ov2", "qk1_", "qk2_", "attn", "mass", "probe", "fourier_restricted")
@@ -95,7 +95,7 @@ def test_assigned_numbers_scatter_no_more_than_their_sequences_would():
     config = Member(0).config(PRESETS["paper"])
     seen, shares = pair_split(config.task, 0)[None], []
     for draw in range(200):
-        assigned = roles(config.task, sequences([config], seen, 1, 64, draw).tokens[0]).assigned  # (T, 64)
-        shares.append(float(assigned[1::2].sum() / assigned.sum()))
+        assigned = roles(config.task, sequences([config], seen, 1, 64, draw).tokens[0]).assigned  # (64, T)
+        shares.append(float(assigned[:, 1::2].sum() / assigned.sum()))
     p = np.mean(shares)
     assert np.var(shares) < p * (1 - p) / 64

@@ -69,12 +69,12 @@ def exam(n=40):
 def test_every_variable_stands_where_its_set_says():
     task, found = PRESETS["paper"].task, exam()
     of = roles(task, found.tokens[0])
-    operands = found.tokens[0, 13:15] - Vocabulary(task).first_variable
+    operands = found.tokens[0, :, 13:15] - Vocabulary(task).first_variable
     for i, evalset in enumerate(variable_sets(task)):
-        columns = slice(i * found.n, (i + 1) * found.n)
+        rows = slice(i * found.n, (i + 1) * found.n)
         slot, wanted = (0, evalset.first) if evalset.first is not None else (1, evalset.second)
-        assert (operands[slot, columns] == wanted).all() and of.is_variable[:, columns].all()
-        assert {count_banned(task, *pair) for pair in operands[:, columns].T.tolist()} == {evalset.n_banned}
+        assert (operands[rows, slot] == wanted).all() and of.is_variable[rows].all()
+        assert {count_banned(task, *pair) for pair in operands[rows].tolist()} == {evalset.n_banned}
         assert evalset.n_banned == (task.variables[wanted] in (task.banned_first, task.banned_second)[slot])
 
 

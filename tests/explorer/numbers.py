@@ -97,13 +97,13 @@ def numbers(config: Config = CONFIG) -> dict:
         for name, spec in INTERVENTIONS.items()
     }
     model = Transformer.from_stack(ours, 0)
-    cache = model.run_with_cache(tokens[0].T)[1]
+    cache = model.run_with_cache(tokens[0])[1]
     patterns = [cache[f"blocks.{layer}.attn.hook_pattern"][:, 0].tolist() for layer in (0, 1)]
     waves = circuit_waves(ours)
     return {
         "task": task_data(config), "matrices": weights.shapes(one), "step": 30000, "other_step": OTHER_STEP,
         "weights": weights.script("m0", 30000, one), "other": weights.script("m0", OTHER_STEP, other),
-        "prompts": tokens[0].T.tolist(), "reference": prompts.reference(config), "interventions": INTERVENTIONS, "logits": logits,
+        "prompts": tokens[0].tolist(), "reference": prompts.reference(config), "interventions": INTERVENTIONS, "logits": logits,
         "patterns": patterns, "waves": {"frequency": waves.frequency[0].tolist(), "share": waves.share[0].tolist()},
         "texts": [said(text, config) for text in TEXTS],
     }  # fmt: skip

@@ -98,7 +98,7 @@ def test_the_example_answered_wrong_is_answered_wrong():
     assert prompts.wrong_answer(whole.config, seen, whole) is None
     text = prompts.wrong_answer(nothing.config, seen, nothing)
     tokens = torch.tensor(parse(text, CONFIG.task))
-    assert int(answer_logits(nothing, tokens[None, :, None]).argmax()) != answer(tokens.tolist(), CONFIG.task)
+    assert int(answer_logits(nothing, tokens[None, None]).argmax()) != answer(tokens.tolist(), CONFIG.task)
 
 
 def test_examples_read_and_are_what_they_say():

@@ -57,7 +57,7 @@ def torch_answer(text: str, spec=(), step: int = STEPS[-1]) -> tuple[int, float]
     """Prediction and margin by the package, on the rounded weights that the page has."""
     nothing, adds, whole = states()
     one = rounded(nothing if step < 500 else adds if step < SPIKE else whole)
-    tokens = torch.tensor([parse(text, TASK)]).T[None]
+    tokens = torch.tensor([[parse(text, TASK)]])
     logits = apply(one, tokens, specification(list(spec)), reference_sequences(one.config))[0, 0]
     truth = 9
     rest = torch.cat([logits[:truth], logits[truth + 1 :]])
@@ -201,7 +201,7 @@ def test_the_accuracy_under_a_cut_is_the_package_s(tab, page_folder):
     one = rounded(states()[2])
     config = one.config
     exam = Exam([config], pair_split(config.task, 0)[None], EVAL_SETS, 57)
-    guesses = apply(one, exam.tokens[..., :512], specification(CUT), reference_sequences(config))[0].argmax(-1)
+    guesses = apply(one, exam.tokens[:, :512], specification(CUT), reference_sequences(config))[0].argmax(-1)
     assert shown["n"] == 512 and shown["right"] == int((guesses == exam.labels[0, :512]).sum())
 
 

@@ -185,7 +185,7 @@ def test_the_handmade_model_finds_every_variable_from_either_slot(preset):
 
 def test_path_sequences_are_the_papers():
     task = Config().task
-    tokens = path_sequences(task).T.tolist()
+    tokens = path_sequences(task).tolist()
     assert render_tokens(tokens[1], task) == ". . . b 7 . e 5 . d 2 . + b 9 ="
     assert render_tokens(tokens[3], task) == ". . . d 7 . e 5 . b 2 . + d 9 ="
     assert render_tokens(tokens[12 + 1], task) == ". . . b 7 . e 5 . d 2 . + 9 b ="
@@ -198,7 +198,7 @@ def test_scores_are_the_formulas_on_random_weights():
     by_hand = [[float(asks[i] @ stack.W_E[1, v]) for v in vocabulary.variables] for i in (0, 1)]
     assert qk1_equals_parts(stack)[1].numpy() == pytest.approx(np.array(by_hand), abs=1e-6)
     assert qk1_equals_to_variables(stack)[1].numpy() == pytest.approx(np.sum(by_hand, axis=0), abs=1e-6)
-    terms, tokens = qk2_path_terms(stack).detach(), path_sequences(task).T
+    terms, tokens = qk2_path_terms(stack).detach(), path_sequences(task)
     for slot, v in ((0, 1), (1, 7)):
         own, e_v = tokens[slot * 12 + v], vocabulary.first_variable + v
         pattern = Transformer.from_stack(stack, 1).run_with_cache(own[None])[1]["blocks.0.attn.hook_pattern"][0, 0]

@@ -62,7 +62,7 @@ def batches():
 
 
 def as_package(tokens):
-    return torch.from_numpy(tokens.T.copy())[None]  # (M = 1, T, B): shared by all models
+    return torch.from_numpy(tokens)[None]  # (M = 1, B, T): shared by all models
 
 
 def by_model(found):
@@ -134,7 +134,7 @@ def test_sampling_law(run, n_vars):
     """Both samplers put variables, numbers and PADs at every position equally often, and every letter into every slot."""
     n = 5000
     evalset = next(e for e in EVAL_SETS if e.name == f"{n_vars}-var train")
-    theirs = Exam([run.configs[0]], run.seen[:1], [evalset], n).tokens[0].T.numpy()
+    theirs = Exam([run.configs[0]], run.seen[:1], [evalset], n).tokens[0].numpy()
     seen_pairs = np.argwhere(run.seen[0].numpy())
     rng = np.random.default_rng(25 + n_vars)
     ours = sequences(rng, n_vars, seen_pairs[rng.integers(len(seen_pairs), size=n)], PAPER_SLOTS, even=True).tokens

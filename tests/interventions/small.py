@@ -28,4 +28,4 @@ def random_stack(models: int = 2):
 
 def tokens(n: int = 8) -> torch.Tensor:
     """(1, T, 3 n): n sequences of each type."""
-    return torch.cat([sequences([CONFIG], SEEN[None], kind, n).tokens for kind in (0, 1, 2)], -1)
+    return torch.cat([sequences([CONFIG], SEEN[None], kind, n).tokens for kind in (0, 1, 2)], 1)

@@ -67,7 +67,7 @@ def test_nothing_changes_nothing_and_interventions_compose_in_order():
 
 def at_equals(hook, batch=TOKENS, index=0):
     """From the reference transformer's own cache."""
-    return Transformer.from_stack(STACK, index).run_with_cache(batch[0].T)[1][hook][:, -1].detach()
+    return Transformer.from_stack(STACK, index).run_with_cache(batch[0])[1][hook][:, -1].detach()
 
 
 def test_without_mlp2_the_answer_is_read_off_the_residual():
@@ -93,7 +93,7 @@ def test_a_patch_takes_a_role_to_the_same_role():
     source = parse(SOURCE, TASK)
     for role, at in (("first", 7), ("first_value", source.index(7)), ("plus", 6)):
         patched, batch = both([Replace("patch", "hook_embed", (role,), source=SOURCE)]), TOKENS.clone()
-        batch[0].T[Positions(TASK, TOKENS[0].T).mask(role)] = source[at]
+        batch[0][Positions(TASK, TOKENS[0]).mask(role)] = source[at]
         assert torch.allclose(patched, answer_logits(STACK, batch), atol=1e-9), role
     # A literal has no variable in the prefix: nothing is patched from it, nor in it.
     literal = both([Replace("patch", "blocks.0.hook_attn_out", ("first_variable",), source="d=3, 1+2=?")])
@@ -142,7 +142,7 @@ def test_the_hand_made_model_adds_what_it_is_made_to_look_at():
     found = effect(
         HANDMADE, batch, specification([{"action": "cut", "layer": 2, "query": "equals", "key": "second_value"}])
     )
-    first = Positions(TASK, batch[0].T).roles.values[0]
+    first = Positions(TASK, batch[0]).roles.values[:, 0]
     assert found.accuracies[0].item() == 1.0 and found.accuracy_change.item() < -0.5
     assert found.answers[1][0].tolist() == (2 * first % TASK.modulus).tolist()
     weights = {"first_value": 0.5, "second_value": 0.5}
@@ -173,7 +173,7 @@ def test_one_head_of_several_can_be_changed():
     stack = initial_stack(
         Config(task=TASK, model=type(CONFIG.model)(n_heads=2, d_model=16, d_head=8, d_mlp=(None, 24))), [0]
     )
-    model, batch = Transformer.from_stack(stack, 0), TOKENS[0].T
+    model, batch = Transformer.from_stack(stack, 0), TOKENS[0]
 
     def without_head_1(pattern, hook):
         return pattern * torch.tensor([1.0, 0.0]).view(1, 2, 1, 1)

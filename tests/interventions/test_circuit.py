@@ -108,7 +108,7 @@ def test_token_and_position_ask_apart():
         embedding = STACK[weight][0, index] @ STACK["blocks.1.attn.W_Q"][0, 0]
         hooks = [("blocks.1.attn.hook_q", lambda q, point, embedding=embedding: q - embedding)]
         with torch.no_grad():
-            expected = model.run_with_hooks(TOKENS[0].T, fwd_hooks=hooks)[:, -1]
+            expected = model.run_with_hooks(TOKENS[0], fwd_hooks=hooks)[:, -1]
         assert torch.allclose(changed(qk2=mask)[0], expected, atol=1e-8)
 
 

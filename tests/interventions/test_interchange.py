@@ -141,7 +141,7 @@ def test_the_same_as_patching_each_pair_in_the_reference(name):
     pairs, stack = interchange.pairs[name], random_stack(1)
     # Against a network's own answers chance hits would be rare: ask for what the patched reference answers.
     patched = [
-        apply(stack, base[None, :, None], [Replace("patch", hook, positions, source=render_tokens(source, TASK))])
+        apply(stack, base[None, None], [Replace("patch", hook, positions, source=render_tokens(source, TASK))])
         for base, source in zip(pairs.base, pairs.source.tolist(), strict=True)
     ]
     said = torch.cat(patched, 1)[0].argmax(-1)

@@ -40,7 +40,7 @@ from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack
 ROOT = Path(__file__).parents[2]
 STUDY = json.loads((ROOT / "assignadd" / "results" / "operand-attention.json").read_text())
 N = 24
-ONE = tokens(N)[0].T[N : 2 * N].contiguous()  # (B, T): sums with one variable
+ONE = tokens(N)[0, N : 2 * N]  # (B, T): sums with one variable
 FIRST, SECOND, LAST = TASK.length - 3, TASK.length - 2, TASK.length - 1
 FIRST_VARIABLE = TASK.modulus + 3  # behind the numbers, `+`, `=` and PAD
 

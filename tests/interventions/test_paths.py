@@ -21,15 +21,15 @@ from assignadd.model.transformer import Transformer
 from assignadd.task.positions import Positions
 from tests.interventions.small import HANDMADE, TASK, random_stack, tokens
 
-BATCH = tokens(60)[0]  # (T, 180): sixty of each type
-ONE = BATCH[:, 60:120]
+BATCH = tokens(60)[0]  # (180, T): sixty of each type
+ONE = BATCH[60:120]
 
 
 def test_every_token_has_one_role():
-    roles = PathPatching(HANDMADE, BATCH.T.contiguous()).roles
+    roles = PathPatching(HANDMADE, BATCH).roles
     assert (torch.stack(list(roles.values())).sum(0) == 1).all()
-    places = Positions(TASK, BATCH.T)
-    assert (roles["operand variable"].sum(1) == places.roles.is_variable.sum(0)).all()
+    places = Positions(TASK, BATCH)
+    assert (roles["operand variable"].sum(1) == places.roles.is_variable.sum(1)).all()
     assert torch.equal(roles["operand variable"].roll(1, 1), roles["operand number"])  # a number follows its variable
     assert torch.equal(roles["other number"], places.mask("distractors"))
 
@@ -43,15 +43,15 @@ def test_the_hand_made_models_paths_are_those_of_its_construction():
 
 
 def test_literals_need_no_layer_1():
-    effects = path_answers(HANDMADE, BATCH[:, :60]).effects
+    effects = path_answers(HANDMADE, BATCH[:60]).effects
     assert effects[Path(EMBEDDING, "first", VALUE)] > 0.5 and effects[Path(LAYER_2, "=", MLP2)] > 0.5
     assert all(effect == 0 for path, effect in effects.items() if LAYER_1 in (path.sender, path.receiver))
 
 
 def test_the_direct_effects_add_up_to_the_logits():
     stack = random_stack(1)
-    patching = PathPatching(stack, ONE.T.contiguous())
-    logits = Transformer.from_stack(stack, 0).answer_logits(ONE.T).detach()
+    patching = PathPatching(stack, ONE)
+    logits = Transformer.from_stack(stack, 0).answer_logits(ONE).detach()
     rows = torch.arange(len(logits))
     right = logits[rows, patching.labels] - logits.mean(1)
     parts = patching.direct_parts()
@@ -65,14 +65,14 @@ def test_one_path_is_one_receivers_input(receiver, hook):
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0)
     with torch.no_grad():
-        _, cache = model.run_with_cache(ONE.T)
+        _, cache = model.run_with_cache(ONE)
         sent = cache["blocks.0.hook_attn_out"][:, -1]
         changed = cache["blocks.1.hook_resid_pre"].clone()
         changed[:, -1] += sent.mean(0) - sent
         weight = {"hook_q": "W_Q", "hook_k": "W_K", "hook_v": "W_V"}[hook]
         read = (changed @ stack[f"blocks.1.attn.{weight}"][0, 0])[:, :, None]
-        expected = model.run_with_hooks(ONE.T, fwd_hooks=[(f"blocks.1.attn.{hook}", lambda x, point: read)])[:, -1]
-    found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(LAYER_1, "=", receiver)]
+        expected = model.run_with_hooks(ONE, fwd_hooks=[(f"blocks.1.attn.{hook}", lambda x, point: read)])[:, -1]
+    found = dict(PathPatching(stack, ONE)._patched())[Path(LAYER_1, "=", receiver)]
     assert torch.allclose(found, expected, atol=1e-8)
 
 
@@ -80,21 +80,19 @@ def test_the_mlps_path_to_the_logits():
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0)
     with torch.no_grad():
-        logits, cache = model.run_with_cache(ONE.T)
+        logits, cache = model.run_with_cache(ONE)
         out = cache["blocks.1.hook_mlp_out"][:, -1]
-    found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(MLP2, "=", LOGITS)].detach()
+    found = dict(PathPatching(stack, ONE)._patched())[Path(MLP2, "=", LOGITS)].detach()
     assert torch.allclose(found, logits[:, -1].detach() + (out.mean(0) - out) @ stack.W_U[0], atol=1e-8)
 
 
 def test_what_mlp2_reads_of_layer_2():
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0).requires_grad_(False)
-    out = model.run_with_cache(ONE.T)[1]["blocks.1.hook_attn_out"]
+    out = model.run_with_cache(ONE)[1]["blocks.1.hook_attn_out"]
     change = (out.mean(0) - out) @ stack["blocks.1.mlp.W_in"][0]
-    expected = model.run_with_hooks(ONE.T, fwd_hooks=[("blocks.1.mlp.hook_pre", lambda pre, point: pre + change)])[
-        :, -1
-    ]
-    found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(LAYER_2, "=", MLP2)]
+    expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.1.mlp.hook_pre", lambda pre, point: pre + change)])[:, -1]
+    found = dict(PathPatching(stack, ONE)._patched())[Path(LAYER_2, "=", MLP2)]
     assert torch.allclose(found, expected, atol=1e-8)
 
 
@@ -102,11 +100,11 @@ def test_what_one_role_sends_to_another_in_layer_1():
     """`=` receives the mean of what first operand slots send, and everything behind it reads that."""
     stack, slot = random_stack(1), TASK.prefix + 1
     model = Transformer.from_stack(stack, 0).requires_grad_(False)
-    _, cache = model.run_with_cache(ONE.T)
+    _, cache = model.run_with_cache(ONE)
     weight, value = cache["blocks.0.attn.hook_pattern"][:, 0, -1, slot], cache["blocks.0.attn.hook_v"][:, slot, 0]
     sent = weight[:, None] * value @ stack["blocks.0.attn.W_O"][0, 0]
     out = cache["blocks.0.hook_attn_out"].clone()
     out[:, -1] += sent.mean(0) - sent
-    expected = model.run_with_hooks(ONE.T, fwd_hooks=[("blocks.0.hook_attn_out", lambda own, point: out)])[:, -1]
-    found = dict(PathPatching(stack, ONE.T.contiguous())._patched())[Path(EMBEDDING, "first", LAYER_1, "=")]
+    expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.hook_attn_out", lambda own, point: out)])[:, -1]
+    found = dict(PathPatching(stack, ONE)._patched())[Path(EMBEDDING, "first", LAYER_1, "=")]
     assert torch.allclose(found, expected, atol=1e-8)

@@ -87,8 +87,8 @@ def test_no_pair_is_on_both_sides(contexts):
 
 def test_all_three_types_take_turns_in_the_models_own_contexts():
     tokens = mixed_sequences([CONFIG, CONFIG], SEEN.expand(2, -1, -1), 100)
-    assert tokens.shape == (2, TASK.length, 100)
-    assert roles(TASK, tokens).is_variable.sum(-2).tolist() == [[i % 3 for i in range(100)]] * 2
+    assert tokens.shape == (2, 100, TASK.length)
+    assert roles(TASK, tokens).is_variable.sum(-1).tolist() == [[i % 3 for i in range(100)]] * 2
 
 
 def test_the_answer_appears_in_the_neurons():
@@ -119,10 +119,10 @@ def test_random_weights_hold_no_answer():
 def test_the_residual_after_layer_1_is_the_transformers():
     tokens = mixed_sequences([CONFIG], SEEN, 12)
     with torch.no_grad():
-        _, cache = Transformer.from_stack(RANDOM, 0).run_with_cache(tokens[0].T)
+        _, cache = Transformer.from_stack(RANDOM, 0).run_with_cache(tokens[0])
     trace, _ = probes.traces(RANDOM, tokens)
     torch.testing.assert_close(
-        probes._after_layer_1(RANDOM.models(0), trace, tokens[0].T), cache["blocks.0.hook_resid_post"]
+        probes._after_layer_1(RANDOM.models(0), trace, tokens[0]), cache["blocks.0.hook_resid_post"]
     )
 
 

@@ -33,11 +33,11 @@ def test_the_hand_made_model_looks_where_it_should(n_vars):
 def plain_rates(model: Transformer, batch: torch.Tensor) -> list[float]:
     """One sequence, one token at a time, from the reference transformer's patterns."""
     vocabulary, hits, numbers = Vocabulary(CONFIG.task), [0, 0, 0], 0
-    for column in batch[0].T:
+    for sequence in batch[0]:
         with torch.no_grad():
-            _, cache = model.run_with_cache(column[None], names_filter=lambda name: name.endswith("hook_pattern"))
+            _, cache = model.run_with_cache(sequence[None], names_filter=lambda name: name.endswith("hook_pattern"))
         one, two = (cache[f"blocks.{i}.attn.hook_pattern"][0, 0] for i in (0, 1))
-        values, row = [], column.tolist()
+        values, row = [], sequence.tolist()
         for slot in (13, 14):
             values.append(row.index(row[slot]) + 1 if vocabulary.is_variable(row[slot]) else slot)
         hits[0] += set(one[15].topk(2).indices.tolist()) == {13, 14}
@@ -46,7 +46,7 @@ def plain_rates(model: Transformer, batch: torch.Tensor) -> list[float]:
             if row[i] < 59:
                 numbers += 1
                 hits[1] += int(one[i].argmax()) == i - 1
-    return [hits[0] / batch.shape[-1], hits[1] / numbers, hits[2] / batch.shape[-1]]
+    return [hits[0] / batch.shape[1], hits[1] / numbers, hits[2] / batch.shape[1]]
 
 
 @pytest.mark.parametrize("n_vars", [0, 1, 2])
@@ -64,7 +64,7 @@ def test_a_subset_has_the_rates_of_its_own_sequences():
     stack.flat.mul_(2)
     chosen = torch.arange(60)[None] % 3 == 0
     _, found = routings(stack, batch, [~chosen, chosen])
-    alone = routing(stack, batch[..., ::3])
+    alone = routing(stack, batch[:, ::3])
     assert [getattr(found, name).item() for name in RATES] == pytest.approx(
         [getattr(alone, name).item() for name in RATES]
     )
@@ -89,8 +89,8 @@ def test_each_rate_falls_when_its_head_is_cut():
 
 
 def test_top_two_in_either_order():
-    attention = torch.tensor([[0.1, 0.5, 0.4], [0.5, 0.1, 0.4], [0.4, 0.5, 0.1]]).T  # (T, B)
-    positions = torch.tensor([[1, 2], [0, 2], [0, 2]]).T
+    attention = torch.tensor([[0.1, 0.5, 0.4], [0.5, 0.1, 0.4], [0.4, 0.5, 0.1]])  # (B, T)
+    positions = torch.tensor([[1, 2], [0, 2], [0, 2]])
     assert top_two_are(attention, positions).tolist() == [True, True, False]
 
 

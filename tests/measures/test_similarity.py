@@ -26,15 +26,15 @@ CONTEXTS = random_contexts([CONFIG], SEEN, 400)
 
 def squared_value(values: torch.Tensor) -> torch.Tensor:
     """Squared norm of A/2 (a_n + a_m), which the hand-made model fetches."""
-    first, second = values.unbind(-2)
+    first, second = values.unbind(-1)
     return VALUE**2 * torch.where(first == second, 1.0, 0.5)
 
 
 def test_a_trace_parts_the_residual_as_the_transformer_does():
-    tokens = CONTEXTS[2][..., :20]
+    tokens = CONTEXTS[2][:, :20]
     found = trace(RANDOM.models(1), tokens)
     with torch.no_grad():
-        _, cache = Transformer.from_stack(RANDOM, 1).run_with_cache(tokens[0].T)
+        _, cache = Transformer.from_stack(RANDOM, 1).run_with_cache(tokens[0])
     torch.testing.assert_close(found.resid_before_2[0], cache["blocks.1.hook_resid_pre"][:, -1])
     torch.testing.assert_close(found.attention_output_2[0], cache["blocks.1.hook_attn_out"][:, -1])
 
@@ -58,7 +58,7 @@ def test_sequences_that_happen_to_add_the_same_two_values_are_not_mismatched():
         handmade(Config(task=config.task)),
         random_contexts([config], pair_split(config.task, 0)[None], 200),
     )
-    values = roles(config.task, contexts[0]).values[0].T.tolist()
+    values = roles(config.task, contexts[0]).values[0].tolist()
     here = [i for i, own in enumerate(values) if sorted(own) != sorted(values[(i + 1) % 200])]
     assert 0 < len(here) < 200
     residuals = trace(stack, contexts[0]).resid_mid[0]
@@ -78,7 +78,7 @@ def test_the_hand_made_model_adds_up_ov2_of_the_operands(n_vars):
     assert found.residual.matched.mean.item() == pytest.approx(
         (S / (S + 2 + n_vars / 4)).sqrt().mean().item(), abs=1e-5
     )
-    n, m = one_hot(values[0], TASK.modulus).double()  # OV2 maps the numbers onto orthogonal vectors
+    n, m = one_hot(values[0].T, TASK.modulus).double()  # OV2 maps the numbers onto orthogonal vectors
     for shuffled, sums in (
         (found.attention_output.second_shuffled, n + m.roll(-1, 0)),
         (found.attention_output.both_shuffled, n.roll(-2, 0) + m.roll(-1, 0)),
@@ -112,12 +112,12 @@ def test_they_fall_when_binding_or_ov2_is_broken():
 
 def test_the_template_is_the_one_in_its_docstring():
     bound, literal = template(PRESETS["authors"].task)
-    assert bound.shape == (16, 59 * 59)
+    assert bound.shape == (59 * 59, 16)
     authors = PRESETS["authors"].task
-    assert bound[:, 59 * 7 + 9].tolist() == parse("a 1 b 7 c 2 d 3 . . . . + b 9 =", authors)
-    assert literal[:, 59 * 7 + 9].tolist() == parse("a 1 b 7 c 2 d 3 . . . . + 7 9 =", authors)
+    assert bound[59 * 7 + 9].tolist() == parse("a 1 b 7 c 2 d 3 . . . . + b 9 =", authors)
+    assert literal[59 * 7 + 9].tolist() == parse("a 1 b 7 c 2 d 3 . . . . + 7 9 =", authors)
     small, _ = template(PRESETS["smoke"].task)  # `a` is banned first there, and two assignments are all there can be
-    assert small[:, 7 * 3 + 5].tolist() == parse("b 1 c 3 + c 5 =", PRESETS["smoke"].task)
+    assert small[7 * 3 + 5].tolist() == parse("b 1 c 3 + c 5 =", PRESETS["smoke"].task)
 
 
 def test_all_pairs_on_the_template_are_those_counted_one_by_one():

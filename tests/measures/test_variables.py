@@ -36,9 +36,9 @@ def test_a_network_that_looks_variables_up_attends_and_a_blind_one_does_not(n_va
 
 def test_it_is_the_reference_transformers_pattern_sequence_by_sequence():
     stack, tokens = initial_stack(CONFIG, [5]), drawn(2, 80)
-    pattern = Transformer.from_stack(stack, 0).run_with_cache(tokens[0].T)[1]["blocks.1.attn.hook_pattern"][:, 0, -1]
+    pattern = Transformer.from_stack(stack, 0).run_with_cache(tokens[0])[1]["blocks.1.attn.hook_pattern"][:, 0, -1]
     found = []
-    for sequence, weights in zip(tokens[0].T.tolist(), pattern.tolist(), strict=True):
+    for sequence, weights in zip(tokens[0].tolist(), pattern.tolist(), strict=True):
         value = sequence.index(sequence[14]) + 1  # behind c in the prefix
         found.append(sum(w > weights[value] for w in weights) < 2)
     assert attn_l2_equal_to_value(stack, tokens, 1).item() == pytest.approx(sum(found) / 80)

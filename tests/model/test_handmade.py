@@ -96,8 +96,8 @@ def test_fourier_neurons_are_the_papers_cosines() -> None:
     frequencies, N = (1, 5, 11, 19, 27), PAPER.modulus
     stack = handmade(Config(numerics=Numerics(dtype="float64")), frequencies=frequencies)
     batch = sequences(PAPER, EVAL_SETS[0], 50)
-    _, cache = Transformer.from_stack(stack, 0).run_with_cache(batch.tokens[0].T, names_filter="blocks.1.mlp.hook_pre")
-    n, m = batch.tokens[0, -3], batch.tokens[0, -2]
+    _, cache = Transformer.from_stack(stack, 0).run_with_cache(batch.tokens[0], names_filter="blocks.1.mlp.hook_pre")
+    n, m = batch.tokens[0, :, -3], batch.tokens[0, :, -2]
     expected = []
     for k in frequencies:
         for j in range(5):
@@ -152,7 +152,7 @@ def top_two(weights: Tensor) -> set[int]:
 
 def attention_measures(stack: Stack, evalset: EvalSet, rows: int = 100) -> dict[str, float]:
     task, T = stack.config.task, stack.config.task.length
-    tokens = sequences(task, evalset, rows).tokens[0].T
+    tokens = sequences(task, evalset, rows).tokens[0]
     first, second = patterns(stack, tokens)
     hits: dict[str, list[bool]] = {
         "attn_l1_equal_to_operands": [],
@@ -212,7 +212,7 @@ def test_weight_measures_are_one(name: str, kind: str) -> None:
 def test_the_attention_brings_half_of_both_values(evalset: EvalSet) -> None:
     """Whatever the type of the sequence (figure cosine_sim_combined b): .99 of the residual before the MLP, too."""
     stack = handmade(Config(numerics=Numerics(dtype="float64")))
-    tokens = sequences(PAPER, evalset, 60).tokens[0].T
+    tokens = sequences(PAPER, evalset, 60).tokens[0]
     _, cache = Transformer.from_stack(stack, 0).run_with_cache(
         tokens, names_filter=["blocks.1.hook_attn_out", "blocks.1.hook_resid_mid"]
     )
@@ -261,5 +261,5 @@ def test_without_matching_only_sequences_without_distractors_are_right() -> None
     assert attention_measures(stack, EVAL_SETS[2])["attn_l2_equal_to_values"] < 0.45
     batch = sequences(PAPER, EVAL_SETS[5], 1000)
     right = answer_logits(stack, batch.tokens).argmax(-1) == batch.labels
-    assigned = (batch.tokens[0, : PAPER.prefix] < PAPER.modulus).sum(0)
+    assigned = (batch.tokens[0, :, : PAPER.prefix] < PAPER.modulus).sum(1)
     assert right[0, assigned == 2].all() and right[0, assigned > 3].double().mean() < 0.25

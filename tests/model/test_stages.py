@@ -28,7 +28,7 @@ def cached(tokens):
 
 def test_the_network_itself():
     logits, cache = cached(BASE)
-    trace = MODEL.trace(BASE.T.contiguous())
+    trace = MODEL.trace(BASE)
     tokens, layer_1 = trace.tokens, MODEL.layer_1(trace)
     own = MODEL.residual(layer_1)
     pattern = MODEL.pattern(own, tokens, layer_1)
@@ -36,7 +36,7 @@ def test_the_network_itself():
     mid = cache["blocks.1.hook_resid_mid"][:, -1]
     for found, expected in (
         (own, cache["blocks.1.hook_resid_pre"][:, -1]), (trace.resid_before_2, own),
-        (pattern.T, cache["blocks.1.attn.hook_pattern"][:, 0, -1]), (trace.attention_2, pattern),
+        (pattern, cache["blocks.1.attn.hook_pattern"][:, 0, -1]), (trace.attention_2, pattern),
         (out, cache["blocks.1.hook_attn_out"][:, -1]), (trace.attention_output_2, out),
         (trace.mlp_out, cache["blocks.1.hook_mlp_out"][:, -1]),
         (MODEL.logits(mid), logits[:, -1]), (MODEL.after_layer_1(tokens, layer_1), logits[:, -1]), (trace.logits, logits[:, -1]),

@@ -115,15 +115,15 @@ def test_state_dict_is_weight_shapes(name: str) -> None:
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_reference_logits_are_each_models_own(name: str) -> None:
-    stack, tokens = random_stack(ARCHITECTURES[name], M=3), random_tokens(3, TASK.length, 5)
+    stack, tokens = random_stack(ARCHITECTURES[name], M=3), random_tokens(3, 5, TASK.length)
     logits = reference_logits(stack, tokens)
     assert logits.shape == (3, 5, TASK.modulus)
     for i in range(3):
-        torch.testing.assert_close(logits[i], Transformer.from_stack(stack, i).answer_logits(tokens[i].T))
+        torch.testing.assert_close(logits[i], Transformer.from_stack(stack, i).answer_logits(tokens[i]))
 
 
 def test_reference_logits_differentiate_in_flat_and_in_named_weights() -> None:
-    stack, tokens = random_stack(SMALL), random_tokens(2, TASK.length, 4)
+    stack, tokens = random_stack(SMALL), random_tokens(2, 4, TASK.length)
     flat = stack.flat.clone().requires_grad_()
     reference_logits(Stack(stack.config, flat), tokens).square().sum().backward()
     weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}

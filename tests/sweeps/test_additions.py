@@ -28,7 +28,7 @@ def test_every_addition_comes_exactly_once(evalset):
     sampler = EveryAddition([SMOKE] * 2, seen, [0, 1], evalset)
     n = int(sampler.n_rows[0])
     parts = [sampler.sample(5, min(50, n - start), first_row=start) for start in range(0, n, 50)]
-    tokens = torch.cat([p.tokens for p in parts], -1)
+    tokens = torch.cat([p.tokens for p in parts], 1)
     for m in range(2):
         decoded = decode(SMOKE, tokens[m].numpy())
         found = list(zip(decoded.first.tolist(), decoded.second.tolist(), *decoded.pair.tolist(), strict=True))
@@ -40,7 +40,7 @@ def test_every_addition_comes_exactly_once(evalset):
         ]  # a may not stand first, b not second
         assert sorted(found) == sorted((v, w, a, b) for (a, b), (v, w) in product(pairs, kept))
         assert (
-            np.array([(a + b) % 7 for *_, a, b in found]) == torch.cat([p.labels for p in parts], -1)[m].numpy()
+            np.array([(a + b) % 7 for *_, a, b in found]) == torch.cat([p.labels for p in parts], 1)[m].numpy()
         ).all()
 
 

@@ -33,7 +33,8 @@ class Decoded:
 
 
 def decode(task: Task, tokens: np.ndarray) -> Decoded:
-    """Decode (T, B) tokens, asserting on the way that each sequence is well formed."""
+    """Decode (B, T) tokens, asserting on the way that each sequence is well formed."""
+    tokens = tokens.T
     N, V, most, T = task.modulus, task.n_vars, task.max_assignments, task.length
     plus, equals, pad, a = N, N + 1, N + 2, N + 3
     rows = np.arange(tokens.shape[1])

@@ -8,7 +8,7 @@ from assignadd.task.positions import ROLES, Positions
 from assignadd.task.text import parse
 from tests.interventions.small import TASK, tokens
 
-BATCH = tokens(40)[0].T.contiguous()
+BATCH = tokens(40)[0]
 PREFIX, PAD, FIRST_VARIABLE = TASK.prefix, TASK.modulus + 2, TASK.modulus + 3
 
 

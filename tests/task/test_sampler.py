@@ -45,7 +45,7 @@ def assert_equals_plain(task, seen, seed, step, rows, first_row=0, evalset=None)
     choices = operand_choices(task, evalset)
     for b in range(rows):
         expected = plain_sequence(task, pairs, choices, seed, step, first_row + b, training=evalset is None)
-        assert (batch.tokens[0, :, b].tolist(), int(batch.labels[0, b])) == expected, f"row {b}"
+        assert (batch.tokens[0, b].tolist(), int(batch.labels[0, b])) == expected, f"row {b}"
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
@@ -126,7 +126,7 @@ def test_a_stack_is_its_models_one_by_one(evalset):
     seeds = [4, 4, 2**33]
     seen = torch.stack([pair_split(task, seed) for task, seed in zip(tasks, [0, 9, 0], strict=True)])
     stacked = Sampler(tasks, seen, seeds, evalset).sample(7, 500)
-    assert stacked.tokens.shape == (3, 16, 500) and stacked.labels.shape == (3, 500)
+    assert stacked.tokens.shape == (3, 500, 16) and stacked.labels.shape == (3, 500)
     for i in range(3):
         alone = Sampler(tasks[i : i + 1], seen[i : i + 1], seeds[i : i + 1], evalset).sample(7, 500)
         assert torch.equal(stacked.tokens[i], alone.tokens[0]) and torch.equal(stacked.labels[i], alone.labels[0])
@@ -143,14 +143,14 @@ def test_chunks_of_steps_and_rows_are_the_same_as_one_by_one():
     sampler = Sampler([task, task], seen, [0, 1])
     steps = [3, 30_000, 0]
     chunk = sampler.sample(torch.tensor(steps)[:, None, None], 40)
-    assert chunk.tokens.shape == (3, 2, 16, 40) and chunk.labels.shape == (3, 2, 40)
+    assert chunk.tokens.shape == (3, 2, 40, 16) and chunk.labels.shape == (3, 2, 40)
     for s, step in enumerate(steps):
         whole = sampler.sample(step, 40)
         parts = [sampler.sample(step, rows, first_row) for first_row, rows in ((0, 1), (1, 25), (26, 14))]
         for field in ("tokens", "labels"):
             expected = getattr(whole, field)
             assert torch.equal(getattr(chunk, field)[s], expected)
-            assert torch.equal(torch.cat([getattr(part, field) for part in parts], -1), expected)
+            assert torch.equal(torch.cat([getattr(part, field) for part in parts], 1), expected)
 
 
 def test_seeds_steps_and_streams_give_different_sequences():

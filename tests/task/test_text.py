@@ -223,7 +223,7 @@ def test_the_token_form_keeps_its_pads_under_any_padding():
 def test_sampled_sequences_round_trip(preset):
     task = PRESETS[preset].task
     batch = Sampler([task], pair_split(task, 0)[None], [0]).sample(0, 200)
-    for tokens, label in zip(batch.tokens[0].T.tolist(), batch.labels[0].tolist(), strict=True):
+    for tokens, label in zip(batch.tokens[0].tolist(), batch.labels[0].tolist(), strict=True):
         assert parse(render_tokens(tokens, task), task) == tokens
         assert answer(tokens, task) == label
         text = render(tokens, task)

@@ -112,10 +112,10 @@ def test_the_papers_network_before_its_spike(paper_run):
     (trace,) = traces(paper_run.trajectory([5301], 0), batch.tokens)
     task, tokens = paper_run.configs[0].task, batch.tokens[0]
     where = roles(task, tokens)
-    position = torch.arange(len(tokens))[:, None]
+    position = torch.arange(task.length)
     operand = (position >= task.prefix + 1) & (position <= task.prefix + 2)
-    right = (position == where.value_positions[0]) | (position == where.value_positions[1])
+    right = (position == where.value_positions[..., None]).any(1)
     groups = (operand & right, operand & ~right, where.assigned & right, where.assigned & ~right)
-    for layer, attention in ((1, trace.attention_1[-1]), (2, trace.attention_2)):
-        found = [float((attention * group).sum(0).mean()) for group in groups]
+    for layer, attention in ((1, trace.attention_1[:, -1]), (2, trace.attention_2)):
+        found = [float((attention * group).sum(1).mean()) for group in groups]
         assert found == pytest.approx(PAPER_5301[layer], abs=0.015), layer

@@ -70,7 +70,7 @@ from assignadd.task.text import parse
 run = open_run(${py(at.run)})
 model = run.checkpoint(${at.step}).models(run.index_of(${at.seed}))
 interventions = specification(json.loads(${py(toJson(spec))}))
-tokens = torch.tensor([parse(${py(at.tokens)}, run.config.task)]).T[None]
+tokens = torch.tensor([parse(${py(at.tokens)}, run.config.task)])[None]
 logits = apply(model, tokens, interventions, donors=donors_of(run, ${at.step}))
 print(int(logits.argmax()))
 `;
