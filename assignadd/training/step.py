@@ -7,14 +7,14 @@ forward where it covers the architecture, and from autograd through the referenc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.model.forward import table_forward
-from assignadd.model.kernels import Moments, Placed, kernels_for
+from assignadd.model.kernels import kernels_for
+from assignadd.model.kernels.tensor import Moments, Placed
 from assignadd.model.stack import Stack, views
 from assignadd.model.table import Weights, covers
 from assignadd.model.transformer import reference_logits
@@ -24,18 +24,6 @@ from assignadd.training.cuda_graph import CapturedStep
 # Sequences drawn at once on a CPU, where one draw costs a few hundred calls whatever it returns.
 SEQUENCES_AHEAD = 131_072
 MOST_STEPS_AHEAD = 256
-
-
-class Gradient(Protocol):
-    """Mean cross entropy of each model (M,) on a batch; writes its gradient into `flat` (M, P)."""
-
-    flat: Tensor
-
-    def __call__(self, batch: Batch) -> Tensor: ...
-
-
-def gradient_of(stack: Stack) -> Gradient:
-    return TableGradient(stack) if covers(stack.config) else ReferenceGradient(stack)
 
 
 class TableGradient:
@@ -75,6 +63,11 @@ class ReferenceGradient:
         for name, grad in zip(weights, torch.autograd.grad(loss.sum(), list(weights.values())), strict=True):
             self._grads[name].copy_(grad)
         return loss.detach()
+
+
+def gradient_of(stack: Stack) -> TableGradient | ReferenceGradient:
+    """Returns the mean cross entropy of each model (M,) on a batch, and writes its gradient into `flat` (M, P)."""
+    return TableGradient(stack) if covers(stack.config) else ReferenceGradient(stack)
 
 
 class Group:

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Numerics, Optim
-from assignadd.model.kernels import Kernels, Moments, kernels_for
+from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.numba_cpu import CompiledKernels
-from assignadd.model.kernels.tensor import TensorKernels, collect, fused_adamw, spread, stacked_adamw
+from assignadd.model.kernels.tensor import Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
 from assignadd.model.kernels.tensor import cross_entropy as loss_and_gradient
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
@@ -24,7 +24,9 @@ def sequences(config: Config, batch: int) -> torch.Tensor:
     return Sampler([config.task] * 2, seen, [3, 8]).sample(0, batch).tokens
 
 
-def attention_part(kernels: Kernels, tokens: torch.Tensor, scale: float, dtype: torch.dtype) -> list[torch.Tensor]:
+def attention_part(
+    kernels: TensorKernels, tokens: torch.Tensor, scale: float, dtype: torch.dtype
+) -> list[torch.Tensor]:
     """What every attention operation returns or writes, on the same random scores and gradients."""
     generator = torch.Generator().manual_seed(5)
     C, lead = kernels.C, tokens.shape[:-2]

@@ -7,8 +7,8 @@ import torch
 
 from assignadd.config import PRESETS, Member, Numerics, Optim
 from assignadd.model.forward import answer_logits
-from assignadd.model.kernels import Moments, kernels_for
-from assignadd.model.kernels.tensor import cross_entropy, stacked_adamw
+from assignadd.model.kernels import kernels_for
+from assignadd.model.kernels.tensor import Moments, cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits

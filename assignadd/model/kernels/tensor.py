@@ -2,40 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from assignadd.model.kernels import Moments
+from assignadd.config import Optim
+
+# Where a tensor that lasts is kept: as it is, or in memory that processes share.
+Placed = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What AdamW keeps of a stack: running means of the gradient and of its square, and each model's settings."""
+
+    mean: Float[Tensor, "M P"]
+    square: Float[Tensor, "M P"]
+    optims: Sequence[Optim]
+    rate: Float[Tensor, "M 1"]
+    decay: Float[Tensor, "M 1"]
+    """Learning rate, and learning rate times weight decay."""
+
+    @classmethod
+    def zeros(cls, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor) -> Moments:
+        column = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
+        rate, decay = column([[o.lr] for o in optims]), column([[o.lr * o.weight_decay] for o in optims])
+        return cls(placed(torch.zeros_like(flat)), placed(torch.zeros_like(flat)), optims, rate, decay)
 
 
 class TensorKernels:
-    token_dtype = torch.int64  # which tensor operations index with
+    """What lies between the matrix products of the table forward, then loss and update.
+
+    The C = K + T rows of a table stand for K tokens and T positions. The axis M of a stack may be missing.
+    """
+
+    token_dtype = torch.int64
+    """What the tokens of a training batch are stored as."""
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):
         self.K, self.T, self.C = n_tokens, length, n_tokens + length
         self._future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
 
-    def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
+    def matrix(self, tokens: Int[Tensor, "*M B T"], width: int, like: Tensor) -> Float[Tensor, "*M B width"]:
+        """A matrix with a row for each sequence, not initialised, in the memory order these kernels read fastest."""
         return like.new_empty(*tokens.shape[:-1], width)
 
-    def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
+    def layer_1(
+        self, scores: Float[Tensor, "*M C C"], tokens: Int[Tensor, "*M B T"], usage: Float[Tensor, "*M B rows"]
+    ) -> Float[Tensor, "*M B T T"]:
+        """Attention (query, key) of layer 1; writes what `=` gets of each row into the first C columns of `usage`."""
         of_queries = self._rows(scores, tokens) + scores[..., None, self.K :, :]  # (..., B, query, C)
         of_pairs = collect(of_queries, tokens.unsqueeze(-2).expand(*tokens.shape, self.T))
         attention = of_pairs.masked_fill_(self._future, -torch.inf).softmax(-1)
         usage[..., : self.C] = spread(attention[..., -1, :], tokens, self.C)
         return attention
 
-    def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
+    def layer_2(
+        self,
+        scores: Float[Tensor, "*M B both"],
+        tokens: Int[Tensor, "*M B T"],
+        attention_1: Float[Tensor, "*M B T T"],
+        usage: Float[Tensor, "*M B rows"],
+    ) -> tuple[Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
+        """Attention of `=` in layer 2, and the score of each position's rows once layer 1 has copied them.
+
+        `scores` are those of 2C rows: embeddings, and layer 1's copies of them. Writes the last 2C columns of `usage`.
+        """
         own, copied = (collect(part, tokens) for part in scores.split(self.C, -1))
         attention_2 = (own + (attention_1 * copied.unsqueeze(-2)).sum(-1)).softmax(-1)
         passed_on = (attention_2.unsqueeze(-1) * attention_1).sum(-2)
         both = [spread(amount, tokens, self.C) for amount in (attention_2, passed_on)]
-        torch.cat(both, -1, out=usage[..., self.C + 1 :])
+        usage[..., self.C + 1 :] = torch.cat(both, -1)
         return attention_2, copied
 
     def layer_2_backward(
-        self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self,
+        g_usage: Float[Tensor, "*M B rows"],
+        tokens: Int[Tensor, "*M B T"],
+        attention_1: Float[Tensor, "*M B T T"],
+        attention_2: Float[Tensor, "*M B T"],
+    ) -> tuple[Float[Tensor, "*M B both"], Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
+        """Gradients of the scores of all 2C rows, of each position's score, and of what each position passes on."""
         g_own, g_passed_on = (collect(part, tokens) for part in g_usage[..., self.C + 1 :].split(self.C, -1))
         g_attention = g_own + (attention_1 * g_passed_on.unsqueeze(-2)).sum(-1)
         g_scores = softmax_backward(g_attention, attention_2)
@@ -45,14 +96,15 @@ class TensorKernels:
 
     def layer_1_backward(
         self,
-        g_usage: Tensor,
-        tokens: Tensor,
-        attention_1: Tensor,
-        attention_2: Tensor,
-        copied_scores: Tensor,
-        g_position_scores: Tensor,
-        g_passed_on: Tensor,
-    ) -> Tensor:
+        g_usage: Float[Tensor, "*M B rows"],
+        tokens: Int[Tensor, "*M B T"],
+        attention_1: Float[Tensor, "*M B T T"],
+        attention_2: Float[Tensor, "*M B T"],
+        copied_scores: Float[Tensor, "*M B T"],
+        g_position_scores: Float[Tensor, "*M B T"],
+        g_passed_on: Float[Tensor, "*M B T"],
+    ) -> Float[Tensor, "*M C C"]:
+        """Gradient of layer 1's score table."""
         g_attention = attention_2.unsqueeze(-1) * g_passed_on.unsqueeze(-2)
         g_attention += g_position_scores.unsqueeze(-1) * copied_scores.unsqueeze(-2)
         g_attention[..., -1, :] += collect(g_usage[..., : self.C], tokens)
@@ -64,10 +116,21 @@ class TensorKernels:
         g_table[..., self.K :, :] = g_queries.sum(-3)
         return g_table
 
-    def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def cross_entropy(
+        self, logits: Float[Tensor, "*M B N"], labels: Int[Tensor, "*M B"]
+    ) -> tuple[Float[Tensor, "*M"], Float[Tensor, "*M B N"]]:
+        """Mean cross entropy of each model, and its gradient; may overwrite the logits."""
         return cross_entropy(logits, labels)
 
-    def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
+    def adamw(
+        self,
+        flat: Float[Tensor, "M P"],
+        grad: Float[Tensor, "M P"],
+        moments: Moments,
+        alive: Bool[Tensor, " M"],
+        count: Int[Tensor, ""],
+    ) -> None:
+        """Update number `count` of the weights (Loshchilov and Hutter, 2019); a model that is not alive keeps its own."""
         if flat.device.type == "cpu":
             fused_adamw(flat, grad, moments, alive, count)
         else:

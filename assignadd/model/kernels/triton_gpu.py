@@ -11,8 +11,8 @@ import torch
 import triton
 from torch import Tensor
 
-from assignadd.model.kernels import Moments, triton_programs
-from assignadd.model.kernels.tensor import TensorKernels
+from assignadd.model.kernels import triton_programs
+from assignadd.model.kernels.tensor import Moments, TensorKernels
 
 # Tiles of layer 1's score table, sequences in a tile, slices of the batch added up at the end; measured on an H200.
 TILE, TILE_SEQUENCES, SLICES, KEYS, TILE_WARPS = 128, 32, 8, 8, 4
