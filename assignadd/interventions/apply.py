@@ -20,6 +20,7 @@ from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
+from assignadd.task.randomness import REFERENCE_STEP
 from assignadd.task.roles import roles
 from assignadd.task.sampler import Sampler
 
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 
 Donors = Callable[[Swap, int], Stack]
 """For a swap and the model's place in its stack, the model (a stack with M = 1) that gives the weights."""
-# Sequences of the reference set, and a step of the training stream that no training comes to.
-REFERENCE_SEQUENCES, REFERENCE_STEP = 512, 1 << 31
+REFERENCE_SEQUENCES = 512
 
 
 def no_donors(swap: Swap, model: int) -> Stack:

@@ -18,7 +18,7 @@ from assignadd.interventions.specification import Cut, Intervention, Pattern, Re
 from assignadd.measures.fourier import circuit_waves, kept
 from assignadd.model.stack import Stack
 from assignadd.task.positions import SINGLE_ROLES, Positions
-from assignadd.task.randomness import Stream, words
+from assignadd.task.randomness import Stream, permutation
 from assignadd.task.text import parse
 
 if TYPE_CHECKING:
@@ -193,8 +193,7 @@ class EditBuilder:
 
 def shuffled(n: int) -> Int[Tensor, " n"]:
     """A fixed permutation of n rows."""
-    zero = torch.zeros((), dtype=torch.int64)
-    return words(zero, Stream.PADDING, zero + 1, torch.arange(n), 1)[0].argsort(stable=True)
+    return permutation(n, Stream.ORDER, 0)
 
 
 def _cut(cuts: Sequence[Cut], positions: Positions) -> tuple[Edit, Edit]:

@@ -22,14 +22,15 @@ from assignadd.measures.samples import sequences
 from assignadd.model.forward import CHUNK, traces
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.stages import Stages
+from assignadd.task.randomness import TrainingLawDraws
 from assignadd.training.adamw import AdamW
 from assignadd.training.objective import cross_entropy
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-# Sequences of literals that a grafted MLP2 is trained on, in a part of the evaluation stream that nothing else draws from.
-POOL, POOL_DRAW = 16384, 50
+# Sequences of literals that a grafted MLP2 is trained on.
+POOL = 16384
 STEPS, BATCH, LR = 500, 512, 2e-3
 RESAMPLING_SEED = 0
 MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
@@ -97,7 +98,7 @@ def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Te
 
 def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS, seed: int = 1) -> Stack:
     """The model with a new MLP2, trained from random weights on seen sums of literals alone, all else as it was."""
-    pool = sequences([config], seen[None], 0, POOL, POOL_DRAW)
+    pool = sequences([config], seen[None], 0, POOL, TrainingLawDraws.GRAFTED_MLP.start)
     with torch.no_grad():
         inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(one, part)])
     result, fresh = one.clone(), initial_stack(one.config, [seed])

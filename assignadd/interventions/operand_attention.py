@@ -22,6 +22,7 @@ from assignadd.model.stages import Layer1Output, Stages
 from assignadd.model.table import require_covered
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.positions import Positions
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     Change = Callable[[Row, "Keys"], Row]
 
 SEQUENCES = 4000
-# Steps of the evaluation stream that nothing else draws from.
-FIRST_STEP = 8000
 UNCHANGED, OTHER_LITERAL, SET_LAYER_2 = "unchanged", "literal slot of another sequence", "layer 2 set to the values"
 NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slot", "literal slot's weight to ="
 ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE = "variable slot alone", "literal slot and = exchanged", "variable slot x 0.8"
@@ -118,7 +117,7 @@ def operand_attention(
     """For one model, by evaluation set: what each change of its attention does. Sets without a sequence are left out."""
     require_covered(config)
     sets, found = {s.name: s for s in EVAL_SETS}, {}
-    for step, (name, changes) in enumerate(ASKED.items(), FIRST_STEP):
+    for step, (name, changes) in zip(EvalSteps.OPERAND_ATTENTION, ASKED.items(), strict=False):
         try:
             exam = Exam([config], seen[None], [sets[name]], n, first_step=step)
         except EmptySetError:

@@ -22,15 +22,12 @@ from torch import Tensor
 
 from assignadd.config import Config, Task
 from assignadd.measures.samples import sequences
-from assignadd.task.randomness import Stream, digit, words
+from assignadd.task.randomness import EvalSteps, Stream, TrainingLawDraws, digit, words
 from assignadd.task.roles import operand_slots, roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
-
-# Draws of the evaluation stream that no other measure takes, and steps of it for what is drawn here.
-FIRST_DRAW, VALUES_STEP, QUERY_STEP = 100, (1 << 30) + 2, (1 << 30) + 3
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
     each = max(1, n // len(types) ** 2)
 
     def draw(kind: int, number: int) -> Tensor:
-        return sequences([config], seen[None], kind, each, FIRST_DRAW + number).tokens[0]
+        return sequences([config], seen[None], kind, each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
     pairs = [(draw(i, j), draw(j, len(types) + i)) for i in types for j in types]
     base, source = (torch.cat(part) for part in zip(*pairs, strict=True))
@@ -130,7 +127,9 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
     passed = base.gather(1, places.gather(1, (rank + 1) % n))
     hybrid = torch.where(variables, passed, base)
     rows = torch.arange(len(base))[:, None] * task.length + torch.arange(task.length)
-    fresh = digit(words(torch.tensor(0), Stream.EVAL, torch.tensor(VALUES_STEP), rows, 1)[0], task.modulus)[0]
+    fresh = digit(
+        words(torch.tensor(0), Stream.EVAL, torch.tensor(EvalSteps.INTERCHANGE_VALUES.start), rows, 1)[0], task.modulus
+    )[0]
     return Pairs.of(task, base, torch.where(numbers, fresh, hybrid), hybrid)
 
 
@@ -166,7 +165,9 @@ def _wanted(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Tensor, Tens
     rows, defined = torch.arange(len(base)), is_variable.any(1)
     chosen: list[Tensor] = []
     luck = (
-        words(torch.tensor(0), Stream.EVAL, torch.tensor(QUERY_STEP), rows, 2 * task.n_vars).view(2, task.n_vars, -1).mT
+        words(torch.tensor(0), Stream.EVAL, torch.tensor(EvalSteps.INTERCHANGE_QUERIES.start), rows, 2 * task.n_vars)
+        .view(2, task.n_vars, -1)
+        .mT
     )
     for i, banned in enumerate((task.banned_first, task.banned_second)):
         allowed = torch.tensor([v not in banned for v in task.variables])

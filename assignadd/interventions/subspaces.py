@@ -82,7 +82,7 @@ def span(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "r d"]:
 def random_directions(like: Float[Tensor, "r d"], seed: int) -> Float[Tensor, "r d"]:
     """As many orthonormal rows, drawn from the uniform law."""
     rank, d = like.shape
-    drawn = normals(seed, Stream.INIT, torch.arange(rank * d)).view(d, rank)
+    drawn = normals(seed, Stream.DIRECTIONS, torch.arange(rank * d)).view(d, rank)
     return torch.linalg.qr(drawn)[0].T.to(like)
 
 

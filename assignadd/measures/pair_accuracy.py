@@ -12,14 +12,13 @@ from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
 from assignadd.task.enumeration import EveryPair
 from assignadd.task.evalsets import PairKind, any_sums
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import pair_codes
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
 CONTEXTS = 24
-# Steps of the evaluation stream that nothing else draws from.
-FIRST_STEP = 6000
 
 
 def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
@@ -30,7 +29,7 @@ def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTE
     right = torch.zeros(N * N, device=one.flat.device)
     for start in range(0, N * N * contexts, CHUNK):
         rows = torch.arange(start, min(start + CHUNK, N * N * contexts), device=right.device)
-        batch = sampler.sample(FIRST_STEP + n_vars, len(rows), first_row=start)
+        batch = sampler.sample(EvalSteps.EVERY_PAIR[n_vars], len(rows), first_row=start)
         correct = answer_logits(one, batch.tokens).argmax(-1)[0] == batch.labels[0]
         right.index_add_(0, rows % (N * N), correct.float())
     return (right / contexts).view(N, N)

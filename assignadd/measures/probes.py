@@ -22,7 +22,7 @@ from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import Trace
-from assignadd.task.randomness import Stream, digit, words
+from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, words
 from assignadd.task.roles import roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
@@ -36,8 +36,6 @@ ANSWER_RIDGE = 1.0
 # Here a large one costs accuracy while the variable is faint among what else the residual holds (.95 against 1.0 at step 3,001).
 VARIABLE_RIDGE = 0.01
 ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
-# Steps of the evaluation stream that `samples` never reaches.
-SPLIT_STEP, CONTROL_STEP = 1 << 30, (1 << 30) + 1
 
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 
@@ -73,7 +71,7 @@ def answer_probes(
     n, n_train = contexts * n_pairs, contexts * int(TRAIN_SHARE * n_pairs)  # whole pairs on each side
     pairs = _pairs(task.modulus, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
     values = torch.stack([pairs // task.modulus, pairs % task.modulus], 1)
-    shuffled = _order(n_pairs, CONTROL_STEP).to(pairs.device)[pairs]
+    shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
     labels = torch.stack([(codes // task.modulus + codes) % task.modulus for codes in (pairs, shuffled)])  # (2, n)
     found = []
     for i, one in enumerate(single_models(stack)):
@@ -167,15 +165,8 @@ def _after_layer_1(one: Stack, trace: Trace, tokens: Int[Tensor, "B T"]) -> Floa
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:
     """Codes N n + m of the pairs to add, those for training first."""
+    step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
-        return _order(N * N, SPLIT_STEP).repeat_interleave(contexts)
-    return digit(_words(contexts * N * N, SPLIT_STEP), N * N)[0]
-
-
-def _order(n: int, step: int) -> Int[Tensor, " n"]:
-    """A fixed random permutation."""
-    return _words(n, step).argsort(stable=True)
-
-
-def _words(n: int, step: int) -> Tensor:
-    return words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(n), 1)[0]
+        return permutation(N * N, Stream.EVAL, step).repeat_interleave(contexts)
+    word = words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(contexts * N * N), 1)[0]
+    return digit(word, N * N)[0]

@@ -12,6 +12,7 @@ from assignadd.config import Config
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Exam:
         sets: Sequence[EvalSet],
         n: int,
         device: str | torch.device = "cpu",
-        first_step: int = 0,
+        first_step: int = EvalSteps.EXAMS.start,
     ):
         batches: list[Batch] = []
         offered: list[Tensor] = []
