@@ -21,7 +21,7 @@ from assignadd.model.stack import Stack, single_models
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
 from assignadd.task.randomness import REFERENCE_STEP
-from assignadd.task.roles import roles
+from assignadd.task.roles import answers
 from assignadd.task.sampler import Sampler
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ def effect(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Effect:
-    values = roles(stack.config.task, tokens).values  # (M, B, 2)
-    labels = (values.sum(-1) % stack.config.task.modulus).expand(len(stack), -1)
+    labels = answers(stack.config.task, tokens).expand(len(stack), -1)
     return Effect(apply(stack, tokens, ()), apply(stack, tokens, interventions, reference, donors), labels)
 
 

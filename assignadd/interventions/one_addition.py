@@ -16,13 +16,13 @@ from torch import Tensor
 
 from assignadd.config import Config, Optim
 from assignadd.interventions.apply import reference_sequences
-from assignadd.interventions.pairs import answers
 from assignadd.measures.fourier import circuit_waves, network_frequencies
 from assignadd.measures.samples import sequences
 from assignadd.model.forward import CHUNK, traces
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.stages import Stages
 from assignadd.task.randomness import TrainingLawDraws
+from assignadd.task.roles import answers
 from assignadd.training.adamw import AdamW
 from assignadd.training.objective import cross_entropy
 

@@ -22,8 +22,9 @@ from torch import Tensor
 
 from assignadd.config import Config, Task
 from assignadd.measures.samples import sequences
+from assignadd.task.positions import Positions
 from assignadd.task.randomness import EvalSteps, Stream, TrainingLawDraws, digit, words
-from assignadd.task.roles import operand_slots, roles, with_values
+from assignadd.task.roles import answers, count_variables, operand_slots, roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Pairs:
     def of(cls, task: Task, base: Tensor, source: Tensor, hybrid: Tensor, defined: Tensor | bool = True) -> Pairs:
         answer = answers(task, hybrid)
         counts = (answer != answers(task, base)) & defined
-        return cls(base, source, answer, counts, n_vars(task, base), n_vars(task, source))
+        return cls(base, source, answer, counts, count_variables(task, base), count_variables(task, source))
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,6 @@ class Outcome:
         return found
 
 
-def answers(task: Task, tokens: Int[Tensor, "B T"]) -> Int[Tensor, " B"]:
-    return roles(task, tokens).values.sum(-1) % task.modulus
-
-
-def n_vars(task: Task, tokens: Int[Tensor, "B T"]) -> Int[Tensor, " B"]:
-    return roles(task, tokens).is_variable.sum(-1)
-
-
 def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
     """About n pairs of unrelated prompts of the training law, as many of each of the nine pairs of types."""
     types = range(1 + min(2, config.task.max_assignments))
@@ -119,9 +112,8 @@ def value_pairs(task: Task, base: Tensor, source: Tensor, operands: tuple[bool, 
 
 def tag_pairs(task: Task, base: Tensor) -> Pairs:
     """The source has the base's layout, its variables passed on by one assignment, and values of its own."""
-    vocabulary = Vocabulary(task)
-    prefix = torch.arange(task.length) < task.prefix
-    variables, numbers = (base >= vocabulary.first_variable) & prefix, (base < task.modulus) & prefix
+    positions = Positions(task, base)
+    variables, numbers = positions.mask("variables"), positions.mask("assigned")
     n, rank = variables.sum(1, keepdim=True), variables.cumsum(1) - 1
     places = (~variables).byte().argsort(dim=1, stable=True)  # the variables' positions come first
     passed = base.gather(1, places.gather(1, (rank + 1) % n))
@@ -152,16 +144,16 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
         chosen = torch.where(is_variable[:, i], wanted[:, i], source[:, slot])
         source = _exchanged(source, source[:, slot], chosen)
         hybrid[:, slot] = torch.where(is_variable[:, i], wanted[:, i], base[:, slot])
-    defined &= n_vars(task, other) == is_variable.sum(1)
+    defined &= count_variables(task, other) == is_variable.sum(1)
     source, hybrid = (torch.where(defined[:, None], tokens, base) for tokens in (source, hybrid))
     return Pairs.of(task, base, source, hybrid, defined)
 
 
 def _wanted(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Tensor, Tensor]:
     """Other variables of the base's prefix for its variable slots, two different ones; and whether there are such."""
-    vocabulary, slots = Vocabulary(task), operand_slots(task)
-    letters = torch.arange(task.n_vars) + vocabulary.first_variable
-    assigned = (base[:, : task.prefix, None] == letters).any(1)  # (B, V)
+    slots, letters = operand_slots(task), torch.tensor(Vocabulary(task).variables)
+    there = Positions(task, base).mask("variables")[..., None]  # (B, T, 1)
+    assigned = ((base[..., None] == letters) & there).any(1)  # (B, V)
     rows, defined = torch.arange(len(base)), is_variable.any(1)
     chosen: list[Tensor] = []
     luck = (

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from assignadd.interventions.pairs import answers
 from assignadd.model.stack import Stack
 from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
 from assignadd.task.positions import Positions
+from assignadd.task.roles import answers
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int

@@ -20,6 +20,7 @@ from assignadd.measures.addition import number_outputs, pairs_added
 from assignadd.measures.samples import sequences
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
+from assignadd.task.arithmetic import pair_values
 from assignadd.task.roles import with_values
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def context_preactivations(
     """For all pairs, the mean preactivation over 3 `contexts` random sequences of the training law that add them, as many of each type."""
     task = stack.config.task
     N = task.modulus
-    pairs = torch.cartesian_prod(torch.arange(N), torch.arange(N)).to(stack.flat.device)
+    pairs = torch.stack(pair_values(torch.arange(N * N, device=stack.flat.device), N), 1)
     residual = stack.flat.new_zeros(len(stack), N * N, stack.config.model.d_model)
     for draw in range(contexts):
         for n_vars in (0, 1, 2):

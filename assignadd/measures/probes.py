@@ -22,6 +22,7 @@ from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import Trace
+from assignadd.task.arithmetic import answer_of, pair_values
 from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, words
 from assignadd.task.roles import roles, with_values
 from assignadd.task.vocabulary import Vocabulary
@@ -67,17 +68,18 @@ def answer_probes(
     drawn with replacement, so that most test pairs were trained on in other contexts, some more often than others; then
     the same fit is a little above 1/N.
     """
-    task, n_pairs = stack.config.task, stack.config.task.modulus**2
+    task, N = stack.config.task, stack.config.task.modulus
+    n_pairs = N * N
     n, n_train = contexts * n_pairs, contexts * int(TRAIN_SHARE * n_pairs)  # whole pairs on each side
-    pairs = _pairs(task.modulus, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
-    values = torch.stack([pairs // task.modulus, pairs % task.modulus], 1)
+    pairs = _pairs(N, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
+    values = torch.stack(pair_values(pairs, N), 1)
     shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
-    labels = torch.stack([(codes // task.modulus + codes) % task.modulus for codes in (pairs, shuffled)])  # (2, n)
+    labels = torch.stack([answer_of(*pair_values(codes, N), N) for codes in (pairs, shuffled)])  # (2, n)
     found = []
     for i, one in enumerate(single_models(stack)):
         tokens = with_values(task, mixed_sequences(configs[i : i + 1], seen[i : i + 1], n), values)
         (trace,) = traces(one, tokens)
-        stages = [least_squares_probe(x, labels, task.modulus, n_train, ANSWER_RIDGE) for x in _stages(one, trace)]
+        stages = [least_squares_probe(x, labels, N, n_train, ANSWER_RIDGE) for x in _stages(one, trace)]
         found.append(torch.stack(stages, 1))  # (test or train, stages, labels)
     test, train = torch.stack(found, 1)  # (M, stages, labels) each
     return AnswerProbes(test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)

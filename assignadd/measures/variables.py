@@ -99,7 +99,8 @@ def path_sequences(task: Task) -> Int[Tensor, "B T"]:
     tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
     if tokens is None:
         raise ValueError("the task has no sums with one variable")
-    first = torch.tensor([examples.exchanged(tokens, tokens[task.prefix + 1], v) for v in vocabulary.variables])
-    second, slots = first.clone(), list(operand_slots(task))
+    slots = list(operand_slots(task))
+    first = torch.tensor([examples.exchanged(tokens, tokens[slots[0]], v) for v in vocabulary.variables])
+    second = first.clone()
     second[:, slots] = first[:, slots].flip(1)
     return torch.cat([first, second])

@@ -43,6 +43,8 @@ from torch import Tensor
 from assignadd.config import Config, Model, Task
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, flatten
+from assignadd.task.arithmetic import answer_of
+from assignadd.task.roles import fixed_positions
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -97,9 +99,10 @@ class _Residual:
         sizes = [tokens.size, task.length, task.n_vars, task.modulus, task.modulus]
         self.width = sum(sizes)
         self.token, self.position, self.copied, self.value, self.answer = torch.arange(self.width).split(sizes)
-        self.number, self.variable = self.token[: task.modulus], self.token[tokens.first_variable :]
+        self.number, self.variable = self.token[list(tokens.numbers)], self.token[list(tokens.variables)]
         self.equals = self.token[tokens.equals]
-        self.operands = self.position[-3:-1]
+        self.plus, self.first, self.second, _ = fixed_positions(task).values()
+        self.operands = self.position[[self.first, self.second]]
 
     def zeros(self) -> Tensor:
         return torch.zeros(self.width, self.width, dtype=torch.float64)
@@ -108,8 +111,8 @@ class _Residual:
 def _copy_variables(at: _Residual) -> tuple[Tensor, Tensor]:
     """Layer 1: QK1, the previous-token head and the view of `=` on its operands; OV1, which copies variables."""
     QK, OV = at.zeros(), at.zeros()
-    QK[at.position[1:-2], at.position[:-3]] = SCORE
-    QK[at.position[-2], at.position[-4]] = SCORE
+    QK[at.position[1 : at.second], at.position[: at.first]] = SCORE
+    QK[at.position[at.second], at.position[at.plus]] = SCORE
     QK[at.equals, at.operands] = SCORE
     OV[at.variable, at.copied] = 1
     return QK, OV
@@ -136,8 +139,7 @@ def _adder(N: int, kind: str, frequencies: Sequence[int] | None) -> tuple[Tensor
         )
     W_in, W_out = fourier_mlp(N, sorted(set(frequencies)))
     logits = torch.relu(W_in[:, None] + W_in) @ W_out  # (N, N, N)
-    sums = torch.arange(N)[:, None] + torch.arange(N)
-    if not (logits.argmax(-1) == sums % N).all():
+    if not (logits.argmax(-1) == answer_of(torch.arange(N)[:, None], torch.arange(N), N)).all():
         raise ValueError(
             f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: add some, or leave them out to use all"
         )
@@ -190,4 +192,4 @@ def table_mlp(N: int) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
         - 2 * torch.eye(size).double().roll(1, 0).tril()
         + torch.eye(size).double().roll(2, 0).tril()
     )
-    return W_in, hats @ torch.eye(N).double()[torch.arange(size) % N]
+    return W_in, hats @ torch.eye(N).double()[answer_of(torch.arange(size), 0, N)]

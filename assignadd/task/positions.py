@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import ConfigError, Task
-from assignadd.task.roles import Roles, operand_slots, roles
+from assignadd.task.roles import Roles, fixed_positions, roles
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class Positions:
 
     def position(self, role: str) -> Int[Tensor, " B"]:
         """Where the one token of a single role stands; -1 where a sequence has none (the variable of a literal operand)."""
-        first, second = operand_slots(self.task)
-        fixed = {"plus": self.task.prefix, "first": first, "second": second, "equals": self.task.length - 1}
+        fixed = fixed_positions(self.task)
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])
         operand = int(role.startswith("second"))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Task
+from assignadd.task.arithmetic import answer_of, pair_code
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -25,9 +26,15 @@ class Roles:
     """The numbers of the prefix, each assigned to the variable before it."""
 
 
+def fixed_positions(task: Task) -> dict[str, int]:
+    """The positions of the roles that stand at the same place in every sequence (12 to 15 in the paper)."""
+    return {role: task.prefix + i for i, role in enumerate(("plus", "first", "second", "equals"))}
+
+
 def operand_slots(task: Task) -> tuple[int, int]:
     """Positions of the first and second operand (13 and 14 in the paper)."""
-    return task.prefix + 1, task.prefix + 2
+    fixed = fixed_positions(task)
+    return fixed["first"], fixed["second"]
 
 
 def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
@@ -42,6 +49,17 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     return Roles(positions, tokens.gather(-1, positions), is_variable, assigned)
 
 
+def answers(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
+    """The sum mod N that each sequence asks for."""
+    first, second = roles(task, tokens).values.unbind(-1)
+    return answer_of(first, second, task.modulus)
+
+
+def count_variables(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
+    """How many of the two operands are variables."""
+    return roles(task, tokens).is_variable.sum(-1)
+
+
 def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*M B 2"]) -> Int[Tensor, "*M B T"]:
     """The same sequences with other values for the two operands, wherever those stand."""
     return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], 2))
@@ -50,7 +68,7 @@ def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "
 def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B"]:
     """Which sequences training could have shown: they add a seen pair, and no operand stands in a slot banned for it."""
     first, second = roles(task, tokens).values.unbind(-1)
-    allowed = seen.flatten(-2).gather(-1, first * task.modulus + second)
+    allowed = seen.flatten(-2).gather(-1, pair_code(first, second, task.modulus))
     for slot, letters in zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True):
         for letter in letters:
             allowed &= tokens[..., slot] != Vocabulary(task).variable(letter)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Task, UserError
+from assignadd.task.arithmetic import answer_of, pair_values
 from assignadd.task.evalsets import EvalSet, PairKind
 from assignadd.task.operands import LITERAL, Kind, operand_choices
 from assignadd.task.randomness import Digits, Stream, words
@@ -142,7 +143,7 @@ class Sampler:
         choice = self.starts[kind] + self._choice(draw.below(self.counts[kind], len(self.operands)), row)
         first, second = self.operands[:, 0][choice], self.operands[:, 1][choice]
         code = self.pairs.view(-1)[self._pair_base + self._pair(draw.below(self.n_pairs, N * N), row)]
-        first_value, second_value = code // N, code % N
+        first_value, second_value = pair_values(code, N)
 
         tokens = torch.full((*n.shape[:-1], task.length + 2, n.shape[-1]), vocabulary.pad, device=n.device)
         starts = self._assignment_starts(n, draw)  # (..., most + 1, B)
@@ -159,7 +160,7 @@ class Sampler:
             )
         tokens[..., task.prefix, :] = vocabulary.plus
         tokens[..., task.prefix + 3, :] = vocabulary.equals
-        return Batch(tokens[..., : task.length, :].mT, (first_value + second_value) % N)
+        return Batch(tokens[..., : task.length, :].mT, answer_of(first_value, second_value, N))
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
         """Which of the possible operands a row adds."""

@@ -14,11 +14,12 @@ from assignadd.interventions.interchange import (
     onset_steps,
     spread_steps,
 )
-from assignadd.interventions.pairs import answers, prompts, query_pairs, tag_pairs, value_pairs
+from assignadd.interventions.pairs import prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.specification import Replace
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.runs.folder import Run, shipped
 from assignadd.task.operands import count_banned
+from assignadd.task.roles import answers
 from assignadd.task.text import answer, assignments, operand_values, render_tokens
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack
 
