@@ -17,8 +17,8 @@ from assignadd.config import ConfigError
 from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace
 from assignadd.measures.fourier import circuit_waves, kept
 from assignadd.model.stack import Stack
-from assignadd.task.positions import SINGLE_ROLES, Positions
 from assignadd.task.randomness import Stream, permutation
+from assignadd.task.roles import SINGLE_ROLES, Positions
 from assignadd.task.text import parse
 
 if TYPE_CHECKING:

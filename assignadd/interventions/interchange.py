@@ -42,8 +42,7 @@ from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
 from assignadd.model.trace import Trace
 from assignadd.runs.folder import Run
-from assignadd.task.positions import Positions
-from assignadd.task.roles import roles
+from assignadd.task.roles import Positions, roles
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int

@@ -17,7 +17,7 @@ from torch import Tensor
 from assignadd.config import Config, Optim
 from assignadd.interventions.apply import reference_sequences
 from assignadd.measures.fourier import circuit_waves, network_frequencies
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.forward import CHUNK, traces
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.stages import Stages

@@ -21,8 +21,8 @@ from assignadd.model.stack import Stack
 from assignadd.model.stages import Layer1Output, Stages
 from assignadd.model.table import require_covered
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.positions import Positions
 from assignadd.task.randomness import EvalSteps
+from assignadd.task.roles import Positions
 from assignadd.task.sampler import EmptySetError
 
 if TYPE_CHECKING:

@@ -21,10 +21,9 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.measures.samples import sequences
-from assignadd.task.positions import Positions
+from assignadd.measures.sequences import sequences
 from assignadd.task.randomness import EvalSteps, Stream, TrainingLawDraws, digit, words
-from assignadd.task.roles import answers, count_variables, operand_slots, roles, with_values
+from assignadd.task.roles import Positions, answers, count_variables, operand_slots, roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

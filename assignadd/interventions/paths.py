@@ -17,8 +17,7 @@ from torch import Tensor
 from assignadd.model.stack import Stack
 from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
-from assignadd.task.positions import Positions
-from assignadd.task.roles import answers
+from assignadd.task.roles import Positions, answers
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int

@@ -1,18 +1,28 @@
-"""Accuracy on every evaluation set, with its uncertainty (paper, figure "accuracies" and section 4)."""
+"""Accuracy on every evaluation set, with its interval, and for every pair of numbers (paper, figure "accuracies", section 4)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.model.accuracy import Exam
+from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
-from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet
-from assignadd.task.sampler import distinct_sums
+from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet, PairKind, any_sums
+from assignadd.task.randomness import EvalSteps
+from assignadd.task.sampler import EveryPair, distinct_sums, pair_codes
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+# Sequences in which each pair of numbers is added.
+CONTEXTS = 24
 
 
 @dataclass(frozen=True)
@@ -49,3 +59,24 @@ def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
     if pairs >= n:
         return Accuracy(correct / n, n, wilson(correct, n))
     return Accuracy(correct / n, n, wilson(correct / n * pairs, pairs), pairs)
+
+
+def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
+    """One model's share of right answers for each pair (n, m), in `contexts` sequences with `n_vars` variables in any slot."""
+    N = config.task.modulus
+    everything = torch.ones(1, N, N, dtype=torch.bool)
+    sampler = EveryPair([config.task], everything, [config.seed.data or 0], any_sums(n_vars), one.flat.device)
+    right = torch.zeros(N * N, device=one.flat.device)
+    for start in range(0, N * N * contexts, CHUNK):
+        rows = torch.arange(start, min(start + CHUNK, N * N * contexts), device=right.device)
+        batch = sampler.sample(EvalSteps.EVERY_PAIR[n_vars], len(rows), first_row=start)
+        correct = answer_logits(one, batch.tokens).argmax(-1)[0] == batch.labels[0]
+        right.index_add_(0, rows % (N * N), correct.float())
+    return (right / contexts).view(N, N)
+
+
+def class_pairs(seen: Bool[Tensor, "N N"], kind: PairKind) -> Bool[Tensor, "N N"]:
+    """The pairs of one kind as a mask."""
+    mask = torch.zeros_like(seen).flatten()
+    mask[pair_codes(seen, kind)] = True
+    return mask.view_as(seen)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.measures.addition import number_outputs, pairs_added
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.task.arithmetic import pair_values

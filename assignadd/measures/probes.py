@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from assignadd.config import Config
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models

@@ -14,7 +14,7 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from assignadd.config import Config
 from assignadd.measures.addition import number_outputs
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.task import examples

@@ -11,10 +11,9 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
-from assignadd.task.enumeration import EveryAddition
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
-from assignadd.task.sampler import EmptySetError
+from assignadd.task.sampler import EmptySetError, EveryAddition
 
 if TYPE_CHECKING:
     from jaxtyping import Bool

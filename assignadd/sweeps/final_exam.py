@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.cheap import AttentionRates
+from assignadd.measures.stack_progress import AttentionRates
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers

@@ -221,3 +221,25 @@ class Sampler:
         earlier = [(assignment - slot.to(torch.int16).unsqueeze(-2)).clamp_(0, 1) for slot in (slot_first, slot_second)]
         rank = assignment - earlier[0] - earlier[1]
         return variables.gather(-2, rank.long()).long()
+
+
+class EveryAddition(Sampler):
+    """Row r adds pair number r div (choices) of each model's own with the operands number r mod (choices)."""
+
+    @property
+    def n_rows(self) -> Tensor:
+        """How many rows each model has, (M, 1); later rows repeat the last pair."""
+        return self.n_pairs * len(self.operands)
+
+    def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
+        return (row % len(self.operands)).expand_as(drawn)
+
+    def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        return (row // len(self.operands)).expand_as(drawn).minimum(self.n_pairs - 1)
+
+
+class EveryPair(Sampler):
+    """Row r adds pair number r modulo the number of pairs, with operands and a context drawn anew."""
+
+    def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        return (row % self.n_pairs).expand_as(drawn)

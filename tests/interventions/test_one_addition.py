@@ -6,7 +6,7 @@ from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.one_addition import MLP2_WEIGHTS, FrequencyDamage, _margin, frequency_damage, grafted
 from assignadd.interventions.specification import Replace
 from assignadd.measures.accuracies import set_accuracies
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN

@@ -34,7 +34,7 @@ from assignadd.interventions.operand_attention import (
 from assignadd.model.stages import Stages
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, shipped
-from assignadd.task.positions import Positions
+from assignadd.task.roles import Positions
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from assignadd.interventions.paths import (
     path_answers,
 )
 from assignadd.model.transformer import Transformer
-from assignadd.task.positions import Positions
+from assignadd.task.roles import Positions
 from tests.interventions.small import HANDMADE, TASK, random_stack, tokens
 
 BATCH = tokens(60)[0]  # (180, T): sixty of each type

@@ -11,7 +11,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.measures.progress import TRAINING_LAW, Columns, circuit_columns
 from assignadd.measures.routing import top_two_are
-from assignadd.measures.samples import any_sequences
+from assignadd.measures.sequences import any_sequences
 from assignadd.measures.variables import SLOTS, variable_accuracy, variable_exam
 from assignadd.model.forward import CHUNK, trace
 from assignadd.model.stack import Stack
@@ -24,7 +24,7 @@ SEQUENCES = 256
 PER_VARIABLE = 64
 
 
-class CheapProgress:
+class StackProgress:
     """The measures on fixed sequences of every model's own split; names are those of `progress`."""
 
     def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]):

@@ -22,7 +22,6 @@ from assignadd.measures.fourier import (
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
 from assignadd.measures.progress import Progress
 from assignadd.measures.routing import routing
-from assignadd.measures.samples import sequences
 from assignadd.measures.scores import (
     EXCLUDED,
     qk1_blocks,
@@ -30,6 +29,7 @@ from assignadd.measures.scores import (
     qk2_ov1_var_identity,
     qk2_ov1_var_margin,
 )
+from assignadd.measures.sequences import sequences
 from assignadd.measures.similarity import across_types, against_ov2, on_template, random_contexts
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
