@@ -1,7 +1,7 @@
 """Any specification on any stack and any batch: logits, answers, and what it does to the accuracy.
 
-Edits hang on the hooks of the reference transformer, for every architecture. A swap takes the weights of one component from
-another checkpoint, seed or run.
+Edits hang on the hooks of the reference transformer, for every architecture. A swap takes the weights of one component
+from another checkpoint, seed or run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def no_donors(swap: Swap, model: int) -> Stack:
 def reference_sequences(
     config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES
 ) -> Int[Tensor, "n T"]:
-    """Of the training law, all types in its mix, of seed 0: what `mean` and `resample` refer to. All pairs unless `seen` says which."""
+    """Of the training law, all types in its mix, of seed 0: what `mean` and `resample` refer to. All pairs unless
+    `seen` says which."""
     N = config.task.modulus
     seen = torch.ones(N, N, dtype=torch.bool) if seen is None else seen
     return Sampler([config.task], seen[None], [0]).sample(REFERENCE_STEP, n).tokens[0]
@@ -53,7 +54,8 @@ def apply(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Float[Tensor, "M B N"]:
-    """Answer logits of every model on its own sequences (or on shared ones, M = 1 in `tokens`) under the interventions."""
+    """Answer logits of every model on its own sequences (or on shared ones, M = 1 in `tokens`) under the
+    interventions."""
     tokens = tokens.expand(len(stack), *tokens.shape[1:])
     reference = (reference_sequences(stack.config) if reference is None else reference).to(tokens.device)
     found = []
@@ -118,7 +120,8 @@ def effect(
 
 
 def donors_of(run: Run, step: int) -> Donors:
-    """Models of this run, at `step` unless the swap names another; of another run, its newest checkpoint and first model."""
+    """Models of this run, at `step` unless the swap names another; of another run, its newest checkpoint and first
+    model."""
 
     def donor(swap: Swap, model: int) -> Stack:
         other = open_run(swap.run) if swap.run is not None else run

@@ -1,8 +1,9 @@
 """One addition module? Whether MLP2 does the same sum for literals and for variables (paper, section 5.1).
 
-Three tests. Operand by operand exchange between types of sequences is `interchange` (alignments first value, second value,
-values, by types): to exchange the whole input of MLP2 would prove nothing, as all behind it is a function of that input.
-Here: the damage of removing a frequency, type by type; and a new MLP2 that has only ever seen sums of literals.
+Three tests. Operand by operand exchange between types of sequences is `interchange` (alignments first value, second
+value, values, by types): to exchange the whole input of MLP2 would prove nothing, as all behind it is a function of
+that input. Here: the damage of removing a frequency, type by type; and a new MLP2 that has only ever seen sums of
+literals.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
 
 @dataclass(frozen=True)
 class FrequencyDamage:
-    """What sums of each type lose of their margin (the right answer's logit less the best other) when the neurons of one of the
-    network's frequencies give only their mean. Accuracy would not show it: no single frequency is needed for the answer."""
+    """What sums of each type lose of their margin (the right answer's logit less the best other) when the neurons of
+    one of the network's frequencies give only their mean. Accuracy would not show it: no single frequency is needed for
+    the answer."""
 
     frequencies: list[int]
     before: Float[Tensor, "types n"]

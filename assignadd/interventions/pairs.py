@@ -1,15 +1,15 @@
 """Base and source prompts for interchange interventions, and the prompt whose answer the high-level program gives.
 
-The program looks up the first operand, looks up the second, and adds. To give one of its variables the value that it has
-on the source is to run it on a third prompt, the hybrid of the two:
+The program looks up the first operand, looks up the second, and adds. To give one of its variables the value that it
+has on the source is to run it on a third prompt, the hybrid of the two:
 
     binding tags     the base with the source's variables in its assignments
     operand query    the base with the source's variables in its operand slots
     operand values   the base with one or both of the source's operand values
     sum              the source
 
-A pair counts where the hybrid's answer is not the base's: elsewhere a network that ignores the intervention is right. An
-`Outcome` says on which pairs the network's answer was the program's.
+A pair counts where the hybrid's answer is not the base's: elsewhere a network that ignores the intervention is right.
+An `Outcome` says on which pairs the network's answer was the program's.
 """
 
 from __future__ import annotations
@@ -125,10 +125,11 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
 
 
 def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
-    """The source is `other`, its variables renamed so that it asks for variables that the base assigns, in the same slots.
+    """The source is `other`, its variables renamed so that it asks for variables that the base assigns, in the same
+    slots.
 
-    A pair counts where `other` has as many variable operands as the base; where these stand in other slots its operands are
-    exchanged. No variable comes into a banned slot.
+    A pair counts where `other` has as many variable operands as the base; where these stand in other slots its operands
+    are exchanged. No variable comes into a banned slot.
     """
     first, second = slots = operand_slots(task)
     is_variable = roles(task, base).is_variable  # (B, 2)

@@ -66,7 +66,8 @@ class Cut:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A row of a pattern set by hand; a role of several tokens gives each of them its weight, what is not named gets none."""
+    """A row of a pattern set by hand; a role of several tokens gives each of them its weight, what is not named gets
+    none."""
 
     layer: int
     query: Place

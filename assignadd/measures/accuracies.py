@@ -1,4 +1,5 @@
-"""Accuracy on every evaluation set, with its interval, and for every pair of numbers (paper, figure "accuracies", section 4)."""
+"""Accuracy on every evaluation set, with its interval, and for every pair of numbers (paper, figure "accuracies",
+section 4)."""
 
 from __future__ import annotations
 
@@ -32,16 +33,18 @@ class Accuracy:
     """Sequences."""
     interval: Interval
     pairs: int | None = None
-    """How many pairs of numbers the interval is over, where it is over pairs and not over sequences; n + m and m + n are one."""
+    """How many pairs of numbers the interval is over, where it is over pairs and not over sequences; n + m and m + n
+    are one."""
 
 
 def set_accuracies(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] = ALL_SETS
 ) -> list[dict[str, Accuracy]]:
-    """For each model, the accuracy on `n` sequences of every set that has any; `configs` and `seen` are the models' own.
+    """For each model, the accuracy on `n` sequences of every set that has any; `configs` and `seen` are the models'
+    own.
 
-    The interval of a class of held-out pairs is over its pairs, if there are fewer of them than sequences: many sequences
-    that add one pair say little about the next pair of the class.
+    The interval of a class of held-out pairs is over its pairs, if there are fewer of them than sequences: many
+    sequences that add one pair say little about the next pair of the class.
     """
     results, by_name = [], {s.name: s for s in sets}
     for model, config, own_seen in zip(single_models(stack), configs, seen.unsqueeze(1), strict=True):
@@ -62,7 +65,8 @@ def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
 
 
 def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
-    """One model's share of right answers for each pair (n, m), in `contexts` sequences with `n_vars` variables in any slot."""
+    """One model's share of right answers for each pair (n, m), in `contexts` sequences with `n_vars` variables in any
+    slot."""
     N = config.task.modulus
     everything = torch.ones(1, N, N, dtype=torch.bool)
     sampler = EveryPair([config.task], everything, [config.seed.data or 0], any_sums(n_vars), one.flat.device)

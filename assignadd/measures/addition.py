@@ -28,7 +28,8 @@ def pair_logits(stack: Stack, numbers: Float[Tensor, "M N d"], first: Tensor, se
 
 
 def pairs_added(stack: Stack, numbers: Float[Tensor, "M N d"]) -> Bool[Tensor, "M N N"]:
-    """For which pairs (a, b) W_U MLP2(x_a + x_b) is largest at a + b. Both orders have the same sum: half of them are worked out."""
+    """For which pairs (a, b) W_U MLP2(x_a + x_b) is largest at a + b. Both orders have the same sum: half of them are
+    worked out."""
     N = numbers.shape[1]
     first, second = torch.triu_indices(N, N, device=numbers.device)
     right = pair_logits(stack, numbers, first, second).argmax(-1) == answer_of(first, second, N)  # (M, P)

@@ -1,4 +1,5 @@
-"""Linear probes: for the answer at every stage of `=` (paper, section 5.1), for the variable at assigned numbers (App. B).
+"""Linear probes: for the answer at every stage of `=` (paper, section 5.1), for the variable at assigned numbers
+(App. B).
 
 A probe is the ridge-regularised least-squares classifier: centred features, one-hot targets, the exact minimiser in
 closed form, so there is no training that could stop too early. The ridge is a multiple of the features' mean variance.
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
 
 # Of the sequences (or pairs); the rest is for testing.
 TRAIN_SHARE = 0.7
-# 512 neurons on 2,436 pairs overfit with a smaller one: .91 at .01 against .996 on the paper's network. No other stage cares.
+# 512 neurons on 2,436 pairs overfit with a smaller one: .91 at .01 against .996 on the paper's network. No other stage
+# cares.
 ANSWER_RIDGE = 1.0
-# Here a large one costs accuracy while the variable is faint among what else the residual holds (.95 against 1.0 at step 3,001).
+# Here a large one costs accuracy while the variable is faint among what else the residual holds (.95 against 1.0 at
+# step 3,001).
 VARIABLE_RIDGE = 0.01
 ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
 
@@ -43,12 +46,14 @@ STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons afte
 
 @dataclass(frozen=True)
 class AnswerProbes:
-    """Accuracy of a linear probe for the answer at every stage of the residual of `=` in layer 2, in the order of `STAGES`."""
+    """Accuracy of a linear probe for the answer at every stage of the residual of `=` in layer 2, in the order of
+    `STAGES`."""
 
     test: Float[Tensor, "M stages"]
     train: Float[Tensor, "M stages"]
     control: Float[Tensor, "M stages"]
-    """On test rows, of probes trained and tested on labels shuffled among the pairs: 1/N but for chance when split by pair."""
+    """On test rows, of probes trained and tested on labels shuffled among the pairs: 1/N but for chance when split by
+    pair."""
     n_train: int
     n_test: int
 
@@ -62,11 +67,11 @@ def answer_probes(
 ) -> AnswerProbes:
     """Probes on `contexts` N^2 sequences whose types 0-var, 1-var, 2-var take turns, in contexts of the training law.
 
-    `split="pair"`: every pair of numbers (n, m) is added in `contexts` sequences, and no pair is on both sides. Before the
-    MLP such a probe falls *below* 1/N: what it can fit is a function of n plus one of m, and the answer of a left-out pair
-    is just the one missing among the training pairs with this n and among those with this m. `split="row"`: pairs are
-    drawn with replacement, so that most test pairs were trained on in other contexts, some more often than others; then
-    the same fit is a little above 1/N.
+    `split="pair"`: every pair of numbers (n, m) is added in `contexts` sequences, and no pair is on both sides. Before
+    the MLP such a probe falls *below* 1/N: what it can fit is a function of n plus one of m, and the answer of a
+    left-out pair is just the one missing among the training pairs with this n and among those with this m.
+    `split="row"`: pairs are drawn with replacement, so that most test pairs were trained on in other contexts, some
+    more often than others; then the same fit is a little above 1/N.
     """
     task, N = stack.config.task, stack.config.task.modulus
     n_pairs = N * N
@@ -86,7 +91,8 @@ def answer_probes(
 
 
 def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
-    """Test accuracy of a linear probe for the variable, from the residual after layer 1 at the numbers assigned (App. B).
+    """Test accuracy of a linear probe for the variable, from the residual after layer 1 at the numbers assigned
+    (App. B).
 
     That residual is the number's embedding, its position's, and what layer 1's attention writes. Trained on the first
     sequences of `tokens`, tested on the last 30 %. Converged where `steps` is None; `steps=4` is the variant of the

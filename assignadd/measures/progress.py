@@ -62,7 +62,8 @@ class Progress:
         }
 
     def routing(self, stack: Stack) -> Columns:
-        """Rates and masses of the attention patterns, per number of variables: on all sequences, and on those training could show."""
+        """Rates and masses of the attention patterns, per number of variables: on all sequences, and on those training
+        could show."""
         columns: Columns = {}
         for n_vars, tokens in self.tokens.items():
             every, trained = routings(stack, tokens, [torch.ones_like(rows := self.as_in_training[n_vars]), rows])

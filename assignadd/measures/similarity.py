@@ -1,4 +1,5 @@
-"""One representation for literal and bound operands: cosines of what `=` holds before MLP2 (paper, figure cosine_sim_combined)."""
+"""One representation for literal and bound operands: cosines of what `=` holds before MLP2 (paper, figure
+cosine_sim_combined)."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M B T"]]) -> 
 
 
 def against_ov2(stack: Stack, tokens: Int[Tensor, "M B T"]) -> AgainstOV2:
-    """Figure cosine_sim_combined (b) on sequences in random order: to shuffle an operand is to take that of the next one."""
+    """Figure cosine_sim_combined (b) on sequences in random order: to shuffle an operand is to take that of the next
+    one."""
     values = roles(stack.config.task, tokens).values
     vectors, cosines = number_outputs(stack), []
     for i, trace in enumerate(traces(stack, tokens)):
@@ -116,7 +118,8 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "M B T"]) -> AgainstOV2:
 
 
 def on_template(stack: Stack) -> Matching:
-    """Figure cosine_sim_combined (a) on one template, for all N^2 pairs of values: mismatched are all pairs of such pairs.
+    """Figure cosine_sim_combined (a) on one template, for all N^2 pairs of values: mismatched are all pairs of such
+    pairs.
 
     The paper does not write its template down ("b 3 + b 4 =" against "+ 3 4 ="); see `task.examples.template`.
     """

@@ -23,8 +23,8 @@ class Exam:
     """Fixed sequences of several evaluation sets for every model of a stack, drawn from its own split and seed.
 
     A set that no model has a sequence for (no held-out pair, no banned slot) is left out. Where some models have none,
-    `offered` (M, sets) says so, and none of their answers there counts as correct. The sequences of a set are drawn from
-    the step of the evaluation stream that is `first_step` plus its place among the sets.
+    `offered` (M, sets) says so, and none of their answers there counts as correct. The sequences of a set are drawn
+    from the step of the evaluation stream that is `first_step` plus its place among the sets.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""What the table forward reads and leaves behind: the weights by the paper's letters, its tables, and the trace of a pass."""
+"""What the table forward reads and leaves behind: the weights by the paper's letters, its tables, and the trace of a
+pass."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Trace:
     attention_2_kb: Float[Tensor, "*M T B"]
     tokens_tb: Int[Tensor, "*M T B"]
     gathers: tuple[Tensor, ...]
-    """Flat indices: each causal pair's two entries in layer 1's table, and each token's place in a table with B columns."""
+    """Flat indices: each causal pair's two entries in layer 1's table, and each token's place in a table with B
+    columns."""
     usage: Float[Tensor, "*M rows B"]
     """How much of each table row the residual of `=` holds: w1, one for the constant row, w2."""
     key_scores: Float[Tensor, "*M T B"]

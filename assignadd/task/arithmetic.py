@@ -1,4 +1,5 @@
-"""The answer of a sequence, and pairs of numbers as whole numbers: the only place that computes modulo N (SPEC section 1).
+"""The answer of a sequence, and pairs of numbers as whole numbers: the only place that computes modulo N (SPEC section
+1).
 
 Every function takes and returns Python integers, or tensors that broadcast together.
 """

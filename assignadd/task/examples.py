@@ -70,8 +70,8 @@ def names(tokens: list[int], task: Task) -> list[str]:
 def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
     """`a 1 b n c 2 d 3 PAD PAD PAD PAD + b m =` and the same context with `+ n m =`, for all pairs (n, m).
 
-    The letters are the first four that may stand first in training (c, d, e, f in the preset `paper`); a smaller task has
-    fewer assignments. On the paper's network every template of this kind, with number, places and values of the
+    The letters are the first four that may stand first in training (c, d, e, f in the preset `paper`); a smaller task
+    has fewer assignments. On the paper's network every template of this kind, with number, places and values of the
     assignments varied, has a matched cosine of .96 to .99 and a mismatched one of .09 to .14.
     """
     vocabulary, N = Vocabulary(task), task.modulus

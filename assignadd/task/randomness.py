@@ -16,7 +16,8 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 # A word yields digits while the product of their bounds stays within 2^16. Each joint outcome is then off its exact
-# probability by less than one part in 2^16 (2^32 words shared among at most 2^16 outcomes), each single digit by far less.
+# probability by less than one part in 2^16 (2^32 words shared among at most 2^16 outcomes), each single digit by far
+# less.
 DIGIT_SPACE = 1 << 16
 
 

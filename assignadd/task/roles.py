@@ -1,4 +1,4 @@
-"""What each token of a sequence is for: where the operands' values stand, and which numbers are assigned."""
+"""The role of each token of a sequence: operator, operands, their values, assigned numbers; answers follow from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Roles:
     value_positions: Int[Tensor, "*M B 2"]
-    """Where each operand's value stands: behind its variable in the prefix, or in the operand slot where it is a literal."""
+    """Where each operand's value stands: behind its variable in the prefix, or in the operand slot where it is a
+    literal."""
     values: Int[Tensor, "*M B 2"]
     is_variable: Bool[Tensor, "*M B 2"]
     assigned: Bool[Tensor, "*M B T"]
@@ -66,7 +67,8 @@ def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "
 
 
 def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B"]:
-    """Which sequences training could have shown: they add a seen pair, and no operand stands in a slot banned for it."""
+    """Which sequences training could have shown: they add a seen pair, and no operand stands in a slot banned for
+    it."""
     first, second = roles(task, tokens).values.unbind(-1)
     allowed = seen.flatten(-2).gather(-1, pair_code(first, second, task.modulus))
     for slot, letters in zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True):
@@ -109,7 +111,8 @@ class Positions:
         return (self.tokens >= self.vocabulary.first_variable) & (self._at < self.task.prefix)  # variables
 
     def position(self, role: str) -> Int[Tensor, " B"]:
-        """Where the one token of a single role stands; -1 where a sequence has none (the variable of a literal operand)."""
+        """Where the one token of a single role stands; -1 where a sequence has none (the variable of a literal
+        operand)."""
         fixed = fixed_positions(self.task)
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])

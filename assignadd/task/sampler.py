@@ -48,7 +48,8 @@ def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
 
 
 def distinct_sums(seen: Bool[Tensor, "N N"], kind: PairKind) -> int:
-    """How many different sums the pairs of one kind are: where both orders of a pair are held out, n + m and m + n count once."""
+    """How many different sums the pairs of one kind are: where both orders of a pair are held out, n + m and m + n
+    count once."""
     n = len(pair_codes(seen, kind))
     return n // 2 if kind == "neither_order" else n
 
@@ -78,7 +79,8 @@ class Sampler:
         self.seeds = torch.tensor(list(seeds), device=device)[:, None]  # (M, 1)
         self._load_pairs(tasks, seen, evalset.pair if evalset else "seen", device)
         self._load_operands(tasks, evalset, device)
-        # 0, 1, ... as far as assignments and PADs are counted; in int16, which holds all such counts at a quarter of the memory.
+        # 0, 1, ... as far as assignments and PADs are counted; in int16, which holds all such counts at a quarter of
+        # the memory.
         self._counting = torch.arange(task.prefix, dtype=torch.int16, device=device)[:, None]
         N, V, n, pads = task.modulus, task.n_vars, task.max_assignments, task.prefix - 2
         self._bounds = [n, n, n, len(self.operands), N * N, *[n + 1] * pads, *range(V, V - n, -1), *[N] * n]
@@ -132,7 +134,8 @@ class Sampler:
         task, vocabulary = self.task, self.vocabulary
         N, most = task.modulus, task.max_assignments
 
-        # How many assignments, and which of them are the operands' (`most`, past the end, where an operand is a literal).
+        # How many assignments, and which of them are the operands' (`most`, past the end, where an operand is a
+        # literal).
         n = self._assignments(kind, draw)
         has_first, has_second = (kind == Kind.FIRST) | (kind == Kind.TWO), kind >= Kind.SECOND
         slot_first = torch.where(has_first, draw.below(n, most), most)
@@ -190,8 +193,8 @@ class Sampler:
             gaps[..., i, :] = draw.below(n + 1, most + 1)
         n = n.to(torch.int16).unsqueeze(-2)
         gaps.add_(self._counting[: task.prefix - 2] >= task.prefix - 2 * n, alpha=most)  # PADs too many: behind all
-        # clamp(gap, i, i + 1) is i for a PAD before assignment i and i + 1 for one behind it, so that the sum over all PADs falls
-        # short of i + 1 each by the number of those before. Comparing would take twice as long.
+        # clamp(gap, i, i + 1) is i for a PAD before assignment i and i + 1 for one behind it, so that the sum over all
+        # PADs falls short of i + 1 each by the number of those before. Comparing would take twice as long.
         clamped = torch.stack([gaps.clamp(i, i + 1).sum(-2, dtype=torch.int16) for i in range(most + 1)], -2)
         assignment = self._counting[: most + 1]
         starts = (task.prefix - 2) * (assignment + 1) - clamped + 2 * assignment
@@ -200,7 +203,8 @@ class Sampler:
     def _distractors(
         self, first: Tensor, second: Tensor, slot_first: Tensor, slot_second: Tensor, draw: Digits
     ) -> Tensor:
-        """Distinct variables other than the operands for every assignment (those at the operands' slots are not used)."""
+        """Distinct variables other than the operands for every assignment (those at the operands' slots are not
+        used)."""
         V, most = self.task.n_vars, self.task.max_assignments
         n_operands = (first != LITERAL).long() + (second != LITERAL)
         deck = torch.arange(V, device=first.device, dtype=torch.int16)[:, None]

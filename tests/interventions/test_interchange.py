@@ -166,7 +166,8 @@ def test_the_papers_network(paper_run):
 
 @pytest.mark.parametrize("seed", [0, 3, 4])
 def test_a_literal_behind_a_variable_carries_its_tag(seed):
-    """Asked for another variable, networks that bind lose such a literal, unless the tag at its slot is exchanged as well."""
+    """Asked for another variable, networks that bind lose such a literal, unless the tag at its slot is exchanged as
+    well."""
     run = Run.open(shipped("census-six"))
     index = run.index_of(seed)
     interchange = Interchange(run.configs[index], run.seen[index], 1800)

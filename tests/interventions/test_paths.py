@@ -1,4 +1,5 @@
-"""Paths one by one: on the hand-made model those of its construction matter and no others; one against the reference's hooks."""
+"""Paths one by one: on the hand-made model those of its construction matter and no others; one against the reference's
+hooks."""
 
 import pytest
 import torch

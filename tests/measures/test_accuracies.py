@@ -1,4 +1,5 @@
-"""Accuracies with intervals: 1.0 on the hand-made model, chance on random weights, the paper's numbers on its own run."""
+"""Accuracies with intervals: 1.0 on the hand-made model, chance on random weights, the paper's numbers on its own
+run."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Cosines at `=`: closed forms on the hand-made model, no difference on random weights, the paper's numbers on its own run."""
+"""Cosines at `=`: closed forms on the hand-made model, no difference on random weights, the paper's numbers on its own
+run."""
 
 import math
 

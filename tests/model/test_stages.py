@@ -1,4 +1,5 @@
-"""The table forward in stages against the hooked reference, which computes every position: the same network, the same exchanges."""
+"""The table forward in stages against the hooked reference, which computes every position: the same network, the same
+exchanges."""
 
 import pytest
 import torch

@@ -50,7 +50,8 @@ def test_streams_seeds_steps_and_rows_share_no_word():
     seeds = torch.tensor([0, 1, 2**32, 2**62])[:, None, None]
     steps, rows = torch.tensor([0, 1, 2])[:, None], torch.arange(50)
     drawn = torch.cat([words(seeds, stream, steps, rows, 8).flatten() for stream in Stream])
-    # About n^2 / 2^33 = 0.4 chance repetitions among so many words; every repeated use of a counter would add 8 at least.
+    # About n^2 / 2^33 = 0.4 chance repetitions among so many words; every repeated use of a counter would add 8 at
+    # least.
     assert len(drawn) - len(drawn.unique()) < 8
 
 
