@@ -18,7 +18,7 @@ from assignadd.dynamics.phases import Phases, find_phases
 from assignadd.dynamics.stored import MODEL, SEED, measured_run, store, stored
 from assignadd.dynamics.trajectory import accuracy_curves
 from assignadd.measures.accuracies import Accuracy, set_accuracies
-from assignadd.measures.observing import Observing
+from assignadd.measures.progress import Observing
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.runs.documents import run_document

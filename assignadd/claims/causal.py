@@ -26,7 +26,7 @@ from assignadd.interventions.interchange import (
 from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
 from assignadd.interventions.paths import Path, PathAnswers, direct_parts, path_answers
 from assignadd.measures.accuracies import Accuracy, set_accuracies
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.task.evalsets import EVAL_SETS
 

@@ -22,12 +22,11 @@ from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.stored import trajectory_of
 from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at
-from assignadd.measures.accuracies import Accuracy, set_accuracies
+from assignadd.measures.accuracies import Accuracy, pair_accuracy, set_accuracies
 from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
-from assignadd.measures.pair_accuracy import pair_accuracy
 from assignadd.measures.probes import AnswerProbes, answer_probes
 from assignadd.measures.routing import Routing, routings
-from assignadd.measures.samples import any_sequences
+from assignadd.measures.sequences import any_sequences
 from assignadd.measures.similarity import AgainstOV2, Matching, across_types, against_ov2, on_template, random_contexts
 from assignadd.measures.theory_gradient import TheoryGradient, one_variable_batch, telling_steps, theory_gradient
 from assignadd.model.stack import Stack, concatenate

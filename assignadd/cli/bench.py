@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
     from assignadd.cli.screen import console
-    from assignadd.measures.pace import checkpoint_ms
+    from assignadd.measures.speed import checkpoint_ms
     from assignadd.model.table import covers
     from assignadd.training import speed
 
@@ -127,7 +127,7 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
 def _mechanism(name: str, args: Bench) -> int:
     from assignadd.claims.evidence import CONTEXTS, SEQUENCES
     from assignadd.cli.screen import console, print_json, print_table
-    from assignadd.measures.pace import mechanism_seconds
+    from assignadd.measures.speed import mechanism_seconds
     from assignadd.model.stack import concatenate
     from assignadd.model.table import require_covered
     from assignadd.runs.folder import open_run

@@ -17,14 +17,13 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import ALL_SETS, EVAL_SETS, EvalSet
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, Sampler
 from assignadd.task.text import render, render_tokens
 
 EXAM = 512
 # Where a wrong answer is looked for: so many sequences of every evaluation set.
 SEARCHED = 400
-# A step of the evaluation stream that neither exams (the first ones) nor measures (from 1000 on) draw from.
-EXAMPLES_STEP = 900
 # The example of the paper's section 3, where the task has these letters and numbers.
 PAPER = "c=1, b=17, a=42, b+19=?"
 
@@ -65,7 +64,7 @@ def examples(config: Config, seen: Tensor, one: Stack) -> list[Example]:
     )
     found = [Example("from the paper", PAPER)] if _is_paper(config) else []
     for i, (label, evalset) in enumerate(wanted):
-        tokens = _sample(config, seen, evalset, EXAMPLES_STEP + i, 1)
+        tokens = _sample(config, seen, evalset, EvalSteps.EXPLORER_EXAMPLES[i], 1)
         if tokens is not None:
             found.append(Example(label, render(tokens[0].tolist(), config.task)))
     wrong = wrong_answer(config, seen, one)

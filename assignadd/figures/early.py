@@ -17,6 +17,7 @@ from assignadd.figures.heat import WEIGHTS, bar, cells, draw_heat, name_ticks
 from assignadd.figures.style import RED
 from assignadd.measures.scores import qk2_ov1_var_scores
 from assignadd.task import examples
+from assignadd.task.roles import operand_slots
 from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary
 
@@ -55,7 +56,7 @@ def allowed_example(task: Task) -> list[int]:
     tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
     if tokens is None:
         raise ValueError("the task has no sums with one variable")
-    variable = vocabulary.name(tokens[task.prefix + 1])
+    variable = vocabulary.name(tokens[operand_slots(task)[0]])
     free = [v for v in task.variables if v not in task.banned_first + task.banned_second]
     if variable in free or not free:
         return tokens

@@ -16,7 +16,7 @@ from assignadd.figures.arrays import FigureData
 from assignadd.figures.classes import CLASS_ROWS, PANELS
 from assignadd.figures.heat import draw_heat, thinned
 from assignadd.figures.style import GREY, SMALLEST
-from assignadd.measures.pair_accuracy import CONTEXTS, class_pairs
+from assignadd.measures.accuracies import CONTEXTS, class_pairs
 
 HALF = 0.5
 LISTED = 12

@@ -8,12 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.config import LETTERS
+from assignadd.config import LETTERS, Task
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.heat import bar, box, box_legend, draw_heat, thinned
 from assignadd.figures.style import ORANGE, PURPLE, RED, SMALLEST
 from assignadd.measures.scores import qk1_table
 from assignadd.model.stack import Stack
+from assignadd.task.vocabulary import Vocabulary
 
 # How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest needs its name.
 WIDE = 3
@@ -35,11 +36,11 @@ class QK0Data(FigureData):
 
     def rows(self, group: str) -> tuple[int, int]:
         """First and last row of a group of embeddings."""
-        v = self.modulus + 3
-        p = v + self.n_vars
+        vocabulary = Vocabulary(Task(modulus=self.modulus, n_vars=self.n_vars))
+        v, p, equals = vocabulary.first_variable, vocabulary.size, vocabulary.equals
         return {
             "numbers": (0, self.modulus - 1),
-            "=": (self.modulus + 1, self.modulus + 1),
+            "=": (equals, equals),
             "variables": (v, p - 1),
             "positions": (p, len(self.scores) - 1),
             "prefix": (p, p + self.prefix - 1),

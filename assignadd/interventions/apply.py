@@ -1,7 +1,7 @@
 """Any specification on any stack and any batch: logits, answers, and what it does to the accuracy.
 
-Edits hang on the hooks of the reference transformer, for every architecture. A swap takes the weights of one component from
-another checkpoint, seed or run.
+Edits hang on the hooks of the reference transformer, for every architecture. A swap takes the weights of one component
+from another checkpoint, seed or run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
-from assignadd.task.roles import roles
+from assignadd.task.randomness import REFERENCE_STEP
+from assignadd.task.roles import answers
 from assignadd.task.sampler import Sampler
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 
 Donors = Callable[[Swap, int], Stack]
 """For a swap and the model's place in its stack, the model (a stack with M = 1) that gives the weights."""
-# Sequences of the reference set, and a step of the training stream that no training comes to.
-REFERENCE_SEQUENCES, REFERENCE_STEP = 512, 1 << 31
+REFERENCE_SEQUENCES = 512
 
 
 def no_donors(swap: Swap, model: int) -> Stack:
@@ -39,7 +39,8 @@ def no_donors(swap: Swap, model: int) -> Stack:
 def reference_sequences(
     config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES
 ) -> Int[Tensor, "n T"]:
-    """Of the training law, all types in its mix, of seed 0: what `mean` and `resample` refer to. All pairs unless `seen` says which."""
+    """Of the training law, all types in its mix, of seed 0: what `mean` and `resample` refer to. All pairs unless
+    `seen` says which."""
     N = config.task.modulus
     seen = torch.ones(N, N, dtype=torch.bool) if seen is None else seen
     return Sampler([config.task], seen[None], [0]).sample(REFERENCE_STEP, n).tokens[0]
@@ -53,7 +54,8 @@ def apply(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Float[Tensor, "M B N"]:
-    """Answer logits of every model on its own sequences (or on shared ones, M = 1 in `tokens`) under the interventions."""
+    """Answer logits of every model on its own sequences (or on shared ones, M = 1 in `tokens`) under the
+    interventions."""
     tokens = tokens.expand(len(stack), *tokens.shape[1:])
     reference = (reference_sequences(stack.config) if reference is None else reference).to(tokens.device)
     found = []
@@ -113,13 +115,13 @@ def effect(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Effect:
-    values = roles(stack.config.task, tokens).values  # (M, B, 2)
-    labels = (values.sum(-1) % stack.config.task.modulus).expand(len(stack), -1)
+    labels = answers(stack.config.task, tokens).expand(len(stack), -1)
     return Effect(apply(stack, tokens, ()), apply(stack, tokens, interventions, reference, donors), labels)
 
 
 def donors_of(run: Run, step: int) -> Donors:
-    """Models of this run, at `step` unless the swap names another; of another run, its newest checkpoint and first model."""
+    """Models of this run, at `step` unless the swap names another; of another run, its newest checkpoint and first
+    model."""
 
     def donor(swap: Swap, model: int) -> Stack:
         other = open_run(swap.run) if swap.run is not None else run

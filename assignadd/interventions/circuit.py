@@ -2,23 +2,23 @@
 
 Section 5 (5.1 addition, 5.2 variable assignment) describes how variables are looked up and added:
 
-    QK1   `=` to the operand slots (black in figure qk0), numbers to variables (purple), positions of the prefix to variables
-          (orange), positions of the prefix to each other (red)
+    QK1   `=` to the operand slots (black in figure qk0), numbers to variables (purple), positions of the prefix to
+          variables (orange), positions of the prefix to each other (red)
     OV1   variables
     QK2   copied variables to copied variables: the identity block
     OV2   numbers, in the network's frequencies
     MLP2  reads layer 2's output alone, and the unembedding reads MLP2 alone
 
-Section 7 (eq. init_w0) adds how literal operands are found. In QK2 the last position p_T asks for the operand slots and for
-numbers, W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T, and after the theorem's step also for copied variables,
-sum_v OV1(e_v) p_T^T. The section's model has no embedding of the token `=`. In the network token and position always occur
-together, so that training can divide a score between them in any way: each block is kept once for the position's row alone,
-and once for both rows.
+Section 7 (eq. init_w0) adds how literal operands are found. In QK2 the last position p_T asks for the operand slots and
+for numbers, W_0 = beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T, and after the theorem's step also for copied
+variables, sum_v OV1(e_v) p_T^T. The section's model has no embedding of the token `=`. In the network token and
+position always occur together, so that training can divide a score between them in any way: each block is kept once for
+the position's row alone, and once for both rows.
 
 Not in the paper: numbers that layer 1 copies into `=` ask in QK2 as well.
 
-Every score and every output of attention is a sum over the C = K + T embedding rows [W_E; W_pos] (see `model.table`), so a
-part of a circuit is a block of a table, and the network without it is the table forward with zeros there.
+Every score and every output of attention is a sum over the C = K + T embedding rows [W_E; W_pos] (see `model.table`),
+so a part of a circuit is a block of a table, and the network without it is the table forward with zeros there.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Kept:
     ov1: Bool[Tensor, " C"]
     """Rows that layer 1 copies."""
     qk2: Bool[Tensor, "C2 2C"]
-    """Scores of layer 2, rows asking: what layer 1 wrote into `=` (C rows), the token `=`, the last position. Columns, the
-    keys: what a position holds before layer 1 (C), what layer 1 wrote into it (C)."""
+    """Scores of layer 2, rows asking: what layer 1 wrote into `=` (C rows), the token `=`, the last position. Columns,
+    the keys: what a position holds before layer 1 (C), what layer 1 wrote into it (C)."""
     ov2: Bool[Tensor, " 2C"]
     """Rows that layer 2 fetches: what a key is, and what it was sent by layer 1."""
     frequencies: Bool[Tensor, " K"]
@@ -109,7 +109,8 @@ class Blocks:
     def qk2(
         self, keys: Bool[Tensor, " 2C"], copied: Tensor | None = None, token: bool = False, position: bool = False
     ) -> Bool[Tensor, "C2 2C"]:
-        """Scores of layer 2 from rows that layer 1 copied into `=`, the token `=` and the last position, each if asked for."""
+        """Scores of layer 2 from rows that layer 1 copied into `=`, the token `=` and the last position, each if asked
+        for."""
         none = torch.zeros(self.C, dtype=torch.bool)
         return torch.cat([none if copied is None else copied, torch.tensor([token, position])])[:, None] & keys
 
@@ -198,7 +199,8 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 
 @torch.no_grad()
 def kept_logits(stack: Stack, tokens: Int[Tensor, "M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
-    """Answer logits of every model with its own parts kept, on its own sequences or on shared ones (M = 1 in `tokens`)."""
+    """Answer logits of every model with its own parts kept, on its own sequences or on shared ones (M = 1 in
+    `tokens`)."""
     table, found = table_forward(stack.config, stack.flat.device), []
     for one, keep, own in zip(single_models(stack), keeps, tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
         w = unstacked(one)
@@ -210,7 +212,8 @@ def kept_logits(stack: Stack, tokens: Int[Tensor, "M B T"], keeps: list[Kept]) -
 
 @dataclass(frozen=True)
 class CircuitAlone:
-    """Which sequences of each evaluation set are answered correctly with parts kept or removed; all rows see the same sequences."""
+    """Which sequences of each evaluation set are answered correctly with parts kept or removed; all rows see the same
+    sequences."""
 
     rows: list[tuple[str, str]]
     """Group (together, kept alone, removed alone) and name."""
@@ -240,8 +243,8 @@ class CircuitAlone:
         return np.array([name.startswith(f"{n_vars}-var") for name in self.sets])
 
     def relative(self, group: str, name: str) -> float:
-        """Mean accuracy over the sets divided by the whole network's: the faithfulness of what is kept; for the complement,
-        what a complete circuit must not leave."""
+        """Mean accuracy over the sets divided by the whole network's: the faithfulness of what is kept; for the
+        complement, what a complete circuit must not leave."""
         return float(self.row(group, name).mean() / max(self.row("together", WHOLE).mean(), 1 / self.n))
 
     def worst_set(self, group: str, name: str) -> int:

@@ -1,7 +1,8 @@
 """From a specification to edits of activations at named hook points, for one model and one batch.
 
 Activations have the layout of the reference transformer: (B, T, d) in the residual stream, (B, heads, queries, keys) in
-attention. Where a pass computes the last position alone, an activation has that row alone, and masks are read from the end.
+attention. Where a pass computes the last position alone, an activation has that row alone, and masks are read from the
+end.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from assignadd.config import ConfigError
 from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace
 from assignadd.measures.fourier import circuit_waves, kept
 from assignadd.model.stack import Stack
-from assignadd.task.positions import SINGLE_ROLES, Positions
-from assignadd.task.randomness import Stream, words
+from assignadd.task.randomness import Stream, permutation
+from assignadd.task.roles import SINGLE_ROLES, Positions
 from assignadd.task.text import parse
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def last_rows(value: Tensor, activation: Tensor) -> Tensor:
 
 
 class EditBuilder:
-    """Edits of one model's activations; what they refer to are its own activations, and those on a reference set (R, T)."""
+    """Edits of one model's activations; what they refer to are its own activations, and those on a reference set (R,
+    T)."""
 
     def __init__(self, one: Stack, forward: Forward, reference: Int[Tensor, "R T"]):
         self.one, self.forward, self.reference, self.task = one, forward, reference, one.config.task
@@ -133,8 +135,8 @@ class EditBuilder:
         return recorded[order[(first_row + torch.arange(len(positions.tokens))) % len(order)]], where
 
     def _patched(self, one: Replace, positions: Positions, where: Tensor) -> tuple[Tensor, Tensor]:
-        """A role of one token takes the source's activation at its own such token (none where it has none), others that at
-        the same position."""
+        """A role of one token takes the source's activation at its own such token (none where it has none), others that
+        at the same position."""
         tokens = torch.tensor([parse(one.source or "", self.task)], device=positions.tokens.device)
         source, value = Positions(self.task, tokens), self._recorded(one, tokens)
         shifted = value.expand(len(positions.tokens), *value.shape[1:])
@@ -193,8 +195,7 @@ class EditBuilder:
 
 def shuffled(n: int) -> Int[Tensor, " n"]:
     """A fixed permutation of n rows."""
-    zero = torch.zeros((), dtype=torch.int64)
-    return words(zero, Stream.PADDING, zero + 1, torch.arange(n), 1)[0].argsort(stable=True)
+    return permutation(n, Stream.ORDER, 0)
 
 
 def _cut(cuts: Sequence[Cut], positions: Positions) -> tuple[Edit, Edit]:

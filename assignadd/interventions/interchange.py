@@ -10,9 +10,10 @@ The program's variables, each aligned to a place:
     sum             MLP2's output at `=`
     query and tag   the operand query, and layer 1's output at the second operand slot
 
-The last one is not among `ALIGNMENTS`, which are the program's. It explains why the operand query alone fails on part of the
-sums with one variable: layer 1 makes a literal in the second slot attend to a variable in the first, as it makes an assigned
-number attend to its variable. The literal so carries that variable's tag, and a query for another variable does not match it.
+The last one is not among `ALIGNMENTS`, which are the program's. It explains why the operand query alone fails on part
+of the sums with one variable: layer 1 makes a literal in the second slot attend to a variable in the first, as it makes
+an assigned number attend to its variable. The literal so carries that variable's tag, and a query for another variable
+does not match it.
 
 The activation there is taken from the source, the rest of the network runs on the base, and the answer must be the
 program's (`pairs`). Controls: only the directions that the paper names (`named`), as many random ones (`random`), and a
@@ -42,8 +43,7 @@ from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
 from assignadd.model.trace import Trace
 from assignadd.runs.folder import Run
-from assignadd.task.positions import Positions
-from assignadd.task.roles import roles
+from assignadd.task.roles import Positions, roles
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
@@ -231,7 +231,8 @@ def causes_over_time(
     n: int = PAIRS_OVER_TIME,
     listener: Listener = lambda done, total: None,
 ) -> dict[str, np.ndarray]:
-    """Interchange accuracy of every alignment at every checkpoint (or at these steps), by column; `step` is one of them."""
+    """Interchange accuracy of every alignment at every checkpoint (or at these steps), by column; `step` is one of
+    them."""
     steps = run.steps if steps is None else list(steps)
     return causes_at(run.configs[model], run.seen[model], steps, lambda some: run.trajectory(some, model), n, listener)
 

@@ -1,8 +1,9 @@
 """One addition module? Whether MLP2 does the same sum for literals and for variables (paper, section 5.1).
 
-Three tests. Operand by operand exchange between types of sequences is `interchange` (alignments first value, second value,
-values, by types): to exchange the whole input of MLP2 would prove nothing, as all behind it is a function of that input.
-Here: the damage of removing a frequency, type by type; and a new MLP2 that has only ever seen sums of literals.
+Three tests. Operand by operand exchange between types of sequences is `interchange` (alignments first value, second
+value, values, by types): to exchange the whole input of MLP2 would prove nothing, as all behind it is a function of
+that input. Here: the damage of removing a frequency, type by type; and a new MLP2 that has only ever seen sums of
+literals.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ from torch import Tensor
 
 from assignadd.config import Config, Optim
 from assignadd.interventions.apply import reference_sequences
-from assignadd.interventions.pairs import answers
 from assignadd.measures.fourier import circuit_waves, network_frequencies
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.forward import CHUNK, traces
 from assignadd.model.kernels.tensor import cross_entropy
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.stages import Stages
+from assignadd.task.randomness import TrainingLawDraws
+from assignadd.task.roles import answers
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-# Sequences of literals that a grafted MLP2 is trained on, in a part of the evaluation stream that nothing else draws from.
-POOL, POOL_DRAW = 16384, 50
+# Sequences of literals that a grafted MLP2 is trained on.
+POOL = 16384
 STEPS, BATCH, LR = 500, 512, 2e-3
 RESAMPLING_SEED = 0
 MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
@@ -36,8 +38,9 @@ MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
 
 @dataclass(frozen=True)
 class FrequencyDamage:
-    """What sums of each type lose of their margin (the right answer's logit less the best other) when the neurons of one of the
-    network's frequencies give only their mean. Accuracy would not show it: no single frequency is needed for the answer."""
+    """What sums of each type lose of their margin (the right answer's logit less the best other) when the neurons of
+    one of the network's frequencies give only their mean. Accuracy would not show it: no single frequency is needed for
+    the answer."""
 
     frequencies: list[int]
     before: Float[Tensor, "types n"]
@@ -96,7 +99,7 @@ def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Te
 
 def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS, seed: int = 1) -> Stack:
     """The model with a new MLP2, trained from random weights on seen sums of literals alone, all else as it was."""
-    pool = sequences([config], seen[None], 0, POOL, POOL_DRAW)
+    pool = sequences([config], seen[None], 0, POOL, TrainingLawDraws.GRAFTED_MLP.start)
     with torch.no_grad():
         inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(one, part)])
     result, fresh = one.clone(), initial_stack(one.config, [seed])

@@ -1,7 +1,7 @@
 """What `=` needs from layer 1: accuracy with its attention weights there changed by hand.
 
-Nothing is renormalised: a weight that is set to zero leaves the others as they were. To remove an edge by its score (`Cut`)
-raises all the others, the variable's among them, and that alone can change the answer.
+Nothing is renormalised: a weight that is set to zero leaves the others as they were. To remove an edge by its score
+(`Cut`) raises all the others, the variable's among them, and that alone can change the answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from assignadd.model.stack import Stack
 from assignadd.model.stages import Layer1Output, Stages
 from assignadd.model.table import require_covered
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.positions import Positions
+from assignadd.task.randomness import EvalSteps
+from assignadd.task.roles import Positions
 from assignadd.task.sampler import EmptySetError
 
 if TYPE_CHECKING:
@@ -32,13 +33,15 @@ if TYPE_CHECKING:
     Change = Callable[[Row, "Keys"], Row]
 
 SEQUENCES = 4000
-# Steps of the evaluation stream that nothing else draws from.
-FIRST_STEP = 8000
 UNCHANGED, OTHER_LITERAL, SET_LAYER_2 = "unchanged", "literal slot of another sequence", "layer 2 set to the values"
 NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slot", "literal slot's weight to ="
 ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE = "variable slot alone", "literal slot and = exchanged", "variable slot x 0.8"
 NO_FIRST, NO_SECOND, ONLY_SLOTS, NO_SLOTS = "no first slot", "no second slot", "operand slots alone", "no operand slots"
 NO_EQUALS, NO_PLUS, NO_PREFIX = "no =", "no +", "no prefix"
+
+
+# The kinds of keys whose weights are reported: attributes of `Keys`.
+KINDS = ("variable", "literal", "equals", "plus", "prefix")
 
 
 class Keys:
@@ -86,8 +89,8 @@ CHANGES: dict[str, Change] = {
     NO_FIRST: without("first"), NO_SECOND: without("second"), NO_SLOTS: without("slots"), ONLY_SLOTS: alone("slots"),
 }  # fmt: skip
 ONE_VARIABLE = (
-    UNCHANGED, NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL, ONLY_VARIABLE, EXCHANGED, NO_EQUALS, NO_PLUS, NO_PREFIX,
-    LESS_VARIABLE, SET_LAYER_2,
+    UNCHANGED, NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL, ONLY_VARIABLE, EXCHANGED, NO_EQUALS, NO_PLUS,
+    NO_PREFIX, LESS_VARIABLE, SET_LAYER_2,
 )  # fmt: skip
 LITERALS, TRAINED, BANNED, TWO = "0-var train", "1-var train", "1-var var-restricted", "2-var train"
 ASKED: dict[str, tuple[str, ...]] = {
@@ -108,17 +111,19 @@ class OperandAttention:
     weights: dict[str, Float[Tensor, " n"]]
     """Layer 1's attention from `=` to the keys of each kind, unchanged."""
     operands_on_top: dict[str, Bool[Tensor, " n"]]
-    """Whether the two keys with the most weight are the operand slots: unchanged, and with the literal's slot and `=` exchanged."""
+    """Whether the two keys with the most weight are the operand slots: unchanged, and with the literal's slot and `=`
+    exchanged."""
     first_is_variable: Bool[Tensor, " n"]
 
 
 def operand_attention(
     one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
 ) -> dict[str, OperandAttention]:
-    """For one model, by evaluation set: what each change of its attention does. Sets without a sequence are left out."""
+    """For one model, by evaluation set: what each change of its attention does. Sets without a sequence are left
+    out."""
     require_covered(config)
     sets, found = {s.name: s for s in EVAL_SETS}, {}
-    for step, (name, changes) in enumerate(ASKED.items(), FIRST_STEP):
+    for step, (name, changes) in zip(EvalSteps.OPERAND_ATTENTION, ASKED.items(), strict=False):
         try:
             exam = Exam([config], seen[None], [sets[name]], n, first_step=step)
         except EmptySetError:
@@ -137,7 +142,7 @@ def changed_attention(
         batch = EqualsAttention(model, Keys(Positions(one.config.task, own)))
         parts.append(OperandAttention(
             {change: batch.logits(change).argmax(-1) == right for change in changes},
-            {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in ("variable", "literal", "equals", "plus", "prefix")},
+            {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in KINDS},
             {change: batch.operands_on_top(change) for change in (UNCHANGED, EXCHANGED) if change in changes},
             batch.keys.positions.roles.is_variable[:, 0],
         ))  # fmt: skip

@@ -1,15 +1,15 @@
 """Base and source prompts for interchange interventions, and the prompt whose answer the high-level program gives.
 
-The program looks up the first operand, looks up the second, and adds. To give one of its variables the value that it has
-on the source is to run it on a third prompt, the hybrid of the two:
+The program looks up the first operand, looks up the second, and adds. To give one of its variables the value that it
+has on the source is to run it on a third prompt, the hybrid of the two:
 
     binding tags     the base with the source's variables in its assignments
     operand query    the base with the source's variables in its operand slots
     operand values   the base with one or both of the source's operand values
     sum              the source
 
-A pair counts where the hybrid's answer is not the base's: elsewhere a network that ignores the intervention is right. An
-`Outcome` says on which pairs the network's answer was the program's.
+A pair counts where the hybrid's answer is not the base's: elsewhere a network that ignores the intervention is right.
+An `Outcome` says on which pairs the network's answer was the program's.
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.measures.samples import sequences
-from assignadd.task.randomness import Stream, digit, words
-from assignadd.task.roles import operand_slots, roles, with_values
+from assignadd.measures.sequences import sequences
+from assignadd.task.randomness import EvalSteps, Stream, TrainingLawDraws, digit, words
+from assignadd.task.roles import Positions, answers, count_variables, operand_slots, roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
-
-# Draws of the evaluation stream that no other measure takes, and steps of it for what is drawn here.
-FIRST_DRAW, VALUES_STEP, QUERY_STEP = 100, (1 << 30) + 2, (1 << 30) + 3
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Pairs:
     def of(cls, task: Task, base: Tensor, source: Tensor, hybrid: Tensor, defined: Tensor | bool = True) -> Pairs:
         answer = answers(task, hybrid)
         counts = (answer != answers(task, base)) & defined
-        return cls(base, source, answer, counts, n_vars(task, base), n_vars(task, source))
+        return cls(base, source, answer, counts, count_variables(task, base), count_variables(task, source))
 
 
 @dataclass(frozen=True)
@@ -92,21 +89,13 @@ class Outcome:
         return found
 
 
-def answers(task: Task, tokens: Int[Tensor, "B T"]) -> Int[Tensor, " B"]:
-    return roles(task, tokens).values.sum(-1) % task.modulus
-
-
-def n_vars(task: Task, tokens: Int[Tensor, "B T"]) -> Int[Tensor, " B"]:
-    return roles(task, tokens).is_variable.sum(-1)
-
-
 def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
     """About n pairs of unrelated prompts of the training law, as many of each of the nine pairs of types."""
     types = range(1 + min(2, config.task.max_assignments))
     each = max(1, n // len(types) ** 2)
 
     def draw(kind: int, number: int) -> Tensor:
-        return sequences([config], seen[None], kind, each, FIRST_DRAW + number).tokens[0]
+        return sequences([config], seen[None], kind, each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
     pairs = [(draw(i, j), draw(j, len(types) + i)) for i in types for j in types]
     base, source = (torch.cat(part) for part in zip(*pairs, strict=True))
@@ -122,23 +111,25 @@ def value_pairs(task: Task, base: Tensor, source: Tensor, operands: tuple[bool, 
 
 def tag_pairs(task: Task, base: Tensor) -> Pairs:
     """The source has the base's layout, its variables passed on by one assignment, and values of its own."""
-    vocabulary = Vocabulary(task)
-    prefix = torch.arange(task.length) < task.prefix
-    variables, numbers = (base >= vocabulary.first_variable) & prefix, (base < task.modulus) & prefix
+    positions = Positions(task, base)
+    variables, numbers = positions.mask("variables"), positions.mask("assigned")
     n, rank = variables.sum(1, keepdim=True), variables.cumsum(1) - 1
     places = (~variables).byte().argsort(dim=1, stable=True)  # the variables' positions come first
     passed = base.gather(1, places.gather(1, (rank + 1) % n))
     hybrid = torch.where(variables, passed, base)
     rows = torch.arange(len(base))[:, None] * task.length + torch.arange(task.length)
-    fresh = digit(words(torch.tensor(0), Stream.EVAL, torch.tensor(VALUES_STEP), rows, 1)[0], task.modulus)[0]
+    fresh = digit(
+        words(torch.tensor(0), Stream.EVAL, torch.tensor(EvalSteps.INTERCHANGE_VALUES.start), rows, 1)[0], task.modulus
+    )[0]
     return Pairs.of(task, base, torch.where(numbers, fresh, hybrid), hybrid)
 
 
 def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
-    """The source is `other`, its variables renamed so that it asks for variables that the base assigns, in the same slots.
+    """The source is `other`, its variables renamed so that it asks for variables that the base assigns, in the same
+    slots.
 
-    A pair counts where `other` has as many variable operands as the base; where these stand in other slots its operands are
-    exchanged. No variable comes into a banned slot.
+    A pair counts where `other` has as many variable operands as the base; where these stand in other slots its operands
+    are exchanged. No variable comes into a banned slot.
     """
     first, second = slots = operand_slots(task)
     is_variable = roles(task, base).is_variable  # (B, 2)
@@ -153,20 +144,22 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
         chosen = torch.where(is_variable[:, i], wanted[:, i], source[:, slot])
         source = _exchanged(source, source[:, slot], chosen)
         hybrid[:, slot] = torch.where(is_variable[:, i], wanted[:, i], base[:, slot])
-    defined &= n_vars(task, other) == is_variable.sum(1)
+    defined &= count_variables(task, other) == is_variable.sum(1)
     source, hybrid = (torch.where(defined[:, None], tokens, base) for tokens in (source, hybrid))
     return Pairs.of(task, base, source, hybrid, defined)
 
 
 def _wanted(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Tensor, Tensor]:
     """Other variables of the base's prefix for its variable slots, two different ones; and whether there are such."""
-    vocabulary, slots = Vocabulary(task), operand_slots(task)
-    letters = torch.arange(task.n_vars) + vocabulary.first_variable
-    assigned = (base[:, : task.prefix, None] == letters).any(1)  # (B, V)
+    slots, letters = operand_slots(task), torch.tensor(Vocabulary(task).variables)
+    there = Positions(task, base).mask("variables")[..., None]  # (B, T, 1)
+    assigned = ((base[..., None] == letters) & there).any(1)  # (B, V)
     rows, defined = torch.arange(len(base)), is_variable.any(1)
     chosen: list[Tensor] = []
     luck = (
-        words(torch.tensor(0), Stream.EVAL, torch.tensor(QUERY_STEP), rows, 2 * task.n_vars).view(2, task.n_vars, -1).mT
+        words(torch.tensor(0), Stream.EVAL, torch.tensor(EvalSteps.INTERCHANGE_QUERIES.start), rows, 2 * task.n_vars)
+        .view(2, task.n_vars, -1)
+        .mT
     )
     for i, banned in enumerate((task.banned_first, task.banned_second)):
         allowed = torch.tensor([v not in banned for v in task.variables])

@@ -1,8 +1,9 @@
 """Path attribution: what each single path between two components is worth, by the role of its token.
 
-A path is a sender's message to one receiver. It is patched alone, with its mean over all tokens of the role in the batch;
-every other path carries what it carried, and everything behind the receiver is computed again. Its effect is what the
-accuracy loses. What a component adds to the logits directly is exact, because logits are a sum (`direct_parts`).
+A path is a sender's message to one receiver. It is patched alone, with its mean over all tokens of the role in the
+batch; every other path carries what it carried, and everything behind the receiver is computed again. Its effect is
+what the accuracy loses. What a component adds to the logits directly is exact, because logits are a sum
+(`direct_parts`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from assignadd.interventions.pairs import answers
 from assignadd.model.stack import Stack
 from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
-from assignadd.task.positions import Positions
+from assignadd.task.roles import Positions, answers
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -41,7 +41,8 @@ QUERY, KEY, VALUE = "query", "key", "value"
 
 @dataclass(frozen=True)
 class Path:
-    """From a component at tokens of a role to a receiver: layer 1 at a role, layer 2's query, key or value, MLP2, the logits."""
+    """From a component at tokens of a role to a receiver: layer 1 at a role, layer 2's query, key or value, MLP2, the
+    logits."""
 
     sender: str
     role: str
@@ -70,9 +71,12 @@ def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
     assigned = positions.mask("assigned")
     operand_numbers = assigned & ~positions.mask("distractors")
     masks = (
-        operand_variables, operand_numbers, positions.mask("variables") & ~operand_variables, assigned & ~operand_numbers,
-        positions.mask("pads"), positions.mask("plus"), positions.mask("first"), positions.mask("second"), positions.mask("equals"),
-    )  # fmt: skip
+        operand_variables,
+        operand_numbers,
+        positions.mask("variables") & ~operand_variables,
+        assigned & ~operand_numbers,
+        *(positions.mask(role) for role in ("pads", "plus", "first", "second", "equals")),
+    )
     return dict(zip(TOKEN_ROLES, masks, strict=True))
 
 
@@ -97,7 +101,8 @@ class PathPatching:
         )
 
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
-        """For each sequence what each component adds by itself to the right answer's logit, above its mean addition to all answers."""
+        """For each sequence what each component adds by itself to the right answer's logit, above its mean addition to
+        all answers."""
         at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
         at_equals |= {LAYER_2: self.trace.attention_output_2, MLP2: self.trace.mlp_out}
         logits = {name: part @ self.model.weights.U for name, part in at_equals.items()}
@@ -131,7 +136,8 @@ class PathPatching:
                     yield Path(EMBEDDING, role, LAYER_1, at), self._logits(LAYER_1, change)
 
     def _logits(self, receiver: str, change: Float[Tensor, "B T d"]) -> Float[Tensor, "B N"]:
-        """Answer logits where the receiver alone reads the residual with this change, of all positions or of `=` alone."""
+        """Answer logits where the receiver alone reads the residual with this change, of all positions or of `=`
+        alone."""
         model, trace, at_equals = self.model, self.trace, change[:, -1]
         if receiver == LOGITS:
             return trace.logits + at_equals @ model.weights.U

@@ -15,7 +15,7 @@ from typing import Any
 
 from assignadd.config import ConfigError
 from assignadd.runs.documents import parse
-from assignadd.task.positions import ROLES, Place
+from assignadd.task.roles import ROLES, Place
 
 HOOKS = (
     "hook_embed", "hook_pos_embed", "blocks.0.attn.hook_pattern", "blocks.0.hook_attn_out", "blocks.1.hook_resid_pre",
@@ -66,7 +66,8 @@ class Cut:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A row of a pattern set by hand; a role of several tokens gives each of them its weight, what is not named gets none."""
+    """A row of a pattern set by hand; a role of several tokens gives each of them its weight, what is not named gets
+    none."""
 
     layer: int
     query: Place

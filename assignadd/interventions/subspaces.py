@@ -1,17 +1,18 @@
-"""Subspaces of what is passed on: those that the paper names, random ones of the same rank, and those that a search finds.
+"""Subspaces of what is passed on: those that the paper names, random ones of the same rank, and those that a search
+finds.
 
 Distributed alignment search (Geiger et al., 2023): is there a subspace of `=` that carries a variable of the program?
 
     first operand, second operand, sum    each of them before MLP2 (the residual after layer 2's attention) and after it
 
-A rotation is trained until exchanging its first directions between two prompts makes the answer the program's, on one half
-of the pairs; the other half gives the interchange accuracy. The rotation and its exchange are pyvene's.
+A rotation is trained until exchanging its first directions between two prompts makes the answer the program's, on one
+half of the pairs; the other half gives the interchange accuracy. The rotation and its exchange are pyvene's.
 
-Such a search can make a program come true that the network does not run (Makelov et al., 2023), so every subspace has its
-controls: as many random directions (`random`), and the answer as if all but this variable had been exchanged (`complement`).
-Layer 2 adds what it brings of both operands, OV2(a) + OV2(b): where nothing tells them apart, to exchange a part of that is
-to add all four operands of two prompts, and the answer is any of their six pairs, the one that was asked for no more often
-than its complement.
+Such a search can make a program come true that the network does not run (Makelov et al., 2023), so every subspace has
+its controls: as many random directions (`random`), and the answer as if all but this variable had been exchanged
+(`complement`). Layer 2 adds what it brings of both operands, OV2(a) + OV2(b): where nothing tells them apart, to
+exchange a part of that is to add all four operands of two prompts, and the answer is any of their six pairs, the one
+that was asked for no more often than its complement.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def span(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "r d"]:
 def random_directions(like: Float[Tensor, "r d"], seed: int) -> Float[Tensor, "r d"]:
     """As many orthonormal rows, drawn from the uniform law."""
     rank, d = like.shape
-    drawn = normals(seed, Stream.INIT, torch.arange(rank * d)).view(d, rank)
+    drawn = normals(seed, Stream.DIRECTIONS, torch.arange(rank * d)).view(d, rank)
     return torch.linalg.qr(drawn)[0].T.to(like)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from assignadd.model.circuits import OV
 from assignadd.model.stack import Stack, single_models
+from assignadd.task.arithmetic import answer_of
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -27,10 +28,11 @@ def pair_logits(stack: Stack, numbers: Float[Tensor, "M N d"], first: Tensor, se
 
 
 def pairs_added(stack: Stack, numbers: Float[Tensor, "M N d"]) -> Bool[Tensor, "M N N"]:
-    """For which pairs (a, b) W_U MLP2(x_a + x_b) is largest at a + b. Both orders have the same sum: half of them are worked out."""
+    """For which pairs (a, b) W_U MLP2(x_a + x_b) is largest at a + b. Both orders have the same sum: half of them are
+    worked out."""
     N = numbers.shape[1]
     first, second = torch.triu_indices(N, N, device=numbers.device)
-    right = pair_logits(stack, numbers, first, second).argmax(-1) == (first + second) % N  # (M, P)
+    right = pair_logits(stack, numbers, first, second).argmax(-1) == answer_of(first, second, N)  # (M, P)
     found = right.new_zeros(len(right), N, N)
     found[:, first, second] = found[:, second, first] = right
     return found

@@ -1,8 +1,9 @@
 """Fourier features of the addition circuit: all neurons of MLP2, not the best one (paper, section 5.1, figure preacts).
 
-Functions of a number n are written in the orthonormal real basis over Z_N: the constant, then cos and sin of 2 pi k n / N
-for k = 1..K, K = N // 2 (for even N the last has no sine). Everything of the circuit is a sum of a function of the first
-operand and one of the second, so its spectrum over pairs is that over numbers. Entry k - 1 of an axis K is frequency k.
+Functions of a number n are written in the orthonormal real basis over Z_N: the constant, then cos and sin of 2 pi k n /
+N for k = 1..K, K = N // 2 (for even N the last has no sine). Everything of the circuit is a sum of a function of the
+first operand and one of the second, so its spectrum over pairs is that over numbers. Entry k - 1 of an axis K is
+frequency k.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.measures.addition import number_outputs, pairs_added
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
+from assignadd.task.arithmetic import pair_values
 from assignadd.task.roles import with_values
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-# A frequency is the network's where it holds at least this part of an equal share 1/K of the preactivations' power. On the
-# paper's network the weakest of the ten has 2.1 equal shares, the strongest of the others .015.
+# A frequency is the network's where it holds at least this part of an equal share 1/K of the preactivations' power. On
+# the paper's network the weakest of the ten has 2.1 equal shares, the strongest of the others .015.
 LEAST_SHARE = 0.5
 
 
@@ -104,7 +106,8 @@ def circuit_waves(stack: Stack) -> Waves:
 
 
 def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], contexts: int = 1) -> Waves:
-    """Of the preactivations in sequences of the training law (see `context_preactivations`): each operand has its own."""
+    """Of the preactivations in sequences of the training law (see `context_preactivations`): each operand has its
+    own."""
     models = enumerate(single_models(stack))
     return _together(
         waves(context_preactivations(one, configs[i : i + 1], seen[i : i + 1], contexts)) for i, one in models
@@ -120,10 +123,11 @@ def circuit_preactivations(stack: Stack) -> Float[Tensor, "M N N h"]:
 def context_preactivations(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], contexts: int = 1
 ) -> Float[Tensor, "M N N h"]:
-    """For all pairs, the mean preactivation over 3 `contexts` random sequences of the training law that add them, as many of each type."""
+    """For all pairs, the mean preactivation over 3 `contexts` random sequences of the training law that add them, as
+    many of each type."""
     task = stack.config.task
     N = task.modulus
-    pairs = torch.cartesian_prod(torch.arange(N), torch.arange(N)).to(stack.flat.device)
+    pairs = torch.stack(pair_values(torch.arange(N * N, device=stack.flat.device), N), 1)
     residual = stack.flat.new_zeros(len(stack), N * N, stack.config.model.d_model)
     for draw in range(contexts):
         for n_vars in (0, 1, 2):
@@ -134,7 +138,8 @@ def context_preactivations(
 
 
 def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
-    """The best wave of one frequency for every neuron, by projection: it sees the map only through its two marginal means."""
+    """The best wave of one frequency for every neuron, by projection: it sees the map only through its two marginal
+    means."""
     N = preactivations.shape[1]
     basis, k = fourier_basis(N).to(preactivations), basis_frequencies(N).to(preactivations.device)
     marginals = torch.stack([preactivations.mean(2), preactivations.mean(1)], 1)  # (M, 2, N, h)
@@ -154,7 +159,8 @@ def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
 
 @dataclass(frozen=True)
 class Filtered:
-    """Accuracy of the OV2-MLP2 circuit over all N^2 pairs with some frequencies of OV2(n) kept; the constant always is."""
+    """Accuracy of the OV2-MLP2 circuit over all N^2 pairs with some frequencies of OV2(n) kept; the constant always
+    is."""
 
     full: Float[Tensor, " M"]
     restricted: Float[Tensor, " M"]

@@ -1,4 +1,5 @@
-"""Linear probes: for the answer at every stage of `=` (paper, section 5.1), for the variable at assigned numbers (App. B).
+"""Linear probes: for the answer at every stage of `=` (paper, section 5.1), for the variable at assigned numbers
+(App. B).
 
 A probe is the ridge-regularised least-squares classifier: centred features, one-hot targets, the exact minimiser in
 closed form, so there is no training that could stop too early. The ridge is a multiple of the features' mean variance.
@@ -17,12 +18,13 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from assignadd.config import Config
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import Trace
-from assignadd.task.randomness import Stream, digit, words
+from assignadd.task.arithmetic import answer_of, pair_values
+from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, words
 from assignadd.task.roles import roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
@@ -31,25 +33,27 @@ if TYPE_CHECKING:
 
 # Of the sequences (or pairs); the rest is for testing.
 TRAIN_SHARE = 0.7
-# 512 neurons on 2,436 pairs overfit with a smaller one: .91 at .01 against .996 on the paper's network. No other stage cares.
+# 512 neurons on 2,436 pairs overfit with a smaller one: .91 at .01 against .996 on the paper's network. No other stage
+# cares.
 ANSWER_RIDGE = 1.0
-# Here a large one costs accuracy while the variable is faint among what else the residual holds (.95 against 1.0 at step 3,001).
+# Here a large one costs accuracy while the variable is faint among what else the residual holds (.95 against 1.0 at
+# step 3,001).
 VARIABLE_RIDGE = 0.01
 ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
-# Steps of the evaluation stream that `samples` never reaches.
-SPLIT_STEP, CONTROL_STEP = 1 << 30, (1 << 30) + 1
 
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 
 
 @dataclass(frozen=True)
 class AnswerProbes:
-    """Accuracy of a linear probe for the answer at every stage of the residual of `=` in layer 2, in the order of `STAGES`."""
+    """Accuracy of a linear probe for the answer at every stage of the residual of `=` in layer 2, in the order of
+    `STAGES`."""
 
     test: Float[Tensor, "M stages"]
     train: Float[Tensor, "M stages"]
     control: Float[Tensor, "M stages"]
-    """On test rows, of probes trained and tested on labels shuffled among the pairs: 1/N but for chance when split by pair."""
+    """On test rows, of probes trained and tested on labels shuffled among the pairs: 1/N but for chance when split by
+    pair."""
     n_train: int
     n_test: int
 
@@ -63,30 +67,32 @@ def answer_probes(
 ) -> AnswerProbes:
     """Probes on `contexts` N^2 sequences whose types 0-var, 1-var, 2-var take turns, in contexts of the training law.
 
-    `split="pair"`: every pair of numbers (n, m) is added in `contexts` sequences, and no pair is on both sides. Before the
-    MLP such a probe falls *below* 1/N: what it can fit is a function of n plus one of m, and the answer of a left-out pair
-    is just the one missing among the training pairs with this n and among those with this m. `split="row"`: pairs are
-    drawn with replacement, so that most test pairs were trained on in other contexts, some more often than others; then
-    the same fit is a little above 1/N.
+    `split="pair"`: every pair of numbers (n, m) is added in `contexts` sequences, and no pair is on both sides. Before
+    the MLP such a probe falls *below* 1/N: what it can fit is a function of n plus one of m, and the answer of a
+    left-out pair is just the one missing among the training pairs with this n and among those with this m.
+    `split="row"`: pairs are drawn with replacement, so that most test pairs were trained on in other contexts, some
+    more often than others; then the same fit is a little above 1/N.
     """
-    task, n_pairs = stack.config.task, stack.config.task.modulus**2
+    task, N = stack.config.task, stack.config.task.modulus
+    n_pairs = N * N
     n, n_train = contexts * n_pairs, contexts * int(TRAIN_SHARE * n_pairs)  # whole pairs on each side
-    pairs = _pairs(task.modulus, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
-    values = torch.stack([pairs // task.modulus, pairs % task.modulus], 1)
-    shuffled = _order(n_pairs, CONTROL_STEP).to(pairs.device)[pairs]
-    labels = torch.stack([(codes // task.modulus + codes) % task.modulus for codes in (pairs, shuffled)])  # (2, n)
+    pairs = _pairs(N, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
+    values = torch.stack(pair_values(pairs, N), 1)
+    shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
+    labels = torch.stack([answer_of(*pair_values(codes, N), N) for codes in (pairs, shuffled)])  # (2, n)
     found = []
     for i, one in enumerate(single_models(stack)):
         tokens = with_values(task, mixed_sequences(configs[i : i + 1], seen[i : i + 1], n), values)
         (trace,) = traces(one, tokens)
-        stages = [least_squares_probe(x, labels, task.modulus, n_train, ANSWER_RIDGE) for x in _stages(one, trace)]
+        stages = [least_squares_probe(x, labels, N, n_train, ANSWER_RIDGE) for x in _stages(one, trace)]
         found.append(torch.stack(stages, 1))  # (test or train, stages, labels)
     test, train = torch.stack(found, 1)  # (M, stages, labels) each
     return AnswerProbes(test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
 
 
 def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
-    """Test accuracy of a linear probe for the variable, from the residual after layer 1 at the numbers assigned (App. B).
+    """Test accuracy of a linear probe for the variable, from the residual after layer 1 at the numbers assigned
+    (App. B).
 
     That residual is the number's embedding, its position's, and what layer 1's attention writes. Trained on the first
     sequences of `tokens`, tested on the last 30 %. Converged where `steps` is None; `steps=4` is the variant of the
@@ -167,15 +173,8 @@ def _after_layer_1(one: Stack, trace: Trace, tokens: Int[Tensor, "B T"]) -> Floa
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:
     """Codes N n + m of the pairs to add, those for training first."""
+    step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
-        return _order(N * N, SPLIT_STEP).repeat_interleave(contexts)
-    return digit(_words(contexts * N * N, SPLIT_STEP), N * N)[0]
-
-
-def _order(n: int, step: int) -> Int[Tensor, " n"]:
-    """A fixed random permutation."""
-    return _words(n, step).argsort(stable=True)
-
-
-def _words(n: int, step: int) -> Tensor:
-    return words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(n), 1)[0]
+        return permutation(N * N, Stream.EVAL, step).repeat_interleave(contexts)
+    word = words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(contexts * N * N), 1)[0]
+    return digit(word, N * N)[0]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,16 +15,18 @@ from assignadd.measures.addition import ov2_mlp2_accuracy
 from assignadd.measures.fourier import filtered_accuracies, network_frequencies
 from assignadd.measures.probes import probe_l1_var_from_num
 from assignadd.measures.routing import routings
-from assignadd.measures.samples import any_sequences, sequences
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
+from assignadd.measures.sequences import any_sequences, sequences
 from assignadd.measures.variables import SLOTS, qk1_equals_to_variables, variable_accuracy, variable_exam
 from assignadd.model.stack import Stack
+from assignadd.model.table import covers
 from assignadd.task.roles import as_in_training
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 Columns = dict[str, Tensor]
+Measures = Callable[[Stack], Columns]
 SEQUENCES = 512
 # The sequences of a batch that training could show: seen pairs, no banned slot.
 TRAINING_LAW = "training law"
@@ -58,7 +62,8 @@ class Progress:
         }
 
     def routing(self, stack: Stack) -> Columns:
-        """Rates and masses of the attention patterns, per number of variables: on all sequences, and on those training could show."""
+        """Rates and masses of the attention patterns, per number of variables: on all sequences, and on those training
+        could show."""
         columns: Columns = {}
         for n_vars, tokens in self.tokens.items():
             every, trained = routings(stack, tokens, [torch.ones_like(rows := self.as_in_training[n_vars]), rows])
@@ -103,3 +108,28 @@ def fourier_columns(stack: Stack) -> Columns:
 def norm_columns(stack: Stack) -> dict[str, Float[Tensor, " M"]]:
     """The Frobenius norm of every matrix."""
     return {f"norm {name}": weight.flatten(1).norm(dim=1) for name, weight in stack.weights.items()}
+
+
+class Observing:
+    """An observer for `train_run`: a dict of measures per model; empty for an architecture that they do not fit."""
+
+    def __init__(
+        self, configs: Sequence[Config], seen: Tensor, kind: Callable[[Sequence[Config], Tensor], Measures] = Progress
+    ):
+        self.configs, self.seen, self._kind = configs, seen, kind
+
+    @cached_property
+    def _measures(self) -> Measures:
+        """Made on the first call, in the process that trains the models."""
+        return self._kind(self.configs, self.seen)
+
+    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        if not covers(stack.config):
+            return [{} for _ in self.configs]
+        columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
+        return [{name: _rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
+
+
+def _rounded(value: float) -> float | None:
+    """Six digits, more than some hundred sequences say; None where a diverged model or an empty set has no number."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

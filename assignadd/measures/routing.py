@@ -1,7 +1,8 @@
-"""Where the heads attend: rates and masses of the attention patterns that the circuit needs (paper, figure attention; App. B).
+"""Where the heads attend: rates and masses of the attention patterns that the circuit needs (paper, figure attention;
+App. B).
 
-The paper's plateaus of 80 to 99 % (App. B) come from variables in slots where training never put them. So the sequences add
-any pair of values with variables in any slot; what training could have shown is a subset with rates of its own.
+The paper's plateaus of 80 to 99 % (App. B) come from variables in slots where training never put them. So the sequences
+add any pair of values with variables in any slot; what training could have shown is a subset with rates of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Routing:
-    """For each model, over some sequences: how often a pattern is as expected, and how much attention lies where it should."""
+    """For each model, over some sequences: how often a pattern is as expected, and how much attention lies where it
+    should."""
 
     attn_l1_equal_to_operands: Float[Tensor, " M"]
     """Share of sequences in which the top two keys of `=` in layer 1 are the operand slots."""
@@ -38,7 +40,8 @@ class Routing:
 
 
 def routing(stack: Stack, tokens: Int[Tensor, "M B T"], rows: Bool[Tensor, "M B"] | None = None) -> Routing:
-    """On every model's own sequences, or on shared ones (M = 1 in `tokens`); on some of them where `rows` says which."""
+    """On every model's own sequences, or on shared ones (M = 1 in `tokens`); on some of them where `rows` says
+    which."""
     return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool) if rows is None else rows])[0]
 
 

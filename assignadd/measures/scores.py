@@ -1,4 +1,5 @@
-"""Attention scores read off the weights: QK1 on all embeddings, on positions, and QK2 on copied variables (paper, section 5.2)."""
+"""Attention scores read off the weights: QK1 on all embeddings, on positions, and QK2 on copied variables (paper,
+section 5.2)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
 Excluded = Literal["self", "two_back"]
-# A number at i cannot attend to a variable at i itself, nor at i - 2: before the variable at i - 1 stands a PAD or a number.
+# A number at i cannot attend to a variable at i itself, nor at i - 2: before the variable at i - 1 stands a PAD or a
+# number.
 EXCLUDED: tuple[Excluded, ...] = ("self", "two_back")
 
 
@@ -30,7 +32,8 @@ def qk1_table(stack: Stack) -> Float[Tensor, "M C C"]:
 
 @dataclass(frozen=True)
 class QK1Blocks:
-    """The effects named in figure qk0, each as the difference of two mean scores; positive where the paper's effect is there."""
+    """The effects named in figure qk0, each as the difference of two mean scores; positive where the paper's effect is
+    there."""
 
     numbers_prefer_variables: Float[Tensor, " M"]
     """A number asks for a variable rather than for another token (purple)."""
@@ -39,7 +42,8 @@ class QK1Blocks:
     positions_increase: Float[Tensor, " M"]
     """Share of (query, key, next key) in the prefix, all causal, where the later key has the higher score (red)."""
     equals_prefers_operands: Float[Tensor, " M"]
-    """`=` asks for the two operand slots rather than for other positions: lowest of the two less the highest other (black)."""
+    """`=` asks for the two operand slots rather than for other positions: lowest of the two less the highest other
+    (black)."""
 
 
 def qk1_blocks(stack: Stack) -> QK1Blocks:
@@ -79,7 +83,8 @@ def qk1_num_to_prev_var(
 ) -> Float[Tensor, " M"]:
     """Share of positions i = first_row..11 whose best admissible key is i - 1 (App. B).
 
-    With both exclusions the rows 1 and 2 have one key each and cannot fail: 2 of 11 for random weights, none from row 3 on.
+    With both exclusions the rows 1 and 2 have one key each and cannot fail: 2 of 11 for random weights, none from row 3
+    on.
     """
     positions = qk1_positions(stack)
     n = positions.shape[-1]
@@ -89,7 +94,8 @@ def qk1_num_to_prev_var(
 
 
 def qk2_ov1_var_scores(stack: Stack) -> Float[Tensor, "M V V"]:
-    """(E_var OV1) QK2 (E_var OV1)^T: `=` holding one copied variable asks a number holding another (figure qk0pos_and_qk1 b)."""
+    """(E_var OV1) QK2 (E_var OV1)^T: `=` holding one copied variable asks a number holding another (figure
+    qk0pos_and_qk1 b)."""
     x = stack.W_E[:, Vocabulary(stack.config.task).first_variable :] @ OV(stack, 1)
     return x @ QK(stack, 2) @ x.mT
 

@@ -1,4 +1,5 @@
-"""One representation for literal and bound operands: cosines of what `=` holds before MLP2 (paper, figure cosine_sim_combined)."""
+"""One representation for literal and bound operands: cosines of what `=` holds before MLP2 (paper, figure
+cosine_sim_combined)."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from assignadd.config import Config, Task
+from assignadd.config import Config
 from assignadd.measures.addition import number_outputs
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
-from assignadd.task.roles import operand_slots, roles, with_values
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task import examples
+from assignadd.task.roles import roles, with_values
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -103,7 +104,8 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M B T"]]) -> 
 
 
 def against_ov2(stack: Stack, tokens: Int[Tensor, "M B T"]) -> AgainstOV2:
-    """Figure cosine_sim_combined (b) on sequences in random order: to shuffle an operand is to take that of the next one."""
+    """Figure cosine_sim_combined (b) on sequences in random order: to shuffle an operand is to take that of the next
+    one."""
     values = roles(stack.config.task, tokens).values
     vectors, cosines = number_outputs(stack), []
     for i, trace in enumerate(traces(stack, tokens)):
@@ -116,15 +118,17 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "M B T"]) -> AgainstOV2:
 
 
 def on_template(stack: Stack) -> Matching:
-    """Figure cosine_sim_combined (a) on one template, for all N^2 pairs of values: mismatched are all pairs of such pairs.
+    """Figure cosine_sim_combined (a) on one template, for all N^2 pairs of values: mismatched are all pairs of such
+    pairs.
 
-    The paper does not write its template down ("b 3 + b 4 =" against "+ 3 4 ="); see `template`.
+    The paper does not write its template down ("b 3 + b 4 =" against "+ 3 4 ="); see `task.examples.template`.
     """
-    pair = [tokens[None].to(stack.flat.device) for tokens in template(stack.config.task)]
+    pair = [tokens[None].to(stack.flat.device) for tokens in examples.template(stack.config.task)]
     found = [_all_pairs(*(_residuals(one, tokens)[0] for tokens in pair)) for one in single_models(stack)]
     n = len(found[0][0])
     matched, mean, std = (torch.stack(values) for values in zip(*found, strict=True))
-    others = n**2 - 2 * n + stack.config.task.modulus
+    doubles = stack.config.task.modulus  # n + n is its own mirror image
+    others = n**2 - (2 * n - doubles)
     return Matching(_over(matched), Cosine(mean, std, torch.full_like(mean, others, dtype=torch.int64)))
 
 
@@ -140,30 +144,6 @@ def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tens
     mean = (u.sum(0) @ v.sum(0) - same.sum()) / n
     square = (((u.T @ u) * (v.T @ v)).sum() - same.square().sum()) / n
     return matched, mean, (square - mean**2).clamp(min=0).sqrt()
-
-
-def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
-    """`a 1 b n c 2 d 3 PAD PAD PAD PAD + b m =` and the same context with `+ n m =`, for all pairs (n, m).
-
-    The letters are the first four that may stand first in training (c, d, e, f in the preset `paper`); a smaller task has
-    fewer assignments. On the paper's network every template of this kind, with number, places and values of the
-    assignments varied, has a matched cosine of .96 to .99 and a mismatched one of .09 to .14.
-    """
-    vocabulary, N = Vocabulary(task), task.modulus
-    letters = [v for v in task.variables if v not in task.banned_first] or list(task.variables)
-    assigned = [vocabulary.variable(letter) for letter in letters[: min(4, task.max_assignments)]]
-    bound = min(1, len(assigned) - 1)
-    n, m = torch.cartesian_prod(torch.arange(N), torch.arange(N)).T
-    literal = torch.full((N * N, task.length), vocabulary.pad)
-    for i, variable in enumerate(assigned):
-        literal[:, 2 * i] = variable
-        literal[:, 2 * i + 1] = n if i == bound else (i + (i < bound)) % N
-    first, second = operand_slots(task)
-    for position, token in ((first - 1, vocabulary.plus), (first, n), (second, m), (-1, vocabulary.equals)):
-        literal[:, position] = token
-    bound_first = literal.clone()
-    bound_first[:, first] = assigned[bound]
-    return bound_first, literal
 
 
 def _residuals(stack: Stack, tokens: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack, flatten, single_models
 from assignadd.model.table import covers
 from assignadd.task.evalsets import EvalSet
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.step import gradient_of
@@ -39,7 +40,7 @@ DIRECTIONS = 200  # permuted and random ones, each
 
 def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
     """`n` one-variable sequences of the training law of one model, from its evaluation stream."""
-    return Sampler([config.task], seen[None], [config.seed.data or 0], ONE_VARIABLE).sample(0, n)
+    return Sampler([config.task], seen[None], [config.seed.data or 0], ONE_VARIABLE).sample(EvalSteps.EXAMS.start, n)
 
 
 def merged(stack: Stack) -> Stack:

@@ -1,4 +1,5 @@
-"""Variable by variable: how well each is looked up from each operand slot, and how strongly `=` asks for it (paper, figure late)."""
+"""Variable by variable: how well each is looked up from each operand slot, and how strongly `=` asks for it (paper,
+figure late)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ SLOTS = ("first", "second")
 
 
 def variable_sets(task: Task) -> list[EvalSet]:
-    """For every variable and slot the sums with it there, and nothing banned beside it: two-variable ones where the task has them."""
+    """For every variable and slot the sums with it there, and nothing banned beside it: two-variable ones where the
+    task has them."""
     n_vars = min(2, task.max_assignments)
     first = [
         EvalSet(f"{task.variables[v]} first", n_vars, n_banned=count_banned(task, v, LITERAL), first=v)
@@ -65,9 +67,11 @@ def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
 
 
 def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "M B T"], slot: int) -> Float[Tensor, " M"]:
-    """Share of sequences in which the value of the operand in one slot is among the two keys that `=` attends to most in layer 2.
+    """Share of sequences in which the value of the operand in one slot is among the two keys that `=` attends to most
+    in layer 2.
 
-    `slot` is 0 for the first operand, 1 for the second (paper, section 6: "fails to attend to the variable-assigned constant").
+    `slot` is 0 for the first operand, 1 for the second (paper, section 6: "fails to attend to the variable-assigned
+    constant").
     """
     top = trace(stack, tokens).attention_2.topk(2, -1).indices  # (M, B, 2)
     value = roles(stack.config.task, tokens).value_positions[..., slot, None]  # (M, B, 1)
@@ -78,7 +82,8 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
     """sum_p a1(=, p) a1(n, n - 1) ((E_x + P_p) OV1) QK2 (E_v OV1)^T over both operand slots p, x the token there.
 
     The part of the layer-2 score between `=` and the number n assigned to v (position 4 in the paper's sequence) that
-    comes from what layer 1 copied into either (figure late d). By the slot of v, and by v; a1 are layer-1 attention weights.
+    comes from what layer 1 copied into either (figure late d). By the slot of v, and by v; a1 are layer-1 attention
+    weights.
     """
     task = stack.config.task
     tokens = path_sequences(task).to(stack.flat.device)  # (B, T), B = 2 V
@@ -95,11 +100,13 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
 
 
 def path_sequences(task: Task) -> Int[Tensor, "B T"]:
-    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`; the rest is that of figure attention."""
+    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`; the rest is that of figure
+    attention."""
     tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
     if tokens is None:
         raise ValueError("the task has no sums with one variable")
-    first = torch.tensor([examples.exchanged(tokens, tokens[task.prefix + 1], v) for v in vocabulary.variables])
-    second, slots = first.clone(), list(operand_slots(task))
+    slots = list(operand_slots(task))
+    first = torch.tensor([examples.exchanged(tokens, tokens[slots[0]], v) for v in vocabulary.variables])
+    second = first.clone()
     second[:, slots] = first[:, slots].flip(1)
     return torch.cat([first, second])

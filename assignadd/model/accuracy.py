@@ -12,6 +12,7 @@ from assignadd.config import Config
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ class Exam:
     """Fixed sequences of several evaluation sets for every model of a stack, drawn from its own split and seed.
 
     A set that no model has a sequence for (no held-out pair, no banned slot) is left out. Where some models have none,
-    `offered` (M, sets) says so, and none of their answers there counts as correct. The sequences of a set are drawn from
-    the step of the evaluation stream that is `first_step` plus its place among the sets.
+    `offered` (M, sets) says so, and none of their answers there counts as correct. The sequences of a set are drawn
+    from the step of the evaluation stream that is `first_step` plus its place among the sets.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Exam:
         sets: Sequence[EvalSet],
         n: int,
         device: str | torch.device = "cpu",
-        first_step: int = 0,
+        first_step: int = EvalSteps.EXAMS.start,
     ):
         batches: list[Batch] = []
         offered: list[Tensor] = []

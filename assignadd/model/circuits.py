@@ -1,4 +1,5 @@
-"""The circuits QK and OV of a head as d x d matrices, one per model of a stack (Elhage et al., 2021; paper, section 5.2).
+"""The circuits QK and OV of a head as d x d matrices, one per model of a stack (Elhage et al., 2021; paper, section
+5.2).
 
 Conventions, stated here once. Vectors are rows. `score(q, k) = q @ QK @ k` is the attention score between a query
 position with residual q and a key position with residual k, the factor 1/sqrt(d_head) included; an attended residual x

@@ -34,7 +34,8 @@ def answer_logits(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Float[Tensor, "
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Iterator[Trace]:
-    """Model by model, without the axis M, the trace of its own sequences (or of shared ones): what plain products are for."""
+    """Model by model, without the axis M, the trace of its own sequences (or of shared ones): what plain products are
+    for."""
     table = table_forward(stack.config, stack.flat.device)
     for one, own in zip(single_models(stack), tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
         with torch.no_grad():  # left before the caller goes on

@@ -43,6 +43,8 @@ from torch import Tensor
 from assignadd.config import Config, Model, Task
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, flatten
+from assignadd.task.arithmetic import answer_of
+from assignadd.task.roles import fixed_positions
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -50,8 +52,9 @@ if TYPE_CHECKING:
 
 # G: what is not attended to leaks less than T e^-32 < 4e-12 of the attention even at the longest T = 256.
 SCORE = 32.0
-# A: the values outweigh what else `=` holds (e_=, p_{T-1}, the c_v / 2: squared norm at most 2.5 against A^2 / 2 = 128), so
-# its residual before the MLP has cosine .99 with OV2(n) + OV2(m), as in a trained network (figure cosine_sim_combined).
+# A: the values outweigh what else `=` holds (e_=, p_{T-1}, the c_v / 2: squared norm at most 2.5 against A^2 / 2 =
+# 128), so its residual before the MLP has cosine .99 with OV2(n) + OV2(m), as in a trained network (figure
+# cosine_sim_combined).
 VALUE = 16.0
 # Both MLPs below are scaled to lead by .3 or more for every N (`fourier` with all its frequencies); times this, the
 # cross entropy is below 1e-5.
@@ -97,9 +100,10 @@ class _Residual:
         sizes = [tokens.size, task.length, task.n_vars, task.modulus, task.modulus]
         self.width = sum(sizes)
         self.token, self.position, self.copied, self.value, self.answer = torch.arange(self.width).split(sizes)
-        self.number, self.variable = self.token[: task.modulus], self.token[tokens.first_variable :]
+        self.number, self.variable = self.token[list(tokens.numbers)], self.token[list(tokens.variables)]
         self.equals = self.token[tokens.equals]
-        self.operands = self.position[-3:-1]
+        self.plus, self.first, self.second, _ = fixed_positions(task).values()
+        self.operands = self.position[[self.first, self.second]]
 
     def zeros(self) -> Tensor:
         return torch.zeros(self.width, self.width, dtype=torch.float64)
@@ -108,8 +112,8 @@ class _Residual:
 def _copy_variables(at: _Residual) -> tuple[Tensor, Tensor]:
     """Layer 1: QK1, the previous-token head and the view of `=` on its operands; OV1, which copies variables."""
     QK, OV = at.zeros(), at.zeros()
-    QK[at.position[1:-2], at.position[:-3]] = SCORE
-    QK[at.position[-2], at.position[-4]] = SCORE
+    QK[at.position[1 : at.second], at.position[: at.first]] = SCORE
+    QK[at.position[at.second], at.position[at.plus]] = SCORE
     QK[at.equals, at.operands] = SCORE
     OV[at.variable, at.copied] = 1
     return QK, OV
@@ -136,10 +140,10 @@ def _adder(N: int, kind: str, frequencies: Sequence[int] | None) -> tuple[Tensor
         )
     W_in, W_out = fourier_mlp(N, sorted(set(frequencies)))
     logits = torch.relu(W_in[:, None] + W_in) @ W_out  # (N, N, N)
-    sums = torch.arange(N)[:, None] + torch.arange(N)
-    if not (logits.argmax(-1) == sums % N).all():
+    if not (logits.argmax(-1) == answer_of(torch.arange(N)[:, None], torch.arange(N), N)).all():
         raise ValueError(
-            f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: add some, or leave them out to use all"
+            f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: "
+            "add some, or leave them out to use all"
         )
     return W_in, W_out
 
@@ -147,14 +151,14 @@ def _adder(N: int, kind: str, frequencies: Sequence[int] | None) -> tuple[Tensor
 def fourier_mlp(N: int, frequencies: Sequence[int]) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
     """A ReLU layer that adds mod N: W_in, W_out with relu(x @ W_in) @ W_out largest at n + m for x = a_n + a_m.
 
-    Neuron (k, j) has the preactivation of the paper (section 5.1, figure preacts) with alpha = beta = phi_j = 2 pi j / P.
-    With w = 2 pi k / N,
+    Neuron (k, j) has the preactivation of the paper (section 5.1, figure preacts) with alpha = beta = phi_j = 2 pi j /
+    P. With w = 2 pi k / N,
 
         cos(w n + phi) + cos(w m + phi) = D cos(w (n + m) / 2 + phi),    D = 2 cos(w (n - m) / 2).
 
     ReLU(cos x) = 1/pi + cos(x) / 2 + 2/(3 pi) cos(2x) - 2/(15 pi) cos(4x) + ...: its second harmonic has the frequency
-    of n + m itself, and an even harmonic does not see the sign of D. The read-out cos(w s + 2 phi_j), summed over the
-    P phases, keeps that harmonic and gives  P |D| / (3 pi) cos(w (n + m - s)),  largest at s = n + m for each k at once.
+    of n + m itself, and an even harmonic does not see the sign of D. The read-out cos(w s + 2 phi_j), summed over the P
+    phases, keeps that harmonic and gives  P |D| / (3 pi) cos(w (n + m - s)),  largest at s = n + m for each k at once.
     The sum over P phases also lets harmonics h = 2 mod P through. P = 3 would let the first through (h = -1), P = 4 the
     conjugate of the second (h = -2); with P = 5 it is the eighth (h = -8), 1/21 as strong, and yet weaker ones.
 
@@ -190,4 +194,4 @@ def table_mlp(N: int) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
         - 2 * torch.eye(size).double().roll(1, 0).tril()
         + torch.eye(size).double().roll(2, 0).tril()
     )
-    return W_in, hats @ torch.eye(N).double()[torch.arange(size) % N]
+    return W_in, hats @ torch.eye(N).double()[answer_of(torch.arange(size), 0, N)]

@@ -6,9 +6,9 @@
     attention output    what layer 2's attention writes into `=` with a pattern
     logits              MLP2 and the unembedding
 
-`trace` is the forward pass; its activations are what an edit starts from. Layer 1's output can be given in parts that add
-up: with other weights, of other sequences, at some positions alone, or of projected rows. Nothing of size (B, T, d) is formed
-unless an edit is such a change of the residual stream.
+`trace` is the forward pass; its activations are what an edit starts from. Layer 1's output can be given in parts that
+add up: with other weights, of other sequences, at some positions alone, or of projected rows. Nothing of size (B, T, d)
+is formed unless an edit is such a change of the residual stream.
 """
 
 from __future__ import annotations

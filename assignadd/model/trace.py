@@ -1,4 +1,5 @@
-"""What the table forward reads and leaves behind: the weights by the paper's letters, its tables, and the trace of a pass."""
+"""What the table forward reads and leaves behind: the weights by the paper's letters, its tables, and the trace of a
+pass."""
 
 from __future__ import annotations
 

@@ -184,8 +184,8 @@ class Transformer(Hooked):
     def forward(self, tokens: Int[Tensor, "B T"], last_only: bool = False) -> Float[Tensor, "B queries N"]:
         """Logits at every position; the task's answer stands at the last (see `answer_logits`).
 
-        With `last_only`, logits at the last position alone: nothing reads the last block's other positions, so they are left out
-        there, and activations at its hooks have one query.
+        With `last_only`, logits at the last position alone: nothing reads the last block's other positions, so they are
+        left out there, and activations at its hooks have one query.
         """
         if tokens.ndim != 2 or tokens.shape[1] > self.config.task.length:
             raise ValueError(

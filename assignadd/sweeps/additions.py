@@ -11,9 +11,9 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
-from assignadd.task.enumeration import EveryAddition
 from assignadd.task.evalsets import EvalSet
-from assignadd.task.sampler import EmptySetError
+from assignadd.task.randomness import EvalSteps
+from assignadd.task.sampler import EmptySetError, EveryAddition
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -26,8 +26,6 @@ TWO_VAR_PARTS = (
     EvalSet("2-var test banned (1)", n_vars=2, n_banned=1),
     EvalSet("2-var test banned (2)", n_vars=2, n_banned=2),
 )
-# Steps of the evaluation stream that neither exams nor measures draw from.
-FIRST_STEP = 2000
 
 
 def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
@@ -36,9 +34,9 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
     The parts hold every pair of values with every pair of variables, one sequence each (193,580 in the paper's code);
     their union is "2-var test". A part that is empty for a model is left out for it.
     """
-    counted = [_count(stack, configs, seen, s, FIRST_STEP + i) for i, s in enumerate(TWO_VAR_PARTS)]
+    counted = [_count(stack, configs, seen, s, EvalSteps.SWEEP_TESTS[i]) for i, s in enumerate(TWO_VAR_PARTS)]
     counted.append(
-        _count(stack, configs, seen, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"), FIRST_STEP + len(counted))
+        _count(stack, configs, seen, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"), EvalSteps.SWEEP_TESTS[len(counted)])
     )
     names = [*(s.name for s in TWO_VAR_PARTS), ZERO_VAR]
     found = []

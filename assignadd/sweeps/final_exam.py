@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.cheap import AttentionRates
+from assignadd.measures.stack_progress import AttentionRates
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers
 from assignadd.task.evalsets import ALL_SETS
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
-
-# Steps of the evaluation stream that nothing else draws from.
-FIRST_STEP = 7000
 
 
 def final_column(name: str) -> str:
@@ -36,7 +34,7 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N 
     """
     n = stack.config.record.final_sequences
     found: list[dict[str, float]] = [{} for _ in configs]
-    for step, evalset in enumerate(ALL_SETS if n else (), FIRST_STEP):
+    for step, evalset in enumerate(ALL_SETS if n else (), EvalSteps.FINAL_EXAM.start):
         with suppress(EmptySetError):
             exam = Exam(configs, seen, [evalset], n, seen.device, step)
             for row, accuracy in zip(found, exam.accuracies(stack), strict=True):

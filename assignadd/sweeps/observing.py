@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.cheap import CheapProgress
-from assignadd.measures.observing import Observing
+from assignadd.measures.progress import Observing
+from assignadd.measures.stack_progress import StackProgress
 from assignadd.model.stack import Stack
 from assignadd.sweeps.additions import addition_tests
 from assignadd.sweeps.final_exam import final_exam
@@ -19,7 +19,7 @@ class Watch(Observing):
     """The cheap measures, and after the last step the paper's tests and the final exam."""
 
     def __init__(self, configs: Sequence[Config], seen: Tensor):
-        super().__init__(configs, seen, CheapProgress)
+        super().__init__(configs, seen, StackProgress)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
         found = super().__call__(stack, step)

@@ -10,10 +10,11 @@ PairKind = Literal["any", "seen", "held_out", "mirror_seen", "neither_order", "d
 
 @dataclass(frozen=True)
 class EvalSet:
-    """Sequences with `n_vars` operands that are variables, `n_banned` of them in a slot banned for them (None: any number).
+    """Sequences with `n_vars` operands that are variables, `n_banned` of them in a slot banned for them (None: any
+    number).
 
-    `pair` says which pairs (n, m) of values they add. The held-out pairs form three classes: `mirror_seen`, where (m, n) was
-    seen in training; `neither_order`, where n != m and (m, n) is held out too; and `doubles`, n + n.
+    `pair` says which pairs (n, m) of values they add. The held-out pairs form three classes: `mirror_seen`, where (m,
+    n) was seen in training; `neither_order`, where n != m and (m, n) is held out too; and `doubles`, n + n.
     """
 
     name: str

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
 from assignadd.config import Task
+from assignadd.task.arithmetic import pair_values
+from assignadd.task.roles import fixed_positions, operand_slots
 from assignadd.task.text import ParseError, assignments, parse
 from assignadd.task.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 PAPER = Task()
 TOKEN_SEQS = (
@@ -35,7 +45,7 @@ def exchanged(tokens: list[int], one: int, other: int) -> list[int]:
 
 def _shortened(text: str, task: Task) -> str | None:
     tokens, paper = parse(text, PAPER), Vocabulary(PAPER)
-    values, operands = assignments(tokens, PAPER), tokens[PAPER.prefix + 1 : PAPER.prefix + 3]
+    values, operands = assignments(tokens, PAPER), [tokens[slot] for slot in operand_slots(PAPER)]
     most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the room is left to PADs
     kept = sorted(values, key=lambda v: v not in operands)[:most]  # the operands' own first
     if any(paper.is_variable(x) and x not in kept for x in operands):
@@ -55,3 +65,27 @@ def names(tokens: list[int], task: Task) -> list[str]:
     """The tokens as they are written under a figure, PAD in full."""
     vocabulary = Vocabulary(task)
     return ["PAD" if token == vocabulary.pad else vocabulary.name(token) for token in tokens]
+
+
+def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
+    """`a 1 b n c 2 d 3 PAD PAD PAD PAD + b m =` and the same context with `+ n m =`, for all pairs (n, m).
+
+    The letters are the first four that may stand first in training (c, d, e, f in the preset `paper`); a smaller task
+    has fewer assignments. On the paper's network every template of this kind, with number, places and values of the
+    assignments varied, has a matched cosine of .96 to .99 and a mismatched one of .09 to .14.
+    """
+    vocabulary, N = Vocabulary(task), task.modulus
+    letters = [v for v in task.variables if v not in task.banned_first] or list(task.variables)
+    assigned = [vocabulary.variable(letter) for letter in letters[: min(4, task.max_assignments)]]
+    bound = min(1, len(assigned) - 1)
+    n, m = pair_values(torch.arange(N * N), N)
+    literal = torch.full((N * N, task.length), vocabulary.pad)
+    for i, variable in enumerate(assigned):
+        literal[:, 2 * i] = variable
+        literal[:, 2 * i + 1] = n if i == bound else (i + (i < bound)) % N
+    suffix: dict[str, Tensor | int] = {"plus": vocabulary.plus, "first": n, "second": m, "equals": vocabulary.equals}
+    for role, position in fixed_positions(task).items():
+        literal[:, position] = suffix[role]
+    bound_first = literal.clone()
+    bound_first[:, fixed_positions(task)["first"]] = assigned[bound]
+    return bound_first, literal

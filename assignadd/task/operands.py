@@ -25,7 +25,8 @@ class Kind(IntEnum):
 
 
 def operand_choices(task: Task, kind: Kind, n_banned: int | None) -> list[tuple[int, int]]:
-    """All (first, second) of this kind, as variable numbers or LITERAL, with exactly `n_banned` in a banned slot (None: any number)."""
+    """All (first, second) of this kind, as variable numbers or LITERAL, with exactly `n_banned` in a banned slot (None:
+    any number)."""
     return [choice for choice in _choices(task, kind) if n_banned in (None, count_banned(task, *choice))]
 
 

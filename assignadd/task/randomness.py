@@ -16,18 +16,50 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 # A word yields digits while the product of their bounds stays within 2^16. Each joint outcome is then off its exact
-# probability by less than one part in 2^16 (2^32 words shared among at most 2^16 outcomes), each single digit by far less.
+# probability by less than one part in 2^16 (2^32 words shared among at most 2^16 outcomes), each single digit by far
+# less.
 DIGIT_SPACE = 1 << 16
 
 
 class Stream(IntEnum):
     """What a random word is for; streams of one seed never share a word."""
 
-    DATA = 0
-    EVAL = 1
-    INIT = 2
-    SPLIT = 3
-    PADDING = 4
+    DATA = 0  # training sequences
+    EVAL = 1  # evaluation sequences, and what is drawn for them: see `EvalSteps`
+    INIT = 2  # initial weights
+    SPLIT = 3  # which pairs of numbers are seen
+    PADDING = 4  # where the PADs of a typed sequence stand
+    DIRECTIONS = 5  # random directions that a subspace is compared with
+    ORDER = 6  # the order in which sequences are resampled or searched
+
+
+class EvalSteps:
+    """The steps of the evaluation stream, reserved by purpose; no two ranges overlap."""
+
+    EXAMS = range(0, 900)  # one step for each evaluation set of an exam, in the order of its sets
+    EXPLORER_EXAMPLES = range(900, 1000)  # the prompts that the explorer offers
+    TRAINING_LAW = range(1000, 2000)  # sequences for the measures: three steps a draw, one for each number of variables
+    SWEEP_TESTS = range(2000, 3000)  # the paper's tests of generalisation
+    ANY_SUMS = range(5000, 6000)  # sequences that add any pair with variables in any slot
+    EVERY_PAIR = range(6000, 7000)  # accuracy pair by pair
+    FINAL_EXAM = range(7000, 8000)  # the last evaluation of a population
+    OPERAND_ATTENTION = range(8000, 9000)  # edited attention from `=` to its operands
+    PROBE_SPLIT = range(1 << 30, (1 << 30) + 1)  # which pairs an answer probe is trained on
+    PROBE_CONTROL = range((1 << 30) + 1, (1 << 30) + 2)  # the shuffled labels of its control
+    INTERCHANGE_VALUES = range((1 << 30) + 2, (1 << 30) + 3)  # fresh values of source prompts
+    INTERCHANGE_QUERIES = range((1 << 30) + 3, (1 << 30) + 4)  # which other variables source prompts ask for
+
+
+class TrainingLawDraws:
+    """The draws of `EvalSteps.TRAINING_LAW`, reserved by purpose."""
+
+    MEASURES = range(0, 50)  # a measure that averages over contexts uses one draw for each
+    GRAFTED_MLP = range(50, 51)  # sums of literals that a grafted MLP2 is trained on
+    INTERCHANGE = range(100, 110)  # base and source prompts
+
+
+# A step of the training stream that no run reaches (`optim.steps` is at most 2^31): the reference set of interventions.
+REFERENCE_STEP = 1 << 31
 
 
 def philox(
@@ -54,6 +86,12 @@ def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int) -> Te
     counter = (row, step, block, torch.full_like(block, int(stream)))
     out = torch.stack(torch.broadcast_tensors(*philox(counter, (seed & MASK, (seed >> 32) & MASK))), 1)
     return out.reshape(4 * blocks, *shape)[:n]
+
+
+def permutation(n: int, stream: Stream, step: int) -> Tensor:
+    """A fixed random permutation of 0..n-1."""
+    word = words(torch.tensor(0), stream, torch.tensor(step), torch.arange(n), 1)[0]
+    return word.argsort(stable=True)
 
 
 def digit(word: Tensor, bound: Tensor | int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What each token of a sequence is for: where the operands' values stand, and which numbers are assigned."""
+"""The role of each token of a sequence: operator, operands, their values, assigned numbers; answers follow from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from assignadd.config import Task
+from assignadd.config import ConfigError, Task
+from assignadd.task.arithmetic import answer_of, pair_code
 from assignadd.task.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -18,16 +19,23 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Roles:
     value_positions: Int[Tensor, "*M B 2"]
-    """Where each operand's value stands: behind its variable in the prefix, or in the operand slot where it is a literal."""
+    """Where each operand's value stands: behind its variable in the prefix, or in the operand slot where it is a
+    literal."""
     values: Int[Tensor, "*M B 2"]
     is_variable: Bool[Tensor, "*M B 2"]
     assigned: Bool[Tensor, "*M B T"]
     """The numbers of the prefix, each assigned to the variable before it."""
 
 
+def fixed_positions(task: Task) -> dict[str, int]:
+    """The positions of the roles that stand at the same place in every sequence (12 to 15 in the paper)."""
+    return {role: task.prefix + i for i, role in enumerate(("plus", "first", "second", "equals"))}
+
+
 def operand_slots(task: Task) -> tuple[int, int]:
     """Positions of the first and second operand (13 and 14 in the paper)."""
-    return task.prefix + 1, task.prefix + 2
+    fixed = fixed_positions(task)
+    return fixed["first"], fixed["second"]
 
 
 def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
@@ -42,16 +50,79 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     return Roles(positions, tokens.gather(-1, positions), is_variable, assigned)
 
 
+def answers(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
+    """The sum mod N that each sequence asks for."""
+    first, second = roles(task, tokens).values.unbind(-1)
+    return answer_of(first, second, task.modulus)
+
+
+def count_variables(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
+    """How many of the two operands are variables."""
+    return roles(task, tokens).is_variable.sum(-1)
+
+
 def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*M B 2"]) -> Int[Tensor, "*M B T"]:
     """The same sequences with other values for the two operands, wherever those stand."""
     return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], 2))
 
 
 def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B"]:
-    """Which sequences training could have shown: they add a seen pair, and no operand stands in a slot banned for it."""
+    """Which sequences training could have shown: they add a seen pair, and no operand stands in a slot banned for
+    it."""
     first, second = roles(task, tokens).values.unbind(-1)
-    allowed = seen.flatten(-2).gather(-1, first * task.modulus + second)
+    allowed = seen.flatten(-2).gather(-1, pair_code(first, second, task.modulus))
     for slot, letters in zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True):
         for letter in letters:
             allowed &= tokens[..., slot] != Vocabulary(task).variable(letter)
     return allowed
+
+
+# Roles that are one token at most, and roles that many tokens may have.
+SINGLE_ROLES = ("equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable")
+ROLES = (*SINGLE_ROLES, "assigned", "variables", "distractors", "pads")
+Place = str | int
+"""A role, or a position counted from 0."""
+
+
+class Positions:
+    """The positions of every role in a batch of sequences, tokens (B, T)."""
+
+    def __init__(self, task: Task, tokens: Int[Tensor, "B T"]):
+        self.task, self.tokens = task, tokens
+        self.vocabulary = Vocabulary(task)
+        self.roles: Roles = roles(task, tokens)
+        self._at = torch.arange(task.length, device=tokens.device)
+
+    def mask(self, place: Place) -> Bool[Tensor, "B T"]:
+        """True where a sequence has this role, or at this position; nowhere where it has no such token."""
+        if isinstance(place, int) or place.isdecimal():
+            if int(place) >= self.task.length:
+                raise ConfigError("position", place, f"0 to {self.task.length - 1}")
+            return (self._at == int(place)).expand(self.tokens.shape)
+        if place in SINGLE_ROLES:
+            return self._at == self.position(place).unsqueeze(1)
+        assigned = self.roles.assigned
+        if place == "assigned":
+            return assigned
+        if place == "distractors":
+            return assigned & ~self.mask("first_value") & ~self.mask("second_value")
+        if place == "pads":
+            return self.tokens == self.vocabulary.pad
+        return (self.tokens >= self.vocabulary.first_variable) & (self._at < self.task.prefix)  # variables
+
+    def position(self, role: str) -> Int[Tensor, " B"]:
+        """Where the one token of a single role stands; -1 where a sequence has none (the variable of a literal
+        operand)."""
+        fixed = fixed_positions(self.task)
+        if role in fixed:
+            return torch.full_like(self.tokens[:, 0], fixed[role])
+        operand = int(role.startswith("second"))
+        value = self.roles.value_positions[:, operand]
+        return value if role.endswith("_value") else torch.where(self.roles.is_variable[:, operand], value - 1, -1)
+
+    def any_of(self, places: tuple[Place, ...] | None) -> Bool[Tensor, "B T"]:
+        """Every position that one of these names; all where None."""
+        found = torch.full(self.tokens.shape, places is None, device=self.tokens.device)
+        for place in places or ():
+            found = found | self.mask(place)
+        return found

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Task, UserError
+from assignadd.task.arithmetic import answer_of, pair_values
 from assignadd.task.evalsets import EvalSet, PairKind
 from assignadd.task.operands import LITERAL, Kind, operand_choices
 from assignadd.task.randomness import Digits, Stream, words
@@ -47,7 +48,8 @@ def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
 
 
 def distinct_sums(seen: Bool[Tensor, "N N"], kind: PairKind) -> int:
-    """How many different sums the pairs of one kind are: where both orders of a pair are held out, n + m and m + n count once."""
+    """How many different sums the pairs of one kind are: where both orders of a pair are held out, n + m and m + n
+    count once."""
     n = len(pair_codes(seen, kind))
     return n // 2 if kind == "neither_order" else n
 
@@ -77,7 +79,8 @@ class Sampler:
         self.seeds = torch.tensor(list(seeds), device=device)[:, None]  # (M, 1)
         self._load_pairs(tasks, seen, evalset.pair if evalset else "seen", device)
         self._load_operands(tasks, evalset, device)
-        # 0, 1, ... as far as assignments and PADs are counted; in int16, which holds all such counts at a quarter of the memory.
+        # 0, 1, ... as far as assignments and PADs are counted; in int16, which holds all such counts at a quarter of
+        # the memory.
         self._counting = torch.arange(task.prefix, dtype=torch.int16, device=device)[:, None]
         N, V, n, pads = task.modulus, task.n_vars, task.max_assignments, task.prefix - 2
         self._bounds = [n, n, n, len(self.operands), N * N, *[n + 1] * pads, *range(V, V - n, -1), *[N] * n]
@@ -131,7 +134,8 @@ class Sampler:
         task, vocabulary = self.task, self.vocabulary
         N, most = task.modulus, task.max_assignments
 
-        # How many assignments, and which of them are the operands' (`most`, past the end, where an operand is a literal).
+        # How many assignments, and which of them are the operands' (`most`, past the end, where an operand is a
+        # literal).
         n = self._assignments(kind, draw)
         has_first, has_second = (kind == Kind.FIRST) | (kind == Kind.TWO), kind >= Kind.SECOND
         slot_first = torch.where(has_first, draw.below(n, most), most)
@@ -142,7 +146,7 @@ class Sampler:
         choice = self.starts[kind] + self._choice(draw.below(self.counts[kind], len(self.operands)), row)
         first, second = self.operands[:, 0][choice], self.operands[:, 1][choice]
         code = self.pairs.view(-1)[self._pair_base + self._pair(draw.below(self.n_pairs, N * N), row)]
-        first_value, second_value = code // N, code % N
+        first_value, second_value = pair_values(code, N)
 
         tokens = torch.full((*n.shape[:-1], task.length + 2, n.shape[-1]), vocabulary.pad, device=n.device)
         starts = self._assignment_starts(n, draw)  # (..., most + 1, B)
@@ -159,7 +163,7 @@ class Sampler:
             )
         tokens[..., task.prefix, :] = vocabulary.plus
         tokens[..., task.prefix + 3, :] = vocabulary.equals
-        return Batch(tokens[..., : task.length, :].mT, (first_value + second_value) % N)
+        return Batch(tokens[..., : task.length, :].mT, answer_of(first_value, second_value, N))
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
         """Which of the possible operands a row adds."""
@@ -189,8 +193,8 @@ class Sampler:
             gaps[..., i, :] = draw.below(n + 1, most + 1)
         n = n.to(torch.int16).unsqueeze(-2)
         gaps.add_(self._counting[: task.prefix - 2] >= task.prefix - 2 * n, alpha=most)  # PADs too many: behind all
-        # clamp(gap, i, i + 1) is i for a PAD before assignment i and i + 1 for one behind it, so that the sum over all PADs falls
-        # short of i + 1 each by the number of those before. Comparing would take twice as long.
+        # clamp(gap, i, i + 1) is i for a PAD before assignment i and i + 1 for one behind it, so that the sum over all
+        # PADs falls short of i + 1 each by the number of those before. Comparing would take twice as long.
         clamped = torch.stack([gaps.clamp(i, i + 1).sum(-2, dtype=torch.int16) for i in range(most + 1)], -2)
         assignment = self._counting[: most + 1]
         starts = (task.prefix - 2) * (assignment + 1) - clamped + 2 * assignment
@@ -199,7 +203,8 @@ class Sampler:
     def _distractors(
         self, first: Tensor, second: Tensor, slot_first: Tensor, slot_second: Tensor, draw: Digits
     ) -> Tensor:
-        """Distinct variables other than the operands for every assignment (those at the operands' slots are not used)."""
+        """Distinct variables other than the operands for every assignment (those at the operands' slots are not
+        used)."""
         V, most = self.task.n_vars, self.task.max_assignments
         n_operands = (first != LITERAL).long() + (second != LITERAL)
         deck = torch.arange(V, device=first.device, dtype=torch.int16)[:, None]
@@ -220,3 +225,25 @@ class Sampler:
         earlier = [(assignment - slot.to(torch.int16).unsqueeze(-2)).clamp_(0, 1) for slot in (slot_first, slot_second)]
         rank = assignment - earlier[0] - earlier[1]
         return variables.gather(-2, rank.long()).long()
+
+
+class EveryAddition(Sampler):
+    """Row r adds pair number r div (choices) of each model's own with the operands number r mod (choices)."""
+
+    @property
+    def n_rows(self) -> Tensor:
+        """How many rows each model has, (M, 1); later rows repeat the last pair."""
+        return self.n_pairs * len(self.operands)
+
+    def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
+        return (row % len(self.operands)).expand_as(drawn)
+
+    def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        return (row // len(self.operands)).expand_as(drawn).minimum(self.n_pairs - 1)
+
+
+class EveryPair(Sampler):
+    """Row r adds pair number r modulo the number of pairs, with operands and a context drawn anew."""
+
+    def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
+        return (row % self.n_pairs).expand_as(drawn)

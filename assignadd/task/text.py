@@ -10,6 +10,7 @@ from collections.abc import Container, Sequence
 from itertools import pairwise
 
 from assignadd.config import Task, UserError
+from assignadd.task.arithmetic import answer_of
 from assignadd.task.vocabulary import Vocabulary
 
 PADS = (".", "PAD")
@@ -56,7 +57,7 @@ def render_tokens(tokens: Sequence[int], task: Task) -> str:
 
 def answer(tokens: Sequence[int], task: Task) -> int:
     """The sum mod N that the sequence asks for."""
-    return sum(operand_values(tokens, task)) % task.modulus
+    return answer_of(*operand_values(tokens, task), task.modulus)
 
 
 def operand_values(tokens: Sequence[int], task: Task) -> tuple[int, int]:

@@ -191,7 +191,7 @@ def _lens_step(config: Config, batch: Batch) -> Callable[[], None]:
     m, task = config.model, config.task
     shape = lens.TransformerBridgeConfig(
         d_model=m.d_model, n_layers=m.n_layers, n_heads=m.n_heads, d_head=m.d_head, d_mlp=m.d_mlp[-1], act_fn=m.activation,
-        n_ctx=task.length, d_vocab=task.modulus + 3 + task.n_vars, d_vocab_out=task.modulus, normalization_type=None,
+        n_ctx=task.length, d_vocab=Vocabulary(task).size, d_vocab_out=task.modulus, normalization_type=None,
     )  # fmt: skip
     return _autograd_step(config, batch, native.boot(shape))
 

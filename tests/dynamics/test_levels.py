@@ -8,7 +8,7 @@ from assignadd.config import PRESETS, Member
 from assignadd.dynamics.levels import MEASURES, CurveOnset, curve_onsets
 from assignadd.dynamics.phases import Curves
 from assignadd.measures.progress import Progress
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.handmade import handmade
 from assignadd.task.evalsets import RECORDED_SETS
 from assignadd.task.roles import roles

@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from assignadd.config import PRESETS, Config, Member, Model, Task
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split

@@ -11,7 +11,7 @@ from assignadd.measures.fourier import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.task.positions import ROLES, Positions
+from assignadd.task.roles import ROLES, Positions
 from assignadd.task.text import parse
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 

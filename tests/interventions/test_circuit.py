@@ -127,7 +127,8 @@ def test_what_the_hand_made_model_needs_and_does_not(table):
     assert [n for n, own in zip(table.sets, literals, strict=True) if own] == ["0-var train", "0-var add-restricted"]
     for name in ("OV1: variables", "QK2: identity block"):
         row = table.row("removed alone", name)
-        # Two variables are right by chance where the sequence assigns no other: in half of those with 2 or 3 assignments.
+        # Two variables are right by chance where the sequence assigns no other: in half of those with 2 or 3
+        # assignments.
         assert (row[literals] == 1).all() and (row[bound] < 0.85).all() and (row[~literals & ~bound] < 0.2).all()
     row = table.row("removed alone", "QK2: = to operand slots")
     assert (row[literals] < 0.75).all() and (row[bound] == 1).all()
@@ -159,7 +160,8 @@ def test_every_row_of_the_table_is_another_network():
 
 
 def test_section_7_finds_the_literals_that_section_5_leaves_out():
-    """On a network of the census: p_T asks for some of them, `=` with its position for most, copied numbers for the rest."""
+    """On a network of the census: p_T asks for some of them, `=` with its position for most, copied numbers for the
+    rest."""
     run = Run.open(shipped("census-six"))
     index = run.index_of(0)
     table = circuit_alone(run.checkpoint(run.steps[-1]).models(index), run.configs[index], run.seen[index], 300)

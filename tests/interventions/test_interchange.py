@@ -14,11 +14,12 @@ from assignadd.interventions.interchange import (
     onset_steps,
     spread_steps,
 )
-from assignadd.interventions.pairs import answers, prompts, query_pairs, tag_pairs, value_pairs
+from assignadd.interventions.pairs import prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.specification import Replace
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.runs.folder import Run, shipped
 from assignadd.task.operands import count_banned
+from assignadd.task.roles import answers
 from assignadd.task.text import answer, assignments, operand_values, render_tokens
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack
 
@@ -165,7 +166,8 @@ def test_the_papers_network(paper_run):
 
 @pytest.mark.parametrize("seed", [0, 3, 4])
 def test_a_literal_behind_a_variable_carries_its_tag(seed):
-    """Asked for another variable, networks that bind lose such a literal, unless the tag at its slot is exchanged as well."""
+    """Asked for another variable, networks that bind lose such a literal, unless the tag at its slot is exchanged as
+    well."""
     run = Run.open(shipped("census-six"))
     index = run.index_of(seed)
     interchange = Interchange(run.configs[index], run.seen[index], 1800)

@@ -1,4 +1,5 @@
-"""One addition module: a frequency's damage is the same for all types where there is one module, and a graft learns to add."""
+"""One addition module: a frequency's damage is the same for all types where there is one module, and a graft learns to
+add."""
 
 import torch
 
@@ -6,21 +7,23 @@ from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.one_addition import MLP2_WEIGHTS, FrequencyDamage, _margin, frequency_damage, grafted
 from assignadd.interventions.specification import Replace
 from assignadd.measures.accuracies import set_accuracies
-from assignadd.measures.samples import sequences
+from assignadd.measures.sequences import sequences
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN
 
 
 def test_frequencies_of_the_hand_made_model_hurt_all_types_alike():
-    """Its MLP sees half the sum of two one-hot values whatever the type; mod a prime all frequencies are each other's images."""
+    """Its MLP sees half the sum of two one-hot values whatever the type; mod a prime all frequencies are each other's
+    images."""
     found = frequency_damage(HANDMADE, CONFIG, SEEN, 300)
     assert found.frequencies == [1, 2, 3, 4, 5] and found.loss.shape == (5, 3)
     assert (found.loss > 0.05).all() and found.loss.max() - found.loss.min() < 0.04
 
 
 def test_a_frequency_is_removed_as_the_specification_says():
-    """Edited neurons of a trace, and the reference transformer with the same neurons replaced by their mean on the reference set."""
+    """Edited neurons of a trace, and the reference transformer with the same neurons replaced by their mean on the
+    reference set."""
     found, reference = frequency_damage(HANDMADE, CONFIG, SEEN, 40), reference_sequences(CONFIG, SEEN)
     batches = [sequences([CONFIG], SEEN[None], kind, 40) for kind in range(3)]
     for k, after in zip(found.frequencies, found.after, strict=True):

@@ -1,4 +1,5 @@
-"""Attention of `=` in layer 1 set by hand: against the reference's hooks, on the hand-made model, and the committed study."""
+"""Attention of `=` in layer 1 set by hand: against the reference's hooks, on the hand-made model, and the committed
+study."""
 
 import json
 from pathlib import Path
@@ -34,7 +35,7 @@ from assignadd.interventions.operand_attention import (
 from assignadd.model.stages import Stages
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, shipped
-from assignadd.task.positions import Positions
+from assignadd.task.roles import Positions
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +85,8 @@ def test_a_change_is_that_row_in_the_reference(change):
 
 
 def test_another_sequences_literal_in_the_reference():
-    """The value of the literal's slot, as `=` reads it in layer 1, and its weight are those of the sequence before of the same kind."""
+    """The value of the literal's slot, as `=` reads it in layer 1, and its weight are those of the sequence before of
+    the same kind."""
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0)
     _, cache = model.run_with_cache(ONE)
@@ -166,7 +168,8 @@ def test_the_rule_of_the_study_holds_in_every_seed_of_it():
 
 
 def test_what_the_study_says_about_banned_slots():
-    """Seven of the twelve seeds miss such sums, by layer 2's attention; of the census's other seeds that bind, five do."""
+    """Seven of the twelve seeds miss such sums, by layer 2's attention; of the census's other seeds that bind, five
+    do."""
     census = polars.read_parquet(ROOT / "assignadd" / "results" / "census.parquet").filter(polars.col("step") == 50_000)
     binding = census.filter(polars.col("1-var train (final)") >= 0.95)
     on_top = binding["attn_l1_equal_to_operands (1-var, training law) (final)"]

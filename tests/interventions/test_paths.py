@@ -1,4 +1,5 @@
-"""Paths one by one: on the hand-made model those of its construction matter and no others; one against the reference's hooks."""
+"""Paths one by one: on the hand-made model those of its construction matter and no others; one against the reference's
+hooks."""
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from assignadd.interventions.paths import (
     path_answers,
 )
 from assignadd.model.transformer import Transformer
-from assignadd.task.positions import Positions
+from assignadd.task.roles import Positions
 from tests.interventions.small import HANDMADE, TASK, random_stack, tokens
 
 BATCH = tokens(60)[0]  # (180, T): sixty of each type

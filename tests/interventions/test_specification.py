@@ -19,7 +19,7 @@ from assignadd.interventions.specification import (
     specification,
     to_json,
 )  # fmt: skip
-from assignadd.task.positions import ROLES
+from assignadd.task.roles import ROLES
 
 PLACES = st.one_of(st.sampled_from(ROLES), st.integers(0, 15))
 SOME = st.none() | st.lists(PLACES, min_size=1, max_size=3).map(tuple)

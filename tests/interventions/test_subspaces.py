@@ -1,4 +1,5 @@
-"""Subspaces that are there by construction are found, those that cannot be there are not; and pyvene hangs on our models."""
+"""Subspaces that are there by construction are found, those that cannot be there are not; and pyvene hangs on our
+models."""
 
 import dataclasses
 import importlib.util
@@ -32,8 +33,8 @@ SEARCH = Search(CONFIG, SEEN, 3600)
 
 @needs_pyvene
 def test_two_operands_side_by_side_are_told_apart():
-    """A network of our own: a and b one-hot in two known subspaces of a turned space, a neuron for every pair. The search can find
-    what is there, so where it finds nothing there is nothing."""
+    """A network of our own: a and b one-hot in two known subspaces of a turned space, a neuron for every pair. The
+    search can find what is there, so where it finds nothing there is nothing."""
     N, d = 5, 12
     axes = random_directions(torch.zeros(2 * N, d), 3)  # (2 N, d)
     pair = torch.tensor(list(itertools.product(range(N), range(N))))
@@ -47,7 +48,8 @@ def test_two_operands_side_by_side_are_told_apart():
     assert torch.allclose(found @ found.T, torch.eye(N - 1), atol=1e-4)
     answer = readout(base + (source - base) @ found.T @ found).argmax(-1)
     assert (answer == (other_a + b) % N).float().mean() > 0.99
-    # The N - 1 differences of the a's are the subspace: as much of it as the answers need, and next to nothing of the b's.
+    # The N - 1 differences of the a's are the subspace: as much of it as the answers need, and next to nothing of the
+    # b's.
     shares = [(span(own[1:] - own[:1]) @ found.T).square().sum() / (N - 1) for own in axes.split(N)]
     assert shares[0] > 0.85 and shares[1] < 0.05
 

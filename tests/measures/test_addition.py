@@ -1,4 +1,5 @@
-"""The OV-MLP circuit: all pairs on the hand-made model, chance on random weights, the paper's four wrong doubles on its own."""
+"""The OV-MLP circuit: all pairs on the hand-made model, chance on random weights, the paper's four wrong doubles on its
+own."""
 
 import torch
 

@@ -1,4 +1,5 @@
-"""Fourier analysis: brute-force fits, the frequencies the hand-made model is made of, none in the table, the paper's ten on its run."""
+"""Fourier analysis: brute-force fits, the frequencies the hand-made model is made of, none in the table, the paper's
+ten on its run."""
 
 import dataclasses
 import math

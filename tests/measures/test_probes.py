@@ -1,4 +1,5 @@
-"""Probes: against textbook fits, where the hand-made model computes the answer, at chance on random weights, on the paper's run."""
+"""Probes: against textbook fits, where the hand-made model computes the answer, at chance on random weights, on the
+paper's run."""
 
 import pytest
 import torch
@@ -130,7 +131,8 @@ def test_the_residual_after_layer_1_is_the_transformers():
 def test_a_number_holds_its_variable(steps):
     tokens = mixed_sequences([CONFIG], SEEN, 600)
     found = probe_l1_var_from_num(concatenate([HANDMADE, HANDMADE]), tokens, steps)
-    # The variable is all there; four steps are too few to find it among one-hot numbers and positions. That part is the probe's.
+    # The variable is all there; four steps are too few to find it among one-hot numbers and positions. That part is the
+    # probe's.
     assert found.tolist() == [1, 1] if steps is None else 0.3 < found.min() <= found.max() < 0.8
     for stack in (HANDMADE, RANDOM):
         deaf = stack.clone()
@@ -161,7 +163,8 @@ def test_the_papers_network(paper_run):
 
 
 def test_the_papers_network_learns_to_copy_variables(paper_run):
-    """With four steps: "reaching 80 %" at the end of the first phase (about step 5,000), 100 % in the second (App. B)."""
+    """With four steps: "reaching 80 %" at the end of the first phase (about step 5,000), 100 % in the second (App.
+    B)."""
     steps = [1001, 5301, 10001, 40_000]
     stack, tokens = paper_run.trajectory(steps), mixed_sequences(paper_run.configs, paper_run.seen, 600)
     four, converged = probe_l1_var_from_num(stack, tokens, steps=4), probe_l1_var_from_num(stack, tokens)

@@ -6,7 +6,7 @@ import torch
 from assignadd.config import PRESETS, Config, Member
 from assignadd.measures.progress import Progress
 from assignadd.measures.routing import routing, routings, top_two_are
-from assignadd.measures.samples import any_sequences, sequences
+from assignadd.measures.sequences import any_sequences, sequences
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer

@@ -1,4 +1,5 @@
-"""Scores read off weights: planted effects come out as planted, random weights show none, the paper's network shows its own."""
+"""Scores read off weights: planted effects come out as planted, random weights show none, the paper's network shows its
+own."""
 
 import math
 
@@ -18,7 +19,8 @@ K, FIRST_VARIABLE = Vocabulary(TASK).size, Vocabulary(TASK).first_variable
 
 
 def planted(queries: range, keys: range, score: float):
-    """The hand-made model, whose embeddings are orthonormal and W_K = 1, with an extra score between rows of the table."""
+    """The hand-made model, whose embeddings are orthonormal and W_K = 1, with an extra score between rows of the
+    table."""
     stack = HANDMADE.clone()
     rows = torch.cat([stack.W_E, stack.W_pos], 1)[0]
     W_Q = stack["blocks.0.attn.W_Q"][0, 0]
@@ -104,7 +106,8 @@ def test_the_papers_network(paper_run):
         11,
         11,
     ]
-    # Self beats previous for i = 1..9, so that j = i must be left out for the claim, and j = i - 2 need not (SPEC section 3).
+    # Self beats previous for i = 1..9, so that j = i must be left out for the claim, and j = i - 2 need not (SPEC
+    # section 3).
     positions = scores.qk1_positions(final)[0]
     assert [i for i in range(1, 12) if positions[i, i] > positions[i, i - 1]] == list(range(1, 10))
     published = {1001: 0, 3001: 0.08, 5301: 0.75, 5401: 0.83, 10001: 0.92, 14501: 1.0, 16001: 1.0, 20001: 1.0}

@@ -1,4 +1,5 @@
-"""Cosines at `=`: closed forms on the hand-made model, no difference on random weights, the paper's numbers on its own run."""
+"""Cosines at `=`: closed forms on the hand-made model, no difference on random weights, the paper's numbers on its own
+run."""
 
 import math
 
@@ -7,11 +8,12 @@ import torch
 from torch.nn.functional import cosine_similarity, one_hot
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.similarity import Cosine, across_types, against_ov2, on_template, random_contexts, template
+from assignadd.measures.similarity import Cosine, across_types, against_ov2, on_template, random_contexts
 from assignadd.model.forward import trace
 from assignadd.model.handmade import VALUE, handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
+from assignadd.task.examples import template
 from assignadd.task.roles import roles
 from assignadd.task.splits import pair_split
 from assignadd.task.text import parse

@@ -1,4 +1,5 @@
-"""Layer-2 attention to one operand's value: against the reference transformer, on a network that looks it up, and on a blind one."""
+"""Layer-2 attention to one operand's value: against the reference transformer, on a network that looks it up, and on a
+blind one."""
 
 import pytest
 import torch

@@ -253,11 +253,13 @@ def test_a_broken_circuit_drops_what_needs_it(weight: str, bounds: tuple[float, 
 
 
 def test_without_matching_only_sequences_without_distractors_are_right() -> None:
-    """Attention alike on all assigned numbers adds the right two where there are two: a third of the 2-var sequences."""
+    """Attention alike on all assigned numbers adds the right two where there are two: a third of the 2-var
+    sequences."""
     stack = handmade()
     stack["blocks.0.attn.W_V"].zero_()
     assert qk2_ov1_var_identity(stack) < 0.2
-    # The literal still leads; the n assigned numbers and the variable's own slot tie for second: mean of 1/(n + 1) = .27.
+    # The literal still leads; the n assigned numbers and the variable's own slot tie for second: mean of 1/(n + 1) =
+    # .27.
     assert attention_measures(stack, EVAL_SETS[2])["attn_l2_equal_to_values"] < 0.45
     batch = sequences(PAPER, EVAL_SETS[5], 1000)
     right = answer_logits(stack, batch.tokens).argmax(-1) == batch.labels

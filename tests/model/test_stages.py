@@ -1,4 +1,5 @@
-"""The table forward in stages against the hooked reference, which computes every position: the same network, the same exchanges."""
+"""The table forward in stages against the hooked reference, which computes every position: the same network, the same
+exchanges."""
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from assignadd.interventions.subspaces import random_directions
 from assignadd.model.circuits import OV, QK
 from assignadd.model.stages import Stages
 from assignadd.model.transformer import Transformer
-from assignadd.task.positions import Positions
+from assignadd.task.roles import Positions
 from tests.interventions.small import CONFIG, SEEN, TASK, random_stack
 
 STACK = random_stack(1)

@@ -12,8 +12,8 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, concatenate, initial_stack, views
 from assignadd.sweeps.additions import TWO_VAR, TWO_VAR_PARTS, ZERO_VAR, addition_tests, sizes_of_tests
-from assignadd.task.enumeration import EveryAddition
 from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS, EvalSet
+from assignadd.task.sampler import EveryAddition
 from assignadd.task.splits import pair_split
 from tests.task.decoding import decode
 

@@ -9,8 +9,9 @@ from assignadd.config import Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
-from assignadd.sweeps.final_exam import FIRST_STEP, final_column, final_exam
+from assignadd.sweeps.final_exam import final_column, final_exam
 from assignadd.task.evalsets import ALL_SETS
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.splits import pair_split
 from tests.sweeps.small import CONFIG
 
@@ -32,7 +33,7 @@ def test_each_set_is_that_of_the_model_alone_and_empty_ones_are_left_out():
     assert set(second.values()) == {1.0}
     for i, evalset in enumerate(ALL_SETS):
         if final_column(evalset.name) in first:
-            alone = Exam(configs[:1], seen[:1], [evalset], 50, first_step=FIRST_STEP + i)
+            alone = Exam(configs[:1], seen[:1], [evalset], 50, first_step=EvalSteps.FINAL_EXAM[i])
             assert first[final_column(evalset.name)] == pytest.approx(
                 alone.accuracies(stack.models(0))[0][evalset.name]
             )

@@ -1,4 +1,5 @@
-"""Reading many token sequences back with numpy and nothing of the package but the settings, to check what was sampled."""
+"""Reading many token sequences back with numpy and nothing of the package but the settings, to check what was
+sampled."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
 """The counter-based randomness: published known answers, uniformity, and independence from order and stacking."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
 from scipy import stats
 
-from assignadd.task.randomness import Digits, Stream, digit, normals, philox, words
+from assignadd.config import LETTERS, Task
+from assignadd.task.randomness import Digits, EvalSteps, Stream, TrainingLawDraws, digit, normals, philox, words
 from tests.task.plain_sampler import philox as plain_philox
 
 ZERO = torch.tensor(0)
@@ -48,8 +50,25 @@ def test_streams_seeds_steps_and_rows_share_no_word():
     seeds = torch.tensor([0, 1, 2**32, 2**62])[:, None, None]
     steps, rows = torch.tensor([0, 1, 2])[:, None], torch.arange(50)
     drawn = torch.cat([words(seeds, stream, steps, rows, 8).flatten() for stream in Stream])
-    # About n^2 / 2^33 = 0.4 chance repetitions among so many words; every repeated use of a counter would add 8 at least.
+    # About n^2 / 2^33 = 0.4 chance repetitions among so many words; every repeated use of a counter would add 8 at
+    # least.
     assert len(drawn) - len(drawn.unique()) < 8
+
+
+@pytest.mark.parametrize("reserved", [EvalSteps, TrainingLawDraws])
+def test_no_two_reserved_ranges_overlap(reserved):
+    ranges = sorted((r for r in vars(reserved).values() if isinstance(r, range)), key=lambda r: r.start)
+    assert len(ranges) >= 3 and all(len(r) > 0 and r.step == 1 for r in ranges)
+    assert all(one.stop <= following.start for one, following in pairwise(ranges))
+
+
+def test_what_is_drawn_fits_into_its_range():
+    from assignadd.measures.variables import variable_sets
+    from assignadd.task.evalsets import ALL_SETS
+
+    most = max(len(variable_sets(Task(n_vars=len(LETTERS)))), len(ALL_SETS))
+    assert most <= min(len(EvalSteps.EXAMS), len(EvalSteps.FINAL_EXAM))
+    assert 3 * TrainingLawDraws.INTERCHANGE.stop <= len(EvalSteps.TRAINING_LAW)
 
 
 def test_words_do_not_depend_on_order_number_or_stack():

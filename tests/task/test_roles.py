@@ -1,17 +1,22 @@
 """Roles against the plain reading of a sequence, token by token."""
 
+import pytest
 import torch
 
-from assignadd.config import PRESETS
+from assignadd.config import PRESETS, ConfigError
 from assignadd.task.evalsets import EVAL_SETS, any_sums
-from assignadd.task.roles import as_in_training, operand_slots, roles, with_values
+from assignadd.task.roles import ROLES, Positions, as_in_training, operand_slots, roles, with_values
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.task.text import answer, assignments, operand_values
+from assignadd.task.text import answer, assignments, operand_values, parse
 from assignadd.task.vocabulary import Vocabulary
+from tests.interventions.small import TASK as SMALL_TASK
+from tests.interventions.small import tokens as small_tokens
 
 TASK = PRESETS["paper"].task
 TOKENS = torch.cat([Sampler([TASK], pair_split(TASK, 0)[None], [0], s).sample(7, 40).tokens for s in EVAL_SETS], 1)
+BATCH = small_tokens(40)[0]
+PREFIX, PAD, FIRST_VARIABLE = SMALL_TASK.prefix, SMALL_TASK.modulus + 2, SMALL_TASK.modulus + 3
 
 
 def rows(tokens):
@@ -52,3 +57,37 @@ def test_what_training_could_show():
                 banned = letters[0] in ("a", "b") or letters[1] in ("g", "h")
                 assert allowed == (bool(seen[m][operand_values(row, TASK)]) and not banned)
         assert 0.3 < found.float().mean() < 0.8
+
+
+def by_hand(row: list[int]) -> dict[str, set[int]]:
+    variables = {i for i in range(PREFIX) if row[i] >= FIRST_VARIABLE}
+    found = {
+        "equals": {9},
+        "plus": {6},
+        "first": {7},
+        "second": {8},
+        "variables": variables,
+        "assigned": {i + 1 for i in variables},
+    }
+    for name, slot in (("first", 7), ("second", 8)):
+        own = {i for i in variables if row[i] == row[slot]}
+        found[f"{name}_variable"], found[f"{name}_value"] = own, {i + 1 for i in own} or {slot}
+    found["distractors"] = found["assigned"] - found["first_value"] - found["second_value"]
+    return found | {"pads": {i for i in range(10) if row[i] == PAD}}
+
+
+def test_every_role_of_every_sequence():
+    positions = Positions(SMALL_TASK, BATCH)
+    for role in ROLES:
+        mask = positions.mask(role)
+        for row, own in zip(BATCH.tolist(), mask, strict=True):
+            assert set(own.nonzero().flatten().tolist()) == by_hand(row)[role], (role, row)
+
+
+def test_a_documented_prompt():
+    row = parse("d 3 . c 7 . + c 4 =", SMALL_TASK)
+    positions = Positions(SMALL_TASK, torch.tensor([row]))
+    assert positions.any_of(("first_value", "distractors", 2, "2"))[0].nonzero().flatten().tolist() == [1, 2, 4]
+    assert positions.any_of(None).all() and not positions.any_of(("second_variable",)).any()
+    with pytest.raises(ConfigError, match="position = 10: expected 0 to 9"):
+        positions.mask(10)

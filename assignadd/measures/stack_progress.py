@@ -1,4 +1,4 @@
-"""The progress measures that are cheap enough to take while a whole stack trains (paper, App. B), without a loop over models."""
+"""Progress measures of a whole stack at once, fast enough to be taken during a sweep (paper, App. B)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.measures.progress import TRAINING_LAW, Columns, circuit_columns
 from assignadd.measures.routing import top_two_are
-from assignadd.measures.samples import any_sequences
+from assignadd.measures.sequences import any_sequences
 from assignadd.measures.variables import SLOTS, variable_accuracy, variable_exam
 from assignadd.model.forward import CHUNK, trace
 from assignadd.model.stack import Stack
@@ -24,7 +24,7 @@ SEQUENCES = 256
 PER_VARIABLE = 64
 
 
-class CheapProgress:
+class StackProgress:
     """The measures on fixed sequences of every model's own split; names are those of `progress`."""
 
     def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]):
@@ -41,7 +41,8 @@ class CheapProgress:
 
 
 class AttentionRates:
-    """The rates of the attention patterns of `routing`, for all models of a stack at once, on `n` sequences of each type."""
+    """The rates of the attention patterns of `routing`, for all models of a stack at once, on `n` sequences of each
+    type."""
 
     def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], types: Iterable[int], n: int):
         task = configs[0].task
@@ -62,7 +63,8 @@ class AttentionRates:
 def routing_hits(
     stack: Stack, tokens: Int[Tensor, "M B T"]
 ) -> dict[str, tuple[Int[Tensor, "M B"], Int[Tensor, "M B"]]]:
-    """The three patterns of `routing` for all models at once: in each sequence, how often one is there, and how often it could be."""
+    """The three patterns of `routing` for all models at once: in each sequence, how often one is there, and how often
+    it could be."""
     task = stack.config.task
     found, role = trace(stack, tokens), roles(task, tokens)
     slots = torch.tensor(operand_slots(task), device=tokens.device)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.cheap import CheapProgress
 from assignadd.measures.progress import Progress
+from assignadd.measures.stack_progress import StackProgress
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
@@ -19,8 +19,8 @@ def test_rates_of_a_stack_are_those_of_each_model(monkeypatch):
     stack = initial_stack(config, [0, 1, 2])
     stack["pos_embed.W_pos"].mul_(6)  # so that attention is on some position and rates are neither 0 nor 1
     configs, seen = [Member(i).config(config) for i in range(3)], torch.stack([pair_split(TASK, i) for i in range(3)])
-    monkeypatch.setattr("assignadd.measures.cheap.SEQUENCES", 200)
-    found, expected = CheapProgress(configs, seen)(stack), Progress(configs, seen, 200).routing(stack)
+    monkeypatch.setattr("assignadd.measures.stack_progress.SEQUENCES", 200)
+    found, expected = StackProgress(configs, seen)(stack), Progress(configs, seen, 200).routing(stack)
     rates = [name for name in found if name.startswith("attn_")]
     assert len(rates) == 12  # three patterns, one and two variables, all sequences and those training could show
     for name in rates:
@@ -32,7 +32,7 @@ def test_rates_of_a_stack_are_those_of_each_model(monkeypatch):
 def test_the_handmade_model_has_all_of_it_and_random_weights_little():
     made = handmade(Config(task=TASK))
     configs, seen = [Member(0).config(made.config)], pair_split(TASK, 0)[None]
-    found = CheapProgress(configs, seen)(made)
+    found = StackProgress(configs, seen)(made)
     assert {
         "ov2_mlp2_accuracy",
         "qk2_ov1_var_identity",
@@ -41,5 +41,5 @@ def test_the_handmade_model_has_all_of_it_and_random_weights_little():
     } <= found.keys()
     rates = [name for name in found if "margin" not in name]
     assert {name: float(found[name]) for name in rates} == pytest.approx(dict.fromkeys(rates, 1.0))
-    random = CheapProgress(configs, seen)(initial_stack(PRESETS["tiny"], [0]))
+    random = StackProgress(configs, seen)(initial_stack(PRESETS["tiny"], [0]))
     assert all(float(random[name]) < 0.6 for name in rates)

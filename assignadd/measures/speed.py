@@ -1,4 +1,4 @@
-"""How fast the measures are: those of progress beside a plain loop over checkpoints, those of the mechanism on a whole stack."""
+"""Times of the measures: progress measures beside a plain loop, measures of the mechanism on a whole stack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from assignadd.measures.fourier import (
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
 from assignadd.measures.progress import Progress
 from assignadd.measures.routing import routing
-from assignadd.measures.samples import sequences
 from assignadd.measures.scores import (
     EXCLUDED,
     qk1_blocks,
@@ -30,6 +29,7 @@ from assignadd.measures.scores import (
     qk2_ov1_var_identity,
     qk2_ov1_var_margin,
 )
+from assignadd.measures.sequences import sequences
 from assignadd.measures.similarity import across_types, against_ov2, on_template, random_contexts
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
@@ -48,7 +48,8 @@ def checkpoint_ms(config: Config, seconds: float) -> dict[str, float]:
 
 
 def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
-    """What a script would do for one checkpoint: all positions of every sequence, and the addition circuit number by number."""
+    """What a script would do for one checkpoint: all positions of every sequence, and the addition circuit number by
+    number."""
     model: Any = Transformer.from_stack(stack, 0)
     numbers = range(stack.config.task.modulus)
 
@@ -70,14 +71,17 @@ def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
 def mechanism_seconds(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int
 ) -> dict[str, float]:
-    """Seconds on one thread for every measure of the mechanism on a stack: `n` sequences a type, `n_contexts` for the cosines."""
+    """Seconds on one thread for every measure of the mechanism on a stack: `n` sequences a type, `n_contexts` for the
+    cosines."""
     prepare("cpu", 1, stack.config)
     measures: dict[str, Callable[[], object]] = {
         "attention patterns": lambda: [routing(stack, sequences(configs, seen, v, n).tokens) for v in (0, 1, 2)],
         "similarities": lambda: _similarities(stack, random_contexts(configs, seen, n_contexts)),
         "addition circuit": lambda: wrong_pairs(stack),
         "probes for the answer": lambda: [answer_probes(stack, configs, seen, split) for split in ("pair", "row")],
-        "probes for the variable": lambda: [probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), s) for s in (None, 4)],
+        "probes for the variable": lambda: [
+            probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), s) for s in (None, 4)
+        ],
         "Fourier analysis": lambda: (
             context_waves(stack, configs, seen), circuit_waves(stack), filtered_accuracies(stack),
             embedding_spectrum(stack), readout_spectrum(stack),

@@ -1,0 +1,29 @@
+"""The answer of a sequence, and pairs of numbers as whole numbers: the only place that computes modulo N (SPEC section
+1).
+
+Every function takes and returns Python integers, or tensors that broadcast together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Number = TypeVar("Number", int, "Tensor")
+
+
+def answer_of(first: Number, second: Number | int, modulus: int) -> Number:
+    """The answer to a sequence that adds these two values: their sum mod N."""
+    return (first + second) % modulus
+
+
+def pair_code(first: Number, second: Number, modulus: int) -> Number:
+    """The pair (n, m) as the whole number N n + m."""
+    return first * modulus + second
+
+
+def pair_values(code: Number, modulus: int) -> tuple[Number, Number]:
+    """The values (n, m) of a pair that is given as N n + m."""
+    return code // modulus, code % modulus
