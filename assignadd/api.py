@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +20,8 @@ from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.observing import Observing
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
-from assignadd.runs.documents import run_document
 from assignadd.runs.folder import Run, open_run
+from assignadd.runs.names import default_folder
 from assignadd.sweeps.population import populations_for
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import Listener, train_run
@@ -44,7 +43,8 @@ def train(
 ) -> Run:
     """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
 
-    Without `out` the folder is runs/ and a name made from the settings, so that the same call finds the same run.
+    Without `out` the folder is the one that `assignadd train` uses for the same settings, such as runs/tiny-seeds-0-1
+    (`assignadd.runs.names`), so that the same call finds the same run.
     Sets torch's thread count for the process and turns oneDNN off. On a CPU with several threads, models train side by
     side in forked processes: call it before starting threads of your own.
     """
@@ -54,9 +54,8 @@ def train(
         raise ConfigError("seeds", list(seeds), "at least one seed")
     configs = [m.config(config) for m in members]
     seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
-    if out is None:
-        out = Path("runs") / f"run-{hashlib.sha256(run_document(config, members)).hexdigest()[:8]}"
-    return train_run(Path(out), config, members, seen, device, threads, listener, observe=Observing)
+    folder = default_folder(config, members) if out is None else Path(out)
+    return train_run(folder, config, members, seen, device, threads, listener, observe=Observing)
 
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:

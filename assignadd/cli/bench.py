@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     args = options.read(Bench, arguments, "bench")
     if not 0.01 <= args.seconds <= 600:
         raise ConfigError("seconds", args.seconds, "a number from 0.01 to 600")
-    _, config = options.base_config(arguments)
+    config = options.base_config(arguments)
     on_cuda = options.resolve_device(args.device) == "cuda"
     from assignadd.cli.screen import print_json
 

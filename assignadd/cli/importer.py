@@ -28,7 +28,7 @@ class Import:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Import, arguments, "import")
-    _, config = options.base_config(["--preset", args.preset])
+    config = options.base_config(["--preset", args.preset])
     from assignadd.cli.screen import say
     from assignadd.runs.tlens import import_state_dicts
 

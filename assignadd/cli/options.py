@@ -34,17 +34,17 @@ def read(kind: type[T], arguments: Sequence[str], prog: str, default: T | None =
         raise _explained(complaints.getvalue(), arguments) from None
 
 
-def base_config(arguments: Sequence[str]) -> tuple[str, Config]:
-    """The name and configuration that the flags start from: a preset, or a JSON file on top of one."""
+def base_config(arguments: Sequence[str]) -> Config:
+    """The configuration that the flags start from: a preset, or a JSON file on top of one."""
     preset = _value_of("--preset", arguments) or "paper"
     if preset not in PRESETS:
         raise ConfigError("preset", preset, "one of " + ", ".join(PRESETS))
     file = _value_of("--config", arguments)
     if file is None:
-        return preset, PRESETS[preset]
+        return PRESETS[preset]
     from assignadd.runs.documents import read_config
 
-    return Path(file).stem, read_config(Path(file), PRESETS[preset])
+    return read_config(Path(file), PRESETS[preset])
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -61,17 +61,6 @@ def parse_seeds(text: str) -> list[int]:
     if len(set(seeds)) < len(seeds):
         raise ConfigError("seeds", text, "every seed once")
     return seeds
-
-
-def seeds_label(seeds: Sequence[int]) -> str:
-    """A name for a list of seeds in a folder's name: `seed-3`, `seeds-0-31` for a range, `seeds-0+4` for others."""
-    if len(seeds) == 1:
-        return f"seed-{seeds[0]}"
-    if list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
-        return f"seeds-{seeds[0]}-{seeds[-1]}"
-    if len(seeds) > 6:
-        raise UsageError("so many seeds out of order have no name of their own; pass --out FOLDER")
-    return "seeds-" + "+".join(map(str, seeds))
 
 
 def resolve_device(device: str) -> str:

@@ -33,7 +33,7 @@ class Show:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Show, arguments, "show")
-    _, config = options.base_config(arguments)
+    config = options.base_config(arguments)
     options.check_count("n", args.n)
     options.check_seed("seed", args.seed)
     options.check_seed("padding", args.padding)

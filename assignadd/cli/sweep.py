@@ -68,7 +68,7 @@ class Sweep:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Sweep, arguments, "sweep")
-    _, base = options.base_config(arguments)
+    base = options.base_config(arguments)
     if args.engine not in ("local", "ray"):
         raise ConfigError("engine", args.engine, "local or ray")
     if not 1 <= args.seeds <= options.MOST_MODELS:

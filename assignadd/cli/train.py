@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.config import Config
+from assignadd.config import Config, Member
 
 
 @dataclass(frozen=True)
@@ -36,27 +35,22 @@ class Train:
     measure_every: int | None = None
     """Steps between progress measures recorded while training (short for --record.measure-every); none unless given."""
     out: Path | None = None
-    """The run folder; runs/PRESET-SEEDS unless given, with a mark of the settings where flags changed them."""
+    """The run folder. Default: runs/PRESET-SEEDS, followed by six digits of a hash where settings differ from the preset."""
 
 
 def main(arguments: list[str]) -> int:
-    name, base = options.base_config(arguments)
+    base = options.base_config(arguments)
     args = options.read(Train, arguments, "train", default=Train(settings=base))
     seeds = options.parse_seeds(args.seeds)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
     settings = args.settings
     if args.measure_every is not None:
         settings = replace(settings, record=replace(settings.record, measure_every=args.measure_every))
-    changed = "" if settings == base else f"-{fingerprint(settings)}"
-    train_on_screen(
-        settings, seeds, args.out or Path("runs") / f"{name}-{options.seeds_label(seeds)}{changed}", device, threads
-    )
+    from assignadd.runs.names import default_folder
+
+    out = args.out or default_folder(settings, [Member(seed) for seed in seeds])
+    train_on_screen(settings, seeds, out, device, threads)
     return 0
-
-
-def fingerprint(config: Config) -> str:
-    """Six letters that tell configurations apart in folder names."""
-    return hashlib.sha256(repr(config).encode()).hexdigest()[:6]
 
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:

@@ -156,8 +156,8 @@ def test_config_file_under_flags(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.json").write_text('{"optim": {"steps": 3, "lr": 0.01}}')
     said(capsys, "train", "--preset", "smoke", "--config", "mine.json", "--optim.lr", "0.02")
-    (run,) = (tmp_path / "runs").iterdir()  # marked by its settings, as they are not those of the file alone
-    assert run.name.startswith("mine-seed-0-")
+    (run,) = (tmp_path / "runs").iterdir()  # with a hash, as the settings are not those of the preset alone
+    assert run.name.startswith("smoke-seed-0-")
     shown = json.loads(said(capsys, "runs", "show", run.name, "--json"))["config"]["config"]
     assert shown["optim"]["steps"] == 3 and shown["optim"]["lr"] == 0.02 and shown["task"]["modulus"] == 7
 

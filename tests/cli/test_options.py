@@ -1,4 +1,4 @@
-"""From a command line to settings: presets, files, seeds and folder names."""
+"""From a command line to settings: presets, files and seeds."""
 
 import pytest
 
@@ -16,21 +16,15 @@ from assignadd.config import PRESETS, ConfigError
     ],
 )
 def test_the_preset_that_flags_start_from(arguments, name):
-    assert options.base_config(arguments) == (name, PRESETS[name])
+    assert options.base_config(arguments) == PRESETS[name]
 
 
 @pytest.mark.parametrize(
-    ("text", "seeds", "label"),
-    [
-        ("3", [3], "seed-3"),
-        ("0..3", [0, 1, 2, 3], "seeds-0-3"),
-        ("0,3", [0, 3], "seeds-0+3"),
-        (" 0 , 4..5 ", [0, 4, 5], "seeds-0+4+5"),
-    ],
+    ("text", "seeds"),
+    [("3", [3]), ("0..3", [0, 1, 2, 3]), ("0,3", [0, 3]), (" 0 , 4..5 ", [0, 4, 5])],
 )
-def test_seeds_and_their_names(text, seeds, label):
+def test_seeds(text, seeds):
     assert options.parse_seeds(text) == seeds
-    assert options.seeds_label(seeds) == label
 
 
 @pytest.mark.parametrize(
