@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from assignadd import __version__
-from assignadd.cli.errors import UsageError, guarded
+from assignadd.errors import UsageError, UserError
 
 COMMANDS = {
     "reproduce": "train what is missing, evaluate, and write the reproduction page",
@@ -46,7 +48,21 @@ Start with `assignadd reproduce` (or `assignadd reproduce --preset tiny`, two mi
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 it failed, 2 bad input, 128 + n stopped by signal n."""
-    return guarded(_dispatch, list(sys.argv[1:] if argv is None else argv))
+    try:
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv)) or 0
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        print(f"assignadd: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # whatever read our output has ended, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:  # a file or folder that cannot be read or written
+        print(f"assignadd: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 def _dispatch(arguments: list[str]) -> int | None:

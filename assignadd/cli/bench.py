@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
 from assignadd.config import Config, ConfigError
+from assignadd.errors import UsageError
 
 CUDA_STACKS = (1, 8, 32, 128)
 CPU_STACKS = (1, 2, 8)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
+from assignadd.errors import UsageError
 from assignadd.verdicts import FAILS, HOLDS, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
 from assignadd.config import ConfigError
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.explorer.export import Listener

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
 from assignadd.config import ConfigError
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.interventions.interchange import Outcome
@@ -107,8 +107,8 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
 
 def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
     from assignadd.cli.progress import counting
+    from assignadd.errors import RunError
     from assignadd.interventions.interchange import PAIRS_OVER_TIME, causes_over_time, onset_steps, spread_steps
-    from assignadd.runs.errors import RunError
 
     if len(run.steps) < 2:
         raise RunError(

@@ -33,9 +33,9 @@ class Operands:
 def main(arguments: list[str]) -> int:
     args = options.read(Operands, arguments, "operands")
     from assignadd.cli.claims import read_evidence
-    from assignadd.cli.errors import UsageError
     from assignadd.cli.progress import counting
     from assignadd.cli.screen import note, print_json
+    from assignadd.errors import UsageError
 
     if not args.runs:
         raise UsageError("operands needs a run: assignadd operands RUN")

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import tyro
 
-from assignadd.cli.errors import UsageError
 from assignadd.config import PRESETS, Config, ConfigError, accepted
+from assignadd.errors import UsageError
 
 T = TypeVar("T")
 MOST_MODELS = 4096

@@ -11,7 +11,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.claims import read_evidence
-from assignadd.cli.errors import UsageError
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def _chosen(evidences: Sequence[Evidence], seeds: Sequence[int] | None) -> list[
 
 
 def _check_evaluated(e: Evidence) -> None:
-    from assignadd.runs.errors import RunError
+    from assignadd.errors import RunError
 
     if len(e.curves.steps) < 2:
         raise RunError(

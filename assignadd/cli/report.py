@@ -11,7 +11,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.claims import Claims, asked, read_evidence, read_populations
-from assignadd.cli.errors import UsageError
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
+from assignadd.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from base64 import b64encode
 import torch
 from torch import Tensor
 
+from assignadd.errors import RunError
 from assignadd.model.circuits import OV, QK
 from assignadd.model.stack import Stack
-from assignadd.runs.errors import RunError
 
 
 def circuits(one: Stack) -> dict[str, Tensor]:

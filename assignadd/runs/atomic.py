@@ -11,7 +11,7 @@ import os
 import secrets
 from pathlib import Path
 
-from assignadd.runs.errors import RunError
+from assignadd.errors import RunError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -6,8 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+from assignadd.errors import RunError
 from assignadd.runs.atomic import reason
-from assignadd.runs.errors import RunError
 
 
 def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:

@@ -26,11 +26,11 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Member
+from assignadd.errors import RunError
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, concatenate, flatten
 from assignadd.runs import tensors
 from assignadd.runs.documents import parse, read_run_document, run_document
-from assignadd.runs.errors import RunError
 from assignadd.runs.files import read_regular
 from assignadd.runs.manifest import CHECKPOINTS, CONFIG, MANIFEST, METRICS, SPLITS, STATES, Manifest, read_manifest
 

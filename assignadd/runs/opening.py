@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from assignadd.errors import RunError
 from assignadd.runs import atomic, tensors
 from assignadd.runs.documents import first_difference, read_run_document, run_document
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import read_committed
 from assignadd.runs.lock import LOCK
 from assignadd.runs.manifest import CHECKPOINTS, CONFIG, EMPTY, MANIFEST, METRICS, SPLITS, STATES, Blob, File, Manifest

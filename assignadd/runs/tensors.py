@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from assignadd.runs.errors import RunError
+from assignadd.errors import RunError
 
 
 def encode(tensors: Mapping[str, Tensor]) -> bytes:

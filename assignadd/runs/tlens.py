@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Member
+from assignadd.errors import RunError
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, flatten
 from assignadd.runs.atomic import reason
 from assignadd.runs.environment import Environment
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import authors_split, pair_split

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from assignadd.config import Config, Member
+from assignadd.errors import RunError
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic, tensors
 from assignadd.runs.documents import run_document
 from assignadd.runs.environment import Environment
-from assignadd.runs.errors import RunError
 from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.lock import locked

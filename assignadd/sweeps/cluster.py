@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from assignadd.config import ConfigError, UserError
-from assignadd.runs.errors import RunBusy, RunError
+from assignadd.errors import RunBusy, RunError
 from assignadd.runs.folder import Run
 from assignadd.sweeps.jobs import run_job
 from assignadd.sweeps.local import JobFailed, Report, SweepStopped

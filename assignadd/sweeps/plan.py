@@ -10,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from assignadd.config import Config, Member
+from assignadd.errors import RunError
 from assignadd.model.forward import CHUNK
 from assignadd.model.shapes import weight_shapes
 from assignadd.runs.documents import run_document
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run, find_runs
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.vocabulary import Vocabulary

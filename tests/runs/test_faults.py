@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from assignadd.errors import RunError
 from assignadd.runs import atomic
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from tests.runs.kill import counting
 from tests.runs.small import contents, hold, save, train, weights_at

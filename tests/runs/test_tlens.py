@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
+from assignadd.errors import RunError
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import views
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.runs.tlens import import_state_dicts
 from assignadd.task.splits import authors_split, pair_split
