@@ -76,7 +76,7 @@ def evaluate(run: str | Path | Run, step: int | None = None, n: int = SEQUENCES)
 
 
 def metrics(run: str | Path | Run) -> polars.DataFrame:
-    """What a run recorded while training: a row per model and evaluation, a column per evaluation set and per measure."""
+    """What a run recorded during training: a row per model and evaluation, a column per evaluation set and measure."""
     import polars
 
     nested = ("accuracy", "measures")
@@ -89,7 +89,10 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
 
 
 def measure(run: str | Path | Run) -> polars.DataFrame:
-    """Every progress measure at every checkpoint: a row per model and checkpoint. Stored beside the run, and read from there again."""
+    """Every progress measure at every checkpoint: a row per model and checkpoint.
+
+    The table is stored in the run folder, and read from there the next time.
+    """
     run = open_run(run)
     table = stored(run)
     if table is None:
@@ -105,7 +108,10 @@ def phases(run: str | Path | Run) -> list[Phases]:
 
 
 def onsets(run: str | Path | Run) -> polars.DataFrame:
-    """When every curve came up to last, and what evaluation noise leaves open: a row per model and curve. Measures what `measure` does."""
+    """The step from which each curve stays above its threshold, with an interval: a row per model and curve.
+
+    Measures what `measure` measures, where that is not stored yet.
+    """
     import polars
 
     run = open_run(run)
@@ -122,9 +128,9 @@ def ledger(
     fraction: Path | None = None,
     two_var: Path | None = None,
 ) -> list[Record]:
-    """Every claim of the paper against these runs: value, interval, verdict. Without a run, those on populations and theory.
+    """Every claim of the paper tested on these runs: value, interval, verdict. Without runs, those on seeds and theory.
 
-    `census`, `fraction` and `two_var` are folders of your own sweeps; without them the package's, where the task is the paper's.
+    `census`, `fraction` and `two_var` are folders of your own sweeps. Default: the package's, for the paper's task.
     """
     opened = [open_run(run) for run in runs]
     evidences = [e for run in opened for e in evidence(run, n=n)[0]]

@@ -220,7 +220,8 @@ def accepted(section: str, name: str) -> str | None:
     of_section, _ = _fields(Config).get(section, (None, {}))
     kind, limits = _fields(of_section).get(name, (None, {})) if of_section else (None, {})
     if limits:
-        return f"{'a whole number' if int in (kind, *get_args(kind)) else 'a number'} from {limits['low']} to {limits['high']}"
+        whole = int in (kind, *get_args(kind))
+        return f"a {'whole ' * whole}number from {limits['low']} to {limits['high']}"
     if kind is bool:
         return "true or false"
     return "one of " + ", ".join(get_args(kind)) if get_origin(kind) is Literal else None

@@ -68,7 +68,9 @@ def test_nothing_unpickles_or_evaluates():
         loads = {
             ast.unparse(c) for c in calls if isinstance(c, ast.Attribute) and c.attr in ("load", "system", "popen")
         }
-        assert not loads & {"torch.load", "os.system", "os.popen"} or module == "assignadd.runs.tlens", module
+        assert not loads & {"torch.load", "os.system", "os.popen"} or module == "assignadd.runs.transformer_lens", (
+            module
+        )
 
 
 @pytest.mark.parametrize("statement", ["import assignadd", "from assignadd.cli import main; main(['--help'])"])

@@ -23,7 +23,7 @@ COMMANDS = {
     "explore": "write an interactive page of trained models: ask, see, scrub, break",
     "ask": "put one prompt to a trained model: answer, runner-up, attention",
     "intervene": "change something inside a trained model: answer and accuracy before and after",
-    "interchange": "exchange parts of activations between prompts: which variables of the program are where, and from when",
+    "interchange": "exchange parts of activations between prompts: where each variable of the program is held",
     "operands": "which of the operand slots `=` needs its attention to in layer 1, with weights changed by hand",
     "show": "sequences of the task as the model sees them",
     "sweep": "train many models: a grid of settings times seeds, resumable, into one table",
@@ -32,7 +32,8 @@ COMMANDS = {
     "theory": "check the paper's theory: proof, theorem, what its step leads to, real training",
     "bench": "how fast: training step, sampler, evaluation, and the floors they stand on",
 }
-MODULES = {"eval": "evaluate", "import": "importer"}
+# Where a command is not `main` in the module of its name: the module and the function.
+ELSEWHERE = {"eval": ("evaluate", "main"), "import": ("runs", "import_main"), "zoom": ("train", "zoom_main")}
 
 USAGE = """\
 usage: assignadd COMMAND [OPTIONS]
@@ -80,5 +81,5 @@ def _dispatch(arguments: list[str]) -> int | None:
         raise UsageError(
             f"no command {name!r}; " + (f"did you mean {close[0]!r}?" if close else "one of " + ", ".join(COMMANDS))
         )
-    command = import_module(f"assignadd.cli.{MODULES.get(name, name)}").main
-    return command(rest)
+    module, function = ELSEWHERE.get(name, (name, "main"))
+    return getattr(import_module(f"assignadd.cli.{module}"), function)(rest)

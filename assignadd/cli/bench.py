@@ -23,13 +23,13 @@ class Bench:
     device: str = "cpu"
     """cpu or cuda."""
     seconds: float = 4.0
-    """About how long each measurement on a CPU takes; a training step's takes at least three draws of data, 20 s for the paper's."""
+    """About how long each measurement on a CPU takes; that of a training step takes longer, 20 s for paper."""
     lens: bool = True
     """Time TransformerLens too, where it is installed (pip install 'assignadd[lens]')."""
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU."""
     scaling: bool = False
-    """Instead, the cost of a training step against N, V, T, width, batch and (on a GPU) models in the stack; docs/scale.md."""
+    """Instead, the cost of a training step against N, V, T, width, batch and, on a GPU, models (docs/scale.md)."""
     run: str | None = None
     """Instead, the measures of the mechanism on a stack of this run's networks, on one thread."""
     networks: int = 100
@@ -196,7 +196,8 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
     if measures := result["measures"]:
         ours, plain = measures["progress_ms"], measures["plain_ms"]
         console.print(
-            f"measures    {ours:>12,.0f} ms a checkpoint on one thread; a plain loop takes {plain:,.0f} ({plain / ours:.1f} times)"
+            f"measures    {ours:>12,.0f} ms a checkpoint on one thread; "
+            f"a plain loop takes {plain:,.0f} ({plain / ours:.1f} times)"
         )
     console.print(
         f"memory      {result['peak_memory_mb']:>12,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step"

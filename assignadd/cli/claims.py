@@ -29,15 +29,16 @@ class Claims:
     """Every claim of the paper against trained models: value, 95 % interval, verdict."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Run folders, or their names under runs/. Without one, only what is known of populations of seeds and of the theory."""
+    """Run folders, or their names under runs/. Without one, only the claims about many seeds and about the theory."""
     step: int | None = None
     """The checkpoint; each run's last one unless given."""
     n: int = 20_000
-    """Sequences per evaluation set and per type of sequence; trajectories, probes and the theory take their time at any n."""
+    """Sequences per evaluation set and per type of sequence; some measures take the same time whatever n is."""
     only: str | None = None
     """The id or the paper's label of a claim."""
     census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for the claims about all seeds; the package's unless given, if its task fits."""
+    """The folder of your own `assignadd sweep seeds`, for the claims about all seeds. Default: the package's,
+    if it has the same task."""
     fraction: Path | None = None
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None
@@ -45,7 +46,7 @@ class Claims:
     threads: int | None = None
     """CPU threads; every core unless given."""
     json: bool = False
-    """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", "command", ...}."""
+    """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", ...}."""
 
 
 def main(arguments: list[str]) -> int:

@@ -33,7 +33,8 @@ class Explore:
     ledger: bool = True
     """Measure the claims that the tour quotes."""
     census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for what the tour says of all seeds; the package's unless given, if its task fits."""
+    """The folder of your own `assignadd sweep seeds`, for what the tour says about all seeds. Default: the package's,
+    if it has the same task."""
     threads: int | None = None
     """CPU threads; every core unless given."""
     serve: bool = False

@@ -49,7 +49,7 @@ def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bo
 
 def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
     """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
-    from assignadd.cli.progress import counting
+    from assignadd.cli.screen import counting
     from assignadd.dynamics.stored import measured_run, store, stored
     from assignadd.model.table import require_covered
     from assignadd.training.trainer import prepare

@@ -27,14 +27,13 @@ class Operands:
     threads: int | None = None
     """CPU threads; every core unless given."""
     json: bool = False
-    """Print {"command", "made_with", "n", "models": [{"run", "seed", "sets": {set: {"accuracy", "lost", "weights", ...}}}]}."""
+    """Print {"command", "made_with", "n", "models": [{"run", "seed", "sets": {set: {"accuracy", ...}}}]}."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Operands, arguments, "operands")
     from assignadd.cli.claims import read_evidence
-    from assignadd.cli.progress import counting
-    from assignadd.cli.screen import note, print_json
+    from assignadd.cli.screen import counting, note, print_json
     from assignadd.errors import UsageError
 
     if not args.runs:

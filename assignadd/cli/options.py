@@ -1,4 +1,7 @@
-"""From a command line to settings: tyro reads the flags of a command's dataclass; what it would reject is rejected first."""
+"""From a command line to settings.
+
+Tyro reads the flags off a command's dataclass; what it would reject is rejected here first, in one line.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def read(kind: type[T], arguments: Sequence[str], prog: str, default: T | None =
     if not wants_help:
         _check(kind, arguments, prog)
     try:
-        given = {} if default is None else {"default": default}
+        given: dict[str, Any] = {} if default is None else {"default": default}
         return tyro.cli(kind, args=list(arguments), prog=f"assignadd {prog}", console_outputs=wants_help, **given)
     except SystemExit as stop:
         if stop.code in (0, None):
@@ -48,7 +51,7 @@ def base_config(arguments: Sequence[str]) -> Config:
     file = _value_of("--config", arguments)
     if file is None:
         return PRESETS[preset]
-    from assignadd.runs.documents import read_config
+    from assignadd.runs.config_json import read_config
 
     return read_config(Path(file), PRESETS[preset])
 

@@ -42,7 +42,7 @@ class Phases:
     threads: int | None = None
     """CPU threads; every core unless given."""
     json: bool = False
-    """Print {"models": [{"run", "seed", "summary", "addition", ..., "onsets": [{"curve", "threshold", "onset", "low", "high", ...}]}]}."""
+    """Print {"models": [{"run", "seed", "summary", ..., "onsets": [{"curve", "threshold", "onset", ...}]}]}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -81,7 +81,8 @@ def _check_evaluated(e: Evidence) -> None:
 
     if len(e.curves.steps) < 2:
         raise RunError(
-            f"{e.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: train with --record.eval-every 100, "
+            f"{e.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: "
+            "train with --record.eval-every 100, "
             "or import several checkpoints"
         )
 

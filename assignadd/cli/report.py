@@ -36,7 +36,8 @@ class Report:
     n: int = 20_000
     """Sequences per evaluation set and per type of sequence."""
     census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for what is said of all seeds; the package's unless given, if its task fits."""
+    """The folder of your own `assignadd sweep seeds`, for what is said about all seeds. Default: the package's,
+    if it has the same task."""
     fraction: Path | None = None
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None

@@ -30,7 +30,8 @@ class Sweep:
     """
 
     what: Annotated[str, tyro.conf.Positional]
-    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with columns among lr, weight_decay, seen_fraction,
+    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with columns among lr, weight_decay,
+    seen_fraction,
     one_var_ratio, two_var_ratio and seed: Parquet, a JSON list of rows, or a JSON grid {"lr": [0.001, 0.003], ...}."""
     seeds: int = 10
     """Models per row of settings, with consecutive seeds."""
@@ -57,7 +58,8 @@ class Sweep:
     engine: str = "local"
     """local, or ray (pip install 'assignadd[ray]')."""
     address: str | None = None
-    """The Ray cluster: auto for the one on this machine alone (make ray-up), else HOST:PORT. Without it one is started for this sweep."""
+    """The Ray cluster: auto for the one on this machine (make ray-up), else HOST:PORT. Default: one is started for this
+    sweep."""
     out: Path | None = None
     """Where the run folders and the table go; runs/sweeps/WHAT-PRESET unless given."""
     dry_run: bool = False
@@ -111,8 +113,7 @@ def cells(args: Sweep, base: Config) -> SweepTable:
 
 
 def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> int:
-    from assignadd.cli.progress import SweepScreen
-    from assignadd.cli.screen import print_json, say
+    from assignadd.cli.screen import SweepScreen, print_json, say
     from assignadd.sweeps.engine import run_sweep, tally
     from assignadd.sweeps.results import TABLE
 

@@ -1,4 +1,4 @@
-"""assignadd train"""
+"""assignadd train, assignadd zoom"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Train:
     measure_every: int | None = None
     """Steps between progress measures recorded while training (short for --record.measure-every); none unless given."""
     out: Path | None = None
-    """The run folder. Default: runs/PRESET-SEEDS, followed by six digits of a hash where settings differ from the preset."""
+    """The run folder. Default: runs/PRESET-SEEDS, and six digits of a hash where settings differ from the preset."""
 
 
 def main(arguments: list[str]) -> int:
@@ -55,8 +55,7 @@ def main(arguments: list[str]) -> int:
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
     from assignadd.api import train
-    from assignadd.cli.progress import TrainingScreen
-    from assignadd.cli.screen import say
+    from assignadd.cli.screen import TrainingScreen, say
 
     with TrainingScreen(out.name, config.optim.steps) as screen:
         run = train(config, seeds, out, device, threads, screen)
@@ -64,3 +63,35 @@ def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, th
         if step is not None:
             say(f"seed {seed} diverged at step {step}: its loss was not finite; it stopped there")
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
+
+
+@dataclass(frozen=True)
+class Zoom:
+    """Train a part of a run again, on the same path to the bit, with checkpoints closer together."""
+
+    run: Annotated[str, tyro.conf.Positional]
+    """A run folder, or its name under runs/."""
+    around: int
+    """The step in the middle."""
+    every: int = 10
+    """Steps between checkpoints."""
+    within: int = 200
+    """How far to go before and after the middle."""
+    out: Path | None = None
+    """The new run folder; RUN-zoom-STEP beside the run unless given."""
+
+
+def zoom_main(arguments: list[str]) -> int:
+    args = options.read(Zoom, arguments, "zoom")
+    from assignadd.cli.screen import TrainingScreen, note, say
+    from assignadd.runs.folder import open_run
+    from assignadd.training.zoom import zoom
+
+    run = open_run(args.run)
+    out = args.out or run.path.with_name(f"{run.name}-zoom-{args.around}")
+    with TrainingScreen(out.name, min(run.step, args.around + args.within)) as screen:
+        made, differing = zoom(run, out, args.around, args.every, args.within, screen)
+    if differing:
+        note(f"the weights differ from those of {run.name} from step {differing[0]} on: this machine rounds otherwise")
+    say(f"{made.path}: {len(made.steps)} checkpoints from step {made.steps[0]:,} to {made.steps[-1]:,}")
+    return 0

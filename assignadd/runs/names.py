@@ -5,7 +5,7 @@
     tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
     paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of a hash
 
-The name depends on the settings and seeds alone, not on how they were given, so the same settings find the same folder again.
+The name depends on the settings and seeds alone, not on how they were given: the same settings give the same folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.runs.documents import read_run_document, run_document
+from assignadd.runs.config_json import read_run_document, run_document
 
 MOST_LISTED = 6
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from assignadd.cli import COMMANDS, MODULES, main, options
+from assignadd.cli import COMMANDS, ELSEWHERE, main, options
 from assignadd.config import PRESETS, ConfigError
 from tests.cli.asking import complaint
 
@@ -73,8 +73,10 @@ def test_the_check_knows_every_option_that_tyro_lists(command, capsys):
     """Each flag of `--help`, and no other."""
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    listed = set(re.findall(r"(?:^[^\w-]*|, )(--?[a-z][a-z0-9.-]*)", capsys.readouterr().out, re.MULTILINE | re.IGNORECASE))
-    module = import_module(f"assignadd.cli.{MODULES.get(command, command)}")
+    listed = set(
+        re.findall(r"(?:^[^\w-]*|, )(--?[a-z][a-z0-9.-]*)", capsys.readouterr().out, re.MULTILINE | re.IGNORECASE)
+    )
+    module = import_module(f"assignadd.cli.{ELSEWHERE.get(command, (command,))[0]}")
     kind = next(v for v in vars(module).values() if is_dataclass(v) and v.__name__.lower() == command)
     known = {flag for a in options._arguments(kind) if not a.positional for flag in a.flags}
     assert listed - {"-h", "--help"} == known

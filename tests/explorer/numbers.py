@@ -1,6 +1,6 @@
 """PyTorch's numbers for the page's forward pass: `python -m tests.explorer.numbers FOLDER` writes them as one JSON file.
 
-Half precision is part of what is compared: both sides start from the rounded circuits of `explorer.weights`.
+Half precision is part of what is compared: both sides start from the rounded circuits of `explorer.checkpoints`.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from assignadd.config import Config, Model
-from assignadd.explorer import prompts, weights
+from assignadd.explorer import checkpoints, prompts
 from assignadd.explorer.export import task_data
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import COMPONENTS, specification
@@ -72,7 +72,7 @@ TEXTS = (
 
 def rounded(one: Stack) -> Stack:
     """The model whose circuits are the rounded ones: QK and OV in the first factor, the identity in the second."""
-    parts = {name: matrix.half().float() for name, matrix in weights.circuits(one).items()}
+    parts = {name: matrix.half().float() for name, matrix in checkpoints.circuits(one).items()}
     eye, named = torch.eye(one.config.model.d_model), {"embed.W_E": parts["W_E"], "pos_embed.W_pos": parts["W_pos"]}
     for layer in (1, 2):
         attention = f"blocks.{layer - 1}.attn."
@@ -101,8 +101,8 @@ def numbers(config: Config = CONFIG) -> dict:
     patterns = [cache[f"blocks.{layer}.attn.hook_pattern"][:, 0].tolist() for layer in (0, 1)]
     waves = circuit_waves(ours)
     return {
-        "task": task_data(config), "matrices": weights.shapes(one), "step": 30000, "other_step": OTHER_STEP,
-        "weights": weights.script("m0", 30000, one), "other": weights.script("m0", OTHER_STEP, other),
+        "task": task_data(config), "matrices": checkpoints.shapes(one), "step": 30000, "other_step": OTHER_STEP,
+        "weights": checkpoints.script("m0", 30000, one), "other": checkpoints.script("m0", OTHER_STEP, other),
         "prompts": tokens[0].T.tolist(), "reference": prompts.reference(config), "interventions": INTERVENTIONS, "logits": logits,
         "patterns": patterns, "waves": {"frequency": waves.frequency[0].tolist(), "share": waves.share[0].tolist()},
         "texts": [said(text, config) for text in TEXTS],

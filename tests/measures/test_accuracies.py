@@ -7,7 +7,7 @@ from assignadd.config import PRESETS, Config, Member
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
-from assignadd.runs.tlens import import_state_dicts
+from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.stats import wilson
 from assignadd.task.evalsets import ALL_SETS, CLASS_SETS, EVAL_SETS, RECORDED_SETS
 from assignadd.task.splits import pair_split

@@ -17,9 +17,8 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, Member, Optim
 from assignadd.runs.folder import Run
 from assignadd.sweeps.engine import plan, run_sweep, tally
-from assignadd.sweeps.jobs import run_job
+from assignadd.sweeps.jobs import jobs_of, run_job
 from assignadd.sweeps.local import run_local
-from assignadd.sweeps.plan import jobs_of
 from assignadd.sweeps.settings import Sweep, named_sweep
 from tests.sweeps.small import CONFIG, SWEEP, rows_by_cell, stores
 

@@ -42,7 +42,7 @@ def test_the_command_in_a_table_asks_for_what_is_in_it(name):
     """Read back as a user would type it: the same settings and the same cells."""
     about, table = json.loads((RESULTS / f"{name}.json").read_text()), polars.read_parquet(RESULTS / f"{name}.parquet")
     program, command, *arguments = shlex.split(about["command"])
-    asked = cells(options.read(Sweep, arguments, command), options.base_config(arguments)[1])
+    asked = cells(options.read(Sweep, arguments, command), options.base_config(arguments))
     assert (program, command) == ("assignadd", "sweep") and json.loads(msgspec.json.encode(asked.config)) == about[
         "config"
     ]

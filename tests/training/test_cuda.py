@@ -11,7 +11,7 @@ from assignadd.model.fused import FusedTable
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
-from assignadd.sweeps.observing import Watch
+from assignadd.sweeps.jobs import Watch
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split

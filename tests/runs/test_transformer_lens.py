@@ -14,7 +14,7 @@ from assignadd.errors import RunError
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import views
 from assignadd.runs.folder import Run
-from assignadd.runs.tlens import import_state_dicts
+from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.task.splits import authors_split, pair_split
 from tests.reference import REFERENCE
 from tests.runs.small import CONFIG, contents, hold, weights_at

@@ -1,6 +1,6 @@
 """State dicts of TransformerLens 2.x (`.pth`) as a finished run.
 
-The one place where something pickled is read, with `weights_only`, which builds tensors and nothing else. What our model
+The one place where a pickle is read, with `weights_only`, which builds tensors and nothing else. What our model
 does not have (biases, an MLP after a layer without one) must be present as zeros or not at all.
 """
 

@@ -1,18 +1,23 @@
-"""The paper's sweep tests in full (figure generalization_combined)."""
+"""The tests of every model of a sweep after its last step: the paper's tests in full, and a large evaluation."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.measures.cheap import AttentionRates
+from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
+from assignadd.model.table import covers
 from assignadd.task.enumeration import EveryAddition
-from assignadd.task.evalsets import EvalSet
+from assignadd.task.evalsets import ALL_SETS, EvalSet
 from assignadd.task.sampler import EmptySetError
 
 if TYPE_CHECKING:
@@ -27,7 +32,7 @@ TWO_VAR_PARTS = (
     EvalSet("2-var test banned (2)", n_vars=2, n_banned=2),
 )
 # Steps of the evaluation stream that neither exams nor measures draw from.
-FIRST_STEP = 2000
+TESTS_FIRST_STEP = 2000
 
 
 def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
@@ -36,9 +41,9 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
     The parts hold every pair of values with every pair of variables, one sequence each (193,580 in the paper's code);
     their union is "2-var test". A part that is empty for a model is left out for it.
     """
-    counted = [_count(stack, configs, seen, s, FIRST_STEP + i) for i, s in enumerate(TWO_VAR_PARTS)]
+    counted = [_count(stack, configs, seen, s, TESTS_FIRST_STEP + i) for i, s in enumerate(TWO_VAR_PARTS)]
     counted.append(
-        _count(stack, configs, seen, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"), FIRST_STEP + len(counted))
+        _count(stack, configs, seen, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"), TESTS_FIRST_STEP + len(counted))
     )
     names = [*(s.name for s in TWO_VAR_PARTS), ZERO_VAR]
     found = []
@@ -85,3 +90,33 @@ def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalS
 
 def _seeds(configs: Sequence[Config]) -> list[int]:
     return [c.seed.data or 0 for c in configs]
+
+
+# Steps of the evaluation stream that nothing else draws from.
+EXAM_FIRST_STEP = 7000
+
+
+def final_column(name: str) -> str:
+    """The name under which a sweep's table has an accuracy or a rate of attention from the final exam."""
+    return f"{name} (final)"
+
+
+def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
+    """For each model, its accuracy on every evaluation set that is not empty, and the rates of its attention patterns.
+
+    One set at a time, to bound the memory. Architectures without tables have no rates.
+    """
+    n = stack.config.record.final_sequences
+    found: list[dict[str, float]] = [{} for _ in configs]
+    for step, evalset in enumerate(ALL_SETS if n else (), EXAM_FIRST_STEP):
+        with suppress(EmptySetError):
+            exam = Exam(configs, seen, [evalset], n, seen.device, step)
+            for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
+                row |= {final_column(name): value for name, value in accuracy.items()}
+    if n and covers(stack.config):
+        types = stack.config.task.variable_counts
+        for column, rates in AttentionRates(configs, seen, types, n)(stack).items():
+            for row, rate in zip(found, rates.tolist(), strict=True):
+                if math.isfinite(rate):  # none where a task has no such sequence
+                    row[final_column(column)] = rate
+    return found
