@@ -16,7 +16,7 @@ CPU_STACKS = (1, 2, 8)
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure this machine: every time beside its floor and its peers, as ratios within one run."""
+    """Time this machine: each time beside its lower bound and beside other implementations, as ratios."""
 
     preset: str = "paper"
     """Whose task and model: paper, authors, tiny or smoke."""

@@ -32,12 +32,12 @@ class Interchange:
     It should change where that part holds a variable of the program: a binding tag, the query, a value, the sum.
     """
 
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run folder, or its name under runs/."""
     step: int | None = None
-    """The checkpoint; the last one unless given."""
+    """The checkpoint. If None, the last one."""
     seed: int | None = None
-    """Which model of the run; its first unless given."""
+    """Which model of the run. If None, its first."""
     pairs: int | None = None
     """About how many pairs of prompts for each alignment: 4000, 1000 a checkpoint or 8000 in a search unless given."""
     checkpoints: int | None = None

@@ -30,17 +30,17 @@ CAPTION = (
 
 @dataclass(frozen=True)
 class Phases:
-    """The phases of training, both spikes, the variable that came last, and when every curve came up to last.
+    """The phases of training, both spikes, the variable learned last, and the onset of every curve.
 
     Reads what `assignadd measure RUN` stored in the run folder; else measures it, and stores it there.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
     """Run folders, or their names under runs/."""
     seeds: str | None = None
     """Only these seeds."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     json: bool = False
     """Print {"models": [{"run", "seed", "summary", ..., "onsets": [{"curve", "threshold", "onset", ...}]}]}."""
 

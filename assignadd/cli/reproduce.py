@@ -32,7 +32,7 @@ class Reproduce:
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
 
 
 def main(arguments: list[str]) -> int:

@@ -17,7 +17,7 @@ class Runs:
     """List the runs, show one, or verify every committed byte of one."""
 
     action: Annotated[Literal["list", "show", "verify"], tyro.conf.Positional] = "list"
-    run: Annotated[str | None, tyro.conf.Positional] = None
+    run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
     """A run folder, or its name under runs/ (for show and verify)."""
     root: str = "runs"
     """Where `list` looks."""
@@ -111,17 +111,17 @@ def _verify(name: str, as_json: bool) -> int:
 
 @dataclass(frozen=True)
 class Import:
-    """Read TransformerLens 2.x state dicts (FILE.pth) into one run, a checkpoint each.
+    """Convert TransformerLens 2.x state dicts (FILE.pth) to one run, a checkpoint each.
 
     Only tensors are read (weights_only); shapes, names and zero biases are checked.
     """
 
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[FILE ...]")]
     """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones, after 40,000."""
     preset: str = "authors"
     """The configuration the weights belong to."""
     out: Path | None = None
-    """The run folder; runs/imported-PRESET unless given."""
+    """The run folder. If None, runs/imported-PRESET."""
 
 
 def import_main(arguments: list[str]) -> int:

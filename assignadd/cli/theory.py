@@ -29,10 +29,10 @@ Say = Callable[[str], object]
 class Theory:
     """Check the paper's theory (section 7, appendix C): theorem, the parameter beta, the step, proof, real training."""
 
-    run: Annotated[str | None, tyro.conf.Positional] = None
+    run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
     """A run folder, or its name under runs/, whose gradients are compared with the theory; without it they are not."""
     seed: int | None = None
-    """Which model of the run; the first unless given."""
+    """Which model of the run. If None, the first."""
     sequences: int = 2048
     """One-variable sequences for the run's gradient."""
     N: int = 59
@@ -44,11 +44,11 @@ class Theory:
     alpha: float = 1e-3
     """Scale of the final logits."""
     beta: float | None = None
-    """Strength of the initial attention; log T unless given."""
+    """Strength of the initial attention. If None, log T."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """A folder for the figures, their data and verdicts.json."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     json: bool = False
     """Print {"setting", "verdicts": [{"id", "claim", "value", "verdict", ...}], "step": {...}, "beta": [...]}."""
 

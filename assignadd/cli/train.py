@@ -16,26 +16,25 @@ from assignadd.config import Config, Member
 class Train:
     """Train a stack of models, one per seed, into a run folder.
 
-    The same command goes on where an interrupted one stopped. SIGTERM and Ctrl-C save first and exit with
-    143 and 130.
+    The same command continues an interrupted run. SIGTERM and Ctrl-C save the run first; exit codes 143 and 130.
     """
 
     settings: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
     preset: str = "paper"
-    """Where settings start from: paper, authors, tiny or smoke."""
+    """The settings to start from: paper, authors, tiny or smoke."""
     config: Path | None = None
-    """A JSON file of settings on top of the preset; flags come on top of both."""
+    """A JSON file of settings that replace the preset's; flags replace both."""
     seeds: str = "0"
     """One model per seed: 3, 0..31 or 0,4,7."""
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int | None = None
-    """CPU threads in all, every core unless given. Several models train side by side, one thread each; a single model
-    takes them all, which rounds differently."""
+    """CPU threads. If None, every core. Several models train in parallel, one thread each; a single model uses all,
+    which rounds differently."""
     measure_every: int | None = None
-    """Steps between progress measures recorded while training (short for --record.measure-every); none unless given."""
+    """Steps between progress measures recorded during training (short for --record.measure-every)."""
     out: Path | None = None
-    """The run folder. Default: runs/PRESET-SEEDS, and six digits of a hash where settings differ from the preset."""
+    """The run folder. If None, runs/PRESET-SEEDS, and six digits of a hash where settings differ from the preset."""
 
 
 def main(arguments: list[str]) -> int:
@@ -67,18 +66,18 @@ def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, th
 
 @dataclass(frozen=True)
 class Zoom:
-    """Train a part of a run again, on the same path to the bit, with checkpoints closer together."""
+    """Train a part of a run again, bit for bit the same, with checkpoints closer together."""
 
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run folder, or its name under runs/."""
     around: int
     """The step in the middle."""
     every: int = 10
     """Steps between checkpoints."""
     within: int = 200
-    """How far to go before and after the middle."""
+    """Steps before and after the middle."""
     out: Path | None = None
-    """The new run folder; RUN-zoom-STEP beside the run unless given."""
+    """The new run folder. If None, RUN-zoom-STEP beside the run."""
 
 
 def zoom_main(arguments: list[str]) -> int:

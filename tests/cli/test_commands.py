@@ -108,7 +108,10 @@ def test_bench_takes_networks_from_a_run(here, capsys):
         (["--task.n-vars", "many"], ["task.n_vars = 'many'", "1 to 26"]),
         (["--task.seen-fraction", "1.5"], ["task.seen_fraction = 1.5", "0 to 1"]),
         (["--task.max-assignments", "1"], ["task.max_assignments = 1", "two_var_ratio = 0"]),
-        (["--task.n-vars", "1", "--task.max-assignments", "1", "--task.banned-first=", "--task.banned-second="], ["task.n_vars = 1"]),
+        (
+            ["--task.n-vars", "1", "--task.max-assignments", "1", "--task.banned-first=", "--task.banned-second="],
+            ["task.n_vars = 1"],
+        ),
         (["--task.length", "6"], ["task.length = 6", "at least 8"]),
         (["--task.banned-first", "abcd"], ["banned_first"]),
         (["--task.banned-first", "xyz"], ["task.banned_first = 'xyz'", "abcd"]),

@@ -1,4 +1,4 @@
-"""What the export writes: the weights as they were up to half precision, few checkpoints where it matters, data and never code."""
+"""What the export writes: weights in half precision, the checkpoints that matter, and data but no code."""
 
 import json
 from base64 import b64decode

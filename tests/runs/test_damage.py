@@ -1,4 +1,4 @@
-"""Truncated, bit-flipped, swapped, foreign or missing files: refused by name, and training goes on from what is intact."""
+"""Truncated, changed, swapped, foreign or missing files: refused by name; training goes on from what is intact."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_the_results_are_small():
 
 
 def test_six_networks_of_the_census_answer_here_as_they_did_there():
-    """Evaluation sequences depend on the seed alone, so the census's own numbers come out again, but for a rounded answer."""
+    """Evaluation sequences depend on the seed alone, so the census's own numbers are found again, up to rounding."""
     run = Run.open(SIX)
     assert run.verify() == [] and run.manifest.seeds == (0, 3, 4, 1, 2, 15)
     census = polars.read_parquet(RESULTS / "census.parquet").filter(polars.col("step") == 50_000)
