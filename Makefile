@@ -12,10 +12,10 @@ WEB := assignadd/explorer/web
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
 	@echo "make quick       the same pipeline on the tiny preset, in about two minutes (reproduction/tiny/index.html)"
-	@echo "make explorer    an interactive page of the networks of make reproduce, if trained, and of six that are shipped (explorer/index.html)"
-	@echo "make explorer-web  build the page's bundle again from its sources (needs Node)"
+	@echo "make explorer    an interactive page of the networks trained so far and of six others (explorer/index.html)"
+	@echo "make explorer-web  build the page's scripts from their sources (needs Node)"
 	@echo "make test        lint, types and tests"
-	@echo "make ray-up      a Ray cluster on this machine for assignadd sweep --engine ray --address auto; make ray-down ends it"
+	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
 reproduce: $(VENV)/.core

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +20,8 @@ from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.progress import Observing
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
-from assignadd.runs.documents import run_document
 from assignadd.runs.folder import Run, open_run
+from assignadd.runs.names import default_folder
 from assignadd.sweeps.population import populations_for
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import Listener, train_run
@@ -44,7 +43,8 @@ def train(
 ) -> Run:
     """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
 
-    Without `out` the folder is runs/ and a name made from the settings, so that the same call finds the same run.
+    Without `out` the folder is the one that `assignadd train` uses for the same settings, such as runs/tiny-seeds-0-1
+    (`assignadd.runs.names`), so that the same call finds the same run.
     Sets torch's thread count for the process and turns oneDNN off. On a CPU with several threads, models train side by
     side in forked processes: call it before starting threads of your own.
     """
@@ -54,9 +54,8 @@ def train(
         raise ConfigError("seeds", list(seeds), "at least one seed")
     configs = [m.config(config) for m in members]
     seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
-    if out is None:
-        out = Path("runs") / f"run-{hashlib.sha256(run_document(config, members)).hexdigest()[:8]}"
-    return train_run(Path(out), config, members, seen, device, threads, listener, observe=Observing)
+    folder = default_folder(config, members) if out is None else Path(out)
+    return train_run(folder, config, members, seen, device, threads, listener, observe=Observing)
 
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:
@@ -77,7 +76,7 @@ def evaluate(run: str | Path | Run, step: int | None = None, n: int = SEQUENCES)
 
 
 def metrics(run: str | Path | Run) -> polars.DataFrame:
-    """What a run recorded while training: a row per model and evaluation, a column per evaluation set and per measure."""
+    """What a run recorded during training: a row per model and evaluation, a column per evaluation set and measure."""
     import polars
 
     nested = ("accuracy", "measures")
@@ -90,7 +89,10 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
 
 
 def measure(run: str | Path | Run) -> polars.DataFrame:
-    """Every progress measure at every checkpoint: a row per model and checkpoint. Stored beside the run, and read from there again."""
+    """Every progress measure at every checkpoint: a row per model and checkpoint.
+
+    The table is stored in the run folder, and read from there the next time.
+    """
     run = open_run(run)
     table = stored(run)
     if table is None:
@@ -106,7 +108,10 @@ def phases(run: str | Path | Run) -> list[Phases]:
 
 
 def onsets(run: str | Path | Run) -> polars.DataFrame:
-    """When every curve came up to last, and what evaluation noise leaves open: a row per model and curve. Measures what `measure` does."""
+    """The step from which each curve stays above its threshold, with an interval: a row per model and curve.
+
+    Measures what `measure` measures, where that is not stored yet.
+    """
     import polars
 
     run = open_run(run)
@@ -123,9 +128,9 @@ def ledger(
     fraction: Path | None = None,
     two_var: Path | None = None,
 ) -> list[Record]:
-    """Every claim of the paper against these runs: value, interval, verdict. Without a run, those on populations and theory.
+    """Every claim of the paper tested on these runs: value, interval, verdict. Without runs, those on seeds and theory.
 
-    `census`, `fraction` and `two_var` are folders of your own sweeps; without them the package's, where the task is the paper's.
+    `census`, `fraction` and `two_var` are folders of your own sweeps. Default: the package's, for the paper's task.
     """
     opened = [open_run(run) for run in runs]
     evidences = [e for run in opened for e in evidence(run, n=n)[0]]

@@ -1,7 +1,7 @@
-"""What a study is made of: frozen dataclasses, the presets, and one validation for flags, JSON and Python.
+"""The settings of a study: frozen dataclasses, their checks, and the presets.
 
-Every number a run depends on is a field here. A bad value raises ConfigError with one line that names the dotted
-field, the value, and what is accepted; nothing is ever adjusted silently.
+Every number a run depends on is a field here. Flags, JSON files and Python pass the same checks: a bad value raises a
+ConfigError whose one line names the field, its value and what is accepted. No value is adjusted silently.
 """
 
 from __future__ import annotations
@@ -15,21 +15,11 @@ from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from assignadd.errors import ConfigError as ConfigError
+from assignadd.errors import UserError as UserError
+
 LETTERS = string.ascii_lowercase
 SUFFIX = 4  # `+ first second =` closes every sequence
-
-
-class UserError(Exception):
-    """Something a user can cause and mend: one line, and the exit code a command ends with."""
-
-    exit_code = 2
-
-
-class ConfigError(UserError, ValueError):
-    """One line: the dotted field, the value it had, and what is accepted."""
-
-    def __init__(self, name: str, value: object, accepted: str):
-        super().__init__(f"{name} = {value!r}: expected {accepted}")
 
 
 def _ranged(default: Any, low: float, high: float) -> Any:
@@ -49,11 +39,11 @@ class Task:
     max_assignments: int = _ranged(6, 1, 26)
     """Assignments in a sequence are uniform on 1..this."""
     seen_fraction: float = _ranged(0.7, 0.0, 1.0)
-    """f: share of the N^2 ordered pairs that training may add; the rest is held out."""
+    """f: share of the N^2 ordered pairs of numbers that training may add; the others are held out."""
     banned_first: str = "ab"
-    """Variables that never stand first in a training addition."""
+    """Variables that are never the first operand in training."""
     banned_second: str = "gh"
-    """Variables that never stand second in a training addition."""
+    """Variables that are never the second operand in training."""
     one_var_ratio: float = _ranged(20 / 12, 0.0, 1000.0)
     """One-variable sequences per zero-variable sequence, half with the variable first."""
     two_var_ratio: float = _ranged(10 / 12, 0.0, 1000.0)
@@ -100,7 +90,7 @@ class Model:
     d_mlp: tuple[int | None, ...] = (None, 512)
     """MLP width after each layer; None where a layer has no MLP."""
     activation: Literal["relu", "gelu"] = "relu"
-    """Of the MLPs."""
+    """Activation function of the MLPs."""
     norm: Literal["none", "layer", "rms"] = "none"
     """Normalisation before attention, MLPs and unembedding."""
     biases: bool = False
@@ -131,7 +121,7 @@ class Optim:
 
 @dataclass(frozen=True)
 class Record:
-    """What a run writes down, and when."""
+    """What a run records, and how often."""
 
     eval_every: int = _ranged(100, 1, 1 << 31)
     """Steps between evaluations."""
@@ -140,16 +130,16 @@ class Record:
     checkpoint_every: int = _ranged(100, 1, 1 << 31)
     """Steps between checkpoints, after the log-spaced ones 0, 1, 2, 5, 10, 20, 50."""
     state_every: int = _ranged(1000, 1, 1 << 31)
-    """Steps between optimizer states that are kept, from which training can be replayed bitwise."""
+    """Steps between stored optimizer states, from which training can be repeated bit for bit."""
     measure_every: int = _ranged(0, 0, 1 << 31)
-    """Steps between measures of the circuits while training (sweeps record them); 0 for none."""
+    """Steps between progress measures during training (sweeps record them); 0 for none."""
     final_sequences: int = _ranged(0, 0, 1 << 20)
-    """Sequences per evaluation set in a last, larger evaluation (sweeps record it); 0 for none."""
+    """Sequences per evaluation set in a larger evaluation at the end (sweeps record it); 0 for none."""
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """Where randomness comes from; what is left out follows each model's own seed."""
+    """The seeds of each source of randomness; one that is None is the model's own seed."""
 
     init: int | None = _ranged(None, 0, 2**63 - 1)
     """The seed of the initial weights."""
@@ -161,17 +151,17 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Numerics:
-    """How numbers are kept and rounded."""
+    """Number format and rounding."""
 
     dtype: Literal["float32", "float64"] = "float32"
-    """Of weights, gradients and moments."""
+    """Number format of weights, gradients and optimizer moments."""
     tf32: bool = False
-    """Let an NVIDIA GPU round matrix-product inputs to TF32."""
+    """Let an NVIDIA GPU round the inputs of matrix products to TF32."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """A study: every number a run depends on but its seeds."""
+    """All settings of a run but the seeds of its models."""
 
     task: Task = field(default_factory=Task)
     model: Model = field(default_factory=Model)
@@ -186,7 +176,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Member:
-    """One model of a stack: its seed, and the settings in which it differs from the stack's configuration."""
+    """One model of a stack: its seed, and its own value of each setting in which it differs from the stack."""
 
     seed: int
     lr: float | None = None
@@ -200,22 +190,15 @@ class Member:
         if not 0 <= self.seed < 2**63:
             raise ConfigError("seeds", self.seed, "a whole number from 0 to 2^63 - 1")
 
-        def own(section: Any) -> dict[str, Any]:
-            names = {f.name for f in dataclasses.fields(section)} & {f.name for f in dataclasses.fields(self)}
-            return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
-
-        seeds = {
-            f.name: self.seed if (s := getattr(base.seed, f.name)) is None else s for f in dataclasses.fields(Seeds)
-        }
-        return dataclasses.replace(
-            base,
-            task=dataclasses.replace(base.task, **own(base.task)),
-            optim=dataclasses.replace(base.optim, **own(base.optim)),
-            seed=Seeds(**seeds),
-        )
+        own = {name: value for name, value in dataclasses.asdict(self).items() if value is not None and name != "seed"}
+        task = dataclasses.replace(base.task, **{n: v for n, v in own.items() if hasattr(base.task, n)})
+        optim = dataclasses.replace(base.optim, **{n: v for n, v in own.items() if hasattr(base.optim, n)})
+        seeds = {name: self.seed if s is None else s for name, s in dataclasses.asdict(base.seed).items()}
+        return dataclasses.replace(base, task=task, optim=optim, seed=Seeds(**seeds))
 
 
 def validate(config: Config) -> None:
+    """Raises a ConfigError for the first field that is out of range or does not fit the others."""
     for section, (kind, _) in _fields(Config).items():
         for name, (of_field, limits) in _fields(kind).items():
             value = getattr(getattr(config, section), name)
@@ -233,26 +216,22 @@ def _fields(section: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
 
 
 def accepted(section: str, name: str) -> str | None:
-    """What the field `section.name` takes, in words; None where a rule of its own decides (letters, widths) or there is no such field."""
+    """What the field `section.name` accepts, in words; None where a rule of its own decides or there is no field."""
     of_section, _ = _fields(Config).get(section, (None, {}))
     kind, limits = _fields(of_section).get(name, (None, {})) if of_section else (None, {})
     if limits:
-        return f"{'a whole number' if _is_whole(kind) else 'a number'} from {limits['low']} to {limits['high']}"
+        whole = int in (kind, *get_args(kind))
+        return f"a {'whole ' * whole}number from {limits['low']} to {limits['high']}"
     if kind is bool:
         return "true or false"
     return "one of " + ", ".join(get_args(kind)) if get_origin(kind) is Literal else None
-
-
-def _is_whole(kind: Any) -> bool:
-    """Of `int` and `int | None`."""
-    return int in (kind, *get_args(kind))
 
 
 def _within(value: object, kind: Any, limits: Mapping[str, Any]) -> bool:
     if limits and value is None:
         return NoneType in get_args(kind)
     if limits:
-        types = (int,) if _is_whole(kind) else (int, float)
+        types = (int,) if int in (kind, *get_args(kind)) else (int, float)
         return isinstance(value, types) and not isinstance(value, bool) and limits["low"] <= value <= limits["high"]
     if kind is bool:
         return isinstance(value, bool)
@@ -260,61 +239,46 @@ def _within(value: object, kind: Any, limits: Mapping[str, Any]) -> bool:
 
 
 def _check_task(task: Task) -> None:
-    V = task.n_vars
+    V, most = task.n_vars, task.max_assignments
     for slot in ("banned_first", "banned_second"):
-        banned = getattr(task, slot)
-        if not isinstance(banned, str) or not set(banned) <= set(task.variables) or len(set(banned)) < len(banned):
-            raise ConfigError(f"task.{slot}", banned, f"distinct letters among {task.variables}")
-    if task.max_assignments > V:
-        raise ConfigError("task.max_assignments", task.max_assignments, f"at most task.n_vars = {V}, one per variable")
-    if 2 * task.max_assignments > task.prefix:
-        raise ConfigError(
-            "task.length",
-            task.length,
-            f"at least {2 * task.max_assignments + SUFFIX} to hold {task.max_assignments} assignments",
-        )
-    if not task.n_seen >= 1:
-        raise ConfigError(
-            "task.seen_fraction",
-            task.seen_fraction,
-            f"at least {math.ceil(1e6 / task.modulus**2) / 1e6:g}, one pair of numbers",
-        )
+        letters = getattr(task, slot)
+        if not isinstance(letters, str) or not set(letters) <= set(task.variables) or len(set(letters)) < len(letters):
+            raise ConfigError(f"task.{slot}", letters, f"distinct letters among {task.variables}")
     first, second = V - len(task.banned_first), V - len(task.banned_second)
-    if task.one_var_ratio > 0 and not (first and second):
-        slot = "banned_second" if first else "banned_first"
-        raise ConfigError(
-            f"task.{slot}", getattr(task, slot), "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
-        )
-    if task.two_var_ratio > 0:
-        if min(V, task.max_assignments) < 2:
-            name = "task.n_vars" if V < 2 else "task.max_assignments"
-            raise ConfigError(
-                name, min(V, task.max_assignments), "at least 2 for two-variable additions, or task.two_var_ratio = 0"
-            )
-        both = V - len(set(task.banned_first) | set(task.banned_second))
-        if first * second - both < 1:
-            raise ConfigError(
-                "task.banned_second",
-                task.banned_second,
-                "a ban that leaves a pair of different variables, or task.two_var_ratio = 0",
-            )
+    in_both_slots = V - len(set(task.banned_first) | set(task.banned_second))
+    no_ones, no_twos = task.one_var_ratio == 0, task.two_var_ratio == 0
+    one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
+    pair_left = "a ban that leaves a pair of different variables, or task.two_var_ratio = 0"
+    two = "at least 2 for two-variable additions, or task.two_var_ratio = 0"
+    smallest = math.ceil(1e6 / task.modulus**2) / 1e6
+    rules = (
+        ("max_assignments", most <= V, f"at most task.n_vars = {V}, one per variable"),
+        ("length", 2 * most <= task.prefix, f"at least {2 * most + SUFFIX} to hold {most} assignments"),
+        ("seen_fraction", task.n_seen >= 1, f"at least {smallest:g}, one pair of numbers"),
+        ("banned_first", no_ones or first > 0, one_left),
+        ("banned_second", no_ones or second > 0, one_left),
+        ("n_vars", no_twos or V >= 2, two),
+        ("max_assignments", no_twos or most >= 2, two),
+        ("banned_second", no_twos or first * second > in_both_slots, pair_left),
+    )
+    for name, holds, accepted in rules:
+        if not holds:
+            raise ConfigError(f"task.{name}", getattr(task, name), accepted)
 
 
 def _check_model(model: Model) -> None:
     widths = model.d_mlp
     if not isinstance(widths, tuple) or len(widths) != model.n_layers:
-        raise ConfigError(
-            "model.d_mlp", widths, f"a tuple with one width or None for each of the {model.n_layers} layers"
-        )
-    for width in widths:
-        if width is not None and (not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= 65536):
-            raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
+        accepted = f"a tuple with one width or None for each of the {model.n_layers} layers"
+        raise ConfigError("model.d_mlp", widths, accepted)
+    if not all(w is None or (isinstance(w, int) and not isinstance(w, bool) and 1 <= w <= 65536) for w in widths):
+        raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
 
 
 PRESETS: dict[str, Config] = {
     # The paper's section 3, to the digit.
     "paper": Config(),
-    # The paper's code and checkpoints: the same but for the letters and the slots that are banned (SPEC, "Two readings").
+    # The paper's code and checkpoints, which differ from its text in the letters that are banned in each slot.
     "authors": Config(task=Task(banned_first="kl", banned_second="ab")),
     # Learns the whole task in about a minute on one core; nearly every seed binds.
     "tiny": Config(
@@ -324,7 +288,7 @@ PRESETS: dict[str, Config] = {
         model=Model(d_model=64, d_head=64, d_mlp=(None, 128)),
         optim=Optim(lr=4e-3, weight_decay=0.1, batch=128, steps=10_000),
     ),
-    # Seconds: every part of the machinery runs, nothing is learned.
+    # Runs every part of the package in seconds; nothing is learned.
     "smoke": Config(
         task=Task(
             modulus=7, n_vars=4, length=8, max_assignments=2, seen_fraction=0.8, banned_first="a", banned_second="b"

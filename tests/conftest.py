@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
-from assignadd.runs.tlens import import_state_dicts
+from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE
 
 

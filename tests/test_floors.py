@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "assignadd"
 # From the ground up; a floor may import itself and what is below it.
 FLOORS = (
-    "config", "task", "model", "runs", "training", "stats", "verdicts", "theory", "measures", "dynamics",
+    "errors", "config", "task", "model", "runs", "training", "stats", "verdicts", "theory", "measures", "dynamics",
     "interventions", "sweeps", "claims", "figures", "report", "explorer", "api", "cli",
 )  # fmt: skip
 HEAVY = {"torch", "numpy", "polars", "matplotlib", "scipy", "tyro", "rich", "msgspec"}
@@ -68,7 +68,9 @@ def test_nothing_unpickles_or_evaluates():
         loads = {
             ast.unparse(c) for c in calls if isinstance(c, ast.Attribute) and c.attr in ("load", "system", "popen")
         }
-        assert not loads & {"torch.load", "os.system", "os.popen"} or module == "assignadd.runs.tlens", module
+        assert not loads & {"torch.load", "os.system", "os.popen"} or module == "assignadd.runs.transformer_lens", (
+            module
+        )
 
 
 @pytest.mark.parametrize("statement", ["import assignadd", "from assignadd.cli import main; main(['--help'])"])

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ask:
-    """Put one prompt to a trained model: its answer, the runner-up, and where `=` looks in both layers."""
+    """Give one prompt to a trained model: its answer, the runner-up, and what `=` attends to in both layers."""
 
-    prompt: Annotated[str, tyro.conf.Positional]
+    prompt: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
     run: str | None = None
-    """A run folder, or its name under runs/; the newest run unless given."""
+    """A run folder, or its name under runs/. If None, the newest run."""
     step: int | None = None
-    """The checkpoint; the last one unless given."""
+    """The checkpoint. If None, the last one."""
     seed: int | None = None
-    """Which model of the run; its first unless given."""
+    """Which model of the run. If None, its first."""
     padding: int | None = None
-    """Seed for where PADs fall between the assignments; in front unless given."""
+    """Seed for where PADs fall between the assignments. If None, in front."""
     json: bool = False
     """Print {"answer", "probability", "correct", "tokens", ...}."""
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
 from assignadd.config import Config, ConfigError
+from assignadd.errors import UsageError
 
 CUDA_STACKS = (1, 8, 32, 128)
 CPU_STACKS = (1, 2, 8)
@@ -16,20 +16,20 @@ CPU_STACKS = (1, 2, 8)
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure this machine: every time beside its floor and its peers, as ratios within one run."""
+    """Time this machine: each time beside its lower bound and beside other implementations, as ratios."""
 
     preset: str = "paper"
     """Whose task and model: paper, authors, tiny or smoke."""
     device: str = "cpu"
     """cpu or cuda."""
     seconds: float = 4.0
-    """About how long each measurement on a CPU takes; a training step's takes at least three draws of data, 20 s for the paper's."""
+    """About how long each measurement on a CPU takes; that of a training step takes longer, 20 s for paper."""
     lens: bool = True
     """Time TransformerLens too, where it is installed (pip install 'assignadd[lens]')."""
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU."""
     scaling: bool = False
-    """Instead, the cost of a training step against N, V, T, width, batch and (on a GPU) models in the stack; docs/scale.md."""
+    """Instead, the cost of a training step against N, V, T, width, batch and, on a GPU, models (docs/scale.md)."""
     run: str | None = None
     """Instead, the measures of the mechanism on a stack of this run's networks, on one thread."""
     networks: int = 100
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     args = options.read(Bench, arguments, "bench")
     if not 0.01 <= args.seconds <= 600:
         raise ConfigError("seconds", args.seconds, "a number from 0.01 to 600")
-    _, config = options.base_config(arguments)
+    config = options.base_config(arguments)
     on_cuda = options.resolve_device(args.device) == "cuda"
     from assignadd.cli.screen import print_json
 
@@ -196,7 +196,8 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
     if measures := result["measures"]:
         ours, plain = measures["progress_ms"], measures["plain_ms"]
         console.print(
-            f"measures    {ours:>12,.0f} ms a checkpoint on one thread; a plain loop takes {plain:,.0f} ({plain / ours:.1f} times)"
+            f"measures    {ours:>12,.0f} ms a checkpoint on one thread; "
+            f"a plain loop takes {plain:,.0f} ({plain / ours:.1f} times)"
         )
     console.print(
         f"memory      {result['peak_memory_mb']:>12,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
+from assignadd.errors import UsageError
 from assignadd.verdicts import FAILS, HOLDS, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 if TYPE_CHECKING:
@@ -28,24 +28,25 @@ COLOURS = {HOLDS: "green", FAILS: "red", UNDECIDED: "yellow", UNTESTABLE: "dim",
 class Claims:
     """Every claim of the paper against trained models: value, 95 % interval, verdict."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Run folders, or their names under runs/. Without one, only what is known of populations of seeds and of the theory."""
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    """Run folders, or their names under runs/. Without one, only the claims about many seeds and about the theory."""
     step: int | None = None
-    """The checkpoint; each run's last one unless given."""
+    """The checkpoint. If None, each run's last one."""
     n: int = 20_000
-    """Sequences per evaluation set and per type of sequence; trajectories, probes and the theory take their time at any n."""
+    """Sequences per evaluation set and per type of sequence; some measures take the same time whatever n is."""
     only: str | None = None
     """The id or the paper's label of a claim."""
     census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for the claims about all seeds; the package's unless given, if its task fits."""
+    """The folder of your own `assignadd sweep seeds`, for the claims about all seeds. If None, the package's,
+    where the task is the same."""
     fraction: Path | None = None
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     json: bool = False
-    """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", "command", ...}."""
+    """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", ...}."""
 
 
 def main(arguments: list[str]) -> int:

@@ -17,16 +17,16 @@ class Eval:
     The intervals of the classes of held-out pairs are over the pairs of a class, the others over sequences.
     """
 
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run folder, or its name under runs/."""
     step: int | None = None
-    """The checkpoint; the last one unless given."""
+    """The checkpoint. If None, the last one."""
     seeds: str | None = None
     """Only these seeds."""
     n: int = 4000
     """Sequences per set, drawn afresh from the evaluation stream."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     json: bool = False
     """Print {"models": [{"seed", "step", "sets": {...}}]}."""
 

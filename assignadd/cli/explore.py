@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
 from assignadd.config import ConfigError
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.explorer.export import Listener
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explore:
-    """Write a page to ask, see, scrub and break trained models: open its index.html, from disk or from any web host."""
+    """Write an interactive page of trained models: open its index.html, from disk or from any web host."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
     """Run folders, or their names under runs/; census-six is a run that comes with the package."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("explorer")
     """The folder of the page."""
@@ -33,9 +33,10 @@ class Explore:
     ledger: bool = True
     """Measure the claims that the tour quotes."""
     census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for what the tour says of all seeds; the package's unless given, if its task fits."""
+    """The folder of your own `assignadd sweep seeds`, for what the tour says about all seeds. If None, the package's,
+    where the task is the same."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     serve: bool = False
     """Serve the page on this machine until stopped; without runs, the one that is in the folder."""
     port: int = 8000

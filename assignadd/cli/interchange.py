@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
 from assignadd.config import ConfigError
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.interventions.interchange import Outcome
@@ -21,18 +21,23 @@ if TYPE_CHECKING:
 PAIRS = 4000
 # One for each two types of sums.
 LEAST_PAIRS = 9
+# How well these are exchanged depends on the number of variables in the sum, which the ledger keeps apart too.
+QUERIES = ("operand query", "query in QK2")
 
 
 @dataclass(frozen=True)
 class Interchange:
-    """Exchange parts of activations between prompts: the answer must become the program's where a variable is held."""
+    """Exchange part of an activation between two prompts, and count how often the answer changes as it should.
 
-    run: Annotated[str, tyro.conf.Positional]
+    It should change where that part holds a variable of the program: a binding tag, the query, a value, the sum.
+    """
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run folder, or its name under runs/."""
     step: int | None = None
-    """The checkpoint; the last one unless given."""
+    """The checkpoint. If None, the last one."""
     seed: int | None = None
-    """Which model of the run; its first unless given."""
+    """Which model of the run. If None, its first."""
     pairs: int | None = None
     """About how many pairs of prompts for each alignment: 4000, 1000 a checkpoint or 8000 in a search unless given."""
     checkpoints: int | None = None
@@ -42,8 +47,9 @@ class Interchange:
     threads: int = 1
     """CPU threads."""
     json: bool = False
-    """Print {"run", "seed", "step", "alignments": {name: {"n", "whole", "named", ...}}}; with the options above {..., "steps", "accuracy",
-    "onsets"} or {..., "search"}."""
+    """Print {"run", "seed", "step", "alignments": {name: {"n", "whole", "named", ..., "by_variables"}}};
+    with --checkpoints
+    {..., "steps", "accuracy", "onsets"}, with --search {..., "search"}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -97,18 +103,21 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
     step, one = _at(run, index, args.step)
     test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
     trained, untrained = test(one, VARIANTS)[0], test(_untrained(run, index))[0]
-    return {
-        "step": step,
-        "alignments": {
-            name: _shares(outcome) | {"untrained": _share(untrained[name])} for name, outcome in trained.items()
-        },
-    }
+    alignments: dict[str, Any] = {}
+    for name, outcome in trained.items():
+        alignments[name] = _shares(outcome, untrained[name])
+        if name in QUERIES:
+            alignments[name]["by_variables"] = {
+                str(n): _shares(outcome.with_variables(n), untrained[name].with_variables(n))
+                for n in run.config.task.variable_counts[1:]
+            }
+    return {"step": step, "alignments": alignments}
 
 
 def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
-    from assignadd.cli.progress import counting
+    from assignadd.cli.screen import counting
+    from assignadd.errors import RunError
     from assignadd.interventions.interchange import PAIRS_OVER_TIME, causes_over_time, onset_steps, spread_steps
-    from assignadd.runs.errors import RunError
 
     if len(run.steps) < 2:
         raise RunError(
@@ -125,7 +134,7 @@ def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[st
 
 
 def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
-    from assignadd.cli.progress import counting
+    from assignadd.cli.screen import counting
     from assignadd.interventions.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
 
     for rank in args.search:
@@ -139,7 +148,7 @@ def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
         for i, (variable, place, rank) in enumerate(wanted):
             listener(i, len(wanted))
             outcome, control = (search(model, variable, place, rank) for model in (one, untrained))
-            shares = _shares(outcome) | {"untrained": _share(control, SEARCHED)}
+            shares = _shares(outcome, control, SEARCHED)
             rows.append({"variable": variable, "place": place, "rank": rank} | shares)
     return {"step": step, "search": rows}
 
@@ -150,12 +159,12 @@ def _untrained(run: Run, index: int) -> Stack:
     return initial_stack(run.config, [run.configs[index].seed.init or 0])
 
 
-def _share(outcome: Outcome, variant: str = "whole") -> float | None:
-    return outcome.accuracy(variant) if outcome.n else None
-
-
-def _shares(outcome: Outcome) -> dict[str, Any]:
-    return {"n": outcome.n} | {variant: _share(outcome, variant) for variant in outcome.hits}
+def _shares(outcome: Outcome, untrained: Outcome, variant: str = "whole") -> dict[str, Any]:
+    """The number of pairs and the accuracy of each variant; that of one of them on the untrained model."""
+    if not outcome.n:
+        return {"n": 0} | dict.fromkeys([*outcome.hits, "untrained"])
+    shares = {name: outcome.accuracy(name) for name in outcome.hits}
+    return {"n": outcome.n} | shares | {"untrained": untrained.accuracy(variant)}
 
 
 def _shown(share: float | None) -> str:
@@ -166,10 +175,17 @@ def _print_aligned(reply: dict[str, Any]) -> None:
     from assignadd.cli.screen import print_table
 
     keys = ("whole", "named", "random", "elsewhere", "untrained")
-    rows = [[name, row["n"], *(_shown(row[k]) for k in keys)] for name, row in reply["alignments"].items()]
+    named = {
+        (name if n is None else f"{name} {n}-var"): row
+        for name, whole in reply["alignments"].items()
+        for n, row in whole.get("by_variables", {None: whole}).items()
+    }
+    rows = [[name, row["n"], *(_shown(row[k]) for k in keys)] for name, row in named.items()]
     columns = ["variable", "pairs", "whole", "named", "random", "elsewhere", "untrained"]
     caption = (
-        "interchange accuracy: all that is there, the paper's directions alone, as many random ones, another place"
+        "interchange accuracy when this is exchanged: the whole activation; "
+        "its part in the directions the paper names; "
+        "in as many random directions; the activation at another place; the whole activation of the untrained model"
     )
     print_table(_title(reply), columns, rows, caption)
 
@@ -192,7 +208,10 @@ def _print_searched(reply: dict[str, Any]) -> None:
     rows = [
         [f"{r['variable']} {r['place']}", r["rank"], r["n"], *(_shown(r[k]) for k in keys)] for r in reply["search"]
     ]
-    caption = "interchange accuracy on pairs not searched on; complement: answers as if all but this variable had been exchanged"
+    caption = (
+        "interchange accuracy on pairs that the search did not use; "
+        "complement: answers as if all but this variable had been exchanged"
+    )
     print_table(_title(reply), ["variable, place", "rank", "pairs", *keys], rows, caption)
 
 

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 class Intervene:
     """Change something inside a trained model and see what it does to one prompt, and to accuracy on 512 prompts."""
 
-    specification: Annotated[str, tyro.conf.Positional]
+    specification: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SPECIFICATION")]
     """A JSON list of interventions, or a file that holds one, such as
     [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]"""
-    prompt: Annotated[str, tyro.conf.Positional]
+    prompt: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
     run: str | None = None
-    """A run folder, or its name under runs/; the newest run unless given."""
+    """A run folder, or its name under runs/. If None, the newest run."""
     step: int | None = None
-    """The checkpoint; the last one unless given."""
+    """The checkpoint. If None, the last one."""
     seed: int | None = None
-    """Which model of the run; its first unless given."""
+    """Which model of the run. If None, its first."""
     json: bool = False
     """Print {"before", "after", "label", "probability_change", "accuracy", ...}."""
 
@@ -115,7 +115,8 @@ def _print(reply: dict[str, Any]) -> None:
     ]
     change = f"{reply['probability_change']:+.4f}", f"{reply['accuracy']['change']:+.4f}"
     console.print(
-        f"{reply['text']}  [dim]the sum is {reply['label']}; {escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}"
+        f"{reply['text']}  [dim]the sum is {reply['label']}; "
+        f"{escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}"
     )
     columns = ["", "answer", "its probability", f"that of {reply['label']}", f"accuracy on {reply['accuracy']['n']}"]
     print_table("the model, without and with the intervention", columns, [*rows, ["change", "", "", *change]])

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class Measure:
     """Every progress measure at every checkpoint of a run, as a Parquet table: a row per model and checkpoint."""
 
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run folder, or its name under runs/."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The file; measures.parquet in the run folder unless given, where the other commands find it."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     again: bool = False
     """Measure even where the run's table is there and up to date."""
 
@@ -49,7 +49,7 @@ def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bo
 
 def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
     """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
-    from assignadd.cli.progress import counting
+    from assignadd.cli.screen import counting
     from assignadd.dynamics.stored import measured_run, store, stored
     from assignadd.model.table import require_covered
     from assignadd.training.trainer import prepare

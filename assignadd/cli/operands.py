@@ -18,24 +18,23 @@ if TYPE_CHECKING:
 class Operands:
     """Accuracy with the attention of `=` in layer 1 changed by hand, for every model that binds variables."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
     """Run folders, or their names under runs/."""
     step: int | None = None
-    """The checkpoint; each run's last one unless given."""
+    """The checkpoint. If None, each run's last one."""
     n: int = 4000
     """Sequences of each evaluation set."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     json: bool = False
-    """Print {"command", "made_with", "n", "models": [{"run", "seed", "sets": {set: {"accuracy", "lost", "weights", ...}}}]}."""
+    """Print {"command", "made_with", "n", "models": [{"run", "seed", "sets": {set: {"accuracy", ...}}}]}."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Operands, arguments, "operands")
     from assignadd.cli.claims import read_evidence
-    from assignadd.cli.errors import UsageError
-    from assignadd.cli.progress import counting
-    from assignadd.cli.screen import note, print_json
+    from assignadd.cli.screen import counting, note, print_json
+    from assignadd.errors import UsageError
 
     if not args.runs:
         raise UsageError("operands needs a run: assignadd operands RUN")

@@ -1,50 +1,59 @@
-"""From a command line to a configuration: tyro reads the flags off the dataclasses, and its complaints become one line."""
+"""From a command line to settings.
+
+Tyro reads the flags off a command's dataclass; what it would reject is rejected here first, in one line.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, is_dataclass
+from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
-from typing import TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
-from assignadd.cli.errors import UsageError
 from assignadd.config import PRESETS, Config, ConfigError, accepted
+from assignadd.errors import UsageError
 
 T = TypeVar("T")
 MOST_MODELS = 4096
 
 
 def read(kind: type[T], arguments: Sequence[str], prog: str, default: T | None = None) -> T:
-    """An instance of a command's dataclass from its flags; `--help` prints and exits."""
-    complaints = io.StringIO()
+    """An instance of a command's dataclass from its arguments; `--help` prints the options and exits.
+
+    What tyro would reject is rejected by `_check` first: tyro's own messages are boxes of several lines.
+    """
+    wants_help = not {"-h", "--help"}.isdisjoint(arguments)
+    if not wants_help:
+        _check(kind, arguments, prog)
     try:
-        with contextlib.redirect_stderr(complaints):
-            if default is None:
-                return tyro.cli(kind, args=list(arguments), prog=f"assignadd {prog}")
-            return tyro.cli(kind, args=list(arguments), prog=f"assignadd {prog}", default=default)
+        given: dict[str, Any] = {} if default is None else {"default": default}
+        return tyro.cli(kind, args=list(arguments), prog=f"assignadd {prog}", console_outputs=wants_help, **given)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
-        raise _explained(complaints.getvalue(), arguments) from None
+        raise UsageError(f"the arguments were not understood; `assignadd {prog} --help` lists the options") from None
 
 
-def base_config(arguments: Sequence[str]) -> tuple[str, Config]:
-    """The name and configuration that the flags start from: a preset, or a JSON file on top of one."""
+def base_config(arguments: Sequence[str]) -> Config:
+    """The configuration that the flags start from: a preset, or a JSON file on top of one."""
     preset = _value_of("--preset", arguments) or "paper"
     if preset not in PRESETS:
         raise ConfigError("preset", preset, "one of " + ", ".join(PRESETS))
     file = _value_of("--config", arguments)
     if file is None:
-        return preset, PRESETS[preset]
-    from assignadd.runs.documents import read_config
+        return PRESETS[preset]
+    from assignadd.runs.config_json import read_config
 
-    return Path(file).stem, read_config(Path(file), PRESETS[preset])
+    return read_config(Path(file), PRESETS[preset])
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -61,17 +70,6 @@ def parse_seeds(text: str) -> list[int]:
     if len(set(seeds)) < len(seeds):
         raise ConfigError("seeds", text, "every seed once")
     return seeds
-
-
-def seeds_label(seeds: Sequence[int]) -> str:
-    """A name for a list of seeds in a folder's name: `seed-3`, `seeds-0-31` for a range, `seeds-0+4` for others."""
-    if len(seeds) == 1:
-        return f"seed-{seeds[0]}"
-    if list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
-        return f"seeds-{seeds[0]}-{seeds[-1]}"
-    if len(seeds) > 6:
-        raise UsageError("so many seeds out of order have no name of their own; pass --out FOLDER")
-    return "seeds-" + "+".join(map(str, seeds))
 
 
 def resolve_device(device: str) -> str:
@@ -119,23 +117,104 @@ def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
     return value
 
 
-def _explained(box: str, arguments: Sequence[str]) -> Exception:
-    """One line from tyro's boxed message; where a configuration field is at fault, in the words of the configuration.
+@dataclass(frozen=True)
+class _Argument:
+    """A field of a command's dataclass: its dotted name, its type, and whether it is positional or must be given."""
 
-    The text is read because tyro has no public hook for errors: its `_errors` module is private and may change in any release.
-    """
-    _, *inside = [line.strip("│╭╮╰╯─ ") for line in box.splitlines()] or [""]  # the first line is the title
-    text = " ".join(line for line in inside if line.strip("-") and "full helptext" not in line)
-    flag = re.search(r"--([a-z0-9_-]+)\.([a-z0-9_-]+)", text)
-    if flag and not text.startswith("Unrecognized"):
-        section, name = flag[1], flag[2].replace("-", "_")
-        if words := accepted(section, name):
-            return ConfigError(
-                f"{section}.{name}", _value_of(f"--{section}.{flag[2].replace('_', '-')}", arguments), words
-            )
-    if unknown := re.match(r"Unrecognized options: (\S+?),? ", text + " "):
-        close = re.search(r"Perhaps you meant: (--\S+)", text)
-        return UsageError(
-            f"unknown option {unknown[1]}; " + (f"did you mean {close[1]}?" if close else "--help lists the options")
-        )
-    return UsageError(text[:1].lower() + text[1:] or "the command line was not understood; --help lists the options")
+    name: str
+    kind: Any
+    positional: bool = False
+    required: bool = False
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The types that one value may have: (int, NoneType) for `int | None`, the choices of a Literal."""
+        found = get_args(self.kind) if get_origin(self.kind) in (tuple, UnionType, Union) else (self.kind,)
+        return tuple(t for part in found if part is not ... for t in (get_args(part) or (part,)))
+
+    @property
+    def takes_many(self) -> bool:
+        return get_origin(self.kind) is tuple
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of the field, with `--no-` for a bool."""
+        *section, last = self.name.replace("_", "-").split(".")
+        lasts = (last, f"no-{last}") if self.kind is bool else (last,)
+        return (*(f"--{'.'.join([*section, end])}" for end in lasts), *self.aliases)
+
+    def check(self, value: str) -> None:
+        """Raises a ConfigError for a value that is not of the field's type; ranges are checked later."""
+        types = self.types
+        if str in types or Path in types or (NoneType in types and value == "None"):
+            return
+        number = int if int in types else float
+        if number in types:
+            with contextlib.suppress(ValueError):
+                number(value)
+                return
+        elif value in types:
+            return
+        section, _, name = self.name.rpartition(".")
+        words = "a whole number" if int in types else "a number" if float in types else f"one of {', '.join(types)}"
+        raise ConfigError(self.name, value, accepted(section, name) or words)
+
+
+def _arguments(kind: Any, section: str = "") -> Iterator[_Argument]:
+    """The arguments of a dataclass; those of a dataclass inside it carry its name, as in `task.n_vars`."""
+    for field, hint in get_type_hints(kind, include_extras=True).items():
+        of, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        if is_dataclass(of):
+            yield from _arguments(of, "" if of is Config else f"{field}.")
+            continue
+        own = kind.__dataclass_fields__[field]
+        required = own.default is MISSING and own.default_factory is MISSING
+        aliases = tuple(alias for mark in marks for alias in getattr(mark, "aliases", None) or ())
+        yield _Argument(section + field, of, tyro.conf.Positional in marks, required, aliases)
+
+
+def _check(kind: Any, arguments: Sequence[str], prog: str) -> None:
+    """Raises an error of one line for an argument that is unknown, missing, without a value, or of another type."""
+    known = list(_arguments(kind))
+    flags = {flag: argument for argument in known if not argument.positional for flag in argument.flags}
+    words, free, given = deque(arguments), [], set()
+    while words:
+        word = words.popleft()
+        name, equals, inline = word.partition("=")
+        if not re.match("--?[a-zA-Z]", word):
+            free.append(word)
+            continue
+        if (argument := flags.get(name.replace("_", "-"))) is None:
+            close = get_close_matches(name.replace("_", "-"), flags, 1)
+            hint = f"did you mean {close[0]}?" if close else f"`assignadd {prog} --help` lists the options"
+            raise UsageError(f"unknown option {name}; {hint}")
+        given.add(argument.name)
+        values = [inline] if equals else []
+        while words and argument.kind is not bool and (argument.takes_many or not values) and words[0][:2] != "--":
+            values.append(words.popleft())
+        if bool(values) == (argument.kind is bool):
+            raise UsageError(f"{name} takes no value" if values else f"{name} needs a value")
+        for value in values:
+            argument.check(value)
+    for argument in known:
+        if argument.positional:
+            taken = free if argument.takes_many else free[:1]
+            free = free[len(taken) :]
+            for value in taken:
+                argument.check(value)
+            missing = not taken and argument.required and not argument.takes_many
+        else:
+            missing = argument.required and argument.name not in given
+        if missing:
+            usage = " ".join(["assignadd", prog, *(_usage(a) for a in known if a.positional or a.required)])
+            raise UsageError(f"{_usage(argument)} is missing; usage: {usage}")
+    if free:
+        raise UsageError(f"unexpected argument {free[0]!r}; `assignadd {prog} --help` lists the options")
+
+
+def _usage(argument: _Argument) -> str:
+    if not argument.positional:
+        return f"{argument.flags[0]} {argument.types[0].__name__.upper()}"
+    name = argument.name.upper()
+    return f"{name.removesuffix('S')}..." if argument.takes_many else name if argument.required else f"[{name}]"

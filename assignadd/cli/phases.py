@@ -11,7 +11,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.claims import read_evidence
-from assignadd.cli.errors import UsageError
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,19 +30,19 @@ CAPTION = (
 
 @dataclass(frozen=True)
 class Phases:
-    """The phases of training, both spikes, the variable that came last, and when every curve came up to last.
+    """The phases of training, both spikes, the variable learned last, and the onset of every curve.
 
     Reads what `assignadd measure RUN` stored in the run folder; else measures it, and stores it there.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
     """Run folders, or their names under runs/."""
     seeds: str | None = None
     """Only these seeds."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     json: bool = False
-    """Print {"models": [{"run", "seed", "summary", "addition", ..., "onsets": [{"curve", "threshold", "onset", "low", "high", ...}]}]}."""
+    """Print {"models": [{"run", "seed", "summary", ..., "onsets": [{"curve", "threshold", "onset", ...}]}]}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -77,11 +77,12 @@ def _chosen(evidences: Sequence[Evidence], seeds: Sequence[int] | None) -> list[
 
 
 def _check_evaluated(e: Evidence) -> None:
-    from assignadd.runs.errors import RunError
+    from assignadd.errors import RunError
 
     if len(e.curves.steps) < 2:
         raise RunError(
-            f"{e.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: train with --record.eval-every 100, "
+            f"{e.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: "
+            "train with --record.eval-every 100, "
             "or import several checkpoints"
         )
 

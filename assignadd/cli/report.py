@@ -11,7 +11,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.claims import Claims, asked, read_evidence, read_populations
-from assignadd.cli.errors import UsageError
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,22 +27,23 @@ class Report:
     What is measured along training is stored in the run folder (measures.parquet), where it is found again.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
     """Run folders, or their names under runs/."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report")
     """Where index.html and the figures go."""
     step: int | None = None
-    """The checkpoint; each run's last one unless given."""
+    """The checkpoint. If None, each run's last one."""
     n: int = 20_000
     """Sequences per evaluation set and per type of sequence."""
     census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for what is said of all seeds; the package's unless given, if its task fits."""
+    """The folder of your own `assignadd sweep seeds`, for what is said about all seeds. If None, the package's,
+    where the task is the same."""
     fraction: Path | None = None
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
 
 
 def main(arguments: list[str]) -> int:

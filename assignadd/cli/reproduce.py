@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assignadd.cli import options
+from assignadd.config import Member
 
 SEEDS_PER_ROUND = 2
 WANTED = 2
@@ -31,12 +32,12 @@ class Reproduce:
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Reproduce, arguments, "reproduce")
-    _, config = options.base_config(arguments)
+    config = options.base_config(arguments)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
     options.check_count("n", args.n)
     args.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after the training
@@ -47,12 +48,13 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.train import train_on_screen
     from assignadd.dynamics import learned_binding
     from assignadd.runs.folder import open_run
+    from assignadd.runs.names import default_folder
     from assignadd.training.trainer import prepare
 
     trained, learned = [], 0
     for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
         seeds = list(range(first, first + SEEDS_PER_ROUND))
-        folder = args.runs / f"{args.preset}-{options.seeds_label(seeds)}"
+        folder = default_folder(config, [Member(seed) for seed in seeds], args.runs)
         train_on_screen(config, seeds, folder, device, threads)
         trained.append(open_run(folder))
         learned += sum(learned_binding(row) for row in trained[-1].metrics() if row["step"] == config.optim.steps)

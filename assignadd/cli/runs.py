@@ -1,14 +1,15 @@
-"""assignadd runs"""
+"""assignadd runs, assignadd import"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.errors import UsageError
+from assignadd.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Runs:
     """List the runs, show one, or verify every committed byte of one."""
 
     action: Annotated[Literal["list", "show", "verify"], tyro.conf.Positional] = "list"
-    run: Annotated[str | None, tyro.conf.Positional] = None
+    run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
     """A run folder, or its name under runs/ (for show and verify)."""
     root: str = "runs"
     """Where `list` looks."""
@@ -106,3 +107,29 @@ def _verify(name: str, as_json: bool) -> int:
     else:
         say(f"{run.name}: every committed file is whole")
     return 1 if problems else 0
+
+
+@dataclass(frozen=True)
+class Import:
+    """Convert TransformerLens 2.x state dicts (FILE.pth) to one run, a checkpoint each.
+
+    Only tensors are read (weights_only); shapes, names and zero biases are checked.
+    """
+
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[FILE ...]")]
+    """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones, after 40,000."""
+    preset: str = "authors"
+    """The configuration the weights belong to."""
+    out: Path | None = None
+    """The run folder. If None, runs/imported-PRESET."""
+
+
+def import_main(arguments: list[str]) -> int:
+    args = options.read(Import, arguments, "import")
+    config = options.base_config(["--preset", args.preset])
+    from assignadd.cli.screen import say
+    from assignadd.runs.transformer_lens import import_state_dicts
+
+    run = import_state_dicts(list(args.files), config, args.out or Path("runs") / f"imported-{args.preset}")
+    say(f"{run.path}: checkpoints at {', '.join(f'{s:,}' for s in run.steps)}")
+    return 0

@@ -1,18 +1,30 @@
-"""What the commands print: tables for people, JSON for programs."""
+"""What the commands print: tables for people, JSON for programs, and progress while they work."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from assignadd.task.evalsets import EVAL_SETS
+
+if TYPE_CHECKING:
+    from assignadd.sweeps.jobs import Job
+    from assignadd.training.loop import Progress as TrainingProgress
+
 console = Console(highlight=False)
+SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
 
 
 def say(text: str, style: str = "") -> None:
@@ -50,3 +62,150 @@ def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None
 ) -> None:
     console.print(table(title, columns, rows, caption))
+
+
+@contextmanager
+def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work that counts what it has done; the listener takes (done, total). Nothing is shown in a log."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=None))
+    counts = TextColumn("{task.completed:,.0f} / {task.total:,.0f} " + things)
+    with Progress(*columns, counts, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(title, total=1)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class TrainingScreen:
+    """A listener for the training loop: a live screen on a terminal, a line now and then in a log."""
+
+    def __init__(self, title: str, steps: int):
+        self.title, self.steps = title, steps
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.completed:>6,.0f} / {task.total:,.0f}"),
+            TextColumn("{task.fields[rate]:5.1f} steps/s"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            console=console,
+        )
+        self.task = self.bar.add_task(title, total=steps, rate=0.0)
+        self.live = Live(self.bar, console=console, refresh_per_second=4, transient=True)
+        self._first: tuple[float, int] | None = None
+        self._shown = 0.0
+
+    def __enter__(self) -> TrainingScreen:
+        return self  # the screen's thread starts with the first report, after training has forked its processes
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.live.stop()
+
+    def __call__(self, progress: TrainingProgress) -> None:
+        now = time.monotonic()
+        for note in progress.notes:
+            say(f"note: {note}", "yellow")
+        if self._first is None:
+            self._first = now, progress.step
+            self.bar.reset(self.task, completed=progress.step, total=self.steps, rate=0.0)
+        start, first_step = self._first
+        rate = (progress.step - first_step) / max(now - start, 1e-9)
+        self.bar.update(self.task, completed=progress.step, rate=rate)
+        if now - self._shown < (SCREEN_SECONDS if console.is_terminal else LOG_SECONDS) and progress.step < self.steps:
+            return
+        self._shown = now
+        if console.is_terminal:
+            self.live.start()
+            self.live.update(Group(self.bar, self._accuracies(progress)))
+        else:
+            say(self._line(progress, rate))
+
+    def _line(self, progress: TrainingProgress, rate: float) -> str:
+        to_go = (self.steps - progress.step) / rate if rate > 0 else 0.0
+        loss = " ".join(f"{x:.3f}" for x in progress.losses[:8])
+        text = f"{self.title}: step {progress.step:,} / {self.steps:,}"
+        if rate > 0:
+            text += f", {rate:.1f} steps/s, {to_go / 60:.1f} min left, loss {loss}"
+        for row in progress.rows[:8]:
+            scores = " ".join(f"{row['accuracy'][s.name]:.2f}" for s in EVAL_SETS if s.name in row["accuracy"])
+            text += f"\n  seed {row['seed']} at {row['step']:,}: {scores}"
+        return text
+
+    def _accuracies(self, progress: TrainingProgress) -> Table:
+        out = Table(box=None, padding=(0, 1), header_style="dim")
+        out.add_column("seed", justify="right")
+        out.add_column("loss", justify="right")
+        for evalset in EVAL_SETS:
+            out.add_column(evalset.name.replace("-restricted", "").replace("-var ", "v "), justify="right")
+        for row, loss in list(zip(progress.rows, progress.losses, strict=False))[:16]:
+            cells = [_shaded(row["accuracy"].get(s.name)) for s in EVAL_SETS]
+            out.add_row(str(row["seed"]), "diverged" if row["diverged_at"] is not None else f"{loss:.3f}", *cells)
+        return out
+
+
+def _shaded(accuracy: float | None) -> str:
+    if accuracy is None:
+        return "[dim]-"
+    colour = "green" if accuracy >= 0.98 else "yellow" if accuracy >= 0.5 else "dim"
+    return f"[{colour}]{accuracy:.3f}"
+
+
+class SweepScreen:
+    """A sweep as one watches it: updates made over all models, and stacks finished."""
+
+    def __init__(self, title: str, jobs: Sequence[Job], quiet: bool = False):
+        self.title, self.jobs, self.quiet = title, jobs, quiet
+        self.steps = [job.done for job in jobs]
+        self.total = sum(job.config.optim.steps * len(job.members) for job in jobs)
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[stacks]} stacks"),
+            TextColumn("{task.fields[rate]:,.0f} model-steps/s"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self.task = self.bar.add_task(title, total=self.total, completed=self._made, stacks=self._stacks, rate=0.0)
+        self._first, self._shown = (time.monotonic(), self._made), time.monotonic()
+
+    @property
+    def _made(self) -> int:
+        return sum(step * len(job.members) for step, job in zip(self.steps, self.jobs, strict=True))
+
+    @property
+    def _stacks(self) -> str:
+        return (
+            f"{sum(s >= job.config.optim.steps for s, job in zip(self.steps, self.jobs, strict=True))}/{len(self.jobs)}"
+        )
+
+    def __enter__(self) -> SweepScreen:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar.live.is_started:
+            self.bar.stop()
+
+    def __call__(self, job: int, step: int) -> None:
+        self.steps[job] = max(step, self.steps[job])
+        now, made = time.monotonic(), self._made
+        rate = (made - self._first[1]) / max(now - self._first[0], 1e-9)
+        if self.quiet:
+            return
+        self.bar.update(self.task, completed=made, stacks=self._stacks, rate=rate)
+        if console.is_terminal:
+            self.bar.start()
+        elif now - self._shown > LOG_SECONDS:
+            self._shown = now
+            left = (self.total - made) / rate / 60 if rate > 0 else 0.0
+            say(
+                f"{self.title}: {made:,} of {self.total:,} model-steps, {self._stacks} stacks, "
+                f"{rate:,.0f} a second, {left:.1f} min left"
+            )

@@ -15,7 +15,7 @@ from assignadd.config import ConfigError
 class Show:
     """Sequences as the model sees them: a prompt you type, or ones drawn from the training law or an evaluation set."""
 
-    prompt: Annotated[str | None, tyro.conf.Positional] = None
+    prompt: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[PROMPT]")] = None
     """Such as "c=1, b=17, a=42, b+19=?"; without one, sequences are drawn."""
     preset: str = "paper"
     """Whose task: paper, authors, tiny or smoke."""
@@ -26,14 +26,14 @@ class Show:
     seed: int = 0
     """The seed of the split and of the sequences."""
     padding: int | None = None
-    """Seed for where a typed prompt's PADs fall; in front unless given."""
+    """Seed for where a typed prompt's PADs fall. If None, in front."""
     json: bool = False
     """Print [{"tokens", "text", "answer"}]."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Show, arguments, "show")
-    _, config = options.base_config(arguments)
+    config = options.base_config(arguments)
     options.check_count("n", args.n)
     options.check_seed("seed", args.seed)
     options.check_seed("padding", args.padding)

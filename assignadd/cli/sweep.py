@@ -23,21 +23,22 @@ USUALLY_EVERY = 1000
 
 @dataclass(frozen=True)
 class Sweep:
-    """Train many models, a table of settings times seeds, in stacks as large as the device holds.
+    """Train many models, a grid of settings times seeds, in stacks as large as the device's memory allows.
 
-    The same command goes on where an interrupted one stopped, and does nothing where all is done. Results are a row
-    per model and evaluation in OUT/table.parquet, what made them in OUT/table.json.
+    The same command continues an interrupted sweep, and trains nothing that is finished. OUT/table.parquet has a row
+    per model and evaluation; OUT/table.json says how it was made.
     """
 
-    what: Annotated[str, tyro.conf.Positional]
-    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with columns among lr, weight_decay, seen_fraction,
+    what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
+    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with columns among lr, weight_decay,
+    seen_fraction,
     one_var_ratio, two_var_ratio and seed: Parquet, a JSON list of rows, or a JSON grid {"lr": [0.001, 0.003], ...}."""
     seeds: int = 10
     """Models per row of settings, with consecutive seeds."""
     first_seed: int = 0
     """The first of these seeds."""
     steps: int | None = None
-    """Updates; the preset's (30,000 for paper) unless given."""
+    """Updates. If None, the preset's (30,000 for paper)."""
     preset: str = "paper"
     """Where the other settings start from: paper, authors, tiny or smoke."""
     config: Path | None = None
@@ -53,13 +54,14 @@ class Sweep:
     device: str = "auto"
     """auto, cpu or cuda (every GPU of this machine, or with --engine ray of the cluster)."""
     threads: int | None = None
-    """Models at a time on a CPU, one thread each; every core unless given."""
+    """Models at a time on a CPU, one thread each. If None, every core."""
     engine: str = "local"
     """local, or ray (pip install 'assignadd[ray]')."""
     address: str | None = None
-    """The Ray cluster: auto for the one on this machine alone (make ray-up), else HOST:PORT. Without it one is started for this sweep."""
+    """The Ray cluster: auto for the one on this machine (make ray-up), else HOST:PORT. If None, one is started for this
+    sweep."""
     out: Path | None = None
-    """Where the run folders and the table go; runs/sweeps/WHAT-PRESET unless given."""
+    """Where the run folders and the table go. If None, runs/sweeps/WHAT-PRESET."""
     dry_run: bool = False
     """Print cells, stacks, memory and an estimate of the time, and train nothing."""
     json: bool = False
@@ -68,7 +70,7 @@ class Sweep:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Sweep, arguments, "sweep")
-    _, base = options.base_config(arguments)
+    base = options.base_config(arguments)
     if args.engine not in ("local", "ray"):
         raise ConfigError("engine", args.engine, "local or ray")
     if not 1 <= args.seeds <= options.MOST_MODELS:
@@ -111,8 +113,7 @@ def cells(args: Sweep, base: Config) -> SweepTable:
 
 
 def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> int:
-    from assignadd.cli.progress import SweepScreen
-    from assignadd.cli.screen import print_json, say
+    from assignadd.cli.screen import SweepScreen, print_json, say
     from assignadd.sweeps.engine import run_sweep, tally
     from assignadd.sweeps.results import TABLE
 

@@ -27,12 +27,12 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Theory:
-    """Check the paper's theory (section 7, appendix C): theorem, free parameter beta, what the step leads to, proof, real training."""
+    """Check the paper's theory (section 7, appendix C): theorem, the parameter beta, the step, proof, real training."""
 
-    run: Annotated[str | None, tyro.conf.Positional] = None
-    """A run folder, or its name under runs/, whose training is held against the theory; without it that part is left out."""
+    run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
+    """A run folder, or its name under runs/, whose gradients are compared with the theory; without it they are not."""
     seed: int | None = None
-    """Which model of the run; the first unless given."""
+    """Which model of the run. If None, the first."""
     sequences: int = 2048
     """One-variable sequences for the run's gradient."""
     N: int = 59
@@ -44,13 +44,13 @@ class Theory:
     alpha: float = 1e-3
     """Scale of the final logits."""
     beta: float | None = None
-    """Strength of the initial attention; log T unless given."""
+    """Strength of the initial attention. If None, log T."""
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """A folder for the figures, their data and verdicts.json."""
     threads: int | None = None
-    """CPU threads; every core unless given."""
+    """CPU threads. If None, every core."""
     json: bool = False
-    """Print {"setting", "verdicts": [{"id", "claim", "value", "low", "high", "verdict", ...}], "step": {...}, "beta": [...]}."""
+    """Print {"setting", "verdicts": [{"id", "claim", "value", "verdict", ...}], "step": {...}, "beta": [...]}."""
 
 
 def main(arguments: list[str]) -> int:
@@ -115,7 +115,10 @@ def _real(args: Theory, run: Run, say: Say) -> tuple[TheoryGradient, str]:
 
 
 def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, verdicts: list[Statement]) -> None:
-    """theory_beta, theory_remainder, theory_attention and, with a run, theory_real_gradient, each as .svg, .png and .npz; verdicts.json."""
+    """Writes theory_beta, theory_remainder, theory_attention and, with a run, theory_real_gradient; verdicts.json.
+
+    Each figure is an .svg, a .png and its data as .npz.
+    """
     import json
 
     from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
@@ -201,8 +204,9 @@ def _print_beta(study: Study) -> None:
         f"{scan.most}",
     )
     caption = (
-        "constant: remainder over V (1/N + 1/T + T alpha); the memory's norm is 2. stated: accuracy after the theorem's step with that "
-        "many assignments. length: share of eta at which the two operands get equal attention, then the accuracies after that step"
+        "constant: remainder over V (1/N + 1/T + T alpha); the memory's norm is 2. "
+        "stated: accuracy after the theorem's step with that many assignments. "
+        "length: share of eta at which the two operands get equal attention, then the accuracies after that step"
     )
     print_table("the theorem and its step against beta", columns, rows, caption)
     say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed_bands(scan.conditions)}")

@@ -1,8 +1,7 @@
-"""assignadd train"""
+"""assignadd train, assignadd zoom"""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -10,59 +9,52 @@ from typing import Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.config import Config
+from assignadd.config import Config, Member
 
 
 @dataclass(frozen=True)
 class Train:
     """Train a stack of models, one per seed, into a run folder.
 
-    The same command goes on where an interrupted one stopped. SIGTERM and Ctrl-C save first and exit with
-    143 and 130.
+    The same command continues an interrupted run. SIGTERM and Ctrl-C save the run first; exit codes 143 and 130.
     """
 
     settings: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
     preset: str = "paper"
-    """Where settings start from: paper, authors, tiny or smoke."""
+    """The settings to start from: paper, authors, tiny or smoke."""
     config: Path | None = None
-    """A JSON file of settings on top of the preset; flags come on top of both."""
+    """A JSON file of settings that replace the preset's; flags replace both."""
     seeds: str = "0"
     """One model per seed: 3, 0..31 or 0,4,7."""
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int | None = None
-    """CPU threads in all, every core unless given. Several models train side by side, one thread each; a single model
-    takes them all, which rounds differently."""
+    """CPU threads. If None, every core. Several models train in parallel, one thread each; a single model uses all,
+    which rounds differently."""
     measure_every: int | None = None
-    """Steps between progress measures recorded while training (short for --record.measure-every); none unless given."""
+    """Steps between progress measures recorded during training (short for --record.measure-every)."""
     out: Path | None = None
-    """The run folder; runs/PRESET-SEEDS unless given, with a mark of the settings where flags changed them."""
+    """The run folder. If None, runs/PRESET-SEEDS, and six digits of a hash where settings differ from the preset."""
 
 
 def main(arguments: list[str]) -> int:
-    name, base = options.base_config(arguments)
+    base = options.base_config(arguments)
     args = options.read(Train, arguments, "train", default=Train(settings=base))
     seeds = options.parse_seeds(args.seeds)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
     settings = args.settings
     if args.measure_every is not None:
         settings = replace(settings, record=replace(settings.record, measure_every=args.measure_every))
-    changed = "" if settings == base else f"-{fingerprint(settings)}"
-    train_on_screen(
-        settings, seeds, args.out or Path("runs") / f"{name}-{options.seeds_label(seeds)}{changed}", device, threads
-    )
+    from assignadd.runs.names import default_folder
+
+    out = args.out or default_folder(settings, [Member(seed) for seed in seeds])
+    train_on_screen(settings, seeds, out, device, threads)
     return 0
-
-
-def fingerprint(config: Config) -> str:
-    """Six letters that tell configurations apart in folder names."""
-    return hashlib.sha256(repr(config).encode()).hexdigest()[:6]
 
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
     from assignadd.api import train
-    from assignadd.cli.progress import TrainingScreen
-    from assignadd.cli.screen import say
+    from assignadd.cli.screen import TrainingScreen, say
 
     with TrainingScreen(out.name, config.optim.steps) as screen:
         run = train(config, seeds, out, device, threads, screen)
@@ -70,3 +62,35 @@ def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, th
         if step is not None:
             say(f"seed {seed} diverged at step {step}: its loss was not finite; it stopped there")
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
+
+
+@dataclass(frozen=True)
+class Zoom:
+    """Train a part of a run again, bit for bit the same, with checkpoints closer together."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run folder, or its name under runs/."""
+    around: int
+    """The step in the middle."""
+    every: int = 10
+    """Steps between checkpoints."""
+    within: int = 200
+    """Steps before and after the middle."""
+    out: Path | None = None
+    """The new run folder. If None, RUN-zoom-STEP beside the run."""
+
+
+def zoom_main(arguments: list[str]) -> int:
+    args = options.read(Zoom, arguments, "zoom")
+    from assignadd.cli.screen import TrainingScreen, note, say
+    from assignadd.runs.folder import open_run
+    from assignadd.training.zoom import zoom
+
+    run = open_run(args.run)
+    out = args.out or run.path.with_name(f"{run.name}-zoom-{args.around}")
+    with TrainingScreen(out.name, min(run.step, args.around + args.within)) as screen:
+        made, differing = zoom(run, out, args.around, args.every, args.within, screen)
+    if differing:
+        note(f"the weights differ from those of {run.name} from step {differing[0]} on: this machine rounds otherwise")
+    say(f"{made.path}: {len(made.steps)} checkpoints from step {made.steps[0]:,} to {made.steps[-1]:,}")
+    return 0

@@ -23,7 +23,7 @@ from assignadd.config import Config, UserError
 from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.phases import ADDITION_SET
 from assignadd.dynamics.spikes import Spike
-from assignadd.explorer import prompts, story, weights
+from assignadd.explorer import checkpoints, history, prompts
 from assignadd.explorer.checkpoints import chosen_steps
 from assignadd.model.table import require_covered
 from assignadd.runs import atomic
@@ -51,7 +51,8 @@ class Settings:
     n: int = 20_000
     """Sequences for each of these."""
     census: Path | None = None
-    """The folder of a census of the same task, for the claims about all seeds; the package's unless given, if its task fits."""
+    """The folder of a census of the same task, for the claims about all seeds. Default: the package's,
+    if it has the same task."""
 
 
 def export(
@@ -75,7 +76,7 @@ def export(
             evidences.append(one)
     listener("measuring the tour's claims", 0, 1)
     populations = populations_for([e.config for e in evidences], settings.census)
-    records = story.tour_records(evidences, command, populations) if settings.ledger else []
+    records = history.tour_records(evidences, command, populations) if settings.ledger else []
     index = {"format": FORMAT, "version": __version__, "models": models, "ledger": records}
     _write(out / MARK, f"assignadd.index({_literal(index)});\n".encode())
     listener("measuring the tour's claims", 1, 1)
@@ -87,18 +88,18 @@ def _export_model(
 ) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it."""
     name = f"{run.name}, seed {one.seed}"
-    spikes = story.straddled(one.phases, run.steps)
+    spikes = history.straddled(one.phases, run.steps)
     most = len(run.steps) if settings.checkpoints is None else settings.checkpoints
     steps = chosen_steps(run.steps, list(spikes.values()), most)
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
-        _write(out / "data" / key / f"{step:08d}.js", weights.script(key, step, one.stack_at(step)).encode())
+        _write(out / "data" / key / f"{step:08d}.js", checkpoints.script(key, step, one.stack_at(step)).encode())
     listener(f"weights of {name}", len(steps), len(steps))
-    measures = story.measures_data(
+    measures = history.measures_data(
         run, one.index, steps, lambda done, total: listener(f"measures of {name}", done, total)
     )
     model = {
-        "curves": story.curves_data(one.curves),
+        "curves": history.curves_data(one.curves),
         "measures": measures,
         "seen": "".join("1" if s else "0" for s in one.seen.flatten().tolist()),
         "exam": prompts.exam(one.config, one.seen),
@@ -108,14 +109,15 @@ def _export_model(
     _write(out / "data" / f"{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
     return {
         "key": key, "run": run.name, "seed": one.seed, "steps": steps, "task": task_data(one.config),
-        "matrices": weights.shapes(one.stack), "binds": bool(np.any(one.curves.accuracy[BINDING_SET][-3:] >= BINDING_THRESHOLD)),
-        "phases": story.phases_data(one.phases, spikes, one.curves), "wall": story.thinned(one.curves, WALL_SETS),
+        "matrices": checkpoints.shapes(one.stack),
+        "binds": bool(np.any(one.curves.accuracy[BINDING_SET][-3:] >= BINDING_THRESHOLD)),
+        "phases": history.phases_data(one.phases, spikes, one.curves), "wall": history.thinned(one.curves, WALL_SETS),
         "telling": _telling(one, spikes),
     }  # fmt: skip
 
 
 def _telling(one: Evidence, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
-    """Prompts for the tour: wrong just before a spike and right just after it, and wrong in the end for a seed that never binds."""
+    """Prompts for the tour: wrong just before a spike and right just after it; wrong at the end."""
 
     def across(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
         if spike is None:

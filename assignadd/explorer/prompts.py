@@ -37,7 +37,7 @@ class Example:
 
 
 def exam(config: Config, seen: Tensor) -> dict[str, Any]:
-    """The first sequences of every evaluation set, as many of each, 512 in all: those that training was evaluated on."""
+    """The first sequences of every evaluation set in training, as many of each, 512 in all."""
     made = Exam([config], seen[None], EVAL_SETS, -(-EXAM // len(EVAL_SETS)))
     per_set = -(-EXAM // len(made.names))
     if per_set != made.n:
@@ -47,7 +47,7 @@ def exam(config: Config, seen: Tensor) -> dict[str, Any]:
 
 
 def reference(config: Config) -> dict[str, Any]:
-    """What the package's interventions refer to: sequences of the training law, and the order in which they are resampled."""
+    """The reference of the package's interventions: training sequences, and the order in which they are resampled."""
     tokens = reference_sequences(config)
     return {"tokens": _bytes(tokens), "order": shuffled(len(tokens)).tolist()}
 
@@ -74,7 +74,7 @@ def examples(config: Config, seen: Tensor, one: Stack) -> list[Example]:
 def wrong_answer(
     config: Config, seen: Tensor, one: Stack, sets: Sequence[EvalSet] = ALL_SETS, later: Stack | None = None
 ) -> str | None:
-    """A prompt of these sets that the network gets wrong with the largest margin (and a later one, if given, gets right)."""
+    """The prompt of these sets that the network gets wrong by the most (and `later`, if given, gets right)."""
     made = Exam([config], seen[None], sets, SEARCHED)
     logits, labels = answer_logits(one, made.tokens)[0], made.labels[0]
     margin = logits.amax(1) - logits.gather(1, labels[:, None])[:, 0]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assignadd.config import ConfigError
-from assignadd.runs.documents import parse
+from assignadd.runs.config_json import parse
 from assignadd.task.roles import ROLES, Place
 
 HOOKS = (

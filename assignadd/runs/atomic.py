@@ -11,7 +11,7 @@ import os
 import secrets
 from pathlib import Path
 
-from assignadd.runs.errors import RunError
+from assignadd.errors import RunError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -40,7 +40,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def append(path: Path, committed: int, data: bytes) -> None:
-    """Put bytes after the first `committed` ones of a file, in place of what an interrupted append may have left there."""
+    """Write bytes after the first `committed` ones of a file, replacing what an interrupted append may have left."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

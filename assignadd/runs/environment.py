@@ -1,4 +1,4 @@
-"""What a run was made with: versions, device, threads and the commit of this package; nothing that names the machine."""
+"""The environment of a run: versions, device, threads and the commit of this package, but no name of the machine."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     device: str
     threads: int
     commit: str | None
-    """The commit of the source tree this package runs from; where git cannot tell, as in a copied tree, ASSIGNADD_COMMIT, or None."""
+    """The commit of this package's source; ASSIGNADD_COMMIT where git does not know it, as in a copy; or None."""
     dirty: bool | None
-    """Whether the package differed from that commit; None where only ASSIGNADD_COMMIT names it and nothing was compared."""
+    """Whether the package differed from that commit; None where ASSIGNADD_COMMIT names it and nothing was compared."""
 
     @classmethod
     def here(cls, device: str, threads: int) -> Environment:

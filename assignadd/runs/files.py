@@ -1,13 +1,23 @@
-"""Reading the files of a run folder: regular files inside it, never a link out of it."""
+"""Reading the files of a run folder, and tensors as safetensors bytes.
+
+Only regular files inside the folder are read, never a link out of it. Safetensors hold no code, and the same tensors
+give the same bytes.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from assignadd.errors import RunError
 from assignadd.runs.atomic import reason
-from assignadd.runs.errors import RunError
 
 
 def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
@@ -26,3 +36,17 @@ def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
         raise RunError(f"{path} is missing") from error
     except OSError as error:
         raise RunError(f"{path} could not be read: {reason(error)}") from error
+
+
+def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
+    # Copies, because the weights of a stack are interleaved views of one tensor. One metadata key only: the order of
+    # several would differ from one process to the next.
+    own = {name: t.detach().cpu().clone(memory_format=torch.contiguous_format) for name, t in tensors.items()}
+    return safetensors.torch.save(own, metadata={"format": "pt"})
+
+
+def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load(data)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise RunError(f"{name} is not a safetensors file: {error}") from error

@@ -26,12 +26,11 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Member
+from assignadd.errors import RunError
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, concatenate, flatten
-from assignadd.runs import tensors
-from assignadd.runs.documents import parse, read_run_document, run_document
-from assignadd.runs.errors import RunError
-from assignadd.runs.files import read_regular
+from assignadd.runs.config_json import parse, read_run_document, run_document
+from assignadd.runs.files import decode_tensors, read_regular
 from assignadd.runs.manifest import CHECKPOINTS, CONFIG, MANIFEST, METRICS, SPLITS, STATES, Manifest, read_manifest
 
 if TYPE_CHECKING:
@@ -215,7 +214,7 @@ class Run:
             self._tensors(name)
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
-        return tensors.decode(read_committed(self.path, self.manifest, name), str(self.path / name))
+        return decode_tensors(read_committed(self.path, self.manifest, name), str(self.path / name))
 
     def _absent(self, step: int) -> str:
         at = bisect.bisect(self.steps, step)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from assignadd.errors import RunBusy, RunError
 from assignadd.runs.atomic import reason
-from assignadd.runs.errors import RunBusy, RunError
 
 LOCK = "lock"
 _held: set[int] = set()

@@ -13,9 +13,9 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from assignadd.errors import RunError
 from assignadd.runs import atomic
 from assignadd.runs.environment import Environment
-from assignadd.runs.errors import RunError
 from assignadd.runs.files import read_regular
 
 MANIFEST, CONFIG, SPLITS, METRICS = "manifest.json", "config.json", "splits.safetensors", "metrics.jsonl"

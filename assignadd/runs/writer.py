@@ -21,12 +21,13 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from assignadd.config import Config, Member
+from assignadd.errors import RunError
 from assignadd.model.stack import Stack
-from assignadd.runs import atomic, tensors
-from assignadd.runs.documents import run_document
+from assignadd.runs import atomic
+from assignadd.runs.config_json import run_document
+from assignadd.runs.create_or_resume import TEMPORARY, create, file_problem, refuse_foreign, resume
 from assignadd.runs.environment import Environment
-from assignadd.runs.errors import RunError
-from assignadd.runs.files import read_regular
+from assignadd.runs.files import encode_tensors, read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.lock import locked
 from assignadd.runs.manifest import (
@@ -45,7 +46,6 @@ from assignadd.runs.manifest import (
     numbered,
     read_manifest,
 )
-from assignadd.runs.opening import TEMPORARY, create, file_problem, refuse_foreign, resume
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -89,7 +89,7 @@ class Writer(Run):
         `sources` (name -> sha256) are the files an imported run comes from.
         """
         path, sources = Path(path), sources or {}
-        documents = {CONFIG: run_document(config, members), SPLITS: tensors.encode({"seen": seen})}
+        documents = {CONFIG: run_document(config, members), SPLITS: encode_tensors({"seen": seen})}
         refuse_foreign(path)
         atomic.make_directory(path)
         with locked(path):
@@ -138,7 +138,7 @@ class Writer(Run):
             atomic.discard(self.path / name)
 
     def mend(self, step: int, *, state: Mapping[str, Tensor] | None = None, checkpoint: Stack | None = None) -> None:
-        """Put back damaged files of an earlier step, computed again; only the very bytes that were committed are taken."""
+        """Write damaged files of an earlier step again; only the same bytes as those committed are accepted."""
         for name, data in _encoded(step, state, checkpoint):
             if name in self.damaged:
                 if self.manifest.files[name].problem(data):
@@ -158,7 +158,7 @@ class Writer(Run):
         return File(blob.size, blob.sha256, step)
 
     def _kept(self, step: int, files: dict[str, File], metrics: Blob) -> dict[str, File]:
-        """Without the states between multiples of `state_every` that are not the newest; this step's state notes the metrics."""
+        """The files to keep: of states, the newest and multiples of `state_every`; this step's notes the metrics."""
         states = {name: f.step or 0 for name, f in files.items() if name.startswith(STATES)}
         newest, every = max(states.values(), default=0), self.config.record.state_every
         kept = {
@@ -219,9 +219,9 @@ class Writer(Run):
 
 def _encoded(step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | None) -> Iterator[tuple[str, bytes]]:
     if checkpoint is not None:
-        yield numbered(CHECKPOINTS, step), tensors.encode(checkpoint.weights)
+        yield numbered(CHECKPOINTS, step), encode_tensors(checkpoint.weights)
     if state is not None:
-        yield numbered(STATES, step), tensors.encode(state)
+        yield numbered(STATES, step), encode_tensors(state)
 
 
 def _strays(path: Path, manifest: Manifest) -> Iterator[str]:

@@ -1,5 +1,8 @@
-"""The Ray engine: the same jobs on a Ray cluster. The run folders, on a file system that all nodes share, are the truth;
-Ray only runs jobs, so a worker or a driver that is killed costs what came after the last checkpoint."""
+"""Train the jobs of a sweep on a Ray cluster.
+
+The run folders are on a file system that all nodes share, and hold everything that is known; Ray only runs jobs. If a
+worker or the driver is killed, only what came after the last checkpoint is lost.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,10 @@ from types import FrameType
 from typing import Any
 
 from assignadd.config import ConfigError, UserError
-from assignadd.runs.errors import RunBusy, RunError
+from assignadd.errors import RunBusy, RunError
 from assignadd.runs.folder import Run
-from assignadd.sweeps.jobs import run_job
+from assignadd.sweeps.jobs import Job, run_job
 from assignadd.sweeps.local import JobFailed, Report, SweepStopped
-from assignadd.sweeps.plan import Job
 
 OLDEST = (2, 54)
 # How often a job may lose its worker before the sweep gives up on it.
@@ -32,8 +34,10 @@ POLL_SECONDS = 0.5
 
 
 def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
-    """Trains every job on the cluster at `address`: `auto` is the one that only this machine reaches, None starts such a one for as
-    long as it takes."""
+    """Trains every job on the cluster at `address`.
+
+    `auto` is the cluster that only this machine reaches; None starts such a cluster and ends it afterwards.
+    """
     ray = _ray(here=address in (None, "auto") and not os.environ.get("RAY_ADDRESS"))
     local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
@@ -42,7 +46,7 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
         raise ConfigError(
             "address",
             address,
-            "a Ray cluster that answers to the token in ~/.ray/auth_token or RAY_AUTH_TOKEN; `make ray-up` starts one here",
+            "a Ray cluster that accepts the token in ~/.ray/auth_token or RAY_AUTH_TOKEN; `make ray-up` starts one",
         ) from error
     try:
         _Driver(ray, jobs, device, report).run()

@@ -10,9 +10,9 @@ import torch
 
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.runs.folder import Run
-from assignadd.sweeps.final_exam import final_column
+from assignadd.sweeps.final_tests import final_column
+from assignadd.sweeps.jobs import Job, bytes_per_model, estimated_seconds, jobs_of, models_together
 from assignadd.sweeps.local import Report, run_local
-from assignadd.sweeps.plan import Job, bytes_per_model, estimated_seconds, jobs_of, models_together
 from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
 

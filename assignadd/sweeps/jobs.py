@@ -1,14 +1,136 @@
-"""One job, wherever an engine runs it: train a stack into its folder, from wherever that stands."""
+"""The jobs of a sweep: which stacks to train, what they cost, and how one of them is trained."""
 
 from __future__ import annotations
 
-import torch
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
-from assignadd.runs.folder import Run
-from assignadd.sweeps.observing import Watch
-from assignadd.sweeps.plan import Job
+import torch
+from torch import Tensor
+
+from assignadd.config import Config, Member
+from assignadd.errors import RunError
+from assignadd.measures.progress import Observing
+from assignadd.measures.stack_progress import StackProgress
+from assignadd.model.forward import CHUNK
+from assignadd.model.shapes import weight_shapes
+from assignadd.model.stack import Stack
+from assignadd.runs.config_json import run_document
+from assignadd.runs.folder import Run, find_runs
+from assignadd.sweeps.final_tests import addition_tests, final_exam
+from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import pair_split
+from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.loop import Listener, train_run
+from assignadd.training.speed import flops
+
+# Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
+MOST_TOGETHER = 256
+# What a training step reaches of the matrix products it has to do, for the estimates of a dry run (docs/scale.md).
+GPU_GFLOPS, CORE_GFLOPS = 21_000.0, 23.0
+SHARE_OF_MEMORY = 0.8
+# What a GPU of a cluster is taken to have where this machine has none to ask.
+ELSEWHERE = 40 * 2**30
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run folder to be made: a stack of cells that train together."""
+
+    path: Path
+    config: Config
+    members: tuple[Member, ...]
+    done: int = 0
+    """The step the folder is at."""
+
+    @property
+    def model_steps(self) -> int:
+        """Updates still to be made, over all models."""
+        return (self.config.optim.steps - self.done) * len(self.members)
+
+
+def jobs_of(sweep: Sweep, out: Path, together: int) -> list[Job]:
+    """The runs under `out` that hold cells of the sweep, as they are, and new stacks for the cells that none holds."""
+    wanted = set(sweep.cells)
+    jobs = []
+    for run in _runs_of(sweep, out):
+        if not wanted.isdisjoint(run.members):
+            wanted.difference_update(run.members)
+            jobs.append(Job(run.path, run.config, run.members, run.step))
+    missing = [cell for cell in sweep.cells if cell in wanted]
+    return jobs + [Job(out / _folder(sweep.config, stack), sweep.config, stack) for stack in stacks(missing, together)]
+
+
+def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
+    """The cells in order, in as few stacks of at most so many as hold them, all of about one size."""
+    n = math.ceil(len(cells) / together)
+    ends = [round(i * len(cells) / n) for i in range(n + 1)] if n else []
+    return [tuple(cells[a:b]) for a, b in pairwise(ends)]
+
+
+def models_together(config: Config, device: str, memory: int | None = None) -> int:
+    """How many models a stack may have: one on a CPU, where each trains alone; on a GPU what its memory holds."""
+    if device == "cpu":
+        return 1
+    memory = _device_memory() if memory is None else memory
+    return max(1, min(MOST_TOGETHER, int(SHARE_OF_MEMORY * memory / bytes_per_model(config))))
+
+
+def bytes_per_model(config: Config) -> int:
+    """Memory of a model in training on a GPU: weights, moments, a step's tensors, prepared data, an evaluation."""
+    task, model, B = config.task, config.model, config.optim.batch
+    weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
+    C = Vocabulary(task).size + task.length
+    per_sequence = (
+        3 * task.length**2 + 4 * (3 * C + 1) + 3 * (model.d_mlp[-1] or 0) + 6 * model.d_model + 2 * task.modulus
+    )
+    words = 6 * weights + B * per_sequence + CHUNK * per_sequence + 10 * C * (C + model.d_model)
+    exams = 12 * config.record.eval_sequences * (task.length + 1) * 2
+    return (8 if config.numerics.dtype == "float64" else 4) * (words + exams)
+
+
+def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
+    """At the usual share of the device's rate; evaluations and saving come on top."""
+    rate = CORE_GFLOPS if device == "cpu" else GPU_GFLOPS
+    return sum(job.model_steps * flops(job.config) for job in jobs) / (rate * 1e9 * slots)
+
+
+def _runs_of(sweep: Sweep, out: Path) -> list[Run]:
+    """Runs with the sweep's configuration. One that cannot be read is an error: its cells may not be made twice."""
+    runs, problems = find_runs(out)
+    if problems:
+        raise RunError(f"{problems[0]}; remove that folder to train its models again")
+    return [run for run in runs if run.config == sweep.config]
+
+
+def _folder(config: Config, members: Sequence[Member]) -> str:
+    """A name that the same cells always get."""
+    return f"stack-{hashlib.sha256(run_document(config, members)).hexdigest()[:12]}"
+
+
+def _device_memory() -> int:
+    import torch
+
+    return int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else ELSEWHERE
+
+
+class Watch(Observing):
+    """The cheap measures, and after the last step the paper's tests and the final exam."""
+
+    def __init__(self, configs: Sequence[Config], seen: Tensor):
+        super().__init__(configs, seen, StackProgress)
+
+    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        found = super().__call__(stack, step)
+        if step == stack.config.optim.steps:
+            tests, exams = addition_tests(stack, self.configs, self.seen), final_exam(stack, self.configs, self.seen)
+            found = [row | {"tests": test | exam} for row, test, exam in zip(found, tests, exams, strict=True)]
+        return found
 
 
 def run_job(job: Job, device: str, threads: int = 1, listener: Listener = lambda _: None) -> Run:

@@ -1,6 +1,6 @@
 """The local engine: jobs on this machine, one process per GPU, or on a CPU one per core with one thread each.
 
-The run folders hold all there is to know; a process that dies is replaced, and its job goes on from the last checkpoint.
+The run folders hold everything: a process that dies is replaced, and its job goes on from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 
 from assignadd.config import UserError
-from assignadd.sweeps.jobs import run_job
-from assignadd.sweeps.plan import Job
+from assignadd.sweeps.jobs import Job, run_job
 from assignadd.training.loop import Interrupted, Progress
 from assignadd.training.processes import PR_SET_PDEATHSIG
 

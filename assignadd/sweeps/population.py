@@ -1,4 +1,4 @@
-"""Populations of seeds: tables of sweeps, those that come with the package or a user's own, read one trained network at a time."""
+"""Populations of seeds: the tables of sweeps, the package's or a user's own, read one trained network at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.late import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.measures.progress import TRAINING_LAW
-from assignadd.sweeps.final_exam import final_column
+from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.results import TABLE
 from assignadd.sweeps.settings import OWN
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
@@ -79,7 +79,7 @@ class SeedCurves:
         return final_column(name) if final_column(name) in self.columns else name
 
     def n_pairs(self, kind: PairKind) -> int:
-        """How many pairs of numbers of one kind there are in this seed's split; n + m and m + n count once if both are held out."""
+        """How many pairs of numbers of one kind this seed has; n + m and m + n count once if both are held out."""
         fixed = self._of.provenance["config"].get("seed", {}).get("split")
         return distinct_sums(pair_split(self._of.task, self.seed if fixed is None else fixed), kind)
 
@@ -132,7 +132,7 @@ class Population:
 
 @dataclass(frozen=True, eq=False)
 class Populations:
-    """What is known of many seeds of one task: a census (several sweeps over seeds are one population) and the two sweeps of section 4."""
+    """Many seeds of one task: a census (several sweeps over seeds are one population) and the sweeps of section 4."""
 
     census: tuple[Population, ...] = ()
     fraction: Population | None = None
@@ -179,13 +179,13 @@ def shipped_population(name: str) -> Population:
 
 @lru_cache(maxsize=1)
 def shipped_populations() -> Populations:
-    """The census of the paper's task, under both readings of its banned slots (they differ by renaming letters), and both sweeps."""
+    """The census of the paper's task in both readings of its banned slots (a renaming), and both sweeps."""
     census, authors, fraction, two_var = map(shipped_population, NAMES)
     return Populations((census, authors), fraction, two_var)
 
 
 def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
-    """The table of a user's own sweep over these settings and seeds, from the folder that `assignadd sweep --out` wrote."""
+    """The table of a user's own sweep over these settings and seeds, from the folder of `assignadd sweep --out`."""
     import polars
 
     path = folder / TABLE
@@ -207,7 +207,7 @@ def populations_for(
 ) -> Populations:
     """The populations to hold networks of these settings against: the ones given, else those of the package.
 
-    The package's are of the paper's task and network; networks of another task or architecture are not compared with them.
+    The package's are of the paper's task and network; others are not compared with them.
     """
     asked: list[tuple[Path | None, list[str]]] = [
         (census, []),

@@ -13,7 +13,7 @@ import msgspec
 
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
-from assignadd.sweeps.additions import sizes_of_tests
+from assignadd.sweeps.final_tests import sizes_of_tests
 from assignadd.sweeps.settings import OWN, Sweep
 
 if TYPE_CHECKING:

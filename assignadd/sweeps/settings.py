@@ -1,4 +1,4 @@
-"""A sweep: a table of settings times seeds. Every cell is one model, and a cell's result does not depend on its neighbours."""
+"""A sweep: a table of settings times seeds. Each cell is one model, whose result does not depend on the other cells."""
 
 from __future__ import annotations
 

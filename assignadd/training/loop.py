@@ -14,8 +14,8 @@ from typing import Any
 from torch import Tensor
 
 from assignadd.config import Config, Member, UserError
+from assignadd.errors import RunError
 from assignadd.runs.environment import Environment
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
 from assignadd.training.trainer import Observer, Trainer

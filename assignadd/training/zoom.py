@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from assignadd.config import Config, ConfigError
-from assignadd.runs.errors import RunError
+from assignadd.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.trainer import Trainer

@@ -108,7 +108,10 @@ def test_bench_takes_networks_from_a_run(here, capsys):
         (["--task.n-vars", "many"], ["task.n_vars = 'many'", "1 to 26"]),
         (["--task.seen-fraction", "1.5"], ["task.seen_fraction = 1.5", "0 to 1"]),
         (["--task.max-assignments", "1"], ["task.max_assignments = 1", "two_var_ratio = 0"]),
-        (["--task.n-vars", "1", "--task.max-assignments", "1", "--task.banned-first=", "--task.banned-second="], ["task.n_vars = 1"]),
+        (
+            ["--task.n-vars", "1", "--task.max-assignments", "1", "--task.banned-first=", "--task.banned-second="],
+            ["task.n_vars = 1"],
+        ),
         (["--task.length", "6"], ["task.length = 6", "at least 8"]),
         (["--task.banned-first", "abcd"], ["banned_first"]),
         (["--task.banned-first", "xyz"], ["task.banned_first = 'xyz'", "abcd"]),
@@ -156,8 +159,8 @@ def test_config_file_under_flags(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.json").write_text('{"optim": {"steps": 3, "lr": 0.01}}')
     said(capsys, "train", "--preset", "smoke", "--config", "mine.json", "--optim.lr", "0.02")
-    (run,) = (tmp_path / "runs").iterdir()  # marked by its settings, as they are not those of the file alone
-    assert run.name.startswith("mine-seed-0-")
+    (run,) = (tmp_path / "runs").iterdir()  # with a hash, as the settings are not those of the preset alone
+    assert run.name.startswith("smoke-seed-0-")
     shown = json.loads(said(capsys, "runs", "show", run.name, "--json"))["config"]["config"]
     assert shown["optim"]["steps"] == 3 and shown["optim"]["lr"] == 0.02 and shown["task"]["modulus"] == 7
 

@@ -1,6 +1,6 @@
-"""PyTorch's numbers for the page's forward pass: `python -m tests.explorer.numbers FOLDER` writes them as one JSON file.
+"""PyTorch's numbers for the page's forward pass: `python -m tests.explorer.numbers FOLDER` writes them as a JSON file.
 
-Half precision is part of what is compared: both sides start from the rounded circuits of `explorer.weights`.
+Half precision is part of what is compared: both sides start from the rounded circuits of `explorer.checkpoints`.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from assignadd.config import Config, Model
-from assignadd.explorer import prompts, weights
+from assignadd.explorer import checkpoints, prompts
 from assignadd.explorer.export import task_data
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import COMPONENTS, specification
@@ -33,8 +33,12 @@ INTERVENTIONS = {
     "zero position": [{"action": "zero", "hook": "hook_pos_embed", "positions": ["variables", "assigned"]}],
     "zero frequencies": [{"action": "zero", "hook": "hook_embed", "frequencies": [1, 7, 29]}],
     "zero neurons": [{"action": "zero", "hook": "blocks.1.mlp.hook_post", "neurons": [0, 3, 63]}],
-    "zero neurons of frequencies": [{"action": "zero", "hook": "blocks.1.mlp.hook_pre", "frequencies": list(range(1, 15))}],
-    "mean of a neuron": [{"action": "mean", "hook": "blocks.1.mlp.hook_post", "neurons": [5, 6], "positions": ["equals"]}],
+    "zero neurons of frequencies": [
+        {"action": "zero", "hook": "blocks.1.mlp.hook_pre", "frequencies": list(range(1, 15))},
+    ],
+    "mean of a neuron": [
+        {"action": "mean", "hook": "blocks.1.mlp.hook_post", "neurons": [5, 6], "positions": ["equals"]},
+    ],
     "mean attention": [{"action": "mean", "hook": "blocks.1.hook_attn_out"}],
     "mean pattern": [{"action": "mean", "hook": "blocks.0.attn.hook_pattern", "positions": ["equals"]}],
     "mean frequencies": [{"action": "mean", "hook": "hook_embed", "frequencies": [3, 4]}],
@@ -42,9 +46,12 @@ INTERVENTIONS = {
     "resample prefix": [{"action": "resample", "hook": "blocks.1.hook_resid_pre", "positions": ["first", "second"]}],
     "patch the pattern": [{"action": "patch", "hook": "blocks.1.attn.hook_pattern", "source": SOURCE}],
     "patch roles": [
-        {"action": "patch", "hook": "blocks.1.hook_resid_pre", "positions": ["first_value", "second_variable"], "source": SOURCE},
+        {"action": "patch", "hook": "blocks.1.hook_resid_pre", "positions": ["first_value", "second_variable"],
+         "source": SOURCE},
     ],
-    "patch components": [{"action": "patch", "hook": "hook_embed", "frequencies": [2], "positions": ["first"], "source": SOURCE}],
+    "patch components": [
+        {"action": "patch", "hook": "hook_embed", "frequencies": [2], "positions": ["first"], "source": SOURCE},
+    ],
     "patch the MLP": [{"action": "patch", "hook": "blocks.1.hook_mlp_out", "positions": ["equals"], "source": SOURCE}],
     "patch the end": [{"action": "patch", "hook": "blocks.1.hook_resid_post", "positions": [15], "source": SOURCE}],
     "cut edges": [
@@ -52,7 +59,10 @@ INTERVENTIONS = {
         {"action": "cut", "layer": 1, "query": "assigned", "key": "variables"},
     ],
     "cut all": [{"action": "cut", "layer": 1, "query": 0, "key": 0}],
-    "pattern": [{"action": "pattern", "layer": 2, "query": "equals", "weights": {"first_value": 0.5, "second_value": 0.25, "3": 0.25}}],
+    "pattern": [
+        {"action": "pattern", "layer": 2, "query": "equals",
+         "weights": {"first_value": 0.5, "second_value": 0.25, "3": 0.25}},
+    ],
     "pattern 1": [{"action": "pattern", "layer": 1, "query": "equals", "weights": {"variables": 0.2}}],
     **{f"swap {c}": [{"action": "swap", "component": c, "step": OTHER_STEP}] for c in COMPONENTS},
     "several": [
@@ -63,8 +73,10 @@ INTERVENTIONS = {
     ],
 }  # fmt: skip
 TEXTS = (
-    "c=1, b=17, a=42, b+19=?", "c 1 . b 17 + b 19 =", "a=1, a+0", "a=1, a+0=", "", "a", "a=", "a=59, a+1=?", "a=1 b=2, a+b=?",
-    "m=1, m+2=?", "a=1, a=2, a+a=?", "a=1, a+a=?", "a=1, b+2=?", "1+2=?", "a=1, 1+2=? x", "a=1,b=2,c=3,d=4,e=5,f=6,g=7,g+1=?",
+    "c=1, b=17, a=42, b+19=?", "c 1 . b 17 + b 19 =", "a=1, a+0", "a=1, a+0=", "", "a", "a=", "a=59, a+1=?",
+    "a=1 b=2, a+b=?",
+    "m=1, m+2=?", "a=1, a=2, a+a=?", "a=1, a+a=?", "a=1, b+2=?", "1+2=?", "a=1, 1+2=? x",
+    "a=1,b=2,c=3,d=4,e=5,f=6,g=7,g+1=?",
     "+ 1 2 =", "a 1 + 1", ". " * 20, "a 1 + 1 2 = =", "<img src=x onerror=alert(1)>", "a=1, a+<b>=?", "a=1, 5+a=?",
     "PAD a 5 + 3 a =", "é=1, é+1=?", "a=1, a+1=?!", "a=01, a+1=?",
 )  # fmt: skip
@@ -72,7 +84,7 @@ TEXTS = (
 
 def rounded(one: Stack) -> Stack:
     """The model whose circuits are the rounded ones: QK and OV in the first factor, the identity in the second."""
-    parts = {name: matrix.half().float() for name, matrix in weights.circuits(one).items()}
+    parts = {name: matrix.half().float() for name, matrix in checkpoints.circuits(one).items()}
     eye, named = torch.eye(one.config.model.d_model), {"embed.W_E": parts["W_E"], "pos_embed.W_pos": parts["W_pos"]}
     for layer in (1, 2):
         attention = f"blocks.{layer - 1}.attn."
@@ -101,9 +113,10 @@ def numbers(config: Config = CONFIG) -> dict:
     patterns = [cache[f"blocks.{layer}.attn.hook_pattern"][:, 0].tolist() for layer in (0, 1)]
     waves = circuit_waves(ours)
     return {
-        "task": task_data(config), "matrices": weights.shapes(one), "step": 30000, "other_step": OTHER_STEP,
-        "weights": weights.script("m0", 30000, one), "other": weights.script("m0", OTHER_STEP, other),
-        "prompts": tokens[0].tolist(), "reference": prompts.reference(config), "interventions": INTERVENTIONS, "logits": logits,
+        "task": task_data(config), "matrices": checkpoints.shapes(one), "step": 30000, "other_step": OTHER_STEP,
+        "weights": checkpoints.script("m0", 30000, one), "other": checkpoints.script("m0", OTHER_STEP, other),
+        "prompts": tokens[0].tolist(), "reference": prompts.reference(config),
+        "interventions": INTERVENTIONS, "logits": logits,
         "patterns": patterns, "waves": {"frequency": waves.frequency[0].tolist(), "share": waves.share[0].tolist()},
         "texts": [said(text, config) for text in TEXTS],
     }  # fmt: skip

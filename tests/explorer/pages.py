@@ -1,4 +1,4 @@
-"""A page of networks whose answers are known: made by hand, the second of them without the part that looks variables up."""
+"""A page of networks whose answers are known: made by hand, the second without the part that looks up variables."""
 
 from pathlib import Path
 

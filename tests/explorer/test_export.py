@@ -1,4 +1,4 @@
-"""What the export writes: the weights as they were up to half precision, few checkpoints where it matters, data and never code."""
+"""What the export writes: weights in half precision, the checkpoints that matter, and data but no code."""
 
 import json
 from base64 import b64decode
@@ -12,10 +12,10 @@ from assignadd.config import PRESETS
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
 from assignadd.dynamics.spikes import Spike
-from assignadd.explorer import prompts, weights
+from assignadd.explorer import checkpoints, prompts
 from assignadd.explorer.checkpoints import chosen_steps
 from assignadd.explorer.export import ExportError, Settings, export
-from assignadd.explorer.story import straddled
+from assignadd.explorer.history import straddled
 from assignadd.model.circuits import QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.handmade import handmade
@@ -36,12 +36,12 @@ def argument(path):
 
 def test_a_checkpoint_holds_the_circuits_in_half_precision():
     stack = initial_stack(PRESETS["smoke"], [3])
-    text = weights.script("m0", 7, stack)
+    text = checkpoints.script("m0", 7, stack)
     data = np.frombuffer(b64decode(text.split('"')[3]), dtype="<f2").astype(np.float32)
-    exact = torch.cat([m.flatten() for m in weights.circuits(stack).values()])
+    exact = torch.cat([m.flatten() for m in checkpoints.circuits(stack).values()])
     assert text.startswith('assignadd.weights("m0",7,"') and len(data) == len(exact)
     assert np.allclose(data, exact, rtol=2**-10, atol=1e-6)
-    sizes = {name: rows * cols for name, rows, cols in weights.shapes(stack)}
+    sizes = {name: rows * cols for name, rows, cols in checkpoints.shapes(stack)}
     start = sizes["W_E"] + sizes["W_pos"]
     assert np.allclose(data[start : start + sizes["QK1"]], QK(stack, 1)[0].flatten(), rtol=2**-10, atol=1e-6)
 
@@ -50,7 +50,7 @@ def test_weights_that_half_precision_cannot_hold_are_refused():
     stack = initial_stack(PRESETS["smoke"], [0])
     stack["unembed.W_U"][0, 0, 0] = 1e6
     with pytest.raises(Exception, match="half precision"):
-        weights.script("m0", 0, stack)
+        checkpoints.script("m0", 0, stack)
 
 
 def test_checkpoints_are_dense_where_things_happen():
@@ -139,4 +139,4 @@ def test_first_view_is_small():
     page = sum(
         len((files("assignadd.explorer") / "page" / name).read_bytes()) for name in ("index.html", "app.js", "app.css")
     )
-    assert page + len(weights.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
+    assert page + len(checkpoints.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 import torch
 
-from assignadd.explorer import weights
+from assignadd.explorer import checkpoints
 from assignadd.explorer.serve import server
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import specification
@@ -33,7 +33,7 @@ SPECIFICATIONS = (
     [{"action": "zero", "hook": "blocks.1.mlp.hook_post", "frequencies": [1, 2]}],
     [{"action": "pattern", "layer": 2, "query": "equals", "weights": {"first_value": 0.5, "second_value": 0.5}}],
 )
-# Changes nothing: `=` cannot look ahead. Added to every other specification, so that the page shows when it has changed.
+# Changes nothing: `=` cannot look ahead. Added to every other specification, so that the page shows it has changed.
 MARK = {"action": "cut", "layer": 1, "query": 0, "key": 5}
 PANELS = ("attention", "answer", "break", "weights", "neurons", "training", "compare", "wall")
 
@@ -157,7 +157,8 @@ def test_playing_moves_on(tab):
     page = tab(address(s="0"))
     page.evaluate(
         "() => { window.steps = []; const dock = document.getElementById('timeline');"
-        "new MutationObserver(() => steps.push(Number(dock.dataset.step))).observe(dock, { attributeFilter: ['data-step'] }); }"
+        "new MutationObserver(() => steps.push(Number(dock.dataset.step)))."
+        "observe(dock, { attributeFilter: ['data-step'] }); }"
     )
     page.get_by_label("Play training").click()
     page.wait_for_function("last => steps.at(-1) === last", arg=STEPS[-1])
@@ -322,7 +323,7 @@ def test_panels_save_what_they_draw(tab):
         "#training [data-chart='0-var train'] [data-value]", "all => all.map(p => Number(p.dataset.value))"
     )
     assert points == [numbers["training"]["accuracies"]["values"]["0-var train"][-1]]
-    exact = weights.circuits(rounded(states()[2]))
+    exact = checkpoints.circuits(rounded(states()[2]))
     table = torch.cat([exact["W_E"], exact["W_pos"]])
     assert torch.allclose(
         torch.tensor(numbers["weights"]["qk1"]).float(), table @ exact["QK1"] @ table.T, atol=1e-2, rtol=1e-3
@@ -339,7 +340,8 @@ def test_everything_is_reached_by_keyboard(tab):
             break
     assert {"ask", "timeline", *PANELS} <= reached
     nameless = page.evaluate(
-        "[...document.querySelectorAll('button, input, select, [tabindex=\"0\"]')].filter(e => !(e.textContent.trim() || e.labels?.length "
+        "[...document.querySelectorAll('button, input, select, [tabindex=\"0\"]')]"
+        ".filter(e => !(e.textContent.trim() || e.labels?.length "
         "|| e.getAttribute('aria-label'))).length"
     )
     assert nameless == 0

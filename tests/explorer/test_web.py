@@ -1,4 +1,4 @@
-"""The page's sources, where Node and its packages are there: types, numbers against PyTorch, and the bundle that is shipped."""
+"""The page's sources, if Node's packages are installed: types, numbers against PyTorch, and the shipped bundle."""
 
 import os
 import shutil

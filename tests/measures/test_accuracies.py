@@ -8,7 +8,7 @@ from assignadd.config import PRESETS, Config, Member
 from assignadd.measures.accuracies import Accuracy, class_pairs, pair_accuracy, set_accuracies
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
-from assignadd.runs.tlens import import_state_dicts
+from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.stats import wilson
 from assignadd.task.evalsets import ALL_SETS, CLASS_SETS, EVAL_SETS, RECORDED_SETS, any_sums
 from assignadd.task.sampler import EveryPair

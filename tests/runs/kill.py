@@ -1,7 +1,7 @@
 """Faults on purpose: the k-th file-system operation of `runs.atomic` fails, or the process dies right there.
 
-`in_child(function, kill_at=k)` forks, runs the function in the child, and kills it (SIGKILL) at its k-th operation, in the
-middle of it if it is a write; `kill_after=seconds` kills it from outside. The parent should not have started threads.
+`in_child(function, kill_at=k)` forks, runs the function in the child, and kills it (SIGKILL) at its k-th operation, in
+the middle of it if it is a write; `kill_after=seconds` kills it from outside. The parent must not have threads.
 """
 
 from __future__ import annotations

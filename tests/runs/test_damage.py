@@ -1,4 +1,4 @@
-"""Truncated, bit-flipped, swapped, foreign or missing files: refused by name, and training goes on from what is intact."""
+"""Truncated, changed, swapped, foreign or missing files: refused by name; training goes on from what is intact."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import safetensors.torch
 import torch
 
+from assignadd.errors import RunError
 from assignadd.model.stack import Stack
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from tests.runs.small import CONFIG, contents, hold, train, weights_at
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from assignadd.errors import RunError
 from assignadd.runs import atomic
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from tests.runs.kill import counting
 from tests.runs.small import contents, hold, save, train, weights_at
@@ -36,7 +36,7 @@ def one_line(error: RunError) -> str:
 
 @pytest.fixture(scope="module")
 def at_15(tmp_path_factory) -> Path:
-    """A run at step 15: the save of step 20 writes a checkpoint and a state, appends rows, and removes the state of 15."""
+    """A run at step 15: saving step 20 writes a checkpoint and a state, appends rows, and removes the state of 15."""
     path = tmp_path_factory.mktemp("faults") / "run"
     train(path, 15)
     return path

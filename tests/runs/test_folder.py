@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from assignadd.config import Member
+from assignadd.errors import RunError
 from assignadd.runs.environment import Environment
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run, find_runs, newest_run, open_run, shipped
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 

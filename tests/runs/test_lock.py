@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import assignadd
-from assignadd.runs.errors import RunError
+from assignadd.errors import RunError
 from assignadd.runs.lock import locked
 from tests.runs.small import hold, train
 

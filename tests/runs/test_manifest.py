@@ -11,8 +11,8 @@ import safetensors.torch
 import torch
 from msgspec.structs import replace
 
+from assignadd.errors import RunError
 from assignadd.model.stack import Stack
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run, find_runs
 from assignadd.runs.manifest import Blob, File, read_manifest
 from tests.runs.small import CONFIG, train, weights_at

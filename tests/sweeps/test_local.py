@@ -17,9 +17,8 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, Member, Optim
 from assignadd.runs.folder import Run
 from assignadd.sweeps.engine import plan, run_sweep, tally
-from assignadd.sweeps.jobs import run_job
+from assignadd.sweeps.jobs import jobs_of, run_job
 from assignadd.sweeps.local import run_local
-from assignadd.sweeps.plan import jobs_of
 from assignadd.sweeps.settings import Sweep, named_sweep
 from tests.sweeps.small import CONFIG, SWEEP, rows_by_cell, stores
 
@@ -113,7 +112,10 @@ def test_processes_side_by_side_make_the_same_files_even_when_one_is_killed(tmp_
 
 
 def test_sigterm_saves_and_the_same_command_goes_on(tmp_path):
-    flags = "--preset smoke --seeds 2 --steps 200 --every 100 --save-every 1000 --final-sequences 0 --threads 2 --device cpu --out"
+    flags = (
+        "--preset smoke --seeds 2 --steps 200 --every 100 --save-every 1000 "
+        "--final-sequences 0 --threads 2 --device cpu --out"
+    )
     command = [sys.executable, "-m", "assignadd", "sweep", "seeds", *flags.split(), str(tmp_path / "killed")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     threading.Timer(120, process.kill).start()

@@ -42,7 +42,7 @@ def test_the_command_in_a_table_asks_for_what_is_in_it(name):
     """Read back as a user would type it: the same settings and the same cells."""
     about, table = json.loads((RESULTS / f"{name}.json").read_text()), polars.read_parquet(RESULTS / f"{name}.parquet")
     program, command, *arguments = shlex.split(about["command"])
-    asked = cells(options.read(Sweep, arguments, command), options.base_config(arguments)[1])
+    asked = cells(options.read(Sweep, arguments, command), options.base_config(arguments))
     assert (program, command) == ("assignadd", "sweep") and json.loads(msgspec.json.encode(asked.config)) == about[
         "config"
     ]
@@ -60,7 +60,7 @@ def test_the_results_are_small():
 
 
 def test_six_networks_of_the_census_answer_here_as_they_did_there():
-    """Evaluation sequences depend on the seed alone, so the census's own numbers come out again, but for a rounded answer."""
+    """Evaluation sequences depend on the seed alone, so the census's own numbers are found again, up to rounding."""
     run = Run.open(SIX)
     assert run.verify() == [] and run.manifest.seeds == (0, 3, 4, 1, 2, 15)
     census = polars.read_parquet(RESULTS / "census.parquet").filter(polars.col("step") == 50_000)

@@ -30,7 +30,8 @@ def test_a_file_has_a_row_of_settings_a_line(tmp_path):
     polars.DataFrame({"lr": [1e-3, 3e-3], "two_var_ratio": [0.5, None]}).write_parquet(path)
     sweep = sweep_from_file(path, PAPER, (0, 1))
     assert sweep.cells == (
-        Member(0, lr=1e-3, two_var_ratio=0.5), Member(1, lr=1e-3, two_var_ratio=0.5), Member(0, lr=3e-3), Member(1, lr=3e-3),
+        Member(0, lr=1e-3, two_var_ratio=0.5), Member(1, lr=1e-3, two_var_ratio=0.5),
+        Member(0, lr=3e-3), Member(1, lr=3e-3),
     )  # fmt: skip
     polars.DataFrame({"seed": [7, 8], "lr": [1, 2]}).write_parquet(path)
     assert sweep_from_file(path, PAPER, (0, 1)).cells == (Member(7, lr=1.0), Member(8, lr=2.0))

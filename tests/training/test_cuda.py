@@ -12,7 +12,7 @@ from assignadd.model.kernels.tensor import Moments, cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
-from assignadd.sweeps.observing import Watch
+from assignadd.sweeps.jobs import Watch
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split

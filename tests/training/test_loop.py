@@ -15,7 +15,7 @@ import torch
 
 from assignadd.api import train
 from assignadd.config import PRESETS, Optim, Record
-from assignadd.runs.errors import RunError
+from assignadd.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.training.loop import BEAT, Interrupted, is_checkpoint, is_evaluation, is_stop, next_stop
 from tests.runs.kill import in_child

@@ -7,7 +7,7 @@ import torch
 
 from assignadd.api import train
 from assignadd.config import PRESETS, ConfigError
-from assignadd.runs.errors import RunError
+from assignadd.errors import RunError
 from assignadd.training.zoom import zoom
 
 SMOKE = PRESETS["smoke"]

@@ -1,4 +1,4 @@
-"""A folder about to be written: new, or the very run that these settings have there already; anything else is refused."""
+"""Create a run folder, or check that the run in it has the given settings; any other folder is refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from assignadd.runs import atomic, tensors
-from assignadd.runs.documents import first_difference, read_run_document, run_document
-from assignadd.runs.errors import RunError
+from assignadd.errors import RunError
+from assignadd.runs import atomic
+from assignadd.runs.config_json import first_difference, read_run_document, run_document
+from assignadd.runs.files import decode_tensors
 from assignadd.runs.folder import read_committed
 from assignadd.runs.lock import LOCK
 from assignadd.runs.manifest import CHECKPOINTS, CONFIG, EMPTY, MANIFEST, METRICS, SPLITS, STATES, Blob, File, Manifest
@@ -59,7 +60,7 @@ def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str
 def resume(
     path: Path, manifest: Manifest, documents: Mapping[str, bytes], seen: Tensor, sources: Mapping[str, str]
 ) -> list[str]:
-    """Check that a run is the one these settings make; its settings and splits are written again where they were damaged."""
+    """Checks that a run has these settings, and writes its settings and splits again if they were damaged."""
     if manifest.sources != sources:
         kind = "imported from other files" if manifest.sources else "trained, not imported"
         raise RunError(f"{path} holds a run that was {kind}; choose another --out")
@@ -77,9 +78,10 @@ def resume(
     if difference := first_difference(stands, documents[CONFIG]):
         field, old, new = difference
         raise RunError(
-            f"{path} holds a run with {field} = {old!r}, not {new!r}; give the same settings to go on with it, or another --out"
+            f"{path} holds a run with {field} = {old!r}, not {new!r}; "
+            "give the same settings to go on with it, or another --out"
         )
-    stored = tensors.decode(read_committed(path, manifest, SPLITS), str(path / SPLITS))
+    stored = decode_tensors(read_committed(path, manifest, SPLITS), str(path / SPLITS))
     if not torch.equal(stored.get("seen", torch.empty(0)), seen.cpu()):
         raise RunError(f"{path / SPLITS} holds another split of the pairs than the one given; choose another --out")
     return notes

@@ -1,4 +1,4 @@
-"""What is known about a model along training: accuracies, progress measures, phases; and the ledger's lines for the tour."""
+"""The page's data about training: accuracies, progress measures, phases, and the claims that the tour quotes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ MEASURES = (
 # The claims that the tour's cards quote (web/src/tour/cards.ts); none of them needs a whole trajectory measured.
 TOUR_CLAIMS = (
     "over-98-2-var-add-restricted", "new-positions-99.6", "held-out-pairs-99.4", "ov-mlp-99.94", "fourier-best-neuron",
-    "fourier-median-neuron", "attn-l1-num-to-prev", "attn-l1-equal-to-operands", "attn-l2-equal-to-values", "attention-mass",
-    "qk2-identity", "addition-first-held-out", "first-spike", "binding-before-refinement", "every-seed-adds", "every-seed-binds",
+    "fourier-median-neuron", "attn-l1-num-to-prev", "attn-l1-equal-to-operands", "attn-l2-equal-to-values",
+    "attention-mass",
+    "qk2-identity", "addition-first-held-out", "first-spike", "binding-before-refinement", "every-seed-adds",
+    "every-seed-binds",
     "every-seed-refines", "every-binding-seed-identity",
 )  # fmt: skip
 
@@ -89,7 +91,7 @@ def measures_data(
 
 
 def tour_records(evidences: Sequence[Evidence], command: str, populations: Populations) -> list[dict[str, Any]]:
-    """A record for each claim of the tour that can be tested, over these models; those about every seed are of the populations."""
+    """A record for each claim of the tour that can be tested; those about every seed are tested on the populations."""
     records = [r for claim in TOUR_CLAIMS for r in ledger(evidences, command, claim, populations=populations)]
     return [dataclasses.asdict(r) for r in records if r.value is not None]
 

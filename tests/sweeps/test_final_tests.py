@@ -1,4 +1,4 @@
-"""The paper's sweep tests, in full."""
+"""The tests of a sweep after the last step, against brute force and against each model alone."""
 
 from dataclasses import replace
 from itertools import product
@@ -11,13 +11,24 @@ from assignadd.config import PRESETS, Config, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, concatenate, initial_stack, views
-from assignadd.sweeps.additions import TWO_VAR, TWO_VAR_PARTS, ZERO_VAR, addition_tests, sizes_of_tests
-from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS, EvalSet
+from assignadd.sweeps.final_tests import (
+    TWO_VAR,
+    TWO_VAR_PARTS,
+    ZERO_VAR,
+    addition_tests,
+    final_column,
+    final_exam,
+    sizes_of_tests,
+)
+from assignadd.task.evalsets import ALL_SETS, DOUBLY_HELD_OUT, EVAL_SETS, EvalSet
+from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EveryAddition
 from assignadd.task.splits import pair_split
+from tests.sweeps.small import CONFIG
 from tests.task.decoding import decode
 
 torch.set_num_threads(1)
+
 SMOKE = PRESETS["smoke"].task
 SETS = (*TWO_VAR_PARTS, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"))
 
@@ -88,3 +99,30 @@ def test_what_is_empty_for_one_model_is_left_out_for_it_alone():
     assert marks == [
         Exam(configs[i : i + 1], seen[i : i + 1], sets, 40).accuracies(stack.models(i))[0] for i in range(3)
     ]
+
+
+def test_each_set_is_that_of_the_model_alone_and_empty_ones_are_left_out():
+    made = handmade(CONFIG)
+    config = replace(CONFIG, model=made.config.model)
+    stack = concatenate([initial_stack(config, [1]), made])
+    configs = [Member(1, seen_fraction=0.5).config(config), Member(2, seen_fraction=1.0).config(config)]
+    seen = torch.stack([pair_split(c.task, c.seed.split) for c in configs])
+    first, second = final_exam(stack, configs, seen)
+    of_sets = {name for name in second if not name.startswith("attn_")}
+    assert of_sets == {final_column(s.name) for s in ALL_SETS if s.pair == "seen"}  # nothing is held out from it
+    assert (
+        len(second) - len(of_sets) == 18
+    )  # three patterns, 0 to 2 variables, all sequences and those training could show
+    assert set(second.values()) == {1.0}
+    for i, evalset in enumerate(ALL_SETS):
+        if final_column(evalset.name) in first:
+            alone = Exam(configs[:1], seen[:1], [evalset], 50, first_step=EvalSteps.FINAL_EXAM[i])
+            assert first[final_column(evalset.name)] == pytest.approx(
+                alone.accuracies(stack.models(0))[0][evalset.name]
+            )
+    assert len(first) >= 18 and 0 < sum(first.values()) / len(first) < 0.5
+
+
+def test_none_is_taken_where_none_is_asked_for():
+    config = replace(CONFIG, record=replace(CONFIG.record, final_sequences=0))
+    assert final_exam(initial_stack(config, [0]), [Member(0).config(config)], pair_split(config.task, 0)[None]) == [{}]

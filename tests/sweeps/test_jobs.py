@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member
-from assignadd.sweeps.jobs import run_job
-from assignadd.sweeps.plan import (
+from assignadd.sweeps.jobs import (
     MOST_TOGETHER,
     Job,
     bytes_per_model,
     estimated_seconds,
     jobs_of,
     models_together,
+    run_job,
     stacks,
 )
 from tests.sweeps.small import CONFIG, SWEEP

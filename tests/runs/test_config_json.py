@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim
-from assignadd.runs.documents import (
+from assignadd.runs.config_json import (
     ADDED_LATER,
     config_from,
     first_difference,

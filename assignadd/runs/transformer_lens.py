@@ -1,6 +1,6 @@
 """State dicts of TransformerLens 2.x (`.pth`) as a finished run.
 
-The one place where something pickled is read, with `weights_only`, which builds tensors and nothing else. What our model
+The one place where a pickle is read, with `weights_only`, which builds tensors and nothing else. What our model
 does not have (biases, an MLP after a layer without one) must be present as zeros or not at all.
 """
 
@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Member
+from assignadd.errors import RunError
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, flatten
 from assignadd.runs.atomic import reason
 from assignadd.runs.environment import Environment
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import authors_split, pair_split

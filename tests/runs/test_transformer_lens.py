@@ -1,4 +1,4 @@
-"""Importing TransformerLens state dicts: the authors' own checkpoints (where they are at hand), and files that must be refused."""
+"""Importing TransformerLens state dicts: the authors' checkpoints, if present, and files that must be refused."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
+from assignadd.errors import RunError
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import views
-from assignadd.runs.errors import RunError
 from assignadd.runs.folder import Run
-from assignadd.runs.tlens import import_state_dicts
+from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.task.splits import authors_split, pair_split
 from tests.reference import REFERENCE
 from tests.runs.small import CONFIG, contents, hold, weights_at
@@ -42,7 +42,7 @@ def test_the_authors_run(tmp_path):
 
 
 def state_dict(step: int = 0) -> dict[str, torch.Tensor]:
-    """As TransformerLens 2.x would save the first of the small models: with zero biases, an empty first MLP, and buffers."""
+    """The first small model as TransformerLens 2.x saves it: with zero biases, an empty first MLP, and buffers."""
     T, d, h, N = CONFIG.task.length, CONFIG.model.d_model, 6, CONFIG.task.modulus
     weights = {name: w.clone() for name, w in views(CONFIG, weights_at(step)[0]).items()}
     zeros: dict[str, tuple[int, ...]] = {"blocks.0.mlp.W_in": (d, h), "blocks.0.mlp.W_out": (h, d), "unembed.b_U": (N,)}

@@ -1,0 +1,30 @@
+"""Errors that a user can cause and correct. Commands print their message as one line and end with their exit code."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """An error that a user can correct; anything else is a bug and keeps its traceback."""
+
+    exit_code = 2
+
+
+class ConfigError(UserError, ValueError):
+    """A setting that is not accepted: the message has its dotted name, its value, and what is accepted."""
+
+    def __init__(self, name: str, value: object, accepted: str):
+        super().__init__(f"{name} = {value!r}: expected {accepted}")
+
+
+class UsageError(UserError):
+    """A command line that is not accepted."""
+
+
+class RunError(UserError, RuntimeError):
+    """A problem with a run folder: the message has the file or run, what is wrong with it, and what to do."""
+
+    exit_code = 1
+
+
+class RunBusy(RunError):
+    """Another process is writing the run."""
