@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
+from assignadd.claims.generalisation import VARIABLES
 from assignadd.claims.measured import Measured
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.measures.addition import ov2_mlp2_accuracy, wrong_pairs
@@ -125,14 +126,14 @@ VECTOR = "The residual of `=` before MLP2"
 SIMILARITY = (
     *(
         Claim(f"cosine-{kind}-{x}v-{y}v{suffix}", label,
-              f"{VECTOR} {says.format(x=x, y=y)}.", paper, across(x, y, kind), rule)
+              f"{VECTOR} {says.format(VARIABLES[x, 0], VARIABLES[y, 0])}.", paper, across(x, y, kind), rule)
         for kind, suffix, label, says, paper, rule in (
             ("matched", "", "cosine_sim_combined",
-             "is nearly the same for the same pair with {x} and with {y} variables", CLOSE_TO_ONE, NEAR_ONE),
+             "is nearly the same for the same pair with {} and with {}", CLOSE_TO_ONE, NEAR_ONE),
             ("matched", "-strict", OURS,
-             "has a cosine of at least 0.98 for the same pair with {x} and with {y} variables",
+             "has a cosine of at least 0.98 for the same pair with {} and with {}",
              CLOSE_TO_ONE, VERY_NEAR_ONE),
-            ("mismatched", "", "cosine_sim_combined", "differs for different pairs with {x} and with {y} variables",
+            ("mismatched", "", "cosine_sim_combined", "differs for different pairs with {} and with {}",
              LOWER, AtMost(0.5)),
         )
         for x, y in PAIRS_OF_TYPES
@@ -145,7 +146,7 @@ SIMILARITY = (
           LOWER, template("mismatched"), AtMost(0.5), "The paper does not give its template."),
     *(
         Claim(f"cosine-ov2-residual-{n}v{suffix}", label,
-              f"{VECTOR} {says} OV2(a) + OV2(b) on sums with {n} variables.",
+              f"{VECTOR} {says} OV2(a) + OV2(b) on sums with {VARIABLES[n, 0]}.",
               CLOSE_TO_ONE, against_ov2(n, "residual", "matched"), rule)
         for suffix, label, says, rule in (
             ("", "cosine_sim_combined", "is nearly parallel to", NEAR_ONE),

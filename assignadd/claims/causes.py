@@ -213,7 +213,7 @@ QUERIES = {
     "layer 2 read the exchanged output",
 }
 FIRST_VARIABLE = "On sums of a variable and then a literal, exchanging"
-MOST = "The value is that of the alignment with the highest."
+MOST = "The value is the highest accuracy of any alignment."
 
 INTERCHANGE = (
     *(

@@ -81,23 +81,23 @@ LOWEST = "The value is the lowest accuracy of these sets."
 ALONE, BLOCK = "Section 5's parts alone", "Section 5's parts, with section 7's block"
 OF_BLOCK, INIT, TOGETHER = "a part of section 7's block", "implied by section 7 (eq. init_w0)", "combined effects"
 READ_AS_EQUALS = "read as that of `=`"
-COPIED = "with E_= + p_T asking for the operand slots in QK2 and copied numbers for everything"
+COPIED = "with E_= + p_T attending to the operand slots in QK2 and copied numbers to everything"
 
 # id, the parts kept, the claim's subject, what the paper says, comment
 FAITHFUL_PARTS = (
     ("circuit-section-7", SECTION_7,
-     f"{BLOCK} in QK2 as it is written (p_T asks for p_13, p_14 and every number e_n),", INIT,
+     f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
      "The embedding of the last position alone is used, without that of the token `=`."),
-    ("circuit-section-7-slots", POSITION_SLOTS, "Section 5's parts, with p_T asking for p_13 and p_14 in QK2,",
+    ("circuit-section-7-slots", POSITION_SLOTS, "Section 5's parts, with p_T attending to p_13 and p_14 in QK2,",
      OF_BLOCK, ""),
-    ("circuit-section-7-numbers", POSITION_NUMBERS, "Section 5's parts, with p_T asking for every number e_n in QK2,",
+    ("circuit-section-7-numbers", POSITION_NUMBERS, "Section 5's parts, with p_T attending to every number e_n in QK2,",
      OF_BLOCK, ""),
     ("circuit-section-7-step", SECTION_7_STEP,
-     f"{BLOCK} in QK2 after the theorem's step (p_T also asks for copied variables OV1(e_v)),",
+     f"{BLOCK} in QK2 after the theorem's step (p_T attends also to copied variables OV1(e_v)),",
      "implied by section 7 (informal theorem)", ""),
     ("circuit-section-7-equals", EQUALS_BOTH,
-     f"{BLOCK} in QK2 {READ_AS_EQUALS} (E_= + p_T asks for p_13, p_14 and every number e_n),", INIT, TWO_ROWS),
-    ("circuit-with-literals", EQUALS_SLOTS, "Section 5's parts, with E_= + p_T asking for p_13 and p_14 in QK2,",
+     f"{BLOCK} in QK2 {READ_AS_EQUALS} (E_= + p_T attends to p_13, p_14 and every number e_n),", INIT, TWO_ROWS),
+    ("circuit-with-literals", EQUALS_SLOTS, "Section 5's parts, with E_= + p_T attending to p_13 and p_14 in QK2,",
      OF_BLOCK, TWO_ROWS),
 )  # fmt: skip
 
@@ -127,7 +127,7 @@ CIRCUIT_ALONE = (
           f"Section 5's parts, {COPIED}, add two literals.",
           NOT_REPORTED, lowest_set(COPIED_ALL, 0), FAITHFUL, LOWEST),
     Claim("circuit-still-missing-slots", OURS,
-          "Section 5's parts, with E_= + p_T and copied numbers asking for the operand slots only, add two literals.",
+          "Section 5's parts, with E_= + p_T and copied numbers attending to the operand slots only, add two literals.",
           NOT_REPORTED, lowest_set(COPIED_SLOTS, 0), FAITHFUL, LOWEST, detail=by_variables(COPIED_SLOTS)),
     Claim("circuit-complete", OURS, "Without all of section 5's parts, at most 10 % of the network's accuracy is left.",
           NOT_REPORTED, faithfulness(COMPLEMENT), AtMost(0.1)),

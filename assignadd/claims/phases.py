@@ -118,7 +118,7 @@ def probe(where: Callable[[Evidence], int | None], training_steps: int | None) -
     return measure
 
 
-ONSET = f"An onset is the start of 1,000 steps with at least {THRESHOLD:.0%} on each of the sets."
+ONSET = f"An onset is the start of 1,000 steps with at least {100 * THRESHOLD:.0f} % on each of the sets."
 NEVER_BIND = "The value is that at the end of training for seeds that never bind."
 
 PHASES = (
@@ -244,6 +244,6 @@ ROUTING_PLATEAU = (
         )
     ),
     Claim("routing-plateau-due-to-banned-slots", "progress_measures",
-          "Between the two spikes, most sequences in which layer 2 misses a value are such as training never shows.",
+          "Between the two spikes, most sequences in which layer 2 misses a value cannot occur in training.",
           "not yet able to route b", missed_outside_training, AtLeast(0.5)),
 )  # fmt: skip

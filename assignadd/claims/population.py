@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from assignadd.claims.along_training import in_steps, skill_delay
-from assignadd.claims.generalisation import OVER_PAIRS, TEST_SETS, in_words, slug
+from assignadd.claims.generalisation import OVER_PAIRS, TEST_SETS, VARIABLES, in_words, slug
 from assignadd.claims.measured import Measured, lowest
 from assignadd.claims.mechanism import PATTERNS
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim
@@ -88,15 +88,8 @@ def rates(patterns: Sequence[str], types: Sequence[int], law: str = "") -> SeedM
 
 
 def _every(
-    id: str,
-    label: str,
-    claim: str,
-    paper: str,
-    measure: SeedMeasure,
-    rule: Rule,
-    comment: str = "",
-    binding: bool = True,
-) -> Claim:
+    id: str, label: str, claim: str, paper: str, measure: SeedMeasure, rule: Rule, comment: str = "", binding: bool = True
+) -> Claim:  # fmt: skip
     """A claim about every seed, or about every seed that binds."""
 
     def ask(seed: SeedCurves) -> Measured | None:
@@ -140,7 +133,7 @@ INITIALISATIONS = (
            ALL, rates(tuple(PATTERNS), TYPES, f", {TRAINING_LAW}"), AtLeast(0.99), LOWEST_RATE),
     *(
         _every(f"every-binding-seed-{p.replace('_', '-')}-{n}-var", OURS,
-               f"{says} in 99 % of the sums with {n} variables, in every seed that binds.", ALL, rates([p], [n]),
+               f"{says} in 99 % of the sums with {VARIABLES[n, 0]}, in every seed that binds.", ALL, rates([p], [n]),
                AtLeast(0.99))
         for p, says in PATTERNS.items() for n in TYPES
     ),
@@ -225,9 +218,8 @@ def crossing(sweep: str, test: str, binding: bool, level: float = SUCCESS) -> Po
 def _thresholds(id: str, sweep: str, test: str, claim: str, paper: str, rule: Between) -> tuple[Claim, Claim]:
     """The threshold over all seeds, with a lapse rate for those that fail at any setting, and over seeds that bind."""
     comment = (
-        f"The threshold is where the share of successful seeds ({SUCCESS:.0%} on the test at the end) is half of its "
-        "maximum; "
-        "the interval is from resampled seeds."
+        f"The threshold is where the share of successful seeds ({100 * SUCCESS:.0f} % on the final test) is half of its "
+        "maximum; the interval is from resampled seeds."
     )
     label = "generalization_combined"
     return (
@@ -266,7 +258,7 @@ DATA_NEEDED = (
     *chain.from_iterable(_thresholds(*row) for row in (PAIRS_NEEDED, TWO_VAR_NEEDED, *PARTS_NEEDED)),
     *(
         Claim(f"{id}-binding-{100 * level:.0f}", OURS,
-              f"With {level:.0%} as the level of success, among seeds that bind, {claim[0].lower()}{claim[1:]}.",
+              f"Among seeds that bind, with {100 * level:.0f} % as success, {claim[0].lower()}{claim[1:]}.",
               paper, rule=rule, measured=crossing(sweep, test, True, level), sweep=sweep)
         for id, sweep, test, claim, paper, rule in (PAIRS_NEEDED, TWO_VAR_NEEDED)
         for level in (0.9, 0.98)

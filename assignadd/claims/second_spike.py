@@ -22,6 +22,7 @@ from assignadd.claims.along_training import (
     trajectory_at,
 )
 from assignadd.claims.evidence import Evidence
+from assignadd.claims.generalisation import VARIABLES
 from assignadd.claims.measured import Measured, difference, highest, lowest
 from assignadd.claims.record import OURS, Claim, Measure
 from assignadd.dynamics.late import LateVariable, surrounding
@@ -198,8 +199,8 @@ def restricted_in_line(e: Evidence) -> Measured | None:
     return lowest(difference(recorded(e, s, at), recorded(e, like, at)) for s, like in named)
 
 
-FAILS_BEFORE = "Before its spike, sums with the late variable in its slot are"
-ASKS_LESS = "Before its spike, `=` has a lower QK1 score for the late variable than for any other"
+FAILS_BEFORE = "Before its spike, sums with the variable learned last, in its slot, are"
+ASKS_LESS = "Before its spike, `=` has a lower QK1 score for the variable learned last than for any other"
 LOWEST_OTHER = "The value is its score minus the lowest of the others"
 MINUS_OTHERS = "The value is its accuracy in its slot minus that of all other variables."
 
@@ -217,21 +218,21 @@ SECOND_SPIKE = (
     Claim("late-variable", "late", "The variable that is learned last is one in a slot where training never puts it.",
           "b as second operand", late_is_banned, AtLeast(1)),
     Claim("late-variable-alone", "late",
-          "Before the late variable's spike, accuracy is at least 90 % for every other variable in either slot.",
+          "Before the spike of the variable learned last, every other variable has 90 % accuracy in either slot.",
           "due to b", others_before, AtLeast(0.9), "The value is the lowest accuracy."),
     Claim("late-variable-fails", "late", f"{FAILS_BEFORE} almost never correct.",
           "completely fails", own_accuracy(BEFORE), AtMost(0.1),
           "The threshold lies between guessing (1/59) and the 0.47 of the paper's network before the first spike."),
     Claim("late-variable-fails-chance", OURS, f"{FAILS_BEFORE} correct at most twice as often as by guessing.",
           "completely fails", times_chance, AtMost(2.0), "The value is the accuracy divided by that of guessing."),
-    Claim("late-variable-qk1", "late", f"{ASKS_LESS}, which gives each of them 10 % more attention.",
+    Claim("late-variable-qk1", "late", f"{ASKS_LESS}: each other one gets 10 % more attention.",
           "less strongly", above_lowest_other, AtMost(-TENTH), f"{LOWEST_OTHER}; ln 1.1 is 10 % more attention."),
-    Claim("late-variable-qk1-half", "late", f"{ASKS_LESS}, which gives each of them twice the attention.",
+    Claim("late-variable-qk1-half", "late", f"{ASKS_LESS}: each other one gets twice the attention.",
           "substantially below the others", above_lowest_other, AtMost(-TWICE),
           f"{LOWEST_OTHER}; ln 2 is twice the attention."),
     *(
         Claim(f"late-variable-{id}-{n_vars}-var", "late",
-              f"{words} to the late variable's value in layer 2, on sums with {n_vars} variable{'s' * (n_vars - 1)}.",
+              f"{words} in layer 2 to the value of the variable learned last, on sums with {VARIABLES[n_vars, 0]}.",
               paper, attended(when, n_vars), rule,
               "The value is the share of sequences with this value among the two keys with the most attention.")
         for id, words, paper, when, rule in (
@@ -241,23 +242,24 @@ SECOND_SPIKE = (
         for n_vars in (1, 2)
     ),
     Claim("late-variable-qk1-rises", "late",
-          "With its spike, the QK1 score of `=` for the late variable rises relative to the other variables.",
+          "With its spike, the QK1 score of `=` for the variable learned last rises relative to the others.",
           "QK1 scores improve", score_rise, AtLeast(TENTH),
           "The value is its change minus the median change of the others; ln 1.1 is 10 % more attention."),
     Claim("late-variable-qk2-rises", "late",
-          "With its spike, the QK2 score between `=` and the late variable's value rises.",
+          "With its spike, the QK2 score between `=` and the value of the variable learned last rises.",
           "similarly improve", path_rise, AtLeast(TENTH),
           "The value is the change of the term in figure late (d); ln 1.1 is 10 % more attention."),
     Claim("late-variable-accuracy-rises", "late",
-          "With its spike, accuracy on sums with the late variable in its slot rises by at least 0.5.",
+          "With its spike, accuracy on sums with the variable learned last, in its slot, rises by at least 0.5.",
           "similarly improve", accuracy_rise, AtLeast(0.5)),
-    Claim("late-variable-qk1-first", OURS, "The QK1 score for the late variable rises before the accuracy on its sums.",
+    Claim("late-variable-qk1-first", OURS,
+          "The QK1 score for the variable learned last rises before the accuracy on its sums.",
           "together", score_before_accuracy, AtLeast(1),
           "The value is the number of steps between half of both rises; the interval is that of the checkpoints."),
     Claim("late-variable-in-line-after", "late",
-          "After its spike, accuracy for the late variable is within five points of that for the others.",
+          "After its spike, accuracy for the variable learned last is within five points of that for the others.",
           "in line with the rest", against_others(AFTER), AtLeast(IN_LINE), MINUS_OTHERS),
     Claim("late-variable-in-line", "late",
-          "In the last network, accuracy for the late variable is within five points of that for the others.",
+          "In the last network, accuracy for the variable learned last is within five points of that for the others.",
           "in line with the rest", against_others(None), AtLeast(IN_LINE), MINUS_OTHERS),
 )  # fmt: skip
