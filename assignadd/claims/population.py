@@ -88,7 +88,8 @@ def rates(patterns: Sequence[str], types: Sequence[int], law: str = "") -> SeedM
 
 
 def _every(
-    id: str, label: str, claim: str, paper: str, measure: SeedMeasure, rule: Rule, comment: str = "", binding: bool = True
+    id: str, label: str, claim: str, paper: str, measure: SeedMeasure, rule: Rule, comment: str = "",
+    binding: bool = True,
 ) -> Claim:  # fmt: skip
     """A claim about every seed, or about every seed that binds."""
 
@@ -218,8 +219,8 @@ def crossing(sweep: str, test: str, binding: bool, level: float = SUCCESS) -> Po
 def _thresholds(id: str, sweep: str, test: str, claim: str, paper: str, rule: Between) -> tuple[Claim, Claim]:
     """The threshold over all seeds, with a lapse rate for those that fail at any setting, and over seeds that bind."""
     comment = (
-        f"The threshold is where the share of successful seeds ({100 * SUCCESS:.0f} % on the final test) is half of its "
-        "maximum; the interval is from resampled seeds."
+        f"The threshold is where the share of successful seeds ({100 * SUCCESS:.0f} % on the final test) is half of "
+        "its maximum; the interval is from resampled seeds."
     )
     label = "generalization_combined"
     return (
