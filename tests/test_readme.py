@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import assignadd
-from assignadd.claims.paper_network import paper_network
+from assignadd.claims.ledger import paper_network
 from assignadd.claims.record import Record
 from assignadd.cli import COMMANDS
 from assignadd.verdicts import UNDECIDED

@@ -1,29 +1,37 @@
-"""What the claims about training share: networks around a spike, exams at a checkpoint, intervals of differences."""
+"""Numbers along training: at the checkpoints around a spike, at an evaluation, and between the onsets of two skills."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.record import Measured
+from assignadd.claims.measured import Measured, difference
+from assignadd.claims.record import Measure
 from assignadd.dynamics.late import APART
-from assignadd.dynamics.onsets import Delay
+from assignadd.dynamics.onsets import Delay, steps_between
+from assignadd.dynamics.phases import Curves, skill_onset
 from assignadd.dynamics.spikes import Spike
 from assignadd.model.accuracy import Exam
 from assignadd.task.evalsets import EvalSet
 
-Measure = Callable[[Evidence], Measured | None]
+Steps = tuple[int, int]
+"""The steps of the checkpoints before and after a spike."""
+BEFORE, AFTER = 0, 1
 
 
-def around_first_spike(e: Evidence) -> tuple[int, int] | None:
-    """The last checkpoint before the first spike and the first after it; None where there is no spike or none that is near."""
+def around_first_spike(e: Evidence) -> Steps | None:
+    """The last checkpoint before the first spike and the first after it; None if there is no spike or none is near."""
     spike, steps = e.phases.first_spike, e.steps
     if spike is None or not any(spike.before - APART <= s <= spike.before for s in steps):
         return None
     return e.checkpoint_steps(spike) if any(spike.after <= s <= spike.after + APART for s in steps) else None
+
+
+def at_first_spike(measure: Callable[[Evidence, Steps], Measured | None]) -> Measure:
+    """`measure(e, steps)` at the checkpoints around the first spike; None where there are none."""
+    return lambda e: None if (steps := around_first_spike(e)) is None else measure(e, steps)
 
 
 def evaluation(e: Evidence, step: int) -> int:
@@ -31,9 +39,15 @@ def evaluation(e: Evidence, step: int) -> int:
     return int(np.flatnonzero(e.curves.steps <= step)[-1])
 
 
-def evaluated(e: Evidence, name: str, index: int) -> Measured:
-    """Accuracy on one set at one evaluation during training."""
-    return Measured.share(round(float(e.curves.accuracy[name][index]) * e.curves.n), e.curves.n, "sequences")
+def recorded(e: Evidence, name: str, step: int) -> Measured:
+    """Accuracy on one set at the last evaluation up to a step."""
+    accuracy = float(e.curves.accuracy[name][evaluation(e, step)])
+    return Measured.share(round(accuracy * e.curves.n), e.curves.n, "sequences")
+
+
+def recorded_rise(e: Evidence, name: str, steps: Sequence[int]) -> Measured:
+    """The change of that accuracy from the first step to the second."""
+    return difference(recorded(e, name, steps[AFTER]), recorded(e, name, steps[BEFORE]))
 
 
 def exam(e: Evidence, evalset: EvalSet) -> Exam:
@@ -46,38 +60,30 @@ def accuracy_at(e: Evidence, evalset: EvalSet, step: int) -> Measured:
     return Measured.share(int(exam(e, evalset).count_correct(e.stack_at(step))), e.n, "sequences")
 
 
-def column(e: Evidence, name: str, step: int) -> float:
+def trajectory_at(e: Evidence, name: str, step: int) -> float:
     """A column of the measured trajectory at one checkpoint."""
     return float(e.trajectory[name][np.flatnonzero(e.trajectory["step"] == step)[0]])
 
 
-def difference(one: Measured, other: Measured) -> Measured:
-    """The first less the second, with Newcombe's interval from the intervals of both (conservative where they share sequences)."""
-    value = one.value - other.value
-    below = np.hypot(one.value - one.low, other.high - other.value)
-    above = np.hypot(one.high - one.value, other.value - other.low)
-    return Measured(value, value - float(below), value + float(above), min(one.n, other.n), one.unit)
+def rise_between_plateaus(spike_name: str, sets: Sequence[str]) -> Measure:
+    """The rise of the mean accuracy on some sets across a spike, with the sampling error on each side."""
+
+    def measure(e: Evidence) -> Measured | None:
+        spike: Spike | None = getattr(e.phases, spike_name)
+        if spike is None:
+            return None
+        n = e.curves.n * sum(name in e.curves.accuracy for name in sets)
+        low, high = (Measured.share(round(level * n), n, "sequences") for level in (spike.low, spike.high))
+        return difference(high, low)
+
+    return measure
 
 
-def mean_of(values: Tensor, unit: str) -> Measured:
-    """The mean over sequences, with the interval from their scatter."""
-    return Measured.mean(float(values.mean()), float(values.std()), len(values), unit)
+def skill_delay(curves: Curves, earlier: Sequence[str], later: Sequence[str]) -> Delay | None:
+    """Steps from the onset of some sets to that of others, both at 95 %; None where the later one never came."""
+    return steps_between(skill_onset(curves, earlier), skill_onset(curves, later), int(curves.steps[-1]))
 
 
-def lowest(found: Sequence[Measured]) -> Measured | None:
-    """The one with the lowest value, with its own interval; None of none."""
-    return min(found, key=lambda m: m.value, default=None)
-
-
-def rise(e: Evidence, spike: Spike | None, sets: Sequence[str]) -> Measured | None:
-    """From plateau to plateau of the mean over sets, with the noise of one evaluation on each side."""
-    if spike is None:
-        return None
-    n = e.curves.n * sum(name in e.curves.accuracy for name in sets)
-    low, high = (Measured.share(round(level * n), n, "sequences") for level in (spike.low, spike.high))
-    return difference(high, low)
-
-
-def delay(found: Delay | None, e: Evidence) -> Measured | None:
-    """Steps between two events as a measured number."""
-    return None if found is None else Measured(found.steps, found.low, found.high, len(e.curves.steps), "evaluations")
+def in_steps(delay: Delay | None, n: int, unit: str) -> Measured | None:
+    """A delay as a measured number; None for None."""
+    return None if delay is None else Measured(delay.steps, delay.low, delay.high, n, unit)

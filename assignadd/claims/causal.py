@@ -1,4 +1,4 @@
-"""What the interventions find on one trained model, each thing once and only when a claim or a figure asks for it."""
+"""The results of interventions on one trained model, each computed once and only when a claim or a figure needs it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXCHANGED = (*ALIGNMENTS, QUERY_AND_TAG)
 
 
 class Causal:
-    """One model, the sequences to ask it (`n` of each kind), and its checkpoints: their steps, and how to read them."""
+    """One model, tested on `n` sequences of each kind, and its checkpoints: their steps and how to read them."""
 
     def __init__(self, stack: Stack, config: Config, seen: Tensor, n: int, steps: Sequence[int], read: Read):
         self.stack, self.config, self.seen, self.n, self.steps, self.read = stack, config, seen, n, steps, read
@@ -48,22 +48,20 @@ class Causal:
     @cached_property
     def _few_sequences(self) -> dict[int, Tensor]:
         """Sequences for the paths, by the number of variables in the sum."""
-        found = {
-            k: sequences([self.config], self.seen[None], k, self.n).tokens for k in self.config.task.variable_counts
-        }
+        counts = self.config.task.variable_counts
+        found = {k: sequences([self.config], self.seen[None], k, self.n).tokens for k in counts}
         return {k: tokens[0, :PATH_SEQUENCES] for k, tokens in found.items()}
 
     @cached_property
     def interchange(self) -> dict[str, Outcome]:
-        """Every alignment with its controls."""
+        """The outcomes of every alignment, with its controls."""
         return self._interchange(self.stack, VARIANTS, EXCHANGED)[0]
 
     @cached_property
     def untrained(self) -> dict[str, Outcome]:
-        """The same on this model's initial weights."""
-        return self._interchange(initial_stack(self.stack.config, [self.config.seed.init or 0]), alignments=EXCHANGED)[
-            0
-        ]
+        """The outcomes of every alignment on this model's initial weights."""
+        initial = initial_stack(self.stack.config, [self.config.seed.init or 0])
+        return self._interchange(initial, alignments=EXCHANGED)[0]
 
     @cached_property
     def circuit_alone(self) -> CircuitAlone:
@@ -71,22 +69,22 @@ class Causal:
 
     @cached_property
     def path_answers(self) -> dict[int, PathAnswers]:
-        """By the number of variables in the sum."""
+        """The answers with each path replaced, by the number of variables in the sum."""
         return {k: path_answers(self.stack, tokens) for k, tokens in self._few_sequences.items()}
 
     @property
     def paths(self) -> dict[int, dict[Path, float]]:
-        """The accuracy that each path is worth, by the number of variables in the sum."""
+        """The accuracy that replacing each path costs, by the number of variables in the sum."""
         return {k: found.effects for k, found in self.path_answers.items()}
 
     @cached_property
     def direct_parts(self) -> dict[int, dict[str, Tensor]]:
-        """What each component adds to the right answer's logit in each sequence, by the number of variables in the sum."""
+        """What each component adds to the correct answer's logit in each sequence, by the number of variables."""
         return {k: direct_parts(self.stack, tokens) for k, tokens in self._few_sequences.items()}
 
     @property
     def direct_logits(self) -> dict[int, dict[str, float]]:
-        """The means over the sequences."""
+        """The means of `direct_parts` over the sequences."""
         return {k: {name: x.mean().item() for name, x in parts.items()} for k, parts in self.direct_parts.items()}
 
     @cached_property
@@ -95,7 +93,7 @@ class Causal:
 
     @cached_property
     def grafted(self) -> dict[str, Accuracy]:
-        """Accuracies with an MLP2 that has only seen sums of literals."""
+        """Accuracies with an MLP2 that was trained only on sums of literals."""
         other = grafted(self.stack, self.config, self.seen)
         return set_accuracies(other, [self.config], self.seen[None], self.n, EVAL_SETS)[0]
 
@@ -106,9 +104,8 @@ class Causal:
 
     @cached_property
     def onsets(self) -> dict[str, Onset | None]:
-        """When each alignment's accuracy is above one half to last, with what its noise and the checkpoints leave open."""
+        """When each alignment's accuracy rises above one half for 1,000 steps, with the uncertainty of that step."""
         steps = self.over_time["step"]
         pairs = Interchange(self.config, self.seen, PAIRS_OVER_TIME).pairs
-        return {
-            name: onset(steps, self.over_time[name], int(pairs[name].counts.sum()), THRESHOLD) for name in ALIGNMENTS
-        }
+        counts = {name: int(pairs[name].counts.sum()) for name in ALIGNMENTS}
+        return {name: onset(steps, self.over_time[name], n, THRESHOLD) for name, n in counts.items()}

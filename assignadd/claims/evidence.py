@@ -1,4 +1,4 @@
-"""All that is measured on one trained model, each thing once and only when a claim or a figure asks for it.
+"""Everything measured on one trained model, each thing once and only when a claim or a figure needs it.
 
 `evidence(run)` returns it for every model of a run; `Evidence(stack, config, seen)` needs no run folder.
 """
@@ -37,16 +37,16 @@ from assignadd.task.roles import as_in_training
 from assignadd.task.sampler import EmptySetError
 
 SEQUENCES = 20_000
-# Of each type for the cosines, whose spread over sequences is small.
+# Sequences of each type for the cosines, which vary little between sequences.
 CONTEXTS = 2000
 GRADIENT_SEQUENCES = 2048
 
 
 class Evidence:
-    """One model (a stack of one), its own configuration and split; `n` sequences of each set are asked.
+    """One model (a stack of one), its configuration and split, tested on `n` sequences of each set.
 
-    `run` and `index` say where the model comes from, and give what training recorded and the other checkpoints. Without a
-    run, `checkpoints` may hold the same model at other steps; claims about training need some.
+    `run` and `index` say where the model comes from, and give access to recorded metrics and other checkpoints. Without
+    a run, `checkpoints` may hold the same model at other steps; claims about training need them.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Evidence:
 
     @cached_property
     def causal(self) -> Causal:
-        """What the interventions find."""
+        """The results of interventions."""
         return Causal(self.stack, self.config, self.seen, self.n, self.steps, self.checkpoints)
 
     @cached_property
@@ -112,12 +112,11 @@ class Evidence:
         return set_accuracies(self.stack, [self.config], self.seen[None], self.n)[0]
 
     def accuracy_of(self, evalset: EvalSet) -> Accuracy | None:
-        """On one set that is not among those of `accuracies`; None where the task or split has no such sequence."""
+        """Accuracy on a set that `accuracies` does not have; None where the task or split has no such sequence."""
         if evalset not in self._others:
             try:
-                self._others[evalset] = set_accuracies(self.stack, [self.config], self.seen[None], self.n, [evalset])[
-                    0
-                ][evalset.name]
+                found = set_accuracies(self.stack, [self.config], self.seen[None], self.n, [evalset])[0]
+                self._others[evalset] = found[evalset.name]
             except EmptySetError:
                 self._others[evalset] = None
         return self._others[evalset]
@@ -137,7 +136,7 @@ class Evidence:
 
     @cached_property
     def routing(self) -> dict[int, tuple[Routing, Routing]]:
-        """By the number of variables in the sum: over any pairs and slots, and over the sequences that training could show."""
+        """By the number of variables: over any pairs and slots, and over the sequences that training could show."""
         found = {}
         for n_vars in self.types:
             tokens = any_sequences([self.config], self.seen[None], n_vars, self.n).tokens
@@ -192,7 +191,7 @@ class Evidence:
 
     @property
     def followed(self) -> bool:
-        """Whether training was looked at on its way: one evaluation says what was learned, not when."""
+        """Whether training was evaluated more than once: one evaluation says what was learned, not when."""
         return len(self.curves.steps) > 1
 
     @cached_property
@@ -201,14 +200,14 @@ class Evidence:
 
     @cached_property
     def trajectory(self) -> dict[str, np.ndarray]:
-        """The progress measures at every checkpoint, by column (as `assignadd measure` stored them, else measured now)."""
+        """The progress measures at every checkpoint, by column: stored by `assignadd measure`, or measured now."""
         if self.run is None:
             return measured_at(self.config, self.seen, self.steps, self.checkpoints)
         return trajectory_of(self.run, self.index)
 
     @cached_property
     def late_variable(self) -> LateVariable | None:
-        """The last variable to come, if one comes after the first spike."""
+        """The variable that is learned last, if one is learned after the first spike."""
         spike, task = self.phases.first_spike, self.config.task
         if spike is None:
             return None
@@ -216,12 +215,12 @@ class Evidence:
 
     @cached_property
     def onsets(self) -> list[CurveOnset]:
-        """When every curve came up to last."""
+        """The onset of every curve."""
         return curve_onsets(self.curves, self.trajectory)
 
     @cached_property
     def theory_gradient(self) -> TheoryGradient | None:
-        """QK2's gradient and change along training beside the theory's direction; None with fewer than two checkpoints."""
+        """QK2's gradient and change along training, and the theory's direction; None with under two checkpoints."""
         steps = telling_steps(self.steps, self.rows)
         if len(steps) < 2:
             return None
@@ -229,7 +228,7 @@ class Evidence:
         return theory_gradient(self.checkpoints(steps), steps, batch)
 
     def checkpoint_steps(self, spike: Spike) -> tuple[int, int]:
-        """The last checkpoint before a spike and the first one behind it."""
+        """The last checkpoint before a spike and the first one after it."""
         return max(s for s in self.steps if s <= spike.before), min(s for s in self.steps if s >= spike.after)
 
     @property
@@ -239,12 +238,12 @@ class Evidence:
 
 
 def runs_of(evidences: Sequence[Evidence]) -> list[Run]:
-    """The runs that these models come from, each once."""
+    """The runs of these models, without repetition."""
     return list({e.run.path: e.run for e in evidences if e.run is not None}.values())
 
 
 def evidence(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[list[Evidence], list[str]]:
-    """Every model of a run at a step (the newest intact checkpoint unless given), and a note for each damaged one passed over."""
+    """Every model of a run at a step (by default the newest intact checkpoint), and notes on damaged ones."""
     require_covered(run.config)
     at, stack, notes = run.at(step)
     return [Evidence.of_run(run, i, at, stack.models(i), n) for i in range(len(stack))], notes

@@ -1,26 +1,34 @@
-"""The ledger: every claim of the paper, one record each, over any number of trained models."""
+"""The ledger: one record for each claim of the paper, over any number of trained models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
 
-from assignadd.claims.addition import CIRCUIT, FOURIER, SIMILARITY
+import msgspec
+
+from assignadd.claims.addition import ADDITION
 from assignadd.claims.causes import CAUSES
-from assignadd.claims.dynamics import DYNAMICS
 from assignadd.claims.evidence import Evidence
+from assignadd.claims.first_spike import FIRST_SPIKE
 from assignadd.claims.generalisation import GENERALISATION
-from assignadd.claims.judge import judge
-from assignadd.claims.mechanism import ROUTING, WEIGHTS
+from assignadd.claims.mechanism import MECHANISM
 from assignadd.claims.operand_attention import OPERAND_ATTENTION
+from assignadd.claims.phases import PHASES, ROUTING_PLATEAU
 from assignadd.claims.population import POPULATION
-from assignadd.claims.record import Claim, Record
+from assignadd.claims.record import Claim, Record, judge
+from assignadd.claims.second_spike import SECOND_SPIKE
 from assignadd.claims.theory import LABEL as THEORY_LABEL
 from assignadd.claims.theory import theory_records
 from assignadd.config import ConfigError
 from assignadd.sweeps.population import Populations, populations_for
 
+# How training proceeds (sections 1, 4 and 6, appendix B).
+DYNAMICS = (*PHASES, *FIRST_SPIKE, *ROUTING_PLATEAU, *SECOND_SPIKE)
 CLAIMS: tuple[Claim, ...] = (
-    *GENERALISATION, *CIRCUIT, *SIMILARITY, *FOURIER, *ROUTING, *WEIGHTS, *OPERAND_ATTENTION, *CAUSES, *DYNAMICS, *POPULATION,
+    *GENERALISATION, *ADDITION, *MECHANISM, *OPERAND_ATTENTION, *CAUSES, *DYNAMICS, *POPULATION,
 )  # fmt: skip
 
 
@@ -31,11 +39,11 @@ def ledger(
     listener: Callable[[str], None] = lambda claim: None,
     populations: Populations | None = None,
 ) -> list[Record]:
-    """A record per claim, or of those with this id or label.
+    """The records of all claims, or of those with this id or label.
 
-    `command` is how the ledger was asked for; a record's own is that with its id. Without models, what is left are the claims
-    about populations and the theory, which need none. `populations` are the package's unless given, where these models are of
-    the paper's task and architecture.
+    `command` is the command that asked for the ledger; each record has it with its own id. Without models, only claims
+    about populations and the theory are judged. `populations` default to those of the package, if these models have the
+    paper's task and architecture.
     """
     if populations is None:
         populations = populations_for([e.config for e in evidences])
@@ -52,7 +60,7 @@ def ledger(
 
 
 def chosen(only: str | None) -> tuple[Claim, ...]:
-    """The claims with this id or label; all without one. The theory's have no table of their own: they come from its floor."""
+    """The claims with this id or label, or all of them; none for the theory, whose records `theory_records` makes."""
     found = tuple(c for c in CLAIMS if only in (None, c.id, c.label))
     if not found and not _is_theory(only or ""):
         raise ConfigError("only", only, "the id or label of a claim; `assignadd claims RUN` lists them")
@@ -61,3 +69,28 @@ def chosen(only: str | None) -> tuple[Claim, ...]:
 
 def _is_theory(only: str) -> bool:
     return only == THEORY_LABEL or only.startswith("theory-")
+
+
+@dataclass(frozen=True)
+class PaperResult:
+    """The number and verdict of one claim about the paper's own network."""
+
+    value: float
+    low: float
+    high: float
+    verdict: str
+
+
+class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    command: str
+    commit: str
+    sources: dict[str, str]
+    """The sha256 of each imported file."""
+    claims: dict[str, PaperResult]
+
+
+@lru_cache(maxsize=1)
+def paper_network() -> Mapping[str, PaperResult]:
+    """The results of the paper's own network (its checkpoints, imported), by the id of the claim."""
+    stored = files("assignadd") / "results" / "paper-network.json"
+    return msgspec.json.decode(stored.read_bytes(), type=_Stored).claims

@@ -1,4 +1,4 @@
-"""Claims of section 5.2, variable assignment: where the heads attend, and the weights behind it."""
+"""Claims of section 5.2, variable assignment: where the heads attend, and the weights that cause it."""
 
 from __future__ import annotations
 
@@ -6,142 +6,116 @@ import math
 from collections.abc import Callable, Collection
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.record import AtLeast, Claim, Measured
+from assignadd.claims.measured import Measured
+from assignadd.claims.record import OURS, Claim
 from assignadd.measures import scores
 from assignadd.measures.scores import EXCLUDED, Excluded
+from assignadd.verdicts import AtLeast
 
-RATES = {
-    "attn_l1_equal_to_operands": "In layer 1 `=` looks at the two operand slots",
-    "attn_l1_num_to_prev": "In layer 1 an assigned number looks at the variable before it",
-    "attn_l2_equal_to_values": "In layer 2 `=` looks at the two numbers to be added",
+PATTERNS = {
+    "attn_l1_equal_to_operands": "In layer 1 `=` attends to the two operand slots",
+    "attn_l1_num_to_prev": "In layer 1 an assigned number attends to the variable before it",
+    "attn_l2_equal_to_values": "In layer 2 `=` attends to the two numbers to be added",
 }
+ALL, TRAINED = 0, 1  # index into the pairs of `Evidence.routing`: any sequences, or those that training could show
 
 
-ALL, TRAINED = 0, 1  # which of the two laws of `Evidence.routing`
+def rate(pattern: str, law: int) -> Callable[[Evidence], Measured]:
+    """The share of sequences with an attention pattern, over all types of sequences."""
 
-
-def rate(name: str, law: int = ALL) -> Callable[[Evidence], Measured]:
-    """An attention pattern's rate over all types of sequences."""
-
-    def measure(evidence: Evidence) -> Measured:
-        by_type = [getattr(found[law], name).item() for found in evidence.routing.values()]
-        return Measured.share(sum(by_type) * evidence.n, evidence.n * len(by_type), "sequences")
+    def measure(e: Evidence) -> Measured:
+        by_type = [getattr(found[law], pattern).item() for found in e.routing.values()]
+        return Measured.share(sum(by_type) * e.n, e.n * len(by_type), "sequences")
 
     return measure
 
 
-def mass(name: str) -> Callable[[Evidence], Measured]:
-    """The share of attention where a pattern wants it, in the type of sequence that has the least of it.
+def lowest_rate(*names: str) -> Callable[[Evidence], Measured]:
+    """The lowest of these rates or attention masses over the types of sequences.
 
     A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
     """
     return lambda e: Measured.share(
-        min(getattr(found[ALL], name).item() for found in e.routing.values()) * e.n, e.n, "sequences"
+        min(getattr(found[ALL], name).item() for found in e.routing.values() for name in names) * e.n, e.n, "sequences"
     )
 
 
-def every_pattern(evidence: Evidence) -> Measured:
-    """The lowest rate of the three patterns over the types of sequences."""
-    lowest = min(getattr(found[ALL], name).item() for found in evidence.routing.values() for name in RATES)
-    return Measured.share(lowest * evidence.n, evidence.n, "sequences")
-
-
 def block(effect: str) -> Callable[[Evidence], Measured]:
+    """The strength of one effect of QK1 (figure qk0)."""
     return lambda e: Measured.exactly(getattr(scores.qk1_blocks(e.stack), effect).item(), 1, "set of weights")
 
 
 def previous(excluded: Collection[Excluded], first_row: int = 1) -> Callable[[Evidence], Measured]:
-    def measure(evidence: Evidence) -> Measured:
-        rows = evidence.config.task.prefix - first_row
-        return Measured.exactly(
-            scores.qk1_num_to_prev_var(evidence.stack, excluded, first_row).item(), rows, "positions"
-        )
+    """The share of positions whose best key, by position alone and without the excluded keys, is the previous one."""
+
+    def measure(e: Evidence) -> Measured:
+        share = scores.qk1_num_to_prev_var(e.stack, excluded, first_row).item()
+        return Measured.exactly(share, e.config.task.prefix - first_row, "positions")
 
     return measure
 
 
-def identity(evidence: Evidence) -> Measured:
-    return Measured.exactly(
-        scores.qk2_ov1_var_identity(evidence.stack).item(), evidence.config.task.n_vars, "variables"
-    )
+def identity(e: Evidence) -> Measured:
+    """The share of variables that match themselves best under QK2."""
+    return Measured.exactly(scores.qk2_ov1_var_identity(e.stack).item(), e.config.task.n_vars, "variables")
 
 
 # Differences of scores as ratios of attention.
 TWICE, TEN_TIMES = math.log(2), math.log(10)
-TIMES = "Difference of mean scores: ln 2 is twice as much attention, ln 10 ten times."
+RATIO = "The value is a difference of mean scores: ln 2 is twice as much attention, ln 10 ten times as much."
+MASS = lowest_rate("mass_l2_equal_to_values")
+LOWEST_TYPE = "The value is that of the type of sequence with the lowest share."
 
-ROUTING = (
+MECHANISM = (
     *(
-        Claim(name.replace("_", "-"), "attention", f"{says}, more than anywhere else.", "consistent", rate(name), AtLeast(0.99))
-        for name, says in RATES.items()
-    ),
-    *(
-        Claim(
-            f"{name.replace('_', '-')}-training-law", "ours", f"{says}, more than anywhere else: the sequences that training could show.",
-            "consistent", rate(name, TRAINED), AtLeast(0.99),
+        Claim(f"{name.replace('_', '-')}{suffix}", label, f"{says} more than to any other position{where}.",
+              "consistent", rate(name, law), AtLeast(0.99))
+        for suffix, label, where, law in (
+            ("", "attention", "", ALL), ("-training-law", OURS, ", in sequences that training could show", TRAINED),
         )
-        for name, says in RATES.items()
+        for name, says in PATTERNS.items()
     ),
-    Claim(
-        "attention-mass", "attention", "In layer 2 `=` attends strongly to the two numbers: most of its attention is theirs.",
-        "strongly", mass("mass_l2_equal_to_values"), AtLeast(0.5), comment="The type of sequence with the least of it counts.",
+    Claim("attention-mass", "attention",
+          "In layer 2 `=` gives more than half of its attention to the two numbers to be added.",
+          "strongly", MASS, AtLeast(0.5), LOWEST_TYPE),
+    Claim("attention-mass-strict", OURS,
+          "In layer 2 `=` gives at least 90 % of its attention to the two numbers to be added.",
+          "strongly", MASS, AtLeast(0.9), LOWEST_TYPE),
+    Claim("attention-every-sequence", "attention", "All three attention patterns are present in every sequence drawn.",
+          "all sequences", lowest_rate(*PATTERNS), AtLeast(1.0),
+          "The value is the lowest rate of the three patterns over sums with 0, 1 and 2 variables."),
+    Claim("qk1-equals-operands", "qk0", "QK1 makes `=` prefer the positions of the two operands to all others (black).",
+          "prefers 13 and 14", block("equals_prefers_operands"), AtLeast(TWICE),
+          "The value is the lower score of the two operand slots minus the best other; ln 2 is twice the attention."),
+    *(
+        Claim(f"qk1-{id}{suffix}", label, f"QK1 makes {who} prefer variables to other tokens{words} ({colour}).",
+              paper, block(effect), AtLeast(times), RATIO)
+        for id, who, colour, paper, effect in (
+            ("numbers-variables", "numbers", "purple", "strong preference", "numbers_prefer_variables"),
+            ("positions-variables", "the positions of the prefix", "orange", "prefer variables",
+             "positions_prefer_variables"),
+        )
+        for suffix, label, words, times in (
+            ("", "qk0", "", TWICE), ("-strong", OURS, ", with ten times the attention", TEN_TIMES),
+        )
     ),
-    Claim(
-        "attention-mass-strict", "ours", "The same with nine tenths of its attention.",
-        "strongly", mass("mass_l2_equal_to_values"), AtLeast(0.9),
+    Claim("qk1-positions-increase", "qk0", "Between positions, QK1 generally increases to the right (red).",
+          "generally increases", block("positions_increase"), AtLeast(0.75),
+          "Share of neighbouring causal keys of which the later one scores higher; 0.5 for random weights."),
+    *(
+        Claim(id, label, f"By position alone, the previous position has the highest QK1 score in every row{words}.",
+              paper, previous(excluded, first_row), AtLeast(1.0), comment)
+        for id, label, words, paper, excluded, first_row, comment in (
+            ("qk1-previous", "qk0pos_and_qk1", ", with keys j = i and j = i - 2 excluded", "every row", EXCLUDED, 1,
+             "Two of the eleven rows have only one key left and cannot fail."),
+            ("qk1-previous-rows-3", "qk0pos_and_qk1", " from position 3 on, with keys j = i and j = i - 2 excluded",
+             "every row", EXCLUDED, 3, "These are the rows that can fail."),
+            ("qk1-previous-self", OURS, ", with only the key j = i excluded", "every row", EXCLUDED[:1], 1, ""),
+            ("qk1-previous-none", OURS, ", with no key excluded", "strict preference", (), 1,
+             "The paper excludes j = i; without that, a position may prefer itself."),
+        )
     ),
-    Claim(
-        "attention-every-sequence", "attention", "The three patterns are the same in all sequences: no exception among those drawn.",
-        "all sequences", every_pattern, AtLeast(1.0), comment="The lowest of the three patterns' rates, over 0, 1 and 2 variables.",
-    ),
-)  # fmt: skip
-
-WEIGHTS = (
-    Claim(
-        "qk1-equals-operands", "qk0", "QK1 lets `=` prefer the positions of the two operands to all others (black).",
-        "prefers 13 and 14", block("equals_prefers_operands"), AtLeast(TWICE),
-        comment="Score of the lesser operand slot less that of the best other position; ln 2 is twice the attention.",
-    ),
-    Claim(
-        "qk1-numbers-variables", "qk0", "QK1 lets numbers prefer variables to other tokens (purple).",
-        "strong preference", block("numbers_prefer_variables"), AtLeast(TWICE), comment=TIMES,
-    ),
-    Claim(
-        "qk1-numbers-variables-strong", "ours", "The same, ten times as much attention (purple).",
-        "strong preference", block("numbers_prefer_variables"), AtLeast(TEN_TIMES), comment=TIMES,
-    ),
-    Claim(
-        "qk1-positions-variables", "qk0", "QK1 lets the positions of the prefix prefer variables to other tokens (orange).",
-        "prefer variables", block("positions_prefer_variables"), AtLeast(TWICE), comment=TIMES,
-    ),
-    Claim(
-        "qk1-positions-variables-strong", "ours", "The same, ten times as much attention (orange).",
-        "prefer variables", block("positions_prefer_variables"), AtLeast(TEN_TIMES), comment=TIMES,
-    ),
-    Claim(
-        "qk1-positions-increase", "qk0", "Among positions QK1 generally increases towards the right (red).",
-        "generally increases", block("positions_increase"), AtLeast(0.75),
-        comment="Share of neighbouring causal keys of which the later one scores higher; one half for random weights.",
-    ),
-    Claim(
-        "qk1-previous", "qk0pos_and_qk1", "By position alone the previous one wins in every row, with j = i and j = i - 2 left out.",
-        "every row", previous(EXCLUDED), AtLeast(1.0), comment="Two of the eleven rows have one key left and cannot fail.",
-    ),
-    Claim(
-        "qk1-previous-rows-3", "qk0pos_and_qk1", "The same over the rows that can fail, from position 3 on.",
-        "every row", previous(EXCLUDED, 3), AtLeast(1.0),
-    ),
-    Claim(
-        "qk1-previous-self", "ours", "The same with only j = i left out: leaving out j = i - 2 is not needed.",
-        "every row", previous(EXCLUDED[:1]), AtLeast(1.0),
-    ),
-    Claim(
-        "qk1-previous-none", "ours", "The same with nothing left out: a strict previous-token head.",
-        "strict preference", previous(()), AtLeast(1.0), comment="The paper leaves j = i out; without that a position may prefer itself.",
-    ),
-    Claim(
-        "qk2-identity", "qk0pos_and_qk1",
-        "A copied variable matches itself best under QK2: (E OV1) QK2 (E OV1)^T is largest on its diagonal.",
-        "every variable", identity, AtLeast(1.0),
-    ),
+    Claim("qk2-identity", "qk0pos_and_qk1",
+          "Every copied variable matches itself best under QK2: (E OV1) QK2 (E OV1)^T is largest on its diagonal.",
+          "every variable", identity, AtLeast(1.0)),
 )  # fmt: skip

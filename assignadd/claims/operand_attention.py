@@ -1,14 +1,10 @@
-"""Claims on what `=` needs from layer 1: the slot of a variable, and not that of a literal (section 5.2, figure attention)."""
+"""Claims on what `=` needs from layer 1: the slot of a variable, but not that of a literal (section 5.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.paired import paired_difference
-from assignadd.claims.record import AtLeast, AtMost, Claim, Measured
+from assignadd.claims.measured import Measured, highest, lowest, paired_difference
+from assignadd.claims.record import IMPLIED, NOT_REPORTED, OURS, Claim, Measure
 from assignadd.interventions.circuit import LOSS
 from assignadd.interventions.operand_attention import (
     BANNED,
@@ -27,15 +23,14 @@ from assignadd.interventions.operand_attention import (
     OperandAttention,
     operand_attention,
 )
+from assignadd.verdicts import AtLeast, AtMost
 
-Measure = Callable[[Evidence], Measured | None]
-OURS, IMPLIED, NOT_REPORTED = "ours", "implied", "not reported"
-# A change that costs no more than this is taken to do nothing.
+# A change that costs at most this much accuracy is considered harmless.
 HARMLESS = 0.05
 
 
 def found_on(evidence: Evidence, name: str) -> OperandAttention | None:
-    """What the changes do on an evaluation set; None for a network that does not bind, or without such sequences."""
+    """The effect of each change on an evaluation set; None if the network does not bind or has no such set."""
     if not evidence.learned_binding:
         return None
     kept = vars(evidence)  # measured once for all claims
@@ -50,79 +45,76 @@ def losses(found: OperandAttention, *changes: str) -> list[Measured]:
     return [paired_difference(before, found.correct[change].numpy(), "sequences") for change in changes]
 
 
-def lost(name: str, *changes: str, least: bool = False) -> Measure:
-    """The accuracy lost on an evaluation set with the change that costs most, or least."""
+def lost(name: str, *changes: str) -> Measure:
+    """The accuracy lost on an evaluation set with the change that costs most."""
+    return lambda e: None if (found := found_on(e, name)) is None else highest(losses(found, *changes))
 
-    def measure(e: Evidence) -> Measured | None:
-        found = found_on(e, name)
-        return None if found is None else (min if least else max)(losses(found, *changes), key=lambda m: m.value)
 
-    return measure
+def lost_without_either_slot(e: Evidence) -> Measured | None:
+    """The accuracy lost on sums with two variables without the slot that costs less."""
+    return None if (found := found_on(e, TWO)) is None else lowest(losses(found, NO_FIRST, NO_SECOND))
 
 
 def literal_above_equals(e: Evidence) -> Measured | None:
-    """Layer 1's attention from `=` to the literal's slot less that to `=` itself."""
+    """Layer 1's attention from `=` to the literal's slot minus that to `=` itself."""
     found = found_on(e, TRAINED)
     if found is None:
         return None
-    difference = (found.weights["literal"] - found.weights["equals"]).double().numpy()
-    return Measured.mean(float(difference.mean()), float(np.std(difference)), len(difference), "sequences")
+    excess = (found.weights["literal"] - found.weights["equals"]).double().numpy()
+    return Measured.mean(float(excess.mean()), float(excess.std()), len(excess), "sequences")
 
 
-def accuracy(name: str, change: str) -> Measure:
-    def measure(e: Evidence) -> Measured | None:
-        found = found_on(e, name)
-        return (
-            None
-            if found is None
-            else Measured.share(int(found.correct[change].sum()), len(found.correct[change]), "sequences")
-        )
-
-    return measure
+def correct_with_layer_2_set(e: Evidence) -> Measured | None:
+    """Accuracy on sums with a variable in a banned slot, with half of layer 2's attention on each value."""
+    found = found_on(e, BANNED)
+    if found is None:
+        return None
+    return Measured.share(int(found.correct[SET_LAYER_2].sum()), len(found.correct[SET_LAYER_2]), "sequences")
 
 
-def in_words(e: Evidence) -> str:
+def weights_in_words(e: Evidence) -> str:
+    """The mean attention weights of `=` in layer 1, and how often the operand slots are its top two keys."""
     found = found_on(e, TRAINED)
     assert found is not None
     weights = ", ".join(f"{kind} {w.mean():.3f}" for kind, w in found.weights.items())
     before, after = (found.operands_on_top[change].float().mean() for change in (UNCHANGED, EXCHANGED))
-    return f"weights in layer 1: {weights}; the slots are the top two keys in {before:.3f} of the sums, in {after:.3f} with the exchange"
+    return (
+        f"weights in layer 1: {weights}; the slots are the top two keys in {before:.3f} of the sums, in {after:.3f} "
+        "with the exchange"
+    )
 
 
+WITHOUT_LITERAL = (NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL)
+THREE_WAYS = (
+    "The value is the largest loss of accuracy in three tests: this weight is set to zero, is given to `=` itself, or "
+    "reads the slot of another sequence."
+)
+ONE, LOST = "On sums with one variable", "The value is the accuracy lost."
 OPERAND_ATTENTION = (
-    Claim(
-        "layer-1-variable-slot-needed", OURS, "On sums with one variable `=` needs its attention to the variable's slot in layer 1.",
-        IMPLIED, lost(TRAINED, NO_VARIABLE), AtLeast(LOSS), comment="Accuracy lost with that weight set to zero.",
-    ),
-    Claim(
-        "layer-1-variable-slot-enough", OURS, "There the variable's slot alone is enough: every other weight may be zero.",
-        NOT_REPORTED, lost(TRAINED, ONLY_VARIABLE), AtMost(HARMLESS), comment="Accuracy lost.",
-    ),
-    Claim(
-        "layer-1-literal-slot-unneeded", OURS, "There `=` does not need its attention to the literal's slot in layer 1.",
-        "attends to both operands", lost(TRAINED, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL), AtMost(HARMLESS),
-        comment="The most lost in three ways: that weight set to zero; given to `=` itself; the slot of another sequence read instead.",
-    ),
-    Claim(
-        "layer-1-literal-above-equals", OURS, "There the literal's slot has more attention than `=` itself has.",
-        "the two operands, more than anywhere else", literal_above_equals, AtLeast(0.0), comment="Difference of the mean weights.",
-    ),
-    Claim(
-        "layer-1-literal-rank-unneeded", OURS, "There the order of these two does not matter: their weights may be exchanged.",
-        NOT_REPORTED, lost(TRAINED, EXCHANGED), AtMost(HARMLESS), comment="Accuracy lost.", detail=in_words,
-    ),
-    Claim(
-        "layer-1-literal-slot-unneeded-banned", OURS, "Nor does `=` need the literal's slot where the variable stands in a banned slot.",
-        NOT_REPORTED, lost(BANNED, NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL), AtMost(HARMLESS),
-        comment="The most lost in the same three ways.",
-    ),
-    Claim(
-        "layer-1-both-variable-slots-needed", OURS, "On sums with two variables `=` needs its attention to both slots in layer 1.",
-        IMPLIED, lost(TWO, NO_FIRST, NO_SECOND, least=True), AtLeast(LOSS), comment="Accuracy lost without the slot that costs less.",
-    ),
-    Claim(
-        "banned-slot-errors-in-layer-2", OURS,
-        "Sums with a variable in a banned slot fail, where they fail, by layer 2's attention: with half of it on each value they succeed.",
-        NOT_REPORTED, accuracy(BANNED, SET_LAYER_2), AtLeast(0.95),
-    ),
+    Claim("layer-1-variable-slot-needed", OURS, f"{ONE}, `=` needs its attention to the variable's slot in layer 1.",
+          IMPLIED, lost(TRAINED, NO_VARIABLE), AtLeast(LOSS),
+          "The value is the accuracy lost with this weight set to zero."),
+    Claim("layer-1-variable-slot-enough", OURS,
+          f"{ONE}, the variable's slot is all that `=` needs in layer 1: every other weight can be zero.",
+          NOT_REPORTED, lost(TRAINED, ONLY_VARIABLE), AtMost(HARMLESS), LOST),
+    Claim("layer-1-literal-slot-unneeded", OURS,
+          f"{ONE}, `=` does not need its attention to the literal's slot in layer 1.",
+          "attends to both operands", lost(TRAINED, *WITHOUT_LITERAL), AtMost(HARMLESS), THREE_WAYS),
+    Claim("layer-1-literal-above-equals", OURS,
+          f"{ONE}, `=` attends more to the literal's slot than to itself in layer 1.",
+          "the two operands, more than anywhere else", literal_above_equals, AtLeast(0.0),
+          "The value is the difference of the mean weights."),
+    Claim("layer-1-literal-rank-unneeded", OURS,
+          f"{ONE}, the attention weights of `=` to the literal's slot and to itself can be exchanged in layer 1.",
+          NOT_REPORTED, lost(TRAINED, EXCHANGED), AtMost(HARMLESS), LOST, detail=weights_in_words),
+    Claim("layer-1-literal-slot-unneeded-banned", OURS,
+          f"{ONE} in a banned slot, `=` does not need its attention to the literal's slot in layer 1.",
+          NOT_REPORTED, lost(BANNED, *WITHOUT_LITERAL), AtMost(HARMLESS), THREE_WAYS),
+    Claim("layer-1-both-variable-slots-needed", OURS,
+          "On sums with two variables, `=` needs its attention to both slots in layer 1.",
+          IMPLIED, lost_without_either_slot, AtLeast(LOSS),
+          "The value is the accuracy lost without the slot that costs less."),
+    Claim("banned-slot-errors-in-layer-2", OURS,
+          "With half of layer 2's attention set on each value, sums with one variable in a banned slot are correct.",
+          NOT_REPORTED, correct_with_layer_2_set, AtLeast(0.95)),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignadd.claims.judge import NO_POPULATION
+from assignadd.claims.record import NO_POPULATION
 from assignadd.claims.theory import study
 from assignadd.figures.absent import Absent, or_absent
 from assignadd.figures.catalogue import MECHANISM

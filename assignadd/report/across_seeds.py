@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.paper_network import paper_network
+from assignadd.claims.ledger import paper_network
 from assignadd.claims.record import Record, SeedResult
 from assignadd.config import PRESETS
 from assignadd.report.page import Page

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from assignadd.claims.evidence import Evidence, evidence, runs_of
-from assignadd.claims.judge import judge
 from assignadd.claims.ledger import CLAIMS
+from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
 from assignadd.interventions.interchange import causes_over_time
 from assignadd.model.stack import initial_stack

@@ -15,7 +15,8 @@ IN_THE_TEXT = {
     "probes": "linear probes trained on the model's internal activations",
 }
 SECTIONS = ["Introduction", "Background", "Setup", "Generalization Results", "Emergent Mechanisms and Compositionality",
-            "Analyzing Training Dynamics with Progress Measures", "Theoretical Insights on Training Dynamics", "Conclusion"]  # fmt: skip
+            "Analyzing Training Dynamics with Progress Measures", "Theoretical Insights on Training Dynamics",
+            "Conclusion"]  # fmt: skip
 
 
 @pytest.mark.skipif(not TEX.exists(), reason="needs the paper's text beside the checkout")

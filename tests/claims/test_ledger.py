@@ -3,10 +3,9 @@
 import pytest
 
 from assignadd.claims.causes import CAUSES, INTERCHANGE
-from assignadd.claims.dynamics import DYNAMICS
 from assignadd.claims.evidence import Evidence, evidence
-from assignadd.claims.judge import judge
-from assignadd.claims.ledger import CLAIMS, chosen
+from assignadd.claims.ledger import CLAIMS, DYNAMICS, chosen
+from assignadd.claims.record import judge
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
@@ -89,16 +88,20 @@ def test_one_claim_or_one_label_can_be_chosen():
 
 # SPEC section 5, final checkpoint: value and what sampling (or a template the paper does not write down) leaves open.
 PUBLISHED = {
-    "ov-mlp-99.94": (3477 / 3481, 1e-6), "over-98-0-var-add-restricted": (0.9929, 0.006), "over-98-2-var-add-restricted": (0.9833, 0.008),
+    "ov-mlp-99.94": (3477 / 3481, 1e-6), "over-98-0-var-add-restricted": (0.9929, 0.006),
+    "over-98-2-var-add-restricted": (0.9833, 0.008),
     "over-98-2-var-var-restricted-1": (0.9790, 0.009), "over-98-1-var-doubly-held-out": (0.9916, 0.006),
     "held-out-mirror-seen": (1.0, 0.001), "held-out-neither-order": (1.0, 0.001), "held-out-doubles": (0.65, 0.01),
     "new-positions-99.6": (0.996, 0.0015), "over-98-all-types": (0.9790, 0.004),
     "cosine-matched-template": (0.973, 0.001), "cosine-mismatched-template": (0.139, 0.02),
     "cosine-matched-0v-1v": (0.966, 0.003), "cosine-matched-0v-2v": (0.941, 0.004),
-    "cosine-ov2-attention": (0.986, 0.002), "cosine-ov2-second-shuffled": (0.535, 0.02), "cosine-ov2-both-shuffled": (0.061, 0.03),
-    "cosine-ov2-residual-0v": (0.981, 0.002), "cosine-ov2-residual-1v": (0.962, 0.003), "cosine-ov2-residual-2v": (0.940, 0.004),
+    "cosine-ov2-attention": (0.986, 0.002), "cosine-ov2-second-shuffled": (0.535, 0.02),
+    "cosine-ov2-both-shuffled": (0.061, 0.03),
+    "cosine-ov2-residual-0v": (0.981, 0.002), "cosine-ov2-residual-1v": (0.962, 0.003),
+    "cosine-ov2-residual-2v": (0.940, 0.004),
     "probe-before-mlp-rows": (0.044, 0.02), "probe-after-mlp": (0.999, 0.007), "fourier-power": (0.994, 0.0005),
-    "fourier-median-neuron-circuit": (0.693, 0.001), "attention-mass": (0.59, 0.01), "qk2-identity": (1.0, 0), "qk1-previous": (1.0, 0),
+    "fourier-median-neuron-circuit": (0.693, 0.001), "attention-mass": (0.59, 0.01), "qk2-identity": (1.0, 0),
+    "qk1-previous": (1.0, 0),
 }  # fmt: skip
 
 

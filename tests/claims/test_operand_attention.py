@@ -3,8 +3,8 @@
 import pytest
 
 from assignadd.claims.evidence import evidence
-from assignadd.claims.judge import judge
 from assignadd.claims.operand_attention import OPERAND_ATTENTION
+from assignadd.claims.record import judge
 from assignadd.runs.folder import Run, shipped
 from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE
 
@@ -20,7 +20,7 @@ def test_two_seeds_with_more_attention_to_equals_than_to_the_literal():
     assert found["layer-1-literal-above-equals"].verdict == FAILS
     assert holds == set(found) - {"layer-1-literal-above-equals"}
     assert found["layer-1-literal-above-equals"].value == pytest.approx(-0.063, abs=0.01)  # .136 less .199
-    # Seed 35 answers three quarters of the sums with a variable in a banned slot, and all of them with layer 2 set by hand.
+    # Seed 35 answers three quarters of the sums with a variable in a banned slot, and all of them with layer 2 set.
     assert [r.value > 0.99 for r in found["banned-slot-errors-in-layer-2"].by_seed] == [True, True]
     assert "top two keys in 0.000 of the sums, in 1.000" in found["layer-1-literal-rank-unneeded"].comment
 

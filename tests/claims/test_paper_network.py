@@ -7,9 +7,8 @@ import pytest
 
 import assignadd
 from assignadd.claims.evidence import evidence
-from assignadd.claims.judge import judge
-from assignadd.claims.ledger import CLAIMS, chosen
-from assignadd.claims.paper_network import paper_network
+from assignadd.claims.ledger import CLAIMS, chosen, paper_network
+from assignadd.claims.record import judge
 from assignadd.measures.theory_verdicts import CLAIMS as REAL
 
 STORED = Path(assignadd.__file__).parent / "results" / "paper-network.json"

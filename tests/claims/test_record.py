@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.judge import judge
-from assignadd.claims.record import Claim, Measured
+from assignadd.claims.measured import Measured
+from assignadd.claims.record import Claim, judge
 from assignadd.config import PRESETS, Member
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
@@ -37,8 +37,8 @@ def claim(rule=AtLeast(0.9), **more):  # noqa: B008 (frozen)
 
 @pytest.mark.parametrize(
     ("values", "verdict"),
-    [((0.95,), HOLDS), ((0.9,), HOLDS), ((0.85,), FAILS), ((0.95, 0.85, 0.99), "holds in 2 of 3 seeds"), ((0.8, 0.7), FAILS),
-     ((None,), UNTESTABLE), ((None, 0.95), HOLDS)],
+    [((0.95,), HOLDS), ((0.9,), HOLDS), ((0.85,), FAILS), ((0.95, 0.85, 0.99), "holds in 2 of 3 seeds"),
+     ((0.8, 0.7), FAILS), ((None,), UNTESTABLE), ((None, 0.95), HOLDS)],
 )  # fmt: skip
 def test_verdicts(values, verdict):
     record = judge(claim(), models(*values), "assignadd claims run")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.paper_network import PaperResult
+from assignadd.claims.ledger import PaperResult
 from assignadd.claims.record import Record, SeedResult
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack

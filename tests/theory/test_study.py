@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from assignadd.claims.judge import CANNOT
+from assignadd.claims.record import CANNOT
 from assignadd.claims.theory import _summary
 from assignadd.measures.theory_gradient import one_variable_batch
 from assignadd.model.forward import traces

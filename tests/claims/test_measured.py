@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from assignadd.claims.paired import paired_difference, paired_share, ratio_of_means
+from assignadd.claims.measured import paired_difference, paired_share, ratio_of_means
 
 
 def cells(both, first, second, neither):
@@ -13,7 +13,7 @@ def cells(both, first, second, neither):
 
 
 def test_the_difference_is_bonetts_and_prices():
-    """(b - c) / (n + 2) -+ 1.96 sqrt((b + c + 2) / (n + 2) - that squared) / sqrt(n + 2), for b and c pairs that differ."""
+    """d -+ 1.96 sqrt(((b + c + 2) / (n + 2) - d^2) / (n + 2)) with d = (b - c) / (n + 2), b and c differing pairs."""
     found = paired_difference(*cells(60, 15, 5, 20), "sequences")
     centre, spread = 10 / 102, np.sqrt((22 / 102 - (10 / 102) ** 2) / 102)
     assert found.value == pytest.approx(0.1) and found.n == 100

@@ -1,0 +1,147 @@
+"""Claims on the circuit alone (ours): what the parts that the paper names do without the rest of the network.
+
+Sections 5 and 7 of the paper name the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from assignadd.claims.evidence import Evidence
+from assignadd.claims.measured import Measured, paired_difference, paired_share
+from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
+from assignadd.interventions.circuit import (
+    COMPLEMENT,
+    COPIED_ALL,
+    COPIED_SLOTS,
+    EQUALS_BOTH,
+    EQUALS_SLOTS,
+    LOSS,
+    POSITION_NUMBERS,
+    POSITION_SLOTS,
+    SECTION_5,
+    SECTION_7,
+    SECTION_7_STEP,
+    WHOLE,
+)
+from assignadd.verdicts import AtLeast, AtMost
+
+FAITHFUL = AtLeast(0.9)
+
+
+def faithfulness(name: str) -> Measure:
+    """Accuracy over all sets with only these parts kept, divided by the network's own."""
+
+    def measure(e: Evidence) -> Measured | None:
+        kept, whole = (e.causal.circuit_alone.answers("together", row).ravel() for row in (name, WHOLE))
+        return paired_share(kept, whole, "sequences")
+
+    return measure
+
+
+def by_variables(name: str) -> Callable[[Evidence], str]:
+    """That ratio for sums with 0, 1 and 2 variables, in words."""
+
+    def detail(e: Evidence) -> str:
+        found = e.causal.circuit_alone
+        kept, whole = (found.answers("together", row) for row in (name, WHOLE))
+        sets = [found.with_variables(k) for k in e.types]
+        shares = [paired_share(kept[own].ravel(), whole[own].ravel(), "sequences") for own in sets]
+        said = ["none" if s is None else str(s) for s in shares]
+        return f"sums with {', '.join(map(str, e.types))} variables: {', '.join(said)} of the network's accuracy"
+
+    return detail
+
+
+def lowest_set(name: str, n_vars: int) -> Measure:
+    """The lowest accuracy, with only these parts kept, of the sets with this number of variables."""
+
+    def measure(e: Evidence) -> Measured | None:
+        found = e.causal.circuit_alone
+        counts = found.answers("together", name)[found.with_variables(n_vars)].sum(1)
+        return Measured.share(int(counts.min()), found.n, "sequences") if len(counts) else None
+
+    return measure
+
+
+def loss_without(name: str) -> Measure:
+    """The largest loss of accuracy of any set without a part."""
+
+    def measure(e: Evidence) -> Measured:
+        found = e.causal.circuit_alone
+        worst = found.worst_set("removed alone", name)
+        whole, without = (found.answers(*row)[worst] for row in (("together", WHOLE), ("removed alone", name)))
+        return paired_difference(whole, without, "sequences")
+
+    return measure
+
+
+TWO_ROWS = "The token `=` and the last position always occur together, so p_T may stand for both embeddings."
+LOWEST = "The value is the lowest accuracy of these sets."
+ALONE, BLOCK = "Section 5's parts alone", "Section 5's parts, with section 7's block"
+OF_BLOCK, INIT, TOGETHER = "a part of section 7's block", "implied by section 7 (eq. init_w0)", "combined effects"
+READ_AS_EQUALS = "read as that of `=`"
+COPIED = "with E_= + p_T attending to the operand slots in QK2 and copied numbers to everything"
+
+# id, the parts kept, the claim's subject, what the paper says, comment
+FAITHFUL_PARTS = (
+    ("circuit-section-7", SECTION_7,
+     f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
+     "The embedding of the last position alone is used, without that of the token `=`."),
+    ("circuit-section-7-slots", POSITION_SLOTS, "Section 5's parts, with p_T attending to p_13 and p_14 in QK2,",
+     OF_BLOCK, ""),
+    ("circuit-section-7-numbers", POSITION_NUMBERS, "Section 5's parts, with p_T attending to every number e_n in QK2,",
+     OF_BLOCK, ""),
+    ("circuit-section-7-step", SECTION_7_STEP,
+     f"{BLOCK} in QK2 after the theorem's step (p_T attends also to copied variables OV1(e_v)),",
+     "implied by section 7 (informal theorem)", ""),
+    ("circuit-section-7-equals", EQUALS_BOTH,
+     f"{BLOCK} in QK2 {READ_AS_EQUALS} (E_= + p_T attends to p_13, p_14 and every number e_n),", INIT, TWO_ROWS),
+    ("circuit-with-literals", EQUALS_SLOTS, "Section 5's parts, with E_= + p_T attending to p_13 and p_14 in QK2,",
+     OF_BLOCK, TWO_ROWS),
+)  # fmt: skip
+
+
+def _faithful(id: str, row: str, subject: str, paper: str, comment: str) -> Claim:
+    says = f"{subject} have at least 90 % of the network's accuracy over all sets."
+    return Claim(id, OURS, says, paper, faithfulness(row), FAITHFUL, comment, detail=by_variables(row))
+
+
+CIRCUIT_ALONE = (
+    _faithful("circuit-faithful", SECTION_5, ALONE,
+              "section 5 describes the look-up of variables; section 7 adds how literals are found",
+              "The parts are four blocks of QK1, OV1 on variables, QK2's identity block, OV2 on numbers in the "
+              "network's frequencies, and MLP2."),
+    Claim("circuit-two-variables", OURS, f"{ALONE} add two variables.",
+          "implied by section 5", lowest_set(SECTION_5, 2), FAITHFUL, LOWEST),
+    Claim("circuit-literals", OURS, f"{ALONE} add two literals.",
+          "not claimed: section 7 has a block for literals", lowest_set(SECTION_5, 0), FAITHFUL, LOWEST),
+    *(_faithful(*row) for row in FAITHFUL_PARTS),
+    Claim("circuit-section-7-literals", OURS, f"{BLOCK} as it is written (p_T), add two literals.",
+          "implied by section 7", lowest_set(SECTION_7, 0), FAITHFUL, LOWEST),
+    Claim("circuit-section-7-equals-literals", OURS, f"{BLOCK} {READ_AS_EQUALS} (E_= + p_T), add two literals.",
+          "implied by section 7", lowest_set(EQUALS_BOTH, 0), FAITHFUL, f"{LOWEST} {TWO_ROWS}"),
+    _faithful("circuit-with-copied-numbers", COPIED_ALL,
+              f"Section 5's parts, {COPIED},", NOT_REPORTED, "Copied numbers are those that layer 1 writes into `=`."),
+    Claim("circuit-still-missing-literals", OURS,
+          f"Section 5's parts, {COPIED}, add two literals.",
+          NOT_REPORTED, lowest_set(COPIED_ALL, 0), FAITHFUL, LOWEST),
+    Claim("circuit-still-missing-slots", OURS,
+          "Section 5's parts, with E_= + p_T and copied numbers attending to the operand slots only, add two literals.",
+          NOT_REPORTED, lowest_set(COPIED_SLOTS, 0), FAITHFUL, LOWEST, detail=by_variables(COPIED_SLOTS)),
+    Claim("circuit-complete", OURS, "Without all of section 5's parts, at most 10 % of the network's accuracy is left.",
+          NOT_REPORTED, faithfulness(COMPLEMENT), AtMost(0.1)),
+    *(
+        Claim(f"circuit-needs-{slug}", OURS,
+              f"Without the block of {words}, some set loses at least {LOSS:g} of accuracy.",
+              paper, loss_without(part), AtLeast(LOSS), "The value is the largest loss of any set.")
+        for slug, words, part, paper in (
+            ("equals-slots", "QK1 from `=` to the operand slots (black)", "QK1: = to slots", TOGETHER),
+            ("numbers-variables", "QK1 from numbers to variables (purple)", "QK1: numbers to variables", TOGETHER),
+            ("positions-variables", "QK1 from positions to variables (orange)", "QK1: positions to variables",
+             TOGETHER),
+            ("positions", "QK1 from positions to positions (red)", "QK1: positions to positions", TOGETHER),
+            ("identity", "QK2 that matches copied variables with themselves", "QK2: identity block", "enables"),
+        )
+    ),
+)  # fmt: skip

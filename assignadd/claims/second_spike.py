@@ -1,0 +1,265 @@
+"""Claims of section 6 on the second spike (figure late): the variable that is learned last, and why it fails before.
+
+"Before" and "after" are checkpoints around that variable's spike, 1,500 steps apart if possible, as in figure late (c).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from assignadd.claims.along_training import (
+    AFTER,
+    BEFORE,
+    Steps,
+    accuracy_at,
+    exam,
+    recorded,
+    recorded_rise,
+    rise_between_plateaus,
+    trajectory_at,
+)
+from assignadd.claims.evidence import Evidence
+from assignadd.claims.generalisation import VARIABLES
+from assignadd.claims.measured import Measured, difference, highest, lowest
+from assignadd.claims.record import OURS, Claim, Measure
+from assignadd.dynamics.late import LateVariable, surrounding
+from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS
+from assignadd.measures.variables import SLOTS, attn_l2_equal_to_value, qk2_path_terms, variable_exam
+from assignadd.task.evalsets import EVAL_SETS, EvalSet
+from assignadd.task.operands import LITERAL, count_banned
+from assignadd.verdicts import AtLeast, AtMost
+
+# Sequences for each variable in each slot, where all of them are tested.
+PER_VARIABLE = 500
+# "In line with the rest": within five points of it.
+IN_LINE = -0.05
+# Differences of attention scores for ratios of weights of 1.1 and 2.
+TENTH, TWICE = math.log(1.1), math.log(2)
+# Sets with banned slots, and the trained sums with as many variables.
+COMPARED = {s.name: f"{s.n_vars}-var train" for s in EVAL_SETS if s.n_banned}
+
+
+def at_late_spike(measure: Callable[[Evidence, LateVariable, Steps], Measured | None]) -> Measure:
+    """`measure(e, late, steps)` with the late variable and the checkpoints around its spike; None without a spike."""
+
+    def ask(e: Evidence) -> Measured | None:
+        first, late = e.phases.first_spike, e.late_variable
+        if first is None or late is None or late.spike is None:
+            return None
+        steps = e.trajectory["step"]
+        before, after = surrounding(steps[steps >= first.after], late.spike)
+        return measure(e, late, (int(before), int(after)))
+
+    return ask
+
+
+def late_is_banned(e: Evidence) -> Measured | None:
+    """Whether the late variable is in a banned slot."""
+    if (late := e.late_variable) is None:
+        return None
+    return Measured.exactly(float(late.banned), 2 * e.config.task.n_vars, "variables in slots")
+
+
+def own_set(e: Evidence, late: LateVariable, n_vars: int) -> EvalSet:
+    """Sums with the late variable in its slot and no other variable in a banned slot."""
+    v, first = e.config.task.variables.index(late.variable), late.slot == SLOTS[0]
+    n_banned = count_banned(e.config.task, *((v, LITERAL) if first else (LITERAL, v)))
+    slots = (v, None) if first else (None, v)
+    return EvalSet(f"{late.variable} {late.slot}", n_vars, "seen", n_banned, *slots)
+
+
+def own_accuracy_at(e: Evidence, late: LateVariable, step: int) -> Measured:
+    """Accuracy on sums with the late variable in its slot, with two variables if possible (figure late (b))."""
+    return accuracy_at(e, own_set(e, late, min(2, e.config.task.max_assignments)), step)
+
+
+def own_accuracy(when: int) -> Measure:
+    """That accuracy before or after the spike."""
+    return at_late_spike(lambda e, late, steps: own_accuracy_at(e, late, steps[when]))
+
+
+def times_chance(e: Evidence) -> Measured | None:
+    """That accuracy before the spike, divided by the accuracy of guessing among all numbers."""
+    found, N = own_accuracy(BEFORE)(e), e.config.task.modulus
+    return found and Measured(N * found.value, N * found.low, N * found.high, found.n, found.unit)
+
+
+@at_late_spike
+def accuracy_rise(e: Evidence, late: LateVariable, steps: Steps) -> Measured:
+    """The change of that accuracy across the spike."""
+    before, after = (own_accuracy_at(e, late, step) for step in steps)
+    return difference(after, before)
+
+
+def others_correct(e: Evidence, late: LateVariable, step: int) -> tuple[list[int], int]:
+    """For every other variable and slot the number of correct answers, and the number of sequences of each."""
+    n = min(e.n, PER_VARIABLE)
+    asked = variable_exam([e.config], e.seen[None], n)
+    correct = zip(asked.names, asked.count_correct(e.stack_at(step))[0].tolist(), strict=True)
+    return [k for name, k in correct if name != f"{late.variable} {late.slot}"], n
+
+
+@at_late_spike
+def others_before(e: Evidence, late: LateVariable, steps: Steps) -> Measured | None:
+    """The lowest accuracy of any other variable in any slot before the spike."""
+    correct, n = others_correct(e, late, steps[BEFORE])
+    return lowest(Measured.share(k, n, "sequences") for k in correct)
+
+
+def against_others(when: int | None) -> Measure:
+    """The late variable's accuracy minus that of all others: before, after, or (None) in the last network."""
+
+    @at_late_spike
+    def measure(e: Evidence, late: LateVariable, steps: Steps) -> Measured:
+        step = e.step if when is None else steps[when]
+        correct, n = others_correct(e, late, step)
+        return difference(own_accuracy_at(e, late, step), Measured.share(sum(correct), n * len(correct), "sequences"))
+
+    return measure
+
+
+def attended(when: int, n_vars: int) -> Measure:
+    """The share of sums with the late variable in which its value is among the top two keys of `=` in layer 2."""
+
+    @at_late_spike
+    def measure(e: Evidence, late: LateVariable, steps: Steps) -> Measured | None:
+        if n_vars > e.config.task.max_assignments:
+            return None
+        tokens = exam(e, own_set(e, late, n_vars)).tokens
+        share = float(attn_l2_equal_to_value(e.stack_at(steps[when]), tokens, SLOTS.index(late.slot)))
+        return Measured.share(round(share * e.n), e.n, "sequences")
+
+    return measure
+
+
+def own_and_others(e: Evidence, late: LateVariable, step: int) -> tuple[float, np.ndarray]:
+    """The QK1 score of `=` for the late variable, and for each other one."""
+    scores = {v: trajectory_at(e, f"qk1 = to {v}", step) for v in e.config.task.variables}
+    return scores.pop(late.variable), np.array(list(scores.values()))
+
+
+@at_late_spike
+def above_lowest_other(e: Evidence, late: LateVariable, steps: Steps) -> Measured:
+    """The QK1 score of `=` for the late variable minus the lowest for another one, before the spike."""
+    own, others = own_and_others(e, late, steps[BEFORE])
+    return Measured.exactly(own - float(others.min()), len(others), "other variables")
+
+
+@at_late_spike
+def score_rise(e: Evidence, late: LateVariable, steps: Steps) -> Measured:
+    """The change of that QK1 score across the spike, minus the median change of the other variables' scores."""
+    (own_before, before), (own_after, after) = (own_and_others(e, late, step) for step in steps)
+    return Measured.exactly(own_after - own_before - float(np.median(after - before)), len(after), "other variables")
+
+
+@at_late_spike
+def path_rise(e: Evidence, late: LateVariable, steps: Steps) -> Measured:
+    """The change across the spike of the term of the QK2 score in figure late (d), with the variable in its slot."""
+    at = SLOTS.index(late.slot), e.config.task.variables.index(late.variable)
+    before, after = (float(qk2_path_terms(e.stack_at(step))[0, *at]) for step in steps)
+    return Measured.exactly(after - before, 1, "network")
+
+
+@at_late_spike
+def score_before_accuracy(e: Evidence, late: LateVariable, steps: Steps) -> Measured | None:
+    """Steps from half of the rise of the QK1 score (minus the others' median) to half of that of the accuracy."""
+    inside = [step for step in e.trajectory["step"].tolist() if steps[BEFORE] <= step <= steps[AFTER]]
+    scores = [own - float(np.median(others)) for own, others in (own_and_others(e, late, step) for step in inside)]
+    accuracy = [trajectory_at(e, f"accuracy {late.variable} {late.slot}", step) for step in inside]
+    score, correct = half_way(scores), half_way(accuracy)
+    if score is None or correct is None:
+        return None
+    low, high = inside[correct - 1] - inside[score], inside[correct] - inside[score - 1]
+    return Measured(inside[correct] - inside[score], low, high, len(inside), "checkpoints")
+
+
+def half_way(values: list[float]) -> int | None:
+    """The first index with half of the rise from the first to the last value; None where they do not rise."""
+    half = (values[0] + values[-1]) / 2
+    return next(i for i, value in enumerate(values) if value >= half) if values[-1] > values[0] else None
+
+
+def largest_rise_elsewhere(e: Evidence) -> Measured | None:
+    """The largest rise, across the second spike, of any set without banned slots."""
+    if (spike := e.phases.second_spike) is None:
+        return None
+    steps = [int(step) for step in surrounding(e.curves.steps, spike)]
+    return highest(recorded_rise(e, s, steps) for s in (*LITERAL_SETS, *BINDING_SETS) if s in e.curves.accuracy)
+
+
+def restricted_in_line(e: Evidence) -> Measured | None:
+    """The lowest accuracy with banned slots minus that of trained sums with as many variables, after the spike."""
+    if (spike := e.phases.second_spike) is None:
+        return None
+    at = int(surrounding(e.curves.steps, spike)[AFTER])
+    named = [(s, like) for s, like in COMPARED.items() if s in e.curves.accuracy]
+    return lowest(difference(recorded(e, s, at), recorded(e, like, at)) for s, like in named)
+
+
+FAILS_BEFORE = "Before its spike, sums with the variable learned last, in its slot, are"
+ASKS_LESS = "Before its spike, `=` has a lower QK1 score for the variable learned last than for any other"
+LOWEST_OTHER = "The value is its score minus the lowest of the others"
+MINUS_OTHERS = "The value is its accuracy in its slot minus that of all other variables."
+
+SECOND_SPIKE = (
+    Claim("second-spike", "late", "Accuracy on sums with a variable in a banned slot rises in a second spike.",
+          "steps 14,500 to 16,000", rise_between_plateaus("second_spike", REFINEMENT_SETS), AtLeast(0.05),
+          "The value is the rise of the mean over these sets."),
+    Claim("second-spike-targeted", "late",
+          "No set without banned slots rises with the second spike by more than five points.",
+          "more targeted", largest_rise_elsewhere, AtMost(0.05), "The value is the largest rise among these sets."),
+    Claim("second-spike-in-line", "late",
+          "After the second spike, sums with banned slots are within five points of trained sums.",
+          "in line with the rest", restricted_in_line, AtLeast(IN_LINE),
+          "The value is the lowest difference of a set from trained sums with as many variables."),
+    Claim("late-variable", "late", "The variable that is learned last is one in a slot where training never puts it.",
+          "b as second operand", late_is_banned, AtLeast(1)),
+    Claim("late-variable-alone", "late",
+          "Before the spike of the variable learned last, every other variable has 90 % accuracy in either slot.",
+          "due to b", others_before, AtLeast(0.9), "The value is the lowest accuracy."),
+    Claim("late-variable-fails", "late", f"{FAILS_BEFORE} almost never correct.",
+          "completely fails", own_accuracy(BEFORE), AtMost(0.1),
+          "The threshold lies between guessing (1/59) and the 0.47 of the paper's network before the first spike."),
+    Claim("late-variable-fails-chance", OURS, f"{FAILS_BEFORE} correct at most twice as often as by guessing.",
+          "completely fails", times_chance, AtMost(2.0), "The value is the accuracy divided by that of guessing."),
+    Claim("late-variable-qk1", "late", f"{ASKS_LESS}: each other one gets 10 % more attention.",
+          "less strongly", above_lowest_other, AtMost(-TENTH), f"{LOWEST_OTHER}; ln 1.1 is 10 % more attention."),
+    Claim("late-variable-qk1-half", "late", f"{ASKS_LESS}: each other one gets twice the attention.",
+          "substantially below the others", above_lowest_other, AtMost(-TWICE),
+          f"{LOWEST_OTHER}; ln 2 is twice the attention."),
+    *(
+        Claim(f"late-variable-{id}-{n_vars}-var", "late",
+              f"{words} in layer 2 to the value of the variable learned last, on sums with {VARIABLES[n_vars, 0]}.",
+              paper, attended(when, n_vars), rule,
+              "The value is the share of sequences with this value among the two keys with the most attention.")
+        for id, words, paper, when, rule in (
+            ("unattended", "Before its spike, `=` does not attend", "fails to attend", BEFORE, AtMost(0.1)),
+            ("attended", "After its spike, `=` attends", "improves", AFTER, AtLeast(0.9)),
+        )
+        for n_vars in (1, 2)
+    ),
+    Claim("late-variable-qk1-rises", "late",
+          "With its spike, the QK1 score of `=` for the variable learned last rises relative to the others.",
+          "QK1 scores improve", score_rise, AtLeast(TENTH),
+          "The value is its change minus the median change of the others; ln 1.1 is 10 % more attention."),
+    Claim("late-variable-qk2-rises", "late",
+          "With its spike, the QK2 score between `=` and the value of the variable learned last rises.",
+          "similarly improve", path_rise, AtLeast(TENTH),
+          "The value is the change of the term in figure late (d); ln 1.1 is 10 % more attention."),
+    Claim("late-variable-accuracy-rises", "late",
+          "With its spike, accuracy on sums with the variable learned last, in its slot, rises by at least 0.5.",
+          "similarly improve", accuracy_rise, AtLeast(0.5)),
+    Claim("late-variable-qk1-first", OURS,
+          "The QK1 score for the variable learned last rises before the accuracy on its sums.",
+          "together", score_before_accuracy, AtLeast(1),
+          "The value is the number of steps between half of both rises; the interval is that of the checkpoints."),
+    Claim("late-variable-in-line-after", "late",
+          "After its spike, accuracy for the variable learned last is within five points of that for the others.",
+          "in line with the rest", against_others(AFTER), AtLeast(IN_LINE), MINUS_OTHERS),
+    Claim("late-variable-in-line", "late",
+          "In the last network, accuracy for the variable learned last is within five points of that for the others.",
+          "in line with the rest", against_others(None), AtLeast(IN_LINE), MINUS_OTHERS),
+)  # fmt: skip
