@@ -15,8 +15,7 @@ from assignadd.claims.ledger import ledger as records_of
 from assignadd.claims.record import Record
 from assignadd.config import Config, ConfigError, Member
 from assignadd.dynamics.phases import Phases, find_phases
-from assignadd.dynamics.stored import MODEL, SEED, measured_run, store, stored
-from assignadd.dynamics.trajectory import accuracy_curves
+from assignadd.dynamics.trajectory import MODEL, SEED, accuracy_curves, measured_run, read_measures, write_measures
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.observing import Observing
 from assignadd.model.stack import Stack
@@ -92,10 +91,10 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
 def measure(run: str | Path | Run) -> polars.DataFrame:
     """Every progress measure at every checkpoint: a row per model and checkpoint. Stored beside the run, and read from there again."""
     run = open_run(run)
-    table = stored(run)
+    table = read_measures(run)
     if table is None:
         table = measured_run(run)
-        store(run, table)
+        write_measures(run, table)
     return table
 
 

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "assignadd"
 # From the ground up; a floor may import itself and what is below it.
 FLOORS = (
-    "config", "task", "model", "runs", "training", "stats", "verdicts", "theory", "measures", "dynamics",
+    "config", "palette", "task", "model", "runs", "training", "stats", "verdicts", "theory", "measures", "dynamics",
     "interventions", "sweeps", "claims", "figures", "report", "explorer", "api", "cli",
 )  # fmt: skip
 HEAVY = {"torch", "numpy", "polars", "matplotlib", "scipy", "tyro", "rich", "msgspec"}

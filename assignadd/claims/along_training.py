@@ -9,7 +9,7 @@ from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import Measured
-from assignadd.dynamics.late import APART
+from assignadd.dynamics.late_variable import APART
 from assignadd.dynamics.onsets import Delay
 from assignadd.dynamics.spikes import Spike
 from assignadd.model.accuracy import Exam

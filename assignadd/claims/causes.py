@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -13,10 +12,10 @@ from assignadd.claims.circuit_parts import ALONE
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.paired import paired_difference, ratio_of_means
 from assignadd.claims.record import AtLeast, AtMost, Claim, Measured
-from assignadd.dynamics.levels import MEASURES as LEVELS
 from assignadd.dynamics.onsets import Onset, onset
 from assignadd.interventions.interchange import MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
 from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path
+from assignadd.measures.columns import measure_of
 from assignadd.stats import Z_95
 
 Measure = Callable[[Evidence], Measured | None]
@@ -200,7 +199,7 @@ def behind_measure(name: str) -> Measure:
             return None
         steps, measured = e.causal.over_time["step"], MEASURES[name]
         column = e.trajectory[measured][np.isin(e.trajectory["step"], steps)]
-        correlate = onset(steps, column, LEVELS[re.sub(r" \(\d-var\)$", "", measured)].n, THRESHOLD)
+        correlate = onset(steps, column, measure_of(measured).n, THRESHOLD)
         return _between(correlate, e.causal.onsets[name], steps)
 
     return measure

@@ -22,7 +22,7 @@ from assignadd.claims.along_training import (
 )
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import AtLeast, AtMost, Claim, Measured
-from assignadd.dynamics.late import LateVariable, surrounding
+from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS
 from assignadd.measures.variables import SLOTS, attn_l2_equal_to_value, qk2_path_terms, variable_exam
 from assignadd.task.evalsets import EVAL_SETS, EvalSet

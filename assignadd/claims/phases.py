@@ -17,7 +17,7 @@ from assignadd.claims.along_training import (
 )
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import AtLeast, Claim, Measured
-from assignadd.dynamics.late import APART
+from assignadd.dynamics.late_variable import APART
 from assignadd.dynamics.onsets import steps_between
 from assignadd.dynamics.phases import (
     ADDITION_SET,
@@ -113,7 +113,7 @@ def probe_after_binding(steps: int | None = None) -> Measure:
 
 
 def _probe(e: Evidence, step: int, steps: int | None) -> Measured:
-    """Counted by sequences, of which each has several numbers: their number is on the safe side (see `dynamics.levels`)."""
+    """Counted by sequences, of which each has several numbers: their number is on the safe side (see `measures.columns`)."""
     tested = e.n - int(TRAIN_SHARE * e.n)
     share = float(probe_l1_var_from_num(e.stack_at(step), exam(e, ONE_VARIABLE).tokens, steps))
     return Measured.share(round(share * tested), tested, "sequences")

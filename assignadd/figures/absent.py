@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import GREY
+from assignadd.palette import GREY
 
 
 @dataclass(frozen=True)

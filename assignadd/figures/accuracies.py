@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BY_VARS
+from assignadd.palette import BY_VARS
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
 
@@ -36,7 +36,7 @@ def draw_accuracies(data: AccuraciesData, axes: Axes) -> None:
     by_name = {s.name: s for s in EVAL_SETS}
     for name, curve in zip(data.sets, data.accuracy.T, strict=True):
         evalset = by_name[name]
-        axes.plot(data.steps, curve, label=name, color=BY_VARS[evalset.n_vars], **_line(evalset))
+        axes.plot(data.steps, curve, label=evalset.label, color=BY_VARS[evalset.n_vars], **_line(evalset))
     if data.diverged_at is not None:
         axes.axvline(data.diverged_at, color="black", linewidth=0.8, linestyle="--")
         axes.annotate(" diverged", (data.diverged_at, 0.02))

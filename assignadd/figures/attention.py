@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import WEIGHTS, bar, box_legend, cells, draw_heat, name_ticks
-from assignadd.figures.style import ORANGE, RED, YELLOW
+from assignadd.figures.heat import bar, box_legend, cells, draw_heat, name_ticks
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
+from assignadd.palette import GRID, ORANGE, RED, SHARES, YELLOW
 from assignadd.task import examples
 from assignadd.task.roles import operand_slots, roles
 
@@ -60,7 +60,7 @@ def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
 def draw_attention(data: AttentionData, made: Figure) -> None:
     axes = made.subplots(1, 2, sharey=True)
     for layer, (ax, pattern) in enumerate(zip(axes, data.patterns, strict=True), 1):
-        image = draw_heat(ax, pattern, WEIGHTS, (0, 1))
+        image = draw_heat(ax, pattern, SHARES, (0, 1))
         _frame(ax, data.tokens)
         ax.set_title(f"layer {layer}")
         ax.set_xlabel("attended to (key)")
@@ -82,6 +82,6 @@ def _frame(ax: Axes, tokens: list[str]) -> None:
     edges = np.arange(len(tokens) + 1) - 0.5
     ax.set_xticks(edges, minor=True)
     ax.set_yticks(edges, minor=True)
-    ax.grid(True, which="minor", color="#E2E2E2", linewidth=0.4)
+    ax.grid(True, which="minor", color=GRID, linewidth=0.4)
     ax.tick_params(which="minor", length=0)
     ax.set_aspect("equal")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from matplotlib.figure import Figure
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.progress_measures import dots, name_phases, phase_ends, rule_phases
-from assignadd.figures.style import BLUE, GREEN, GREY, INK, PURPLE, SKY, VERMILION
 from assignadd.interventions.interchange import ALIGNMENTS, MEASURES, onset_steps
+from assignadd.measures.columns import column_label
+from assignadd.palette import BLUE, GREEN, GREY, INK, PURPLE, SKY, VERMILION
 
 # A measure has the colour of the cause that it stands for.
 LOOKS: dict[str, tuple[str, Any]] = {
@@ -62,7 +64,7 @@ def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
     for name, values, onset in zip(ALIGNMENTS, data.causes, data.onsets, strict=True):
         _draw(upper, data.steps, values, name, name, onset)
     for (name, column), values, onset in zip(MEASURES.items(), data.measures, data.measure_onsets, strict=True):
-        _draw(lower, data.steps, values, name, column, onset)
+        _draw(lower, data.steps, values, name, column_label(column), onset)
     for axes, title, ylabel in (
         (upper, "causes", "interchange accuracy"),
         (lower, "the paper's measures", "share or accuracy"),
@@ -85,5 +87,5 @@ def _draw(axes: Axes, steps: np.ndarray, values: np.ndarray, name: str, label: s
     color, line = LOOKS[name]
     when = f"{onset:,}" if onset >= 0 else "never"
     axes.plot(
-        steps, values, color=color, linestyle=line, label=f"{label.replace(' (', chr(10) + '(')}: {when}", **dots(steps)
+        steps, values, color=color, linestyle=line, label=chr(10).join(wrap(f"{label}: {when}", 30)), **dots(steps)
     )

@@ -16,7 +16,7 @@ from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.absent import Absent, absent_caption
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, BY_VARS, GREEN, GREY, ORANGE, VERMILION
+from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, ORANGE, VERMILION
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS
 
@@ -118,7 +118,7 @@ def _final(data: CensusData, ax: Axes) -> None:
             chosen = data.binds == binds
             color = BY_VARS[evalset.n_vars] if binds else GREY
             ax.plot(data.final[y, chosen], y + spread[chosen], "o", color=color, markersize=1.4, alpha=0.6)
-    ax.set_yticks(range(len(EVAL_SETS)), [s.name.replace("-restricted", "") for s in EVAL_SETS])
+    ax.set_yticks(range(len(EVAL_SETS)), [s.label for s in EVAL_SETS])
     ax.set(xlabel="accuracy at the end (grey: never bound)", ylim=(len(EVAL_SETS) - 0.5, -0.5), xlim=(-0.02, 1.02))
     ax.grid(False, axis="y")
     ax.set_title("(c) final accuracies")

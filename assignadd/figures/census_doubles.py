@@ -10,9 +10,10 @@ from matplotlib.lines import Line2D
 
 from assignadd.figures.absent import Absent, absent_caption
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.classes import CLASS_ROWS, PANELS, class_panels, set_name
-from assignadd.figures.style import BLUE, INK, ORANGE
+from assignadd.figures.classes import CLASS_ROWS, class_panels, set_name
+from assignadd.palette import BLUE, INK, ORANGE
 from assignadd.sweeps.population import Populations
+from assignadd.task.evalsets import VARIABLES
 
 # Whether a seed binds: what the legend calls it, its colour, and where its dots lie in the row.
 GROUPS = ((True, "seeds that bind", BLUE, -0.2), (False, "seeds that do not", ORANGE, 0.2))
@@ -27,7 +28,7 @@ class CensusDoublesData(FigureData):
 
 
 def census_doubles_data(populations: Populations) -> CensusDoublesData:
-    names = [[set_name(n_vars, kind) for kind in CLASS_ROWS] for n_vars in PANELS]
+    names = [[set_name(n_vars, kind) for kind in CLASS_ROWS] for n_vars in VARIABLES]
     accuracy = [
         [[seed.final(name) if seed.has(name) else np.nan for seed in populations.seeds] for name in row]
         for row in names
@@ -61,7 +62,7 @@ def census_doubles_caption(data: CensusDoublesData | Absent) -> str:
 def draw_census_doubles(data: CensusDoublesData, made: Figure) -> None:
     jitter = np.random.default_rng(0).uniform(-0.13, 0.13, len(data.binds))
     handles = []
-    panels = class_panels(made, list(PANELS))
+    panels = class_panels(made, list(VARIABLES))
     for binds, words, color, offset in GROUPS:
         chosen = data.binds == binds
         if not chosen.any():

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, GREEN, GREY, INK, PALE, PURPLE, VERMILION
 from assignadd.interventions.paths import (
     EMBEDDING,
     KEY,
@@ -23,6 +22,7 @@ from assignadd.interventions.paths import (
     VALUE,
     Path,
 )
+from assignadd.palette import BLUE, GREEN, GREY, INK, PALE, PURPLE, VERMILION
 
 SHOWN_VARS = 1  # sums with one variable use every path: one operand is looked up, the other is read off
 LEAST = 0.03  # of the accuracy: smaller effects are not drawn

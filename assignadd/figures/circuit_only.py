@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from textwrap import wrap
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import WEIGHTS, draw_heat
-from assignadd.figures.style import INK
+from assignadd.figures.heat import draw_heat
 from assignadd.interventions.circuit import CircuitAlone
+from assignadd.palette import INK, SHARES
+from assignadd.task.evalsets import LABELS
 
 GROUPS = {
     "together": "parts together (+: added to section 5's)",
@@ -45,7 +47,7 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     cells = np.full((int(starts[-1]) + sizes[-1], columns), np.nan)
     rows = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=True)])
     cells[rows] = np.column_stack([data.accuracy, data.relative])
-    draw_heat(axes, cells, WEIGHTS, (0, 1.25))
+    draw_heat(axes, cells, SHARES, (0, 1.25))
     for row, column in zip(*np.nonzero(np.isfinite(cells)), strict=True):
         value = cells[row, column]
         weight = "bold" if column == columns - 1 else "normal"
@@ -61,10 +63,7 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
         )
     axes.axvline(columns - 1.5, color="white", linewidth=3)
     axes.set_yticks(rows, data.names)
-    names = [
-        name.replace(" (", "\n(").replace(" add", "\nadd").replace(" var-", "\nvar-").replace(" train", "\ntrain")
-        for name in data.sets
-    ]
+    names = ["\n".join(wrap(LABELS[name], 16)) for name in data.sets]
     axes.set_xticks(range(columns), [*names, "mean, of the\nnetwork's"], rotation=90)
     axes.xaxis.tick_top()
     for start, (group, _) in zip(starts, groupby(data.groups), strict=True):

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figures.style import BLUE, GREY, ORANGE, VERMILION
-from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, HELD_OUT_CLASSES, PairKind
+from assignadd.palette import BLUE, GREY, ORANGE, VERMILION
+from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, HELD_OUT_CLASSES, VARIABLES, PairKind
 
 # By the kind of pairs: label and colour.
 CLASS_ROWS: dict[PairKind, tuple[str, str]] = {
@@ -18,8 +18,6 @@ CLASS_ROWS: dict[PairKind, tuple[str, str]] = {
     "neither_order": (HELD_OUT_CLASSES["neither_order"], ORANGE),
     "doubles": (HELD_OUT_CLASSES["doubles"], VERMILION),
 }
-# By the number of variables in the sum.
-PANELS = {0: "literals alone", 1: "one variable", 2: "two variables"}
 # Shares of wrong answers far below this lie together at accuracy 1.
 FINEST = 1e-3
 _NAMES = {(s.n_vars, s.pair): s.name for s in (*EVAL_SETS, *CLASS_SETS) if not s.n_banned}
@@ -34,7 +32,7 @@ def class_panels(made: Figure, types: Sequence[int]) -> dict[int, Axes]:
     """Axes side by side by the number of variables, each with a row for every kind of pairs, the first on top."""
     axes = made.subplots(1, len(types), sharey=True, squeeze=False)[0]
     for n_vars, one in zip(types, axes, strict=True):
-        one.set_title(PANELS[n_vars])
+        one.set_title(VARIABLES[n_vars])
         one.grid(False, axis="y")
         one.tick_params(axis="y", length=0)
         _widen_towards_one(one)

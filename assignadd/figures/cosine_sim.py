@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, GREY, ORANGE
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching
+from assignadd.palette import BLUE, GREY, ORANGE
+from assignadd.task.evalsets import VARIABLES
 
 A_KINDS = {"matched": BLUE, "mismatched": GREY}
 B_KINDS = {"matched": BLUE, "second_shuffled": ORANGE, "both_shuffled": GREY}
@@ -33,9 +34,9 @@ def cosine_sim_data(
     across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2]
 ) -> CosineSimData:
     """Of the first model: (a) by pair of types on random contexts and on the template, (b) by the number of variables in the sum."""
-    a = {f"{x}-var and {y}-var": found for (x, y), found in across.items()} | {"one template": template}
-    b = {f"residual, {n}-var": found.residual for n, found in against.items()}
-    b |= {f"attention output, {n}-var": found.attention_output for n, found in against.items()}
+    a = {f"{VARIABLES[x]} and {VARIABLES[y]}": found for (x, y), found in across.items()} | {"one template": template}
+    b = {f"residual, {VARIABLES[n]}": found.residual for n, found in against.items()}
+    b |= {f"attention output, {VARIABLES[n]}": found.attention_output for n, found in against.items()}
     of_a = np.array(
         [[_first(getattr(found, kind)) for kind in A_KINDS] for found in a.values()]
     )  # (rows, 2, mean and std)

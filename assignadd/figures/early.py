@@ -13,9 +13,9 @@ from assignadd.config import Task
 from assignadd.figures.absent import Absent, absent_caption, draw_absent
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.attention import attention_data
-from assignadd.figures.heat import WEIGHTS, bar, cells, draw_heat, name_ticks
-from assignadd.figures.style import RED
+from assignadd.figures.heat import bar, cells, draw_heat, name_ticks
 from assignadd.measures.scores import qk2_ov1_var_scores
+from assignadd.palette import RED, SHARES
 from assignadd.task import examples
 from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary
@@ -89,7 +89,7 @@ def draw_early(data: EarlyData | Absent, made: Figure) -> None:
     upper, lower = made.subplots(2, 2, height_ratios=(1.12, 1))
     most = float(np.abs(data.variables).max())
     for i, (when, found) in enumerate(zip(("before", "after"), matches(data), strict=True)):
-        weights = draw_heat(upper[i], data.attention[i], WEIGHTS, (0, 1))
+        weights = draw_heat(upper[i], data.attention[i], SHARES, (0, 1))
         _attention(upper[i], data, data.attention[i], f"({'ab'[i]}) {when}: step {data.steps[i]:,}")
         scores = draw_heat(lower[i], data.variables[i], limits=(-most, most))
         name_ticks(lower[i], data.letters, data.letters)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from assignadd.claims.population import SWEEPS, sweep_threshold
 from assignadd.figures.absent import Absent, absent_caption
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
+from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
 from assignadd.stats import median_interval
 from assignadd.sweeps.population import Populations
 

@@ -13,8 +13,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
 
-WEIGHTS = "Blues"  # shares from 0 up
-SIGNED = "BrBG"  # scores of either sign, white at 0; its colours are none of the boxes'
+from assignadd.palette import INK, SIGNED
 
 
 def draw_heat(
@@ -46,7 +45,7 @@ def box(
     """An outline around cells, first to last inclusive, cased so that it stands out on any colour."""
     corner, wide, high = (columns[0] - 0.5, rows[0] - 0.5), columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
     made = Rectangle(corner, wide, high, fill=False, edgecolor=color, linewidth=width, zorder=3)
-    case = "white" if color == "black" else "#303030"
+    case = "white" if color == "black" else INK
     made.set_path_effects([Stroke(linewidth=width + 1.0, foreground=case), Normal()])
     made.set_clip_on(False)
     axes.add_patch(made)

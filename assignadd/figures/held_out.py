@@ -12,21 +12,22 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.classes import CLASS_ROWS, PANELS, class_panels, set_name
-from assignadd.figures.style import BLUE, GREY, ORANGE, VERMILION
+from assignadd.figures.classes import CLASS_ROWS, class_panels, set_name
 from assignadd.measures.accuracies import Accuracy
+from assignadd.palette import BLUE, GREY, ORANGE, VERMILION
+from assignadd.task.evalsets import LABELS, VARIABLES
 
-# Evaluation set, what the figure calls it, and its colour.
-DOUBLY_HELD_OUT: Sequence[tuple[str, str, str]] = (
-    ("1-var add-restricted", "1-var, held-out pair", BLUE),
-    ("1-var var-restricted", "1-var, banned slot", ORANGE),
-    ("1-var doubly held out", "1-var, pair and slot", VERMILION),
-    ("2-var add-restricted", "2-var, held-out pair", BLUE),
-    ("2-var var-restricted (1)", "2-var, one banned slot", ORANGE),
-    ("2-var doubly held out (1)", "2-var, pair and one slot", VERMILION),
-    ("2-var var-restricted (2)", "2-var, two banned slots", ORANGE),
-    ("2-var doubly held out (2)", "2-var, pair and two slots", VERMILION),
-)
+# The colour of each evaluation set of figure `doubly_held_out`, from top to bottom.
+DOUBLY_HELD_OUT = {
+    "1-var add-restricted": BLUE,
+    "1-var var-restricted": ORANGE,
+    "1-var doubly held out": VERMILION,
+    "2-var add-restricted": BLUE,
+    "2-var var-restricted (1)": ORANGE,
+    "2-var doubly held out (1)": VERMILION,
+    "2-var var-restricted (2)": ORANGE,
+    "2-var doubly held out (2)": VERMILION,
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def held_out_classes_data(
     seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
 ) -> HeldOutData:
     """Seen pairs and the three classes of held-out pairs, for every number of variables in the sum."""
-    names = [set_name(n_vars, kind) for n_vars in PANELS for kind in CLASS_ROWS]
+    names = [set_name(n_vars, kind) for n_vars in VARIABLES for kind in CLASS_ROWS]
     return held_out_data(names, seeds, models, binds)
 
 
@@ -64,7 +65,7 @@ def doubly_held_out_data(
     seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
 ) -> HeldOutData:
     """Held-out pair and banned slot at once, below each of the two alone."""
-    return held_out_data([name for name, _, _ in DOUBLY_HELD_OUT], seeds, models, binds)
+    return held_out_data(list(DOUBLY_HELD_OUT), seeds, models, binds)
 
 
 def held_out_classes_caption(data: HeldOutData) -> str:
@@ -72,7 +73,7 @@ def held_out_classes_caption(data: HeldOutData) -> str:
     chosen = data.binds if data.binds.any() else np.ones_like(data.binds)
     who = "this network" if len(data.seeds) == 1 else "the median network" + (" that binds" if data.binds.any() else "")
     parts = []
-    for n_vars, words in PANELS.items():
+    for n_vars, words in VARIABLES.items():
         found = {kind: _median(data, set_name(n_vars, kind), chosen) for kind in CLASS_ROWS}
         values = [
             f"{value:.3f} ({label})" for kind, (label, _) in CLASS_ROWS.items() if (value := found[kind]) is not None
@@ -95,7 +96,7 @@ def _median(data: HeldOutData, name: str, chosen: np.ndarray) -> float | None:
 
 def draw_held_out_classes(data: HeldOutData, made: Figure) -> None:
     """A panel for each number of variables, in it a row for each class."""
-    present = {n_vars: [kind for kind in CLASS_ROWS if set_name(n_vars, kind) in data.sets] for n_vars in PANELS}
+    present = {n_vars: [kind for kind in CLASS_ROWS if set_name(n_vars, kind) in data.sets] for n_vars in VARIABLES}
     for n_vars, axes in class_panels(made, [n_vars for n_vars, kinds in present.items() if kinds]).items():
         for y, kind in enumerate(CLASS_ROWS):
             if kind in present[n_vars]:
@@ -110,12 +111,11 @@ def draw_doubly_held_out(data: HeldOutData, axes: Axes) -> None:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "this task has no such sets", transform=axes.transAxes, ha="center")
         return
-    looks = {name: (label, color) for name, label, color in DOUBLY_HELD_OUT}
     for y, name in enumerate(data.sets):
-        _dots(data, y, y, looks[name][1], axes)
+        _dots(data, y, y, DOUBLY_HELD_OUT[name], axes)
         if y and name in ("2-var add-restricted", "2-var var-restricted (2)"):
             axes.axhline(y - 0.5, color=GREY, linewidth=0.6)
-    axes.set_yticks(range(len(data.sets)), [looks[name][0] for name in data.sets])
+    axes.set_yticks(range(len(data.sets)), [LABELS[name] for name in data.sets])
     axes.set(xlabel="accuracy (95 % interval)", ylim=(len(data.sets) - 0.45, -0.55), xlim=_limits(data))
     axes.grid(False, axis="y")
     axes.tick_params(axis="y", length=0)

@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import WEIGHTS
-from assignadd.figures.style import BLUE, GREY, INK, ORANGE, SKY, VERMILION
 from assignadd.interventions.interchange import QUERY_AND_TAG, Outcome
+from assignadd.palette import BLUE, GREY, INK, ORANGE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -84,7 +83,7 @@ def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
 
 def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> None:
     values = data.by_types[data.alignments.index(name)]
-    axes.imshow(values, cmap=WEIGHTS, vmin=0, vmax=2, aspect="auto")
+    axes.imshow(values, cmap=SHARES, vmin=0, vmax=2, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
         if np.isfinite(value):
             axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=6.5, color=INK)

@@ -13,15 +13,16 @@ from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
-from assignadd.dynamics.late import LateVariable, surrounding
+from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.spikes import Spike
 from assignadd.figures.absent import Absent, absent_caption, draw_absent
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.heat import bar, box, draw_heat, name_ticks
 from assignadd.figures.progress_measures import dots
-from assignadd.figures.style import BLUE, GREY, INK, SMALLEST, VERMILION
+from assignadd.figures.style import SMALLEST
 from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
+from assignadd.palette import BLUE, GREY, INK, SPIKE, VERMILION
 
 AROUND = 3000  # steps before and after the spike: scores move for a while before accuracy jumps
 AT_LEAST = 2  # checkpoints on either side, however far
@@ -146,7 +147,7 @@ def draw_late(data: LateData | Absent, made: Figure) -> None:
     _parts([made.add_subplot(pair[i]) for i in range(2)], data)
     _path(path, data)
     for axes in (asked, accuracy, path):
-        axes.axvspan(*data.spike, color="#FBE3D6", linewidth=0, zorder=0)
+        axes.axvspan(*data.spike, color=SPIKE, linewidth=0, zorder=0)
         axes.set(xlim=(data.steps[0], data.steps[-1]), xlabel="training step")
         axes.locator_params(axis="x", nbins=4)
         # Above the axes, where no curve can run through it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -15,8 +14,11 @@ from assignadd.claims.evidence import Evidence
 from assignadd.figures.absent import Absent, draw_absent
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.progress_measures import phase_ends, rule_phases
-from assignadd.figures.style import BY_VARS, INK, SMALLEST
+from assignadd.figures.style import SMALLEST
+from assignadd.measures.columns import MEASURES, measure_of
 from assignadd.measures.variables import SLOTS
+from assignadd.palette import BY_VARS, INK
+from assignadd.task.evalsets import ALL_SETS, LABELS, VARIABLES
 
 # Of curves that count no variables.
 NO_TYPE = -1
@@ -48,15 +50,26 @@ def onsets_data(model: Evidence) -> OnsetsData | Absent:
     if len(model.curves.steps) < 2:
         return Absent(f"seed {model.seed}: no onsets\nevaluated once, at step {last:,}")
     shown = [o for o in model.onsets if not o.curve.endswith(SLOTS)]
-    names = [re.sub(r" \(\d-var\)", "", o.curve) for o in shown]
+    names = [o.curve if o.curve in LABELS else measure_of(o.curve).family for o in shown]
     rows = list(dict.fromkeys(names))
-    types = [int(found[1]) if (found := re.search(r"(\d)-var", o.curve)) else NO_TYPE for o in shown]
+    types = [_variables(o.curve) for o in shown]
     onset, low, high = np.array([(o.onset, o.low, o.high) for o in shown], dtype=float).T  # None becomes NaN
     levels, sampled = np.array([o.threshold for o in shown]), np.array([o.n is not None for o in shown])
     row = np.array([rows.index(name) for name in names])
     return OnsetsData(
         rows, row, np.array(types), levels, onset, low, high, sampled, last, phase_ends(phases)[1], phases.summary
     )
+
+
+def _variables(curve: str) -> int:
+    """How many variables the sums behind a curve have."""
+    if curve in LABELS:
+        return next(s.n_vars for s in ALL_SETS if s.name == curve)
+    return int((measure_of(curve).fields(curve) or {}).get("n_vars", NO_TYPE))
+
+
+def _label(row: str) -> str:
+    return LABELS[row] if row in LABELS else next(m.label for m in MEASURES if m.family == row)
 
 
 def draw_onsets(data: OnsetsData | Absent, made: Figure) -> None:
@@ -72,7 +85,7 @@ def draw_onsets(data: OnsetsData | Absent, made: Figure) -> None:
     levels = [data.threshold[data.row == row][0] for row in range(len(data.rows))]
     axes.set_yticks(
         range(len(data.rows)),
-        [f"{name}  {level:g}" for name, level in zip(data.rows, levels, strict=True)],
+        [f"{_label(name)}  {level:g}" for name, level in zip(data.rows, levels, strict=True)],
         fontsize=SMALLEST,
     )
     made.suptitle(data.summary, fontsize=8, x=0.01, ha="left")
@@ -97,9 +110,7 @@ def _draw_onset(axes: Axes, data: OnsetsData, i: int, y: float, first: float) ->
 
 def _legend(data: OnsetsData) -> list[Line2D]:
     types = [
-        Line2D([], [], color=color, linewidth=2, label=f"{n}-var sums")
-        for n, color in BY_VARS.items()
-        if n in data.n_vars
+        Line2D([], [], color=color, linewidth=2, label=VARIABLES[n]) for n, color in BY_VARS.items() if n in data.n_vars
     ]
     names = {"o": "onset, share of sequences", "D": "onset, weights alone", "x": "never"}
     marks = [

@@ -13,14 +13,15 @@ from matplotlib.path import Path
 from torch import Tensor
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.classes import CLASS_ROWS, PANELS
+from assignadd.figures.classes import CLASS_ROWS
 from assignadd.figures.heat import draw_heat, thinned
-from assignadd.figures.style import GREY, SMALLEST
+from assignadd.figures.style import SMALLEST
 from assignadd.measures.pair_accuracy import CONTEXTS, class_pairs
+from assignadd.palette import ERRORS, GREY
+from assignadd.task.evalsets import VARIABLES
 
 HALF = 0.5
 LISTED = 12
-ERRORS = "OrRd_r"  # near white where all answers are right
 OUTLINE = GREY  # stands out on light cells and on dark ones
 
 
@@ -54,7 +55,7 @@ def pairs_caption(data: PairsData) -> str:
 
 def _errors(n_vars: int, accuracy: np.ndarray, seen: np.ndarray) -> str:
     """The pairs below one half in one panel: how many, of which kinds, and the worst of them."""
-    where = PANELS[n_vars].capitalize()
+    where = VARIABLES[n_vars].capitalize()
     order = [divmod(int(code), len(accuracy)) for code in np.argsort(accuracy, axis=None, kind="stable")]
     wrong = [pair for pair in order if accuracy[pair] < HALF]
     if not wrong:
@@ -76,7 +77,7 @@ def draw_pairs(data: PairsData, made: Figure) -> None:
         image = draw_heat(axes, accuracy, ERRORS, (0, 1))
         axes.set_aspect("equal")
         axes.spines[:].set_visible(True)
-        axes.set(title=PANELS[n_vars], xlabel="second number m", ylabel="first number n", xticks=ticks, yticks=ticks)
+        axes.set(title=VARIABLES[n_vars], xlabel="second number m", ylabel="first number n", xticks=ticks, yticks=ticks)
         _outline(axes, ~data.seen)
     last = grid[1, 1].subgridspec(2, 1, height_ratios=(14, 1))
     _key(data, made.add_subplot(last[0]))
@@ -101,7 +102,7 @@ def _key(data: PairsData, axes: Axes) -> None:
     axes.legend(
         handles=[held_out], loc="upper left", bbox_to_anchor=(-0.1, 1), handlelength=1, handleheight=1, borderpad=0
     )
-    rows = [["accuracy below one half", *(f"{n}-var" for n in data.types), "of"]]
+    rows = [["accuracy below one half", *(f"{n} var." for n in data.types), "of"]]
     for kind, n, below in zip(CLASS_ROWS, data.pairs, data.below_half, strict=True):
         rows.append([CLASS_ROWS[kind][0], *(f"{k:,}" for k in below), f"{n:,}"])
     for y, row in enumerate(rows):

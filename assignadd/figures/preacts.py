@@ -13,9 +13,9 @@ from torch import Tensor
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.heat import bar, draw_heat
 from assignadd.figures.spectra import draw_spectrum
-from assignadd.figures.style import BLUE, GREY, INK
 from assignadd.measures.fourier import Waves, network_frequencies, preactivation_spectrum
 from assignadd.model.stack import Stack
+from assignadd.palette import BLUE, GREY, INK
 
 BINS = [i / 20 for i in range(21)]
 

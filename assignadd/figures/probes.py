@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, INK, ORANGE
 from assignadd.measures.probes import STAGES, AnswerProbes
+from assignadd.palette import BLUE, INK, ORANGE
 from assignadd.stats import wilson
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -12,22 +13,10 @@ from matplotlib.figure import Figure
 
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION
+from assignadd.measures.columns import ADDING_AND_COPYING, MEASURES, ROUTING, Measure
+from assignadd.palette import INK
 
-# Colour and line of each measure; the variants are thin and in the colour of what they vary.
-FOR_ADDING_AND_COPYING: dict[str, tuple[str, Any]] = {
-    "ov2_mlp2_accuracy": (BLUE, "-"),
-    "qk1_num_to_prev_var": (ORANGE, "-"),
-    "qk1_num_to_prev_var (rows 3 on)": (ORANGE, (0, (2, 1.2))),
-    "attn_l1_num_to_prev": (PURPLE, (0, (5, 1.5))),
-    "probe_l1_var_from_num": (INK, "-"),
-    "probe_l1_var_from_num (four steps)": (INK, (0, (2, 1.2))),
-}
-FOR_ROUTING: dict[str, tuple[str, Any]] = {
-    "qk2_ov1_var_identity": (GREEN, "-"),
-    "attn_l1_equal_to_operands": (VERMILION, "-"),
-    "attn_l2_equal_to_values": (SKY, "-"),
-}
+SHOWN = {m.family: m for m in MEASURES if m.panel}
 MARKERS_UP_TO = 25  # checkpoints: fewer are drawn as dots, joined by lines
 
 
@@ -44,14 +33,10 @@ class ProgressMeasuresData(FigureData):
 
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
-    """From the columns of a measured trajectory. `name (1-var)` and its like are the types of the measure `name`."""
-    names = [*FOR_ADDING_AND_COPYING, *FOR_ROUTING]
-    types = [
-        np.stack([columns[c] for c in columns if c == name or c in [f"{name} ({n}-var)" for n in range(3)]])
-        for name in names
-    ]
+    """From the columns of a measured trajectory."""
+    types = [np.stack([columns[c] for c in m.columns(columns)]) for m in SHOWN.values()]
     measures, low, high = (np.stack([of(t, axis=0) for t in types]) for of in (np.mean, np.min, np.max))
-    return ProgressMeasuresData(columns["step"], names, measures, low, high, *phase_ends(phases), phases.summary)
+    return ProgressMeasuresData(columns["step"], list(SHOWN), measures, low, high, *phase_ends(phases), phases.summary)
 
 
 def progress_measures_caption(data: ProgressMeasuresData) -> str:
@@ -64,13 +49,13 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
     before = int(np.searchsorted(data.steps, data.ends[0], side="right")) - 1 if "addition" in data.phases else -1
     if not 0 <= before < len(data.steps) - 1:
         return f"{look_for} In this run: {data.summary}."
-    least = min(
-        (data.measures[data.names.index(name), before], name) for name in FOR_ADDING_AND_COPYING if "(" not in name
-    )
-    routing = data.measures[[data.names.index(name) for name in FOR_ROUTING]].mean(0)
+    rows = {name: values for name, values in zip(data.names, data.measures, strict=True) if SHOWN[name].paper}
+    first = {name: values for name, values in rows.items() if SHOWN[name].panel == ADDING_AND_COPYING}
+    lowest = min(first, key=lambda name: first[name][before])
+    routing = np.mean([values for name, values in rows.items() if SHOWN[name].panel == ROUTING], axis=0)
     return (
-        f"{look_for} Here, at step {data.steps[before]:,}, the lowest of those above is {least[1]} at {least[0]:.2f}; the mean of those "
-        f"below is {routing[before]:.2f} there and {routing[before + 1]:.2f} at the next checkpoint, step {data.steps[before + 1]:,}."
+        f"{look_for} At step {data.steps[before]:,} the lowest of those above is '{SHOWN[lowest].label}', at "
+        f"{SHOWN[lowest].text(first[lowest][before])}; the mean of those below is {routing[before]:.2f} there and {routing[before + 1]:.2f} at the next checkpoint, step {data.steps[before + 1]:,}."
     )
 
 
@@ -81,27 +66,10 @@ def phase_ends(phases: Phases) -> tuple[list[str], np.ndarray]:
 
 def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
     upper, lower = made.subplots(2, 1, sharex=True)
-    panels = (
-        (upper, FOR_ADDING_AND_COPYING, "adding; copying a variable\ninto its number"),
-        (lower, FOR_ROUTING, "routing"),
-    )
-    for axes, lines, title in panels:
-        for name, (color, line) in lines.items():
-            row, thin = data.names.index(name), "(" in name
-            style = {
-                "color": color,
-                "linestyle": line,
-                "linewidth": 0.8 if thin else 1.4,
-                "zorder": 2.6 if thin else 2.5,
-            }
-            axes.plot(
-                data.steps,
-                data.measures[row],
-                label=name.replace(" (", "\n("),
-                **style,
-                **dots(data.steps, 1.6 if thin else 2.6),
-            )
-            axes.fill_between(data.steps, data.low[row], data.high[row], color=color, alpha=0.13, linewidth=0)
+    for axes, title in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
+        for row, name in enumerate(data.names):
+            if SHOWN[name].panel == title:
+                _draw_measure(axes, data, row, SHOWN[name])
         axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
         axes.legend(
             loc="center left",
@@ -116,11 +84,27 @@ def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
     lower.text(
         1.03,
         0.0,
-        "attn_...: mean over sums with\n0, 1, 2 variables; band: range",
+        "looks at: mean over sums with\n0, 1, 2 variables; band: range",
         transform=lower.transAxes,
         fontsize=7,
     )
     name_phases(upper, data.phases, data.ends, data.summary)
+
+
+def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Measure) -> None:
+    """A curve with the range of its types; thin for a variant of ours."""
+    width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
+    axes.plot(
+        data.steps,
+        data.measures[row],
+        label="\n".join(wrap(measure.label, 26)),
+        color=measure.colour,
+        linestyle=measure.line,
+        linewidth=width,
+        zorder=zorder,
+        **dots(data.steps, size),
+    )
+    axes.fill_between(data.steps, data.low[row], data.high[row], color=measure.colour, alpha=0.13, linewidth=0)
 
 
 def dots(steps: np.ndarray, size: float = 2.6) -> dict[str, Any]:

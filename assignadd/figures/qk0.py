@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from assignadd.config import LETTERS
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.heat import bar, box, box_legend, draw_heat, thinned
-from assignadd.figures.style import ORANGE, PURPLE, RED, SMALLEST
+from assignadd.figures.style import SMALLEST
 from assignadd.measures.scores import qk1_table
 from assignadd.model.stack import Stack
+from assignadd.palette import ORANGE, PURPLE, RED, RULE
 
 # How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest needs its name.
 WIDE = 3
@@ -94,6 +95,6 @@ def _name(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
         ax.text(-0.06, middle, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
     for edge in (data.modulus, data.rows("variables")[0], data.rows("positions")[0]):
         for rule in (ax.axhline, ax.axvline):
-            rule(starts[edge] - 0.5, color="#B0B0B0", linewidth=0.5)
+            rule(starts[edge] - 0.5, color=RULE, linewidth=0.5)
     ax.set_xlabel("attended to (key)")
     ax.set_ylabel("attending (query)", labelpad=18)

@@ -12,9 +12,9 @@ from matplotlib.patches import Rectangle
 
 from assignadd.figures.arrays import FigureData
 from assignadd.figures.heat import bar, cells, draw_heat, name_ticks
-from assignadd.figures.style import PALE, RED
 from assignadd.measures.scores import EXCLUDED, admissible, qk1_positions, qk2_ov1_var_scores
 from assignadd.model.stack import Stack
+from assignadd.palette import HATCH, PALE, POSITIONS, RED
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, made: Figure) -> None:
 
 def _positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
     scores = np.where(data.admissible, data.positions, np.nan)
-    image = draw_heat(ax, scores, "cividis", _range(scores))
+    image = draw_heat(ax, scores, POSITIONS, _range(scores))
     for row, column in np.argwhere(~data.admissible & np.tri(len(scores), dtype=bool)):
         ax.add_patch(
-            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor="#B5B5B5", hatch="////", linewidth=0)
+            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor=HATCH, hatch="////", linewidth=0)
         )
     names = [str(i) for i in range(len(scores))]
     name_ticks(ax, names, names)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, VERMILION
+from assignadd.palette import BLUE, VERMILION
 
 PRECISIONS = {"fp32": BLUE, "TF32": VERMILION}
 LABELS = {

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, GREY, INK
 from assignadd.measures.fourier import embedding_spectrum, network_frequencies, readout_spectrum
 from assignadd.model.stack import Stack
+from assignadd.palette import BLUE, GREY, INK
 
 
 @dataclass(frozen=True)

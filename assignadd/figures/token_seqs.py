@@ -10,7 +10,8 @@ from matplotlib.patches import Rectangle
 
 from assignadd.config import Task
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import GREY, INK, SMALLEST
+from assignadd.figures.style import SMALLEST
+from assignadd.palette import ANSWER, GREY, INK
 from assignadd.task import examples
 from assignadd.task.text import answer
 
@@ -33,14 +34,14 @@ def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
     rows, T = data.tokens.shape
     for y, (words, result) in enumerate(zip(data.tokens, data.answers, strict=True)):
         for x, word in enumerate([*words, str(result)]):
-            tint = "#CFE3F5" if x == T else "white"
+            tint = ANSWER if x == T else "white"
             axes.add_patch(Rectangle((x, 1.25 * y), 1, 1, facecolor=tint, edgecolor=INK, linewidth=0.6))
             soft, size = word == "PAD", SMALLEST if word == "PAD" else 8.5
             axes.text(
                 x + 0.5, 1.25 * y + 0.52, word, ha="center", va="center", fontsize=size, color=GREY if soft else INK
             )
     axes.set(xlim=(-0.05, T + 1.05), ylim=(1.25 * rows - 0.2, -0.05), xticks=np.arange(T + 1) + 0.5, yticks=[])
-    axes.set_xticklabels([*map(str, range(T)), "answer"], fontsize=SMALLEST, color="#555555")
+    axes.set_xticklabels([*map(str, range(T)), "answer"], fontsize=SMALLEST, color=INK)
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=1)
     axes.grid(False)

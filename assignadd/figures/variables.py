@@ -13,14 +13,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from assignadd.config import Task
-from assignadd.dynamics.late import THRESHOLD
 from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import WEIGHTS, bar, draw_heat
+from assignadd.figures.heat import bar, draw_heat
 from assignadd.figures.progress_measures import name_phases, phase_ends, rule_phases
-from assignadd.figures.style import INK, ORANGE, RED, SMALLEST
+from assignadd.figures.style import SMALLEST
+from assignadd.measures.columns import HALF
 from assignadd.measures.variables import SLOTS
+from assignadd.palette import INK, ORANGE, RED, SHARES
 
 COLUMNS = 600  # cells along the steps: about as many as the paper has pixels there
 
@@ -73,7 +74,7 @@ def variables_caption(data: VariablesData) -> str:
 
 
 def _onset(steps: np.ndarray, curve: np.ndarray) -> float:
-    at = first_lasting(steps, curve >= THRESHOLD)
+    at = first_lasting(steps, curve >= HALF)
     return np.nan if at is None else float(steps[at])
 
 
@@ -83,7 +84,7 @@ def draw_variables(data: VariablesData, made: Figure) -> None:
     rows = np.concatenate(
         [data.accuracy[0], np.full((1, len(data.steps)), np.nan), data.accuracy[1]]
     )  # a gap between the slots
-    image = draw_heat(axes, rows[:, nearest(data.steps, last)], WEIGHTS, (0, 1))
+    image = draw_heat(axes, rows[:, nearest(data.steps, last)], SHARES, (0, 1))
     image.set_extent((0, last, len(rows) - 0.5, -0.5))
     at = np.concatenate([np.arange(V), V + 1 + np.arange(V)])
     axes.plot(np.where(data.late, data.onsets, np.nan).ravel(), at, **LATE)

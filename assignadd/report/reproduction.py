@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import Record
-from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
+from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.figures.catalogue import ACCURACIES
 from assignadd.figures.kinds import FigureKind
 from assignadd.figures.sections import Section, sections

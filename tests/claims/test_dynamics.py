@@ -11,7 +11,7 @@ from assignadd.claims.evidence import Evidence, evidence
 from assignadd.claims.judge import judge
 from assignadd.claims.record import Measured
 from assignadd.config import PRESETS, Member
-from assignadd.dynamics.late import LateVariable
+from assignadd.dynamics.late_variable import LateVariable
 from assignadd.dynamics.phases import HELD_OUT_SETS, TRAINED_SETS, Curves, Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.measures.accuracies import Accuracy

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from assignadd.claims.ledger import CLAIMS
 from assignadd.cli import screen
-from assignadd.dynamics.stored import store
+from assignadd.dynamics.trajectory import write_measures
 from assignadd.figures.sections import sections
 from assignadd.report import reproduction
 from assignadd.runs.folder import open_run
@@ -87,7 +87,7 @@ def drawn_by_hand(here, capsys, tmp_path) -> str:
     table = polars.read_parquet(run.path / "measures.parquet").with_columns(
         **{name: when.cast(float) for name, when in came.items()}
     )
-    store(
+    write_measures(
         run,
         table.with_columns(
             polars.when(step == 20).then(0.45).otherwise("accuracy b second").alias("accuracy b second")
@@ -117,9 +117,11 @@ def test_phases_for_people(drawn_by_hand, capsys, monkeypatch):
     out = said(capsys, "phases", drawn_by_hand, "--seeds", "0")
     assert "by-hand, seed 0: no first phase" in out and "second spike: none" in out and "late variable: none" in out
     rows = {line.rsplit(maxsplit=5)[0].strip(): line.split()[-5:] for line in out.splitlines() if len(line.split()) > 5}
-    assert rows["accuracy b second"] == ["0.5", "40", "10", "40", "64"]
-    assert rows["qk2_ov1_var_identity"] == ["0.9", "20", "10", "20", "all"]
-    assert any(line.split() == ["2-var", "train", "0.95", "never", "64"] for line in out.splitlines())
+    assert rows["sums with b in the second slot"] == ["0.5", "40", "10", "40", "64"]
+    assert rows["QK2: variable finds itself"] == ["0.9", "20", "10", "20", "all"]
+    assert any(
+        line.split() == ["two", "variables,", "as", "trained", "0.95", "never", "64"] for line in out.splitlines()
+    )
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from assignadd.dynamics.late import late_variable
+from assignadd.dynamics.late_variable import late_variable
 from assignadd.dynamics.onsets import Delay, Onset, first_lasting, onset, steps_between
 from assignadd.dynamics.phases import HELD_OUT_SETS, LITERAL_SETS, TRAINED_SETS, Curves, find_phases, skill_onset
 from assignadd.dynamics.spikes import Spike, change_points, largest_spike, rise_time, spikes

@@ -20,7 +20,7 @@ def test_every_set_is_a_curve_with_its_own_look():
         axes = made.add_subplot()
         draw_accuracies(data, axes)
         lines = axes.get_lines()
-        assert [line.get_label() for line in lines] == [s.name for s in EVAL_SETS]
+        assert [line.get_label() for line in lines] == [s.label for s in EVAL_SETS]
         for i, line in enumerate(lines):
             assert list(line.get_xdata()) == list(STEPS)
             assert line.get_ydata() == pytest.approx([i / 12, (i + 1) / 12, (i + 2) / 12])

@@ -6,9 +6,10 @@ from matplotlib.colors import to_hex
 
 from assignadd.config import PRESETS, Config
 from assignadd.figures.attention import attention_data, draw_attention
-from assignadd.figures.style import ORANGE, RED, YELLOW, figure
+from assignadd.figures.style import figure
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
+from assignadd.palette import ORANGE, RED, YELLOW
 
 
 def edges(marked) -> set[tuple[int, int]]:

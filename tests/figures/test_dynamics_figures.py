@@ -10,13 +10,12 @@ from matplotlib.text import Text
 
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS, Config
-from assignadd.dynamics.late import LateVariable
-from assignadd.dynamics.levels import CurveOnset
+from assignadd.dynamics.curve_onsets import CurveOnset
+from assignadd.dynamics.late_variable import LateVariable
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracy_curves
-from assignadd.figures import progress_measures
 from assignadd.figures.absent import Absent
 from assignadd.figures.early import allowed_example, draw_early, early_caption, early_data
 from assignadd.figures.late import companions, draw_late, late_caption, late_data, window
@@ -29,6 +28,7 @@ from assignadd.figures.progress_measures import (
 )
 from assignadd.figures.style import SMALLEST, figure
 from assignadd.figures.variables import draw_variables, variables_caption, variables_data
+from assignadd.measures.columns import MEASURES
 from assignadd.measures.variables import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import SCORE, handmade
@@ -52,8 +52,8 @@ STEPS = np.arange(0, 10_001, 100)
 def columns(task, late=()) -> dict[str, np.ndarray]:
     """A trajectory drawn by hand: everything comes at step 2,000, but the (variable, slot) in `late` at 6,000."""
     came = (STEPS >= 2000).astype(float)
-    names = [*progress_measures.FOR_ADDING_AND_COPYING, "qk2_ov1_var_identity"]
-    found = {"step": STEPS} | {name: came for name in names if name != "attn_l1_num_to_prev"}
+    names = [m.name for m in MEASURES if m.panel and "{" not in m.name]
+    found = {"step": STEPS} | dict.fromkeys(names, came)
     for i, n_vars in enumerate((0, 1, 2)):
         for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values"):
             found[f"{name} ({n_vars}-var)"] = came * (1 - 0.3 * i)

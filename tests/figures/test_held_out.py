@@ -130,4 +130,4 @@ def test_held_out_pairs_are_outlined_where_they_are(split):
             )  # (m, n): columns are second numbers
             assert sorted(map(tuple, np.rint(squares).tolist())) == [(1, 4), (3, 3), (4, 1), (5, 2)]
         words = [text.get_text() for axes in made.axes for text in axes.texts]
-        assert words[:5] == ["accuracy below one half", "0-var", "1-var", "2-var", "of"] and words[5] == "seen pairs"
+        assert words[:5] == ["accuracy below one half", "0 var.", "1 var.", "2 var.", "of"] and words[5] == "seen pairs"

@@ -15,7 +15,8 @@ from assignadd.figures.generalization_combined import (
     generalization_caption,
     generalization_data,
 )
-from assignadd.figures.style import BLUE, ORANGE, figure
+from assignadd.figures.style import figure
+from assignadd.palette import BLUE, ORANGE
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.population import Population, Populations, populations_for, shipped_populations
 from assignadd.sweeps.settings import named_sweep

@@ -7,9 +7,10 @@ from matplotlib.colors import to_hex
 from assignadd.config import PRESETS, Config
 from assignadd.figures.qk0 import OUTLINES, WIDE, QK0Data, draw_qk0, qk0_data
 from assignadd.figures.qk0pos_and_qk1 import draw_qk0pos_and_qk1, qk0pos_and_qk1_data
-from assignadd.figures.style import RED, figure
+from assignadd.figures.style import figure
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
+from assignadd.palette import RED
 
 
 def test_groups_are_the_papers_rows():
