@@ -21,12 +21,12 @@ class Comparable(Protocol[Result]):
 def binds(accuracy: Comparable[Result]) -> Result:
     """Whether an accuracy on `BINDING_SET` at the end of training is at least 95 %; one answer per entry of an array.
 
-    The accuracy is that of the last checkpoint on fresh sequences, or of the final exam of a sweep; where a model has neither,
-    that of the last evaluation during training. NaN, of a model that diverged, is below the threshold.
+    The accuracy is that of the last checkpoint on fresh sequences, or of the final exam of a sweep; where a model has
+    neither, that of the last evaluation during training. NaN, of a model that diverged, is below the threshold.
     """
     return accuracy >= BINDING_THRESHOLD
 
 
 def learned_binding(accuracies: Mapping[str, float]) -> bool:
-    """Whether a model binds, from its accuracies by evaluation set; a task without `BINDING_SET` has nothing to bind."""
+    """Whether a model binds, from its accuracies by evaluation set; never where the task has no such set."""
     return binds(accuracies.get(BINDING_SET, 0.0))

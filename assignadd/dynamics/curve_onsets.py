@@ -1,7 +1,7 @@
 """When every recorded accuracy and every measure with a level reached that level to stay.
 
-A point of most curves is a share of n sequences; this noise widens what is open about the onset. What is read off the weights
-alone, over all pairs, positions or variables, has no noise: there only the distance between checkpoints is open.
+A point of most curves is a share of n sequences; this noise widens the interval of the onset. What is read off the
+weights alone, over all pairs, positions or variables, has no noise: its interval is the distance between checkpoints.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class LateVariable:
 def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], since: int) -> LateVariable | None:
     """The last (variable, slot) that is looked up, if that is later than step `since`, the end of the first spike.
 
-    Of several at the same evaluation it is the one with the lowest mean accuracy. `columns` are those of a measured trajectory,
-    `banned` the letters banned from each slot.
+    Of several at the same evaluation it is the one with the lowest mean accuracy. `columns` are those of a measured
+    trajectory, `banned` the letters banned from each slot.
     """
     steps = columns["step"]
     fields = [found for name in columns if (found := VARIABLE_ACCURACY.fields(name))]
@@ -51,7 +51,7 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
 
 
 def surrounding(steps: np.ndarray, spike: Spike) -> np.ndarray:
-    """The nearest checkpoints outside a spike that are at least `APART` steps from each other, else the first and last."""
+    """The nearest checkpoints around a spike that are at least `APART` steps apart, else the first and last."""
     middle = (spike.before + spike.after) / 2
     early = steps[(steps <= spike.before) & (steps <= middle - APART / 2)]
     late = steps[(steps >= spike.after) & (steps >= middle + APART / 2)]

@@ -1,4 +1,4 @@
-"""The measures of a run at every checkpoint: measured now, or read from the table that `assignadd measure` wrote beside it."""
+"""The measures of a run at every checkpoint: measured now, or read from the table that `assignadd measure` wrote."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def measured_run(run: Run, listener: Callable[[int, int], None] = lambda done, t
 
 
 def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:
-    """Writes the table, with a fingerprint of the checkpoints it was measured on, and returns its path: beside the run unless given."""
+    """Writes the table, with a fingerprint of its checkpoints, to `path` or beside the run, and returns its path."""
     data, path = io.BytesIO(), path or run.path / FILE
     table.write_parquet(data, compression="zstd", metadata={"checkpoints": run.fingerprint})
     atomic.write(path, data.getvalue())
@@ -97,7 +97,7 @@ def trajectory_of(run: Run, model: int) -> Columns:
 
 
 def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
-    """What training recorded; for imported weights, which come without, the accuracies of the checkpoints on `n` sequences."""
+    """The accuracies that training recorded; for imported weights, those of the checkpoints on `n` sequences."""
     rows = [row for row in run.metrics() if row["model"] == model]
     if rows:
         return Curves.of_rows(rows, run.config.record.eval_sequences)
@@ -105,7 +105,7 @@ def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
 
 
 def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read, n: int) -> Curves:
-    """The accuracies of one model at these steps, on `n` sequences of each evaluation set; `read` returns the checkpoints."""
+    """The accuracies of one model at these steps, on `n` sequences a set; `read` returns the checkpoints."""
     exam = Exam([config], seen[None], RECORDED_SETS, n)
     shares = np.concatenate([(exam.count_correct(read([step])) / n).numpy() for step in steps])
     return Curves(np.array(steps), dict(zip(exam.names, shares.T, strict=True)), n)

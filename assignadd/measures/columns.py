@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from assignadd.measures.probes import TRAIN_SHARE
 from assignadd.measures.progress import PER_VARIABLE, SEQUENCES, TRAINING_LAW
@@ -64,20 +64,20 @@ class Measure:
         return [name for name in names if self.fields(name) is not None]
 
 
-# Assigned numbers are counted sequence by sequence: those of one sequence share a context, so that n is on the safe side
-# (over fresh sequences their share varies as if a few times as many were independent). A mean of attention weights between
-# 0 and 1 has at most the variance of a share of the same size.
+# Assigned numbers are counted by sequence, as those of one sequence share a context: this n is on the safe side (over
+# fresh sequences their share varies as if a few times as many were independent). A mean of attention weights between 0
+# and 1 has at most the variance of a share of the same size.
 _RATES = (
     Measure(
-        "attn_l1_num_to_prev" + BY_TYPE, "layer 1: number looks at its variable", "of assigned numbers",
+        "attn_l1_num_to_prev" + BY_TYPE, "layer 1: number attends to its variable", "of assigned numbers",
         MOST, SEQUENCES, ADDING_AND_COPYING, True, PURPLE, DASHED,
     ),
     Measure(
-        "attn_l1_equal_to_operands" + BY_TYPE, "layer 1: = looks at the operands", "of sequences",
+        "attn_l1_equal_to_operands" + BY_TYPE, "layer 1: = attends to the operands", "of sequences",
         MOST, SEQUENCES, ROUTING, True, VERMILION,
     ),
     Measure(
-        "attn_l2_equal_to_values" + BY_TYPE, "layer 2: = looks at the values", "of sequences",
+        "attn_l2_equal_to_values" + BY_TYPE, "layer 2: = attends to the values", "of sequences",
         MOST, SEQUENCES, ROUTING, True, SKY,
     ),
     Measure(
@@ -130,9 +130,7 @@ MEASURES: tuple[Measure, ...] = (
     VARIABLE_ACCURACY,
     # Without a level: what a larger number means depends on the network, or it is a variant of a measure above.
     *(
-        replace(
-            rate, name=rate.family + AS_IN_TRAINING, label=f"{rate.label}, as in training", level=None, panel="", paper=False
-        )
+        Measure(rate.family + AS_IN_TRAINING, f"{rate.label}, as in training", rate.unit, n=rate.n, colour=rate.colour)
         for rate in _RATES
     ),
     Measure("fourier_frequencies", "number of the network's frequencies", "frequencies"),

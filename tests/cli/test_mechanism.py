@@ -12,10 +12,9 @@ from rich.console import Console
 from assignadd.claims.ledger import CLAIMS
 from assignadd.cli import screen
 from assignadd.dynamics.trajectory import write_measures
-from assignadd.figures.sections import sections
+from assignadd.figures.registry import SECTIONS
 from assignadd.report import reproduction
 from assignadd.runs.folder import open_run
-from assignadd.sweeps.population import NO_POPULATIONS
 from tests.cli.asking import complaint, said
 
 RUN = "smoke-seeds-0-1"
@@ -54,9 +53,8 @@ def test_claims_for_people(here, capsys):
 
 
 def test_report(here, capsys, tmp_path, monkeypatch):
-    mechanism = sections(NO_POPULATIONS)[0]
-    few = [dataclasses.replace(mechanism, kinds=mechanism.kinds[:2])]
-    monkeypatch.setattr(reproduction, "sections", lambda _: few)
+    few = dataclasses.replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
+    monkeypatch.setattr(reproduction, "SECTIONS", [few])
     out = said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
     assert re.search(
         r"^measured in \d+\.\d s, drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$", out, re.MULTILINE
@@ -64,7 +62,7 @@ def test_report(here, capsys, tmp_path, monkeypatch):
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="claim-{c.id}"' in page for c in CLAIMS) and "theory-remainder" in page
     figures = {p.stem for p in (tmp_path / "page" / "figures").glob("*.svg")}
-    assert figures == {"accuracies", "accuracies2", *(kind.label for kind in few[0].kinds)}
+    assert figures == {"accuracies", "accuracies2", *(figure.label for figure in few.figures)}
 
 
 def test_measure_writes_a_row_per_model_and_checkpoint(here, capsys, tmp_path):

@@ -1,4 +1,4 @@
-"""Every curve has its level, its n and its onset: on curves drawn by hand, and with the sequences really behind each."""
+"""Every curve has its level, its n and its onset: on curves drawn by hand, and with the sequences behind each."""
 
 from dataclasses import astuple
 

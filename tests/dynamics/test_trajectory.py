@@ -1,4 +1,4 @@
-"""Measured trajectories: every column is the measure on that checkpoint alone, stored tables are read only for their own run."""
+"""Every column is the measure on that checkpoint alone, and stored tables are read only for their own run."""
 
 import numpy as np
 import pytest

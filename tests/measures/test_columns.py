@@ -25,7 +25,7 @@ def test_every_measured_column_has_one_record(names):
 def test_labels_are_distinct_and_plain(names):
     labels = [column_label(name) for name in names]
     assert len(set(labels)) == len(labels) and not any("_" in label for label in labels if "norm" not in label)
-    assert column_label("attn_l2_equal_to_values (1-var)") == "layer 2: = looks at the values, one variable"
+    assert column_label("attn_l2_equal_to_values (1-var)") == "layer 2: = attends to the values, one variable"
     assert column_label("accuracy b second") == "sums with b in the second slot"
 
 
