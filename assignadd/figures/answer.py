@@ -53,7 +53,7 @@ def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
     above, below = made.subplots(2, 1, sharex=True, height_ratios=(len(data.a_rows), len(data.b_rows)))
     _draw_cosines(above, data.a_rows, data.a_mean, data.a_std, A_KINDS)
     _draw_cosines(below, data.b_rows, data.b_mean, data.b_std, B_KINDS)
-    above.set_title("(a) residuals at = before the MLP, of two sequences of different type")
+    above.set_title("(a) residuals at = before the MLP, two sequences of different type")
     below.set_title("(b) vectors at = before the MLP, against OV$_2$(a) + OV$_2$(b)")
     below.set_xlabel("cosine (mean ± standard deviation)")
 

@@ -61,7 +61,7 @@ ACCURACIES = FigureRecord(
     "Sums of literals (blue) are learned first, sums with variables later and in jumps. Colour is the number of "
     "variables in the sum; dashed lines are pairs held out from training, dotted lines are variables in slots where "
     "training never put them.",
-    lambda s: accuracies.accuracies_data(s.model.rows), on_axes(accuracies.draw_accuracies), height=3.2,
+    lambda s: accuracies.accuracies_data(s.model.rows), on_axes(accuracies.draw_accuracies), height=3.2, width=6.4,
 )  # fmt: skip
 MECHANISM = (
     FigureRecord(
@@ -83,7 +83,7 @@ MECHANISM = (
         "near 1), and unrelated vectors when they do not. (b) That vector is nearly OV2(a) + OV2(b) of the two "
         "numbers; with one of them taken from another sequence about half of it is left, with both nothing.",
         lambda s: answer.cosine_sim_data(s.model.across_types, s.model.on_template, s.model.against_ov2),
-        answer.draw_cosine_sim, height=3.6,
+        answer.draw_cosine_sim, height=3.6, width=6.4,
     ),
     FigureRecord(
         "probes", "Where the answer can be read",
@@ -149,7 +149,7 @@ MECHANISM = (
         "learned to bind variables are left out if any has.",
         lambda s: _held_out(
             accuracies.doubly_held_out_data, [m for m in s.models if m.learned_binding] or list(s.models)
-        ), on_axes(accuracies.draw_doubly_held_out), height=3.2,
+        ), on_axes(accuracies.draw_doubly_held_out), height=3.2, width=6.4,
     ),
 )  # fmt: skip
 CAUSES = (
@@ -203,7 +203,7 @@ DYNAMICS = (
         "Each mark is when a curve reached its level (the number after its name) and stayed there for 1,000 steps; "
         "the line is what the noise of evaluation and the time between checkpoints leave open. Dashed lines are the "
         "ends of the phases.",
-        lambda s: progress.onsets_data(s.model), progress.draw_onsets, height=4.9,
+        lambda s: progress.onsets_data(s.model), progress.draw_onsets, height=4.9, width=6.4,
     ),
     FigureRecord(
         "early", "Across the first spike",
@@ -233,7 +233,7 @@ POPULATIONS = (
         "(a) How many seeds learn each skill. (b) When each seed learned it. (c) The accuracies at the end. (d) "
         "Which variable comes last, in the seeds that bind and in which one comes after the first spike.",
         lambda s: census.census_data(s.populations) if s.populations.seeds else Absent(NO_POPULATION),
-        census.draw_census, height=5.2, found=census.census_caption,
+        census.draw_census, height=5.2, width=7.2, found=census.census_caption,
     ),
     FigureRecord(
         "census_doubles", "Held-out pairs in every seed",

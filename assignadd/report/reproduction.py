@@ -158,8 +158,8 @@ def _which(page: Page, first: Evidence) -> None:
         else "although it has not learned to bind variables"
     )
     page.text(
-        f"Drawn for {_name(first)} at step {first.step:,}, {which}; the last two compare networks. Every picture also "
-        "lies beside this page as SVG and PNG, with the arrays it was drawn from."
+        f"Drawn for {_name(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
+        "Every picture is also beside this page as SVG and PNG, with the arrays it was drawn from."
     )
 
 
