@@ -89,4 +89,4 @@ def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs
     monkeypatch.setitem(one.__dict__, "accuracies", {"1-var doubles": Accuracy(0.5, 50, wilson(2, 4), 4)})
     write_report(tmp_path, report.evidences[:1], RECORDS, "assignadd report x")
     words = Reader((tmp_path / "index.html").read_text()).words
-    assert "1-var, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words
+    assert "one variable, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words
