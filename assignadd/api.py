@@ -14,8 +14,7 @@ from assignadd.claims.ledger import ledger as records_of
 from assignadd.claims.record import Record
 from assignadd.config import Config, ConfigError, Member
 from assignadd.dynamics.phases import Phases, find_phases
-from assignadd.dynamics.stored import MODEL, SEED, measured_run, store, stored
-from assignadd.dynamics.trajectory import accuracy_curves
+from assignadd.dynamics.trajectory import MODEL, SEED, accuracy_curves, measured_run, read_measures, write_measures
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.progress import Observing
 from assignadd.model.stack import Stack
@@ -94,10 +93,10 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
     The table is stored in the run folder, and read from there the next time.
     """
     run = open_run(run)
-    table = stored(run)
+    table = read_measures(run)
     if table is None:
         table = measured_run(run)
-        store(run, table)
+        write_measures(run, table)
     return table
 
 

@@ -22,8 +22,8 @@ class Interval:
 def wilson(successes: float, n: int, z: float = Z_95) -> Interval:
     """Wilson's score interval for a proportion; 95 % unless another z is given.
 
-    `successes` need not be whole: for the mean of `n` independent shares between 0 and 1 it is their sum, and the interval is
-    conservative, as no such share varies more than a single success or failure does.
+    `successes` need not be whole: for the mean of `n` independent shares between 0 and 1 it is their sum, and the
+    interval is conservative, as no such share varies more than a single success or failure does.
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n and n > 0")
@@ -31,16 +31,15 @@ def wilson(successes: float, n: int, z: float = Z_95) -> Interval:
     centre, spread = p + z2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     scale = 1 + z2 / n
     low, high = (centre - spread) / scale, (centre + spread) / scale
-    return Interval(
-        low if successes else 0.0, high if successes < n else 1.0
-    )  # exact at the ends, where rounding is not
+    # Exact at the ends, where rounding is not.
+    return Interval(low if successes else 0.0, high if successes < n else 1.0)
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
-    """The median and its distribution-free 95 % interval from order statistics; None below six values, where none reaches 95 %."""
+    """The median and its 95 % interval from order statistics; None below six values, where no interval reaches 95 %."""
     ordered, n = sorted(values), len(values)
     median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    # The interval from the k-th smallest to the k-th largest misses the median with probability 2 P(Binomial(n, 1/2) < k).
+    # From the k-th smallest to the k-th largest: misses the median with probability 2 P(Binomial(n, 1/2) < k).
     miss, k = 2 * 0.5**n, 0
     while miss <= 0.05:
         k += 1
@@ -50,7 +49,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where a share of successes rises with a setting: half-way up to the level that it reaches, which is one less the lapse rate."""
+    """The setting at which the share of successes is half of the level that it reaches, one less the lapse rate."""
 
     value: float
     interval: Interval
@@ -62,12 +61,12 @@ class Threshold:
 def threshold(
     settings: np.ndarray, succeeded: np.ndarray, asked: np.ndarray | None = None, resamples: int = 500
 ) -> Threshold | None:
-    """The threshold of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)) by maximum likelihood over a grid.
+    """The threshold of P(success) = (1 - lapse) / (1 + exp((threshold - setting) / width)), by maximum likelihood.
 
-    Fitted to the rise alone: the settings up to the one at which the largest share succeeds, as a later fall is none of the
-    curve's. `succeeded` and `asked` are (settings, seeds): the same seed recurs in every setting, so the bootstrap for the
-    interval (95 %, percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises: no
-    success, or as many at the lowest setting as later on.
+    Fitted to the rise alone, the settings up to the one at which the largest share succeeds: the curve has no fall.
+    `succeeded` and `asked` are (settings, seeds). The same seed recurs in every setting, so the bootstrap for the
+    interval (95 %, percentiles) draws seeds, with all of their trials, and not single trials. None where nothing rises:
+    no success, or as many at the lowest setting as later on.
     """
     import numpy as np
 
@@ -121,7 +120,7 @@ def _success(
 
 
 def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A grid of curves: thresholds, widths, lapse rates; the logarithms of success, then failure, at each setting (curves, 2 settings)."""
+    """A grid of curves: thresholds, widths, lapse rates, and log P of success, then failure (curves, 2 settings)."""
     import numpy as np
 
     span = settings[-1] - settings[0]

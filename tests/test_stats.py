@@ -34,7 +34,7 @@ def test_five_values_are_too_few_for_one():
 
 
 def test_a_mean_of_shares_has_an_interval_no_narrower_than_its_own_scatter():
-    """20 pairs with shares between 0 and 1: Wilson's interval on their sum covers the true mean at least 95 % of the time."""
+    """20 pairs with shares between 0 and 1: Wilson's interval on their sum covers the true mean 95 % of the time."""
     draw, hits = np.random.default_rng(0), 0
     for _ in range(400):
         found = wilson(draw.beta(2, 0.5, 20).sum(), 20)
@@ -72,7 +72,7 @@ def test_no_rise_is_no_threshold():
 
 
 def test_the_interval_of_a_threshold_covers_the_truth_where_seeds_differ():
-    """Seeds with thresholds of their own: resampling them keeps what their trials have in common; resampling trials would not."""
+    """Seeds with thresholds of their own: resampling seeds keeps what their trials have in common."""
     hits, widths = 0, []
     for seed in range(40):
         found = threshold(SETTINGS, drawn(seed, lapse=0.2, own=0.05), resamples=100)

@@ -9,7 +9,7 @@ import numpy as np
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference
 from assignadd.claims.record import Measure
-from assignadd.dynamics.late import APART
+from assignadd.dynamics.late_variable import APART
 from assignadd.dynamics.onsets import Delay, steps_between
 from assignadd.dynamics.phases import Curves, skill_onset
 from assignadd.dynamics.spikes import Spike

@@ -7,7 +7,6 @@ and 5.2).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -18,10 +17,10 @@ from assignadd.claims.circuit_alone import CIRCUIT_ALONE
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference, ratio_of_means
 from assignadd.claims.record import IMPLIED, NOT_REPORTED, OURS, Claim, Measure
-from assignadd.dynamics.levels import MEASURES as LEVELS
 from assignadd.dynamics.onsets import Onset, onset
 from assignadd.interventions.interchange import MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
 from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path
+from assignadd.measures.columns import measure_of
 from assignadd.stats import Z_95
 from assignadd.verdicts import AtLeast, AtMost
 
@@ -112,7 +111,7 @@ def behind_measure(name: str) -> Measure:
             return None
         steps, measured = e.causal.over_time["step"], MEASURES[name]
         column = e.trajectory[measured][np.isin(e.trajectory["step"], steps)]  # at the same checkpoints
-        correlate = onset(steps, column, LEVELS[re.sub(r" \(\d-var\)$", "", measured)].n, THRESHOLD)
+        correlate = onset(steps, column, measure_of(measured).n, THRESHOLD)
         return _between(correlate, e.causal.onsets[name], steps)
 
     return measure

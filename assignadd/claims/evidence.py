@@ -15,13 +15,12 @@ from torch import Tensor
 
 from assignadd.claims.causal import Causal
 from assignadd.config import Config
-from assignadd.dynamics import learned_binding
-from assignadd.dynamics.late import LateVariable, late_variable
-from assignadd.dynamics.levels import CurveOnset, curve_onsets
+from assignadd.dynamics.binding import learned_binding
+from assignadd.dynamics.curve_onsets import CurveOnset, curve_onsets
+from assignadd.dynamics.late_variable import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.dynamics.spikes import Spike
-from assignadd.dynamics.stored import trajectory_of
-from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at
+from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at, trajectory_of
 from assignadd.measures.accuracies import Accuracy, pair_accuracy, set_accuracies
 from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
 from assignadd.measures.probes import AnswerProbes, answer_probes
@@ -132,7 +131,7 @@ class Evidence:
 
     @cached_property
     def learned_binding(self) -> bool:
-        return learned_binding({"accuracy": {name: a.accuracy for name, a in self.accuracies.items()}})
+        return learned_binding({name: a.accuracy for name, a in self.accuracies.items()})
 
     @cached_property
     def routing(self) -> dict[int, tuple[Routing, Routing]]:

@@ -23,7 +23,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.generalisation import counted, lowest_on
 from assignadd.claims.measured import Measured, lowest
 from assignadd.claims.record import OURS, Claim, Measure
-from assignadd.dynamics.late import APART
+from assignadd.dynamics.late_variable import APART
 from assignadd.dynamics.phases import (
     ADDITION_SET,
     HELD_OUT_SETS,
@@ -104,7 +104,7 @@ def beside_first_spike(when: int) -> Callable[[Evidence], int | None]:
 def probe(where: Callable[[Evidence], int | None], training_steps: int | None) -> Measure:
     """Test accuracy of the probe for the variable at assigned numbers, at one checkpoint.
 
-    Counted by sequences. Each has several numbers, so the interval is conservative (see `dynamics.levels`).
+    Counted by sequences. Each has several numbers, so the interval is conservative (see `measures.columns`).
     """
 
     def measure(e: Evidence) -> Measured | None:

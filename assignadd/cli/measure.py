@@ -40,25 +40,25 @@ def main(arguments: list[str]) -> int:
 
 def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bool = False) -> None:
     from assignadd.cli.screen import say
-    from assignadd.dynamics.stored import FILE, store
+    from assignadd.dynamics.trajectory import FILE, write_measures
 
     table = measured_table(run, threads, again)
-    path = store(run, table, out) if out else run.path / FILE
+    path = write_measures(run, table, out) if out else run.path / FILE
     say(f"{path}: {len(table):,} rows, {len(table.columns)} columns")
 
 
 def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
     """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
     from assignadd.cli.screen import counting
-    from assignadd.dynamics.stored import measured_run, store, stored
+    from assignadd.dynamics.trajectory import measured_run, read_measures, write_measures
     from assignadd.model.table import require_covered
     from assignadd.training.trainer import prepare
 
     require_covered(run.config)
-    table = None if again else stored(run)
+    table = None if again else read_measures(run)
     if table is None:
         prepare("cpu", threads, run.config)
         with counting(f"measuring {run.name}", "checkpoints") as listener:
             table = measured_run(run, listener)
-        store(run, table)
+        write_measures(run, table)
     return table

@@ -84,6 +84,7 @@ def _model(evidence: Evidence) -> dict[str, Any]:
 
 def _print(models: list[dict[str, Any]]) -> None:
     from assignadd.cli.screen import print_table
+    from assignadd.task.evalsets import LABELS
 
     for name in dict.fromkeys(name for model in models for name in model["sets"]):
         own = [(model, model["sets"][name]) for model in models if name in model["sets"]]
@@ -96,4 +97,4 @@ def _print(models: list[dict[str, Any]]) -> None:
             [f"lost: {change}", *(f"{found['lost'][change][0]:+.3f}" for _, found in own)]
             for change in own[0][1]["lost"]
         ]
-        print_table(name, ["", *columns], rows)
+        print_table(LABELS[name], ["", *columns], rows)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignadd.claims.evidence import Evidence
-    from assignadd.dynamics.late import LateVariable
-    from assignadd.dynamics.levels import CurveOnset
+    from assignadd.dynamics.curve_onsets import CurveOnset
+    from assignadd.dynamics.late_variable import LateVariable
     from assignadd.dynamics.onsets import Onset
     from assignadd.dynamics.spikes import Spike
 
@@ -144,4 +144,4 @@ def _cells(onset: CurveOnset) -> Sequence[str]:
         if never
         else ("-" if step is None else str(step) for step in (onset.onset, onset.low, onset.high))
     )
-    return onset.curve, f"{onset.threshold:g}", *steps, n
+    return onset.label, f"{onset.threshold:g}", *steps, n

@@ -84,7 +84,7 @@ def report_on_screen(
     with console.status("drawing") as status:
         drawn = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"))
     drawing = lap()
-    index = write_page(out, evidences, records, command, populations)
+    index = write_page(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)
     say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
     say(

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.report import report_on_screen
     from assignadd.cli.screen import say
     from assignadd.cli.train import train_on_screen
-    from assignadd.dynamics import learned_binding
+    from assignadd.dynamics.binding import learned_binding
     from assignadd.runs.folder import open_run
     from assignadd.runs.names import default_folder
     from assignadd.training.trainer import prepare
@@ -57,7 +57,9 @@ def main(arguments: list[str]) -> int:
         folder = default_folder(config, [Member(seed) for seed in seeds], args.runs)
         train_on_screen(config, seeds, folder, device, threads)
         trained.append(open_run(folder))
-        learned += sum(learned_binding(row) for row in trained[-1].metrics() if row["step"] == config.optim.steps)
+        learned += sum(
+            learned_binding(row["accuracy"]) for row in trained[-1].metrics() if row["step"] == config.optim.steps
+        )
         if learned >= WANTED:
             break
         say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")

@@ -42,7 +42,7 @@ def print_json(value: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> Table:
-    """The first column is a name, the others are numbers, set right."""
+    """The first column is a name, the widest, which wraps first on a narrow screen; the others are numbers, set right."""
     out = Table(
         title=escape(title),
         caption=caption and escape(caption),
@@ -52,7 +52,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
         box=SIMPLE_HEAD,
     )
     for i, column in enumerate(columns):
-        out.add_column(escape(column), justify="left" if i == 0 else "right", overflow="fold", no_wrap=i == 0)
+        out.add_column(escape(column), justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:
         out.add_row(*(escape(str(cell)) for cell in row))
     return out

@@ -1,4 +1,4 @@
-"""When a curve comes up to last: the first crossing of a threshold that holds for 1,000 steps or to the end."""
+"""When a curve reaches a threshold to stay: the first crossing that holds for 1,000 steps or to the end."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 from assignadd.stats import Interval, wilson
 
-# A crossing lasts when the curve is above the threshold at every evaluation up to the first one so many steps later (or to
-# the end, where less is left). Where evaluations are farther apart than this, the next one must be above it too.
+# A crossing lasts when the curve is above the threshold at every evaluation up to the first one that is so many steps
+# later, or to the end. Where evaluations are farther apart than this, the next one must be above the threshold too.
 LASTING = 1000
 
 
 @dataclass(frozen=True)
 class Onset:
-    """The step of the first evaluation of a lasting stay, and the steps between which the crossing lies.
+    """The first evaluation from which a curve stays above its threshold, and the steps between which it crossed.
 
-    Evaluation noise puts that first evaluation anywhere from the onset of the upper ends of Wilson's intervals to the onset
-    of the lower ends. `low` is the evaluation before the former (0 where there is none), as the curve crosses somewhere
-    between two evaluations; `high` is the latter, None where the lower ends never come up.
+    With the noise of evaluation, that first evaluation lies between the onset of the upper ends of Wilson's intervals
+    and the onset of the lower ends. `low` is the evaluation before the former (0 where there is none), as the curve
+    crosses between two evaluations; `high` is the latter, None where the lower ends never reach the threshold.
     """
 
     step: int
@@ -29,7 +29,7 @@ class Onset:
 
 @dataclass(frozen=True)
 class Delay:
-    """Steps from one event to another, and the least and the most that noise and the spacing of evaluations leave open."""
+    """Steps from one event to another, with the least and the most that noise and the evaluation interval allow."""
 
     steps: int
     low: int
@@ -70,5 +70,5 @@ def onset(
 
 
 def _interval(value: float, n: int | None) -> Interval:
-    """What noise leaves open; nothing about a curve that has none, or about the NaN of a diverged model."""
+    """The 95 % interval of a share; the value itself for a curve without noise, or for the NaN of a diverged model."""
     return Interval(value, value) if n is None or np.isnan(value) else wilson(round(value * n), n)

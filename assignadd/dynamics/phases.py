@@ -12,8 +12,9 @@ from assignadd.dynamics.onsets import Onset, onset
 from assignadd.dynamics.spikes import Spike, largest_spike, spikes
 from assignadd.task.evalsets import EVAL_SETS, RECORDED_SETS
 
-# Between the plateaus before and after each phase, in the paper's run and in ours. The lower level names the first phase, which
-# is about held-out sums; the order of skills is judged at one level, on sets of the same kind (see `skill_onset`).
+# Between the plateaus before and after each phase, in the paper's run and in ours. The lower level is for the first
+# phase, which is about held-out sums; the order of skills is judged at one level, on sets of the same kind (see
+# `skill_onset`).
 ADDITION_THRESHOLD = 0.9
 THRESHOLD = 0.95
 ADDITION_SET = "0-var add-restricted"
@@ -52,14 +53,14 @@ class Curves:
 
 @dataclass(frozen=True)
 class Phases:
-    """When each skill came to last 1,000 steps (it may be lost again later); None for one that never did.
+    """When each skill was learned for at least 1,000 steps (it may be lost later); None for one that never was.
 
     addition    at least 90 % on held-out sums of literals (ADDITION_THRESHOLD)
     binding     at least 95 % on the trained sums with one and with two variables (THRESHOLD)
     refinement  at least 95 % on every set with a variable in a banned slot, trained pairs of numbers (THRESHOLD)
 
-    These definitions name the phases. Addition differs from the other two in its level and in its pairs of numbers, so its
-    order with them is judged by `skill_onset` on sets of the same kind instead.
+    Addition differs from the other two in its level and in its pairs of numbers, so its order with them is judged by
+    `skill_onset`, on sets of the same kind.
     """
 
     addition: Onset | None
@@ -83,13 +84,14 @@ class Phases:
             return "no first phase: addition was not learned"
         if self.binding is None:
             return f"addition at step {self.addition.step:,}; no second phase: binding was not learned"
+        first_two = f"addition at step {self.addition.step:,}, binding at {self.binding.step:,}"
         if self.refinement is None:
-            return f"addition at step {self.addition.step:,}, binding at {self.binding.step:,}; no third phase: banned slots stay hard"
-        return f"addition at step {self.addition.step:,}, binding at {self.binding.step:,}, refinement at {self.refinement.step:,}"
+            return f"{first_two}; no third phase: banned slots stay hard"
+        return f"{first_two}, refinement at {self.refinement.step:,}"
 
 
 def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -> Onset | None:
-    """When the lowest of these sets came to `level` to last; None where it never did, or the task has none of them.
+    """When the lowest of these sets reached `level` to stay; None for never, or where the task has none of them.
 
     Two skills are compared on sets of the same kind at one level: trained pairs with trained pairs, held-out pairs with
     held-out pairs.

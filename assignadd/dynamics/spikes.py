@@ -1,4 +1,4 @@
-"""Sudden rises of a curve: change points between plateaus, found by dynamic programming (Pelt; Killick et al., 2012)."""
+"""Sudden rises of a curve: change points between plateaus, by dynamic programming (Pelt; Killick et al., 2012)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     """Indices at which a new plateau begins, for a piecewise constant fit of least squares."""
     if len(values) < 3:
         return [i for i in range(1, len(values)) if (values[i] - values[i - 1]) ** 2 / 2 > penalty]
-    # With the linear kernel the cost is that of least squares; this class runs Pelt in C, a thousand times faster than the other.
+    # With the linear kernel the cost is that of least squares. This class runs Pelt in C, a thousand times faster than
+    # the one in Python.
     found = ruptures.KernelCPD(kernel="linear", min_size=1).fit(np.asarray(values, dtype=float)).predict(pen=penalty)
     return [int(i) for i in found[:-1]]
 
@@ -62,9 +63,9 @@ def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0) -> Spik
 
 
 def rise_time(steps: np.ndarray, values: np.ndarray, spike: Spike) -> Delay:
-    """Steps from the last evaluation on the lower plateau of a spike to the first on the upper one (10 % and 90 % of the way).
+    """Steps from the last evaluation on the lower plateau of a spike to the first on the upper one.
 
-    The rise itself begins and ends between evaluations: `low` counts only the evaluations that lie inside it.
+    A rise lasts from 10 % to 90 % of the way and begins and ends between evaluations: `low` counts those inside it.
     """
     below = (steps <= spike.before) & (values <= spike.low + RISES_FROM * spike.rise)
     above = (steps >= spike.after) & (values >= spike.low + RISES_TO * spike.rise)

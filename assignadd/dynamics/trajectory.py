@@ -1,8 +1,11 @@
-"""Measures over a training run: a row per checkpoint, read a few checkpoints at a time."""
+"""The measures of a run at every checkpoint: measured now, or read from the table that `assignadd measure` wrote."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
@@ -12,9 +15,16 @@ from assignadd.dynamics.phases import Curves
 from assignadd.measures.progress import Progress
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
+from assignadd.runs import atomic
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import RECORDED_SETS
 
+if TYPE_CHECKING:
+    import polars
+
+FILE = "measures.parquet"
+MODEL, SEED = "model", "seed"
+Columns = dict[str, np.ndarray]
 # Checkpoints in memory at once.
 CHUNK = 8
 Listener = Callable[[int, int], None]
@@ -24,7 +34,7 @@ Read = Callable[[Sequence[int]], Stack]
 
 def measured_trajectory(
     run: Run, model: int = 0, steps: Sequence[int] | None = None, listener: Listener = lambda done, total: None
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """Every progress measure of one model at every checkpoint (or at these steps), by column; `step` is one of them."""
     steps = run.steps if steps is None else list(steps)
     return measured_at(run.configs[model], run.seen[model], steps, lambda some: run.trajectory(some, model), listener)
@@ -32,10 +42,10 @@ def measured_trajectory(
 
 def measured_at(
     config: Config, seen: Tensor, steps: Sequence[int], read: Read, listener: Listener = lambda done, total: None
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """Every progress measure of one model at these steps, by column; `read` returns the checkpoints."""
     progress = Progress([config], seen[None])
-    parts: list[dict[str, np.ndarray]] = []
+    parts: list[Columns] = []
     for start in range(0, len(steps), CHUNK):
         listener(start, len(steps))
         stack = read(steps[start : start + CHUNK])
@@ -44,8 +54,50 @@ def measured_at(
     return {"step": np.array(steps), **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
 
 
+def measured_run(run: Run, listener: Callable[[int, int], None] = lambda done, total: None) -> polars.DataFrame:
+    """Every progress measure of every model at every checkpoint: a table with a row per model and checkpoint."""
+    import polars
+
+    total, parts = len(run.members) * len(run.steps), []
+    for i, member in enumerate(run.members):
+        columns = measured_trajectory(run, i, listener=lambda done, _, i=i: listener(i * len(run.steps) + done, total))
+        size = len(columns["step"])
+        parts.append(polars.DataFrame({MODEL: np.full(size, i), SEED: np.full(size, member.seed), **columns}))
+    return polars.concat(parts)
+
+
+def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:
+    """Writes the table, with a fingerprint of its checkpoints, to `path` or beside the run, and returns its path."""
+    data, path = io.BytesIO(), path or run.path / FILE
+    table.write_parquet(data, compression="zstd", metadata={"checkpoints": run.fingerprint})
+    atomic.write(path, data.getvalue())
+    return path
+
+
+def read_measures(run: Run) -> polars.DataFrame | None:
+    """The table beside the run; None unless it is there and was measured on the checkpoints that the run has now."""
+    import polars
+
+    path = run.path / FILE
+    try:
+        if polars.read_parquet_metadata(path).get("checkpoints") != run.fingerprint:
+            return None
+        return polars.read_parquet(path)
+    except (OSError, polars.exceptions.PolarsError):
+        return None
+
+
+def trajectory_of(run: Run, model: int) -> Columns:
+    """One model's columns: read from the table beside the run, or measured now if there is none."""
+    table = read_measures(run)
+    if table is None:
+        return measured_trajectory(run, model)
+    own = table.filter(table[MODEL] == model)
+    return {name: own[name].to_numpy() for name in own.columns if name not in (MODEL, SEED)}
+
+
 def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
-    """What training recorded; for imported weights, which come without, the accuracies of the checkpoints on `n` sequences."""
+    """The accuracies that training recorded; for imported weights, those of the checkpoints on `n` sequences."""
     rows = [row for row in run.metrics() if row["model"] == model]
     if rows:
         return Curves.of_rows(rows, run.config.record.eval_sequences)
@@ -53,7 +105,7 @@ def accuracy_curves(run: Run, model: int = 0, n: int = 2000) -> Curves:
 
 
 def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read, n: int) -> Curves:
-    """The accuracies of one model at these steps, on `n` sequences of each evaluation set; `read` returns the checkpoints."""
+    """The accuracies of one model at these steps, on `n` sequences a set; `read` returns the checkpoints."""
     exam = Exam([config], seen[None], RECORDED_SETS, n)
     shares = np.concatenate([(exam.count_correct(read([step])) / n).numpy() for step in steps])
     return Curves(np.array(steps), dict(zip(exam.names, shares.T, strict=True)), n)

@@ -15,12 +15,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from assignadd import __version__
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import Config, UserError
-from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
+from assignadd.dynamics.binding import BINDING_SET
 from assignadd.dynamics.phases import ADDITION_SET
 from assignadd.dynamics.spikes import Spike
 from assignadd.explorer import checkpoints, history, prompts
@@ -109,8 +107,7 @@ def _export_model(
     _write(out / "data" / f"{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
     return {
         "key": key, "run": run.name, "seed": one.seed, "steps": steps, "task": task_data(one.config),
-        "matrices": checkpoints.shapes(one.stack),
-        "binds": bool(np.any(one.curves.accuracy[BINDING_SET][-3:] >= BINDING_THRESHOLD)),
+        "matrices": checkpoints.shapes(one.stack), "binds": one.learned_binding,
         "phases": history.phases_data(one.phases, spikes, one.curves), "wall": history.thinned(one.curves, WALL_SETS),
         "telling": _telling(one, spikes),
     }  # fmt: skip

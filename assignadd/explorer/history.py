@@ -12,26 +12,16 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import ledger
 from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.spikes import Spike
-from assignadd.dynamics.stored import stored, trajectory_of
-from assignadd.dynamics.trajectory import CHUNK, Listener
+from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, trajectory_of
+from assignadd.measures.columns import MEASURES as RECORDS
 from assignadd.measures.probes import probe_l1_var_from_num
 from assignadd.measures.progress import Progress, circuit_columns
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
 
 DIGITS = 4
-# What the page draws of all that is measured; the names are those of `measures.progress`.
-MEASURES = (
-    "ov2_mlp2_accuracy",
-    "qk1_num_to_prev_var",
-    "qk2_ov1_var_identity",
-    *(
-        f"{name} ({n}-var)"
-        for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values")
-        for n in (0, 1, 2)
-    ),
-    "probe_l1_var_from_num",
-)
+# What the page draws of all that is measured: the columns of the paper's seven measures.
+MEASURES = tuple(dict.fromkeys(m.name.format(n_vars=n) for m in RECORDS if m.paper for n in (0, 1, 2)))
 # The claims that the tour's cards quote (web/src/tour/cards.ts); none of them needs a whole trajectory measured.
 TOUR_CLAIMS = (
     "over-98-2-var-add-restricted", "new-positions-99.6", "held-out-pairs-99.4", "ov-mlp-99.94", "fourier-best-neuron",
@@ -83,7 +73,7 @@ def measures_data(
     run: Run, model: int, steps: Sequence[int], listener: Listener = lambda done, total: None
 ) -> dict[str, Any]:
     """The progress measures of the checkpoints that are exported; of all where they are stored beside the run."""
-    columns = trajectory_of(run, model) if stored(run) is not None else _measured(run, model, steps, listener)
+    columns = trajectory_of(run, model) if read_measures(run) is not None else _measured(run, model, steps, listener)
     return {
         "steps": columns["step"].tolist(),
         "values": {name: _rounded(columns[name]) for name in MEASURES if name in columns},

@@ -1,4 +1,4 @@
-"""Figure `accuracies` (and `accuracies2`, the same for another seed): nine accuracies against the training step."""
+"""Figures `accuracies`, `held_out_classes` and `doubly_held_out`: accuracy by evaluation set."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BY_VARS
-from assignadd.task.evalsets import EVAL_SETS, EvalSet
+from assignadd.figures.pairs import CLASS_ROWS, class_panels, set_name
+from assignadd.figures.record import FigureData
+from assignadd.measures.accuracies import Accuracy
+from assignadd.palette import BLUE, BY_VARS, GREY, ORANGE, VERMILION
+from assignadd.task.evalsets import EVAL_SETS, LABELS, VARIABLES, EvalSet
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class AccuraciesData(FigureData):
 
 
 def accuracies_data(rows: Sequence[Mapping[str, Any]]) -> AccuraciesData:
-    """From one model's rows of metrics, in the order of the steps."""
+    """The accuracies of one model along training, from its rows of metrics in the order of the steps."""
     sets = [s.name for s in EVAL_SETS if s.name in rows[0]["accuracy"]]
     accuracy = np.array([[row["accuracy"][s] for s in sets] for row in rows])
     return AccuraciesData(np.array([row["step"] for row in rows]), sets, accuracy, rows[-1]["diverged_at"])
@@ -36,7 +40,7 @@ def draw_accuracies(data: AccuraciesData, axes: Axes) -> None:
     by_name = {s.name: s for s in EVAL_SETS}
     for name, curve in zip(data.sets, data.accuracy.T, strict=True):
         evalset = by_name[name]
-        axes.plot(data.steps, curve, label=name, color=BY_VARS[evalset.n_vars], **_line(evalset))
+        axes.plot(data.steps, curve, label=evalset.label, color=BY_VARS[evalset.n_vars], **_line_style(evalset))
     if data.diverged_at is not None:
         axes.axvline(data.diverged_at, color="black", linewidth=0.8, linestyle="--")
         axes.annotate(" diverged", (data.diverged_at, 0.02))
@@ -44,8 +48,155 @@ def draw_accuracies(data: AccuraciesData, axes: Axes) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), handlelength=2.6, labelspacing=0.7)
 
 
-def _line(evalset: EvalSet) -> dict[str, Any]:
-    """Training sets solid, held-out sums dashed, banned slots dotted (denser for two of them)."""
+def _line_style(evalset: EvalSet) -> dict[str, Any]:
+    """The line of a set: solid as trained, dashed for held-out pairs, dotted or dash-dotted for banned slots."""
     if evalset.n_banned:
         return {"linestyle": (0, (1, 1.4)) if evalset.n_banned == 1 else (0, (3, 1, 1, 1)), "linewidth": 1.5}
     return {"linestyle": "-" if evalset.pair == "seen" else (0, (5, 2))}
+
+
+# The colour of each evaluation set of figure `doubly_held_out`, from top to bottom.
+DOUBLY_HELD_OUT = {
+    "1-var add-restricted": BLUE,
+    "1-var var-restricted": ORANGE,
+    "1-var doubly held out": VERMILION,
+    "2-var add-restricted": BLUE,
+    "2-var var-restricted (1)": ORANGE,
+    "2-var doubly held out (1)": VERMILION,
+    "2-var var-restricted (2)": ORANGE,
+    "2-var doubly held out (2)": VERMILION,
+}
+
+
+@dataclass(frozen=True)
+class HeldOutData(FigureData):
+    """Accuracies of several models; NaN where a model has no such set."""
+
+    sets: list[str]
+    seeds: list[int]
+    accuracy: np.ndarray  # (sets, models)
+    low: np.ndarray  # 95 % Wilson interval
+    high: np.ndarray
+    binds: np.ndarray  # (models,)
+
+
+def held_out_data(
+    names: Sequence[str], seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
+) -> HeldOutData:
+    """The accuracies of these models on the sets among `names` that any of them has."""
+    sets = [name for name in names if any(name in model for model in models)]
+    found = [[model.get(name) for model in models] for name in sets]
+    values = [[(a.accuracy, a.interval.low, a.interval.high) if a else (np.nan,) * 3 for a in row] for row in found]
+    accuracy, low, high = np.moveaxis(np.array(values).reshape(len(sets), len(models), 3), 2, 0)
+    return HeldOutData(sets, list(seeds), accuracy, low, high, np.array(binds, bool))
+
+
+def held_out_classes_data(
+    seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
+) -> HeldOutData:
+    """Seen pairs and the three classes of held-out pairs, for every number of variables in the sum."""
+    names = [set_name(n_vars, kind) for n_vars in VARIABLES for kind in CLASS_ROWS]
+    return held_out_data(names, seeds, models, binds)
+
+
+def doubly_held_out_data(
+    seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
+) -> HeldOutData:
+    """The sets with a held-out pair and a banned slot at once, after those with one of the two."""
+    return held_out_data(list(DOUBLY_HELD_OUT), seeds, models, binds)
+
+
+def held_out_classes_caption(data: HeldOutData) -> str:
+    """The accuracies of this run, by number of variables and class of pairs."""
+    chosen = data.binds if data.binds.any() else np.ones_like(data.binds)
+    who = "this network" if len(data.seeds) == 1 else "the median network" + (" that binds" if data.binds.any() else "")
+    parts = []
+    for n_vars, words in VARIABLES.items():
+        found = {kind: _median(data, set_name(n_vars, kind), chosen) for kind in CLASS_ROWS}
+        values = [
+            f"{value:.3f} ({label})" for kind, (label, _) in CLASS_ROWS.items() if (value := found[kind]) is not None
+        ]
+        if values:
+            parts.append(f"{words}: {', '.join(values)}")
+    return f"Here {who} has: {'; '.join(parts)}."
+
+
+def _median(data: HeldOutData, name: str, chosen: np.ndarray) -> float | None:
+    """The median accuracy over the chosen networks that have such a set; None if there is none."""
+    values = data.accuracy[data.sets.index(name), chosen] if name in data.sets else np.empty(0)
+    values = values[~np.isnan(values)]
+    return float(np.median(values)) if len(values) else None
+
+
+def draw_held_out_classes(data: HeldOutData, made: Figure) -> None:
+    """A panel for each number of variables, with a row for each class."""
+    present = {n_vars: [kind for kind in CLASS_ROWS if set_name(n_vars, kind) in data.sets] for n_vars in VARIABLES}
+    for n_vars, axes in class_panels(made, [n_vars for n_vars, kinds in present.items() if kinds]).items():
+        for y, kind in enumerate(CLASS_ROWS):
+            if kind in present[n_vars]:
+                _dots(data, data.sets.index(set_name(n_vars, kind)), y, CLASS_ROWS[kind][1], axes)
+    if handles := _legend(data):
+        made.legend(handles=handles, loc="outside lower left")
+
+
+def draw_doubly_held_out(data: HeldOutData, axes: Axes) -> None:
+    """A row for each set."""
+    if not data.sets:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "this task has no such sets", transform=axes.transAxes, ha="center")
+        return
+    for y, name in enumerate(data.sets):
+        _dots(data, y, y, DOUBLY_HELD_OUT[name], axes)
+        if y and name in ("2-var add-restricted", "2-var var-restricted (2)"):
+            axes.axhline(y - 0.5, color=GREY, linewidth=0.6)
+    axes.set_yticks(range(len(data.sets)), [LABELS[name] for name in data.sets])
+    axes.set(xlabel="accuracy (95 % interval)", ylim=(len(data.sets) - 0.45, -0.55), xlim=_limits(data))
+    axes.grid(False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    if handles := _legend(data):
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0)
+
+
+def _dots(data: HeldOutData, row: int, y: float, color: str, axes: Axes) -> None:
+    """A dot with its interval for each model, in the order given from the top; hollow if it does not bind."""
+    spread = (np.arange(len(data.seeds)) - (len(data.seeds) - 1) / 2) * min(0.2, 0.7 / len(data.seeds))
+    mid, low, high = data.accuracy[row], data.low[row], data.high[row]
+    error = np.maximum(0, [mid - low, high - mid])
+    for hollow in (False, True):
+        chosen = data.binds != hollow
+        if chosen.any():
+            face: dict[str, Any] = {"markerfacecolor": "white"} if hollow else {}
+            axes.errorbar(
+                mid[chosen],
+                y + spread[chosen],
+                xerr=error[:, chosen],
+                fmt="o",
+                color=color,
+                markersize=_size(data),
+                elinewidth=1,
+                **face,
+            )
+
+
+def _size(data: HeldOutData) -> float:
+    return 4.5 if len(data.seeds) <= 8 else 3
+
+
+def _limits(data: HeldOutData) -> tuple[float, float]:
+    """Limits of the axis: from the lowest end of an interval to 1, with a margin."""
+    room = 1 - float(np.nanmin(data.low, initial=1 - 1e-3))
+    return 1 - 1.04 * room, 1 + 0.04 * room
+
+
+def _legend(data: HeldOutData) -> list[Line2D]:
+    """What the order of the dots and a hollow dot mean, where there are several networks or some do not bind."""
+    order = f"seeds {', '.join(map(str, data.seeds))}" if len(data.seeds) <= 8 else f"{len(data.seeds)} seeds"
+    look: dict[str, Any] = {"marker": "o", "linestyle": "-", "color": GREY, "markersize": _size(data)}
+    handles = []
+    if len(data.seeds) > 1:
+        handles.append(Line2D([], [], label=f"from top to bottom: {order}", **look))
+    if not data.binds.all():
+        handles.append(
+            Line2D([], [], label="hollow: has not learned to bind variables", markerfacecolor="white", **look)
+        )
+    return handles

@@ -1,4 +1,4 @@
-"""Figure `attention`: where both layers look in one sequence, with boxes where the mechanism says they should."""
+"""Figures `token-seqs` and `attention`: sequences as the network reads them, and where both layers attend in one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,50 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import WEIGHTS, bar, box_legend, cells, draw_heat, name_ticks
-from assignadd.figures.style import ORANGE, RED, YELLOW
+from assignadd.config import Task
+from assignadd.figures.heatmap import bar, box_legend, cells, draw_heat, name_ticks
+from assignadd.figures.record import FigureData
+from assignadd.figures.style import SMALLEST
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
+from assignadd.palette import ANSWER, GREY, GRID, INK, ORANGE, RED, SHARES, YELLOW
 from assignadd.task import examples
 from assignadd.task.roles import operand_slots, roles
+from assignadd.task.text import answer
+
+
+@dataclass(frozen=True)
+class TokenSeqsData(FigureData):
+    tokens: np.ndarray  # (rows, T) words
+    answers: np.ndarray  # (rows,)
+
+
+def token_seqs_data(task: Task) -> TokenSeqsData:
+    fitted = [examples.fitted(text, task) for text in examples.TOKEN_SEQS]
+    rows = [tokens for tokens in fitted if tokens is not None]
+    return TokenSeqsData(
+        np.array([examples.names(row, task) for row in rows]), np.array([answer(row, task) for row in rows])
+    )
+
+
+def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
+    rows, T = data.tokens.shape
+    for y, (words, result) in enumerate(zip(data.tokens, data.answers, strict=True)):
+        for x, word in enumerate([*words, str(result)]):
+            tint = ANSWER if x == T else "white"
+            axes.add_patch(Rectangle((x, 1.25 * y), 1, 1, facecolor=tint, edgecolor=INK, linewidth=0.6))
+            soft, size = word == "PAD", SMALLEST if word == "PAD" else 8.5
+            axes.text(
+                x + 0.5, 1.25 * y + 0.52, word, ha="center", va="center", fontsize=size, color=GREY if soft else INK
+            )
+    axes.set(xlim=(-0.05, T + 1.05), ylim=(1.25 * rows - 0.2, -0.05), xticks=np.arange(T + 1) + 0.5, yticks=[])
+    axes.set_xticklabels([*map(str, range(T)), "answer"], fontsize=SMALLEST, color=INK)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=1)
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
 
 
 @dataclass(frozen=True)
@@ -29,7 +65,7 @@ class AttentionData(FigureData):
 
 @torch.no_grad()
 def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionData:
-    """Of the first model and its first head, on the paper's sequence or its like."""
+    """Attention patterns of the first model's first head, on the paper's sequence or a similar one."""
     task = stack.config.task
     sequence = examples.fitted(text, task)
     if sequence is None:
@@ -44,13 +80,13 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     return AttentionData(
         examples.names(sequence, task),
         patterns,
-        _edges(len(tokens), [(-1, slot) for slot in operand_slots(task)]),
-        _edges(len(tokens), [(number, number - 1) for number in numbers]),
-        _edges(len(tokens), [(-1, value) for value in role.value_positions[0].tolist()]),
+        _cells_of(len(tokens), [(-1, slot) for slot in operand_slots(task)]),
+        _cells_of(len(tokens), [(number, number - 1) for number in numbers]),
+        _cells_of(len(tokens), [(-1, value) for value in role.value_positions[0].tolist()]),
     )
 
 
-def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
+def _cells_of(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
     edges = np.zeros((T, T), dtype=bool)
     for query, key in pairs:
         edges[query, key] = True
@@ -60,8 +96,8 @@ def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
 def draw_attention(data: AttentionData, made: Figure) -> None:
     axes = made.subplots(1, 2, sharey=True)
     for layer, (ax, pattern) in enumerate(zip(axes, data.patterns, strict=True), 1):
-        image = draw_heat(ax, pattern, WEIGHTS, (0, 1))
-        _frame(ax, data.tokens)
+        image = draw_heat(ax, pattern, SHARES, (0, 1))
+        _name_tokens(ax, data.tokens)
         ax.set_title(f"layer {layer}")
         ax.set_xlabel("attended to (key)")
     axes[0].set_ylabel("attending (query)")
@@ -75,13 +111,13 @@ def draw_attention(data: AttentionData, made: Figure) -> None:
     box_legend(made, ((ORANGE, "= to operands"), (RED, "number to its variable"), (YELLOW, "= to values")), columns=3)
 
 
-def _frame(ax: Axes, tokens: list[str]) -> None:
-    """Tokens along both axes, faint lines between cells."""
+def _name_tokens(ax: Axes, tokens: list[str]) -> None:
+    """Writes the tokens along both axes and draws thin lines between cells."""
     name_ticks(ax, tokens, tokens)
     ax.tick_params(axis="x", rotation=90)
     edges = np.arange(len(tokens) + 1) - 0.5
     ax.set_xticks(edges, minor=True)
     ax.set_yticks(edges, minor=True)
-    ax.grid(True, which="minor", color="#E2E2E2", linewidth=0.4)
+    ax.grid(True, which="minor", color=GRID, linewidth=0.4)
     ax.tick_params(which="minor", length=0)
     ax.set_aspect("equal")

@@ -1,4 +1,4 @@
-"""Figure `census` (ours): when seeds add, bind and refine, how well they do in the end, and which variable comes late."""
+"""Figures `census` and `census_doubles` (ours): what many seeds learn, when, and how well."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy.stats import CensoredData, ecdf
 
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.absent import Absent, absent_caption
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, BY_VARS, GREEN, GREY, ORANGE, VERMILION
+from assignadd.figures.pairs import CLASS_ROWS, class_panels, set_name
+from assignadd.figures.record import FigureData
+from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ORANGE, VERMILION
 from assignadd.sweeps.population import Populations
-from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.evalsets import EVAL_SETS, VARIABLES
 
 SKILLS: tuple[tuple[str, str, Callable[[Phases], Onset | None]], ...] = (
     ("addition", BLUE, lambda p: p.addition),
@@ -52,27 +53,25 @@ def census_data(populations: Populations) -> CensusData:
     return CensusData(steps, np.array(onsets), binds, np.array(final), late, banned, populations.census_name)
 
 
-def census_caption(data: CensusData | Absent) -> str:
-    if isinstance(data, Absent):
-        return absent_caption(data, "Which seeds learn which skill, and when.")
+def census_caption(data: CensusData) -> str:
+    """How many seeds learned each skill, in words."""
     came = [int((onsets != NEVER).sum()) for onsets in data.onsets]
     return (
-        f"{len(data.binds)} seeds ({data.name}). (a) {came[0]} learn to add, {came[1]} to bind variables, {came[2]} to handle banned "
-        f"slots, within {data.steps:,} steps. (b) When each seed learned each skill. (c) Where the accuracies end. (d) Which variable "
-        "comes last, in the seeds that bind and in which one comes after the first spike."
+        f"Of {len(data.binds)} seeds ({data.name}), {came[0]} learn to add, {came[1]} to bind variables and {came[2]} "
+        f"to handle banned slots, within {data.steps:,} steps."
     )
 
 
 def draw_census(data: CensusData, made: Figure) -> None:
     (top_left, top_right), (bottom_left, bottom_right) = made.subplots(2, 2)
-    _survival(data, top_left)
-    _onsets(data, top_right)
-    _final(data, bottom_left)
-    _late(data, bottom_right)
+    _draw_learned(data, top_left)
+    _draw_onsets(data, top_right)
+    _draw_final(data, bottom_left)
+    _draw_late(data, bottom_right)
 
 
-def _survival(data: CensusData, ax: Axes) -> None:
-    """Share of seeds that have a skill by a step (one less the Kaplan-Meier curve), with its 95 % band."""
+def _draw_learned(data: CensusData, ax: Axes) -> None:
+    """Draws the share of seeds that have a skill by a step (one less the Kaplan-Meier curve), with its 95 % band."""
     for (name, color, _), onsets in zip(SKILLS, data.onsets, strict=True):
         came = onsets[onsets != NEVER].astype(float)
         if not len(came):
@@ -93,8 +92,8 @@ def _survival(data: CensusData, ax: Axes) -> None:
     ax.legend(loc="lower right")
 
 
-def _onsets(data: CensusData, ax: Axes) -> None:
-    """Every seed that binds as a line through its three onsets."""
+def _draw_onsets(data: CensusData, ax: Axes) -> None:
+    """Draws every seed as a line through its onsets, blue if it binds."""
     for onsets, binds in zip(data.onsets.T, data.binds, strict=True):
         came = [(i, step) for i, step in enumerate(onsets) if step != NEVER]
         ax.plot(
@@ -111,20 +110,20 @@ def _onsets(data: CensusData, ax: Axes) -> None:
     ax.set_title("(b) every seed's onsets")
 
 
-def _final(data: CensusData, ax: Axes) -> None:
+def _draw_final(data: CensusData, ax: Axes) -> None:
     spread = np.random.default_rng(0).uniform(-0.28, 0.28, len(data.binds))
     for y, evalset in enumerate(EVAL_SETS):
         for binds in (False, True):
             chosen = data.binds == binds
             color = BY_VARS[evalset.n_vars] if binds else GREY
             ax.plot(data.final[y, chosen], y + spread[chosen], "o", color=color, markersize=1.4, alpha=0.6)
-    ax.set_yticks(range(len(EVAL_SETS)), [s.name.replace("-restricted", "") for s in EVAL_SETS])
+    ax.set_yticks(range(len(EVAL_SETS)), [s.label for s in EVAL_SETS])
     ax.set(xlabel="accuracy at the end (grey: never bound)", ylim=(len(EVAL_SETS) - 0.5, -0.5), xlim=(-0.02, 1.02))
     ax.grid(False, axis="y")
     ax.set_title("(c) final accuracies")
 
 
-def _late(data: CensusData, ax: Axes) -> None:
+def _draw_late(data: CensusData, ax: Axes) -> None:
     counts = Counter(data.late)
     names = sorted(counts, key=lambda name: (name not in data.banned, -counts[name], name))[:10]
     colors = [ORANGE if name in data.banned else GREY for name in names]
@@ -133,3 +132,70 @@ def _late(data: CensusData, ax: Axes) -> None:
     ax.set(xlabel="seeds (orange: banned slots)", ylim=(max(len(names), 4) - 0.5, -0.5))
     ax.grid(False, axis="y")
     ax.set_title(f"(d) last variable, {len(data.late)} seeds")
+
+
+# Whether a seed binds: name in the legend, colour, and offset of its dots in the row.
+GROUPS = ((True, "seeds that bind", BLUE, -0.2), (False, "seeds that do not", ORANGE, 0.2))
+
+
+@dataclass(frozen=True)
+class CensusDoublesData(FigureData):
+    """Accuracies of the final exam; NaN where a seed's split has no such pair."""
+
+    accuracy: np.ndarray  # (numbers of variables, kinds of pairs, seeds)
+    binds: np.ndarray  # (seeds,)
+
+
+def census_doubles_data(populations: Populations) -> CensusDoublesData:
+    names = [[set_name(n_vars, kind) for kind in CLASS_ROWS] for n_vars in VARIABLES]
+    accuracy = [
+        [[seed.final(name) if seed.has(name) else np.nan for seed in populations.seeds] for name in row]
+        for row in names
+    ]
+    return CensusDoublesData(np.array(accuracy), np.array([seed.learned_binding for seed in populations.seeds]))
+
+
+def _median(values: np.ndarray) -> float:
+    """The median of the values that are not NaN; NaN if there are none."""
+    there = values[~np.isnan(values)]
+    return float(np.median(there)) if len(there) else np.nan
+
+
+def census_doubles_caption(data: CensusDoublesData) -> str:
+    """The medians of both groups on sums of literals, in words."""
+    groups = [(words, data.binds == binds) for binds, words, _, _ in GROUPS if (data.binds == binds).any()]
+    found = []
+    for kind, (label, _), values in zip(CLASS_ROWS, CLASS_ROWS.values(), data.accuracy[0], strict=True):
+        if kind != "seen" and not np.isnan(values).all():
+            found.append(f"{label}: {' and '.join(f'{_median(values[chosen]):.3f}' for _, chosen in groups)}")
+    who = " and ".join(f"{words} ({int(chosen.sum())})" for words, chosen in groups)
+    return f"There the medians of {who} are, for {'; '.join(found)}."
+
+
+def draw_census_doubles(data: CensusDoublesData, made: Figure) -> None:
+    jitter = np.random.default_rng(0).uniform(-0.13, 0.13, len(data.binds))
+    handles = []
+    panels = class_panels(made, list(VARIABLES))
+    for binds, words, color, offset in GROUPS:
+        chosen = data.binds == binds
+        if not chosen.any():
+            continue
+        for axes, accuracy in zip(panels.values(), data.accuracy, strict=True):
+            for y, values in enumerate(accuracy[:, chosen]):
+                axes.plot(
+                    values, y + offset + jitter[chosen], "o", color=color, markersize=2.2, alpha=0.55, markeredgewidth=0
+                )
+                axes.plot(
+                    [_median(values)] * 2,
+                    [y + offset - 0.19, y + offset + 0.19],
+                    color=INK,
+                    linewidth=1.4,
+                    solid_capstyle="butt",
+                )
+        handles.append(
+            Line2D([], [], marker="o", linestyle="", color=color, markersize=4, label=f"{words} ({int(chosen.sum())})")
+        )
+    handles.append(
+        Line2D([], [], marker="|", linestyle="", color=INK, markersize=7, markeredgewidth=1.4, label="median")
+    )
+    made.legend(handles=handles, loc="outside lower center", ncols=3)

@@ -1,16 +1,19 @@
-"""Figure `circuit` (ours): the whole circuit as a graph of paths, each with what it is worth."""
+"""Figures `circuit` and `circuit_only` (ours): the effect of each path, and the accuracy of the paper's parts alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from textwrap import wrap
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, GREEN, GREY, INK, PALE, PURPLE, VERMILION
+from assignadd.figures.heatmap import draw_heat
+from assignadd.figures.record import FigureData
+from assignadd.interventions.circuit import CircuitAlone
 from assignadd.interventions.paths import (
     EMBEDDING,
     KEY,
@@ -23,6 +26,8 @@ from assignadd.interventions.paths import (
     VALUE,
     Path,
 )
+from assignadd.palette import BLUE, GREEN, GREY, INK, PALE, PURPLE, SHARES, VERMILION
+from assignadd.task.evalsets import LABELS
 
 SHOWN_VARS = 1  # sums with one variable use every path: one operand is looked up, the other is read off
 LEAST = 0.03  # of the accuracy: smaller effects are not drawn
@@ -45,12 +50,8 @@ class CircuitData(FigureData):
     roles: list[str]
     receivers: list[str]
     at: list[str]
-    effect: (
-        np.ndarray
-    )  # (paths, types): accuracy that the path is worth, by the number of variables; NaN where it is absent
-    direct: (
-        np.ndarray
-    )  # (senders, types): what embedding, layer 1, layer 2 and MLP2 add to the right answer's logit themselves
+    effect: np.ndarray  # (paths, types): accuracy lost without the path, by the number of variables; NaN if absent
+    direct: np.ndarray  # (senders, types): what embedding, layer 1, layer 2 and MLP2 add to the right answer's logit
 
 
 def circuit_data(effects: Mapping[int, Mapping[Path, float]], direct: Mapping[int, Mapping[str, float]]) -> CircuitData:
@@ -99,7 +100,7 @@ def draw_circuit(data: CircuitData, axes: Axes) -> None:
 
 
 def _place(component: str, role: str) -> tuple[float, float]:
-    """Where a component stands: a column for each of embeddings and layer 1, in it a row for each role."""
+    """The place of a component: embeddings and layer 1 are columns with a row for each role."""
     return PORTS[component] if component in PORTS else (float(component == LAYER_1), float(ORDER.index(role)))
 
 
@@ -110,19 +111,82 @@ def _half(x: float) -> float:
 
 def _box(axes: Axes, place: tuple[float, float], text: str, on: bool, height: float = 0.6) -> None:
     (x, y), half = place, _half(place[0])
-    patch = FancyBboxPatch((x - half, y - height / 2), 2 * half, height, boxstyle="round,pad=0.02,rounding_size=0.06", zorder=3,
-                           facecolor="white" if on else PALE, edgecolor=INK if on else GREY, linewidth=0.9 if on else 0.5)  # fmt: skip
+    face, edge, width = ("white", INK, 0.9) if on else (PALE, GREY, 0.5)
+    patch = FancyBboxPatch(
+        (x - half, y - height / 2), 2 * half, height, boxstyle="round,pad=0.02,rounding_size=0.06",
+        facecolor=face, edgecolor=edge, linewidth=width, zorder=3,
+    )  # fmt: skip
     axes.add_patch(patch)
     axes.text(x, y, text, ha="center", va="center", fontsize=6.8, color=INK if on else GREY, zorder=4)
 
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], effect: float, color: str) -> None:
-    """As thick as the path is worth; the number stands where no box does, between the column of the sender and the next."""
+    """As wide as the effect of the path; its number stands between the sender's column and the next."""
     tail, head = (start[0] + _half(start[0]) + 0.02, start[1]), (end[0] - _half(end[0]) - 0.02, end[1])
-    arrow = FancyArrowPatch(tail, head, arrowstyle="-|>,head_length=3.2,head_width=1.6", linewidth=0.6 + 3.2 * abs(effect), color=color,
-                            alpha=0.85, shrinkA=0, shrinkB=0, zorder=2)  # fmt: skip
+    arrow = FancyArrowPatch(
+        tail, head, arrowstyle="-|>,head_length=3.2,head_width=1.6", linewidth=0.6 + 3.2 * abs(effect),
+        color=color, alpha=0.85, shrinkA=0, shrinkB=0, zorder=2,
+    )  # fmt: skip
     axes.add_patch(arrow)
     share = min(0.42, 0.24 / (head[0] - tail[0]))
     x, y = tail[0] + share * (head[0] - tail[0]), tail[1] + share * (head[1] - tail[1])
     label = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
     axes.text(x, y, f"{effect:.2f}", ha="center", va="center", fontsize=6.5, color=color, bbox=label, zorder=5)
+
+
+GROUPS = {
+    "together": "parts together (+: added to section 5's)",
+    "kept alone": "one circuit reduced to",
+    "removed alone": "one part removed",
+}
+
+
+@dataclass(frozen=True)
+class CircuitOnlyData(FigureData):
+    groups: list[str]  # one for each row
+    names: list[str]
+    sets: list[str]
+    accuracy: np.ndarray  # (rows, sets)
+    relative: np.ndarray  # (rows,): mean accuracy as a part of the network's
+    n: int
+
+
+def circuit_only_data(found: CircuitAlone) -> CircuitOnlyData:
+    groups, names = (list(part) for part in zip(*found.rows, strict=True))
+    return CircuitOnlyData(
+        groups, names, found.sets, found.accuracy, np.array([found.relative(*row) for row in found.rows]), found.n
+    )
+
+
+def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
+    """A row for each variant, in groups; the last column is its mean as a share of the whole network's."""
+    sizes = [len(list(group)) for _, group in groupby(data.groups)]
+    starts = np.cumsum([0, *(size + 1 for size in sizes)])[:-1]
+    columns = len(data.sets) + 1
+    cells = np.full((int(starts[-1]) + sizes[-1], columns), np.nan)
+    rows = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=True)])
+    cells[rows] = np.column_stack([data.accuracy, data.relative])
+    draw_heat(axes, cells, SHARES, (0, 1.25))
+    for row, column in zip(*np.nonzero(np.isfinite(cells)), strict=True):
+        value = cells[row, column]
+        weight = "bold" if column == columns - 1 else "normal"
+        axes.text(
+            column,
+            row,
+            f"{value:.2f}",
+            ha="center",
+            va="center",
+            fontsize=6.5,
+            color="white" if value > 0.6 else INK,
+            fontweight=weight,
+        )
+    axes.axvline(columns - 1.5, color="white", linewidth=3)
+    axes.set_yticks(rows, data.names)
+    names = ["\n".join(wrap(LABELS[name], 16)) for name in data.sets]
+    axes.set_xticks(range(columns), [*names, "mean, of the\nnetwork's"], rotation=90)
+    axes.xaxis.tick_top()
+    for start, (group, _) in zip(starts, groupby(data.groups), strict=True):
+        axes.annotate(
+            GROUPS[group], (0, start - 0.62), xycoords=("axes fraction", "data"), xytext=(-4, 0),
+            textcoords="offset points", ha="right", va="bottom", fontweight="bold", fontsize=7, annotation_clip=False,
+        )  # fmt: skip

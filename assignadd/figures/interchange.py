@@ -1,29 +1,32 @@
-"""Figure `interchange` (ours): interchange accuracies of the program's variables at their places, with controls."""
+"""Figures `interchange` and `causes_over_time` (ours): where the program's variables are held, and since which step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import WEIGHTS
-from assignadd.figures.style import BLUE, GREY, INK, ORANGE, SKY, VERMILION
-from assignadd.interventions.interchange import QUERY_AND_TAG, Outcome
+from assignadd.dynamics.phases import Phases
+from assignadd.figures.record import FigureData
+from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
+from assignadd.interventions.interchange import ALIGNMENTS, MEASURES, QUERY_AND_TAG, Outcome, onset_steps
+from assignadd.measures.columns import column_label
+from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
 
-LOOKS: dict[str, dict[str, Any]] = {
-    "whole": {"color": BLUE, "marker": "o", "label": "all that is there"},
+VARIANTS: dict[str, dict[str, Any]] = {
+    "whole": {"color": BLUE, "marker": "o", "label": "the whole activation"},
     "named": {"color": SKY, "marker": "s", "label": "the paper's directions alone"},
     "random": {"color": GREY, "marker": "D", "label": "as many random directions"},
     "elsewhere": {"color": ORANGE, "marker": "X", "label": "another place"},
     "untrained": {"color": VERMILION, "marker": "v", "label": "untrained network"},
 }
-# Shown by the number of variables in the sum: a literal beside the variable makes a difference.
+# Shown by the number of variables in the sum, as a literal beside the variable makes a difference.
 QUERIES = {"operand query": (1, 2), "query in QK2": (1, 2), QUERY_AND_TAG: (1,)}
 BY_TYPE = ("first value", "second value", "values")
 
@@ -42,12 +45,12 @@ class InterchangeData(FigureData):
 def interchange_data(trained: Mapping[str, Outcome], untrained: Mapping[str, Outcome]) -> InterchangeData:
     shown, control = _rows(trained), _rows(untrained)
     names = [name for name, outcome in shown.items() if outcome.n]
-    counts = [[*(shown[a].count(v) for v in LOOKS if v != "untrained"), control[a].count()] for a in names]
+    counts = [[*(shown[a].count(v) for v in VARIANTS if v != "untrained"), control[a].count()] for a in names]
     n = np.array([shown[a].n for a in names])
     intervals = [[wilson(k, m) for k in row] for row, m in zip(counts, n.tolist(), strict=True)]
     low, high = (np.array([[getattr(i, end) for i in row] for row in intervals]) for end in ("low", "high"))
     by_types = np.stack([shown[a].by_types().numpy() for a in names])
-    return InterchangeData(names, list(LOOKS), np.array(counts) / n[:, None], low, high, n, by_types)
+    return InterchangeData(names, list(VARIANTS), np.array(counts) / n[:, None], low, high, n, by_types)
 
 
 def _rows(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
@@ -69,7 +72,7 @@ def draw_interchange(data: InterchangeData, made: Figure) -> None:
 def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
     y = np.arange(len(data.alignments))
     for i, variant in enumerate(data.variants):
-        value, look = data.accuracy[:, i], LOOKS[variant]
+        value, look = data.accuracy[:, i], VARIANTS[variant]
         errors = np.stack([value - data.low[:, i], data.high[:, i] - value]).clip(0)
         axes.errorbar(value, y + 0.13 * (i - 2), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
     axes.set_yticks(y, [f"{a}\n({n:,} pairs)" for a, n in zip(data.alignments, data.n, strict=True)])
@@ -84,7 +87,7 @@ def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
 
 def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> None:
     values = data.by_types[data.alignments.index(name)]
-    axes.imshow(values, cmap=WEIGHTS, vmin=0, vmax=2, aspect="auto")
+    axes.imshow(values, cmap=SHARES, vmin=0, vmax=2, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
         if np.isfinite(value):
             axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=6.5, color=INK)
@@ -94,3 +97,76 @@ def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> Non
     axes.set_yticks(range(3), ["0", "1", "2"])
     axes.set(ylabel="base", xlabel="source: variables in the sum" if last else "")
     axes.set_title(f"({'bcd'[BY_TYPE.index(name)]}) {name}")
+
+
+# Colour and line of each cause, and of the measure that should tell it.
+CAUSES: dict[str, tuple[str, Any]] = {
+    "binding tag": (GREEN, "-"),
+    "operand query": (VERMILION, "-"),
+    "query in QK2": (PURPLE, "-"),
+    "first value": (SKY, (0, (4, 1.5))),
+    "second value": (SKY, (0, (1, 1.2))),
+    "values": (BLUE, "-"),
+    "sum": (INK, "-"),
+}
+
+
+@dataclass(frozen=True)
+class CausesOverTimeData(FigureData):
+    steps: np.ndarray  # (checkpoints,)
+    causes: np.ndarray  # (alignments, checkpoints)
+    onsets: np.ndarray  # (alignments,): above one half to last from here on; -1 for never
+    measures: np.ndarray  # (measures, checkpoints)
+    measure_onsets: np.ndarray
+    phases: list[str]
+    ends: np.ndarray
+    summary: str
+
+
+def causes_over_time_data(
+    causes: Mapping[str, np.ndarray], measured: Mapping[str, np.ndarray], phases: Phases
+) -> CausesOverTimeData:
+    """From the columns of interchange accuracies, and of a trajectory that was measured at these checkpoints too."""
+    steps = causes["step"]
+    measures = {column: measured[column][np.isin(measured["step"], steps)] for column in MEASURES.values()}
+
+    def onsets(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.array([-1 if step is None else step for step in onset_steps({"step": steps, **columns}).values()])
+
+    chosen = {name: causes[name] for name in ALIGNMENTS}
+    return CausesOverTimeData(
+        steps, np.stack(list(chosen.values())), onsets(chosen), np.stack(list(measures.values())), onsets(measures),
+        *phase_ends(phases), phases.summary,
+    )  # fmt: skip
+
+
+def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
+    upper, lower = made.subplots(2, 1, sharex=True)
+    for name, values, onset in zip(ALIGNMENTS, data.causes, data.onsets, strict=True):
+        _draw_curve(upper, data.steps, values, name, name, onset)
+    for (name, column), values, onset in zip(MEASURES.items(), data.measures, data.measure_onsets, strict=True):
+        _draw_curve(lower, data.steps, values, name, column_label(column), onset)
+    for axes, title, ylabel in (
+        (upper, "causes", "interchange accuracy"),
+        (lower, "the paper's measures", "share or accuracy"),
+    ):
+        axes.set(ylabel=ylabel, ylim=(-0.02, 1.04), xlim=(0, max(1, data.steps[-1])))
+        axes.axhline(0.5, color=GREY, linewidth=0.7, zorder=1)
+        axes.legend(
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            title=f"{title}\n(step from which above ½)",
+            alignment="left",
+            labelspacing=0.5,
+        )
+        rule_phases(axes, data.ends)
+    lower.set_xlabel("training step")
+    name_phases(upper, data.phases, data.ends, data.summary)
+
+
+def _draw_curve(axes: Axes, steps: np.ndarray, values: np.ndarray, name: str, label: str, onset: int) -> None:
+    color, line = CAUSES[name]
+    when = f"{onset:,}" if onset >= 0 else "never"
+    axes.plot(
+        steps, values, color=color, linestyle=line, label=chr(10).join(wrap(f"{label}: {when}", 30)), **dots(steps)
+    )

@@ -1,8 +1,8 @@
-"""Figure `pairs` (ours): the accuracy of every pair of numbers, each in many contexts, and which pairs are answered wrongly."""
+"""Figure `pairs` (ours): the accuracy of every pair of numbers; and rows and panels by class of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,53 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 from torch import Tensor
 
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.classes import CLASS_ROWS, PANELS
-from assignadd.figures.heat import draw_heat, thinned
-from assignadd.figures.style import GREY, SMALLEST
+from assignadd.figures.heatmap import draw_heat, thinned
+from assignadd.figures.record import FigureData
+from assignadd.figures.style import SMALLEST
 from assignadd.measures.accuracies import CONTEXTS, class_pairs
+from assignadd.palette import BLUE, ERRORS, GREY, ORANGE, VERMILION
+from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, HELD_OUT_CLASSES, VARIABLES, PairKind
+
+# Label and colour of each kind of pairs.
+CLASS_ROWS: dict[PairKind, tuple[str, str]] = {
+    "seen": ("seen pairs", GREY),
+    "mirror_seen": (HELD_OUT_CLASSES["mirror_seen"], BLUE),
+    "neither_order": (HELD_OUT_CLASSES["neither_order"], ORANGE),
+    "doubles": (HELD_OUT_CLASSES["doubles"], VERMILION),
+}
+# Accuracies whose share of wrong answers is far below this are drawn at 1.
+FINEST = 1e-3
+_NAMES = {(s.n_vars, s.pair): s.name for s in (*EVAL_SETS, *CLASS_SETS) if not s.n_banned}
+
+
+def set_name(n_vars: int, kind: PairKind) -> str:
+    """The evaluation set with such pairs and no variable in a banned slot."""
+    return _NAMES[n_vars, kind]
+
+
+def class_panels(made: Figure, types: Sequence[int]) -> dict[int, Axes]:
+    """Axes side by side by the number of variables, each with a row for every kind of pairs, the first on top."""
+    axes = made.subplots(1, len(types), sharey=True, squeeze=False)[0]
+    for n_vars, one in zip(types, axes, strict=True):
+        one.set_title(VARIABLES[n_vars])
+        one.grid(False, axis="y")
+        one.tick_params(axis="y", length=0)
+        _widen_towards_one(one)
+    axes[len(types) // 2].set_xlabel("accuracy (scale widens towards 1)")
+    axes[0].set_yticks(range(len(CLASS_ROWS)), [label for label, _ in CLASS_ROWS.values()])
+    axes[0].set_ylim(len(CLASS_ROWS) - 0.45, -0.55)
+    return dict(zip(types, axes, strict=True))
+
+
+def _widen_towards_one(axes: Axes) -> None:
+    """Makes the axis logarithmic in the share of wrong answers, so that .9, .99 and 1 are far apart."""
+    axes.set_xscale("function", functions=(lambda a: -np.log10(1 + FINEST - a), lambda x: 1 + FINEST - 10.0**-x))
+    axes.set_xticks([0, 0.5, 0.9, 0.99, 1], ["0", ".5", ".9", ".99", "1"])
+    axes.set(xlim=(-0.15, 1 + 0.2 * FINEST))
+
 
 HALF = 0.5
 LISTED = 12
-ERRORS = "OrRd_r"  # near white where all answers are right
 OUTLINE = GREY  # stands out on light cells and on dark ones
 
 
@@ -42,19 +80,16 @@ def pairs_data(accuracy: Mapping[int, Tensor], seen: Tensor) -> PairsData:
 
 
 def pairs_caption(data: PairsData) -> str:
-    """What to look for, and which pairs are answered wrongly more often than not."""
-    return (
-        "Look for the dark cells: are they on the diagonal (doubles n + n), in outlined cells (held-out pairs), or anywhere? Each cell is "
-        f"the accuracy of a pair in {CONTEXTS} contexts, with variables in any slot. "
-        + " ".join(
-            _errors(n_vars, accuracy, data.seen) for n_vars, accuracy in zip(data.types, data.accuracy, strict=True)
-        )
+    """The pairs that are answered wrongly more often than not, in words."""
+    found = [_errors(n_vars, accuracy, data.seen) for n_vars, accuracy in zip(data.types, data.accuracy, strict=True)]
+    return " ".join(
+        [f"Each cell is the accuracy of a pair in {CONTEXTS} contexts, with variables in any slot.", *found]
     )
 
 
 def _errors(n_vars: int, accuracy: np.ndarray, seen: np.ndarray) -> str:
     """The pairs below one half in one panel: how many, of which kinds, and the worst of them."""
-    where = PANELS[n_vars].capitalize()
+    where = VARIABLES[n_vars].capitalize()
     order = [divmod(int(code), len(accuracy)) for code in np.argsort(accuracy, axis=None, kind="stable")]
     wrong = [pair for pair in order if accuracy[pair] < HALF]
     if not wrong:
@@ -63,20 +98,20 @@ def _errors(n_vars: int, accuracy: np.ndarray, seen: np.ndarray) -> str:
     doubles, held_out = sum(n == m for n, m in wrong), sum(not seen[pair] for pair in wrong)
     words = ", ".join(f"{n}+{m} ({accuracy[n, m]:.2f})" for n, m in wrong[:LISTED])
     return (
-        f"{where}: {len(wrong):,} of {accuracy.size:,} pairs are below one half (doubles {doubles:,}; held out {held_out:,}, seen "
-        f"{len(wrong) - held_out:,}). {'The lowest' if len(wrong) > LISTED else 'All'}: {words}."
+        f"{where}: {len(wrong):,} of {accuracy.size:,} pairs are below one half (doubles {doubles:,}; held out "
+        f"{held_out:,}, seen {len(wrong) - held_out:,}). {'The lowest' if len(wrong) > LISTED else 'All'}: {words}."
     )
 
 
 def draw_pairs(data: PairsData, made: Figure) -> None:
-    """A map for each number of variables; in the last place the key."""
+    """A heat map for each number of variables, and the legend."""
     grid, ticks = made.add_gridspec(2, 2), thinned(len(data.seen), 8)
     for place, n_vars, accuracy in zip(((0, 0), (0, 1), (1, 0)), data.types, data.accuracy, strict=False):
         axes = made.add_subplot(grid[place])
         image = draw_heat(axes, accuracy, ERRORS, (0, 1))
         axes.set_aspect("equal")
         axes.spines[:].set_visible(True)
-        axes.set(title=PANELS[n_vars], xlabel="second number m", ylabel="first number n", xticks=ticks, yticks=ticks)
+        axes.set(title=VARIABLES[n_vars], xlabel="second number m", ylabel="first number n", xticks=ticks, yticks=ticks)
         _outline(axes, ~data.seen)
     last = grid[1, 1].subgridspec(2, 1, height_ratios=(14, 1))
     _key(data, made.add_subplot(last[0]))
@@ -101,7 +136,7 @@ def _key(data: PairsData, axes: Axes) -> None:
     axes.legend(
         handles=[held_out], loc="upper left", bbox_to_anchor=(-0.1, 1), handlelength=1, handleheight=1, borderpad=0
     )
-    rows = [["accuracy below one half", *(f"{n}-var" for n in data.types), "of"]]
+    rows = [["accuracy below one half", *(f"{n} var." for n in data.types), "of"]]
     for kind, n, below in zip(CLASS_ROWS, data.pairs, data.below_half, strict=True):
         rows.append([CLASS_ROWS[kind][0], *(f"{k:,}" for k in below), f"{n:,}"])
     for y, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""One look for all figures: colour-blind-safe (Okabe and Ito), readable at column width, the same bytes every time."""
+"""The style of all figures, and saving them: readable at column width, and the same bytes every time."""
 
 from __future__ import annotations
 
@@ -14,20 +14,10 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from assignadd.palette import GRID, INK
+
 COLUMN_WIDTH = 5.5  # inches
 SMALLEST = 6.5  # points: no text is set smaller
-BLUE, VERMILION, GREEN, ORANGE, PURPLE, YELLOW, SKY = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#E69F00",
-    "#AA3F9E",
-    "#F0E442",
-    "#56B4E9",
-)
-RED = "#D7191C"
-BY_VARS = {0: BLUE, 1: VERMILION, 2: GREEN}
-INK, GREY, PALE = "#222222", "#8A8A8A", "#EFEFEF"
 STYLE: Any = {
     "font.size": 8,
     "axes.spines.top": False,
@@ -40,7 +30,7 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
-    "grid.color": "#E6E6E6",
+    "grid.color": GRID,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 7.5,
@@ -54,7 +44,7 @@ STYLE: Any = {
 
 @contextmanager
 def figure(width: float = COLUMN_WIDTH, height: float = 3.2) -> Iterator[Figure]:
-    """A figure in the house style, closed afterwards."""
+    """A figure in this style, closed afterwards."""
     with plt.rc_context(STYLE):
         made = plt.figure(figsize=(width, height), layout="constrained")
         try:
@@ -71,7 +61,7 @@ def save(made: Figure, stem: Path) -> None:
 
 
 def _settle(made: Figure) -> None:
-    """Lays the figure out once and rounds: the solver behind the layout varies in the last bit from run to run."""
+    """Lays the figure out once and rounds positions, whose last bits differ from run to run."""
     made.canvas.draw()
     made.set_layout_engine("none")
     for axes in made.axes:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figures.style import INK
+from assignadd.palette import INK
 from assignadd.theory.composition import Moment, StepNumbers, after_step, attention
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A7A7A"

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figures.style import INK
+from assignadd.palette import INK
 from assignadd.theory.beta import FACTOR, BetaScan
 from assignadd.theory.theorem import MEMORY_NORM
 

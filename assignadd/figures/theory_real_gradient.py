@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figures.style import BY_VARS, INK
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
+from assignadd.palette import BY_VARS, INK
 
 BLUE, GREY = "#0072B2", "#9A9A9A"
 

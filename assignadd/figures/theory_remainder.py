@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from assignadd.figures.style import INK
+from assignadd.palette import INK
 from assignadd.theory.setting import Setting
 from assignadd.theory.theorem import MEMORY_NORM, Check, check, fitted_constant
 

@@ -1,4 +1,4 @@
-"""Figure `variables` (ours): accuracy by variable and slot over training, which shows every late variable at a glance."""
+"""Figure `variables` (ours): accuracy by variable and slot along training, with every late variable marked."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from assignadd.config import Task
-from assignadd.dynamics.late import THRESHOLD
 from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import WEIGHTS, bar, draw_heat
-from assignadd.figures.progress_measures import name_phases, phase_ends, rule_phases
-from assignadd.figures.style import INK, ORANGE, RED, SMALLEST
+from assignadd.figures.heatmap import bar, draw_heat
+from assignadd.figures.record import FigureData
+from assignadd.figures.style import SMALLEST
+from assignadd.figures.training_axis import name_phases, phase_ends, rule_phases
+from assignadd.measures.columns import HALF
 from assignadd.measures.variables import SLOTS
+from assignadd.palette import INK, ORANGE, RED, SHARES
 
 COLUMNS = 600  # cells along the steps: about as many as the paper has pixels there
 
@@ -51,7 +52,7 @@ class VariablesData(FigureData):
 
 
 def variables_data(columns: Mapping[str, np.ndarray], phases: Phases, task: Task) -> VariablesData:
-    """From the columns of a measured trajectory."""
+    """Accuracy and onset of every variable in every slot, from the columns of a measured trajectory."""
     steps = columns["step"]
     accuracy = np.stack([[columns[f"accuracy {v} {slot}"] for v in task.variables] for slot in SLOTS])
     banned = np.array([[v in letters for v in task.variables] for letters in (task.banned_first, task.banned_second)])
@@ -63,27 +64,25 @@ def variables_data(columns: Mapping[str, np.ndarray], phases: Phases, task: Task
 
 
 def variables_caption(data: VariablesData) -> str:
-    """What to look for, and how many of the late rows are banned ones."""
+    """How many variables come late, and how many of these are banned, in words."""
     late, banned = int(data.late.sum()), int((data.late & data.banned).sum())
     return (
-        "Each row is a variable in a slot. A light bar that goes on behind (a) is a variable not yet looked up there; a red cross marks a "
-        f"variable that training never put in that slot. Rows that come more than {LATER:,} steps after the first spike: {late}; of these, "
-        f"{banned} are ones that training never had."
+        f"Rows that come more than {LATER:,} steps after the first spike: {late}; of these, {banned} are ones that "
+        "training never had."
     )
 
 
 def _onset(steps: np.ndarray, curve: np.ndarray) -> float:
-    at = first_lasting(steps, curve >= THRESHOLD)
+    at = first_lasting(steps, curve >= HALF)
     return np.nan if at is None else float(steps[at])
 
 
 def draw_variables(data: VariablesData, made: Figure) -> None:
     axes = made.add_subplot()
     V, last = len(data.letters), max(1, int(data.steps[-1]))
-    rows = np.concatenate(
-        [data.accuracy[0], np.full((1, len(data.steps)), np.nan), data.accuracy[1]]
-    )  # a gap between the slots
-    image = draw_heat(axes, rows[:, nearest(data.steps, last)], WEIGHTS, (0, 1))
+    gap = np.full((1, len(data.steps)), np.nan)  # between the slots
+    rows = np.concatenate([data.accuracy[0], gap, data.accuracy[1]])
+    image = draw_heat(axes, rows[:, nearest(data.steps, last)], SHARES, (0, 1))
     image.set_extent((0, last, len(rows) - 0.5, -0.5))
     at = np.concatenate([np.arange(V), V + 1 + np.arange(V)])
     axes.plot(np.where(data.late, data.onsets, np.nan).ravel(), at, **LATE)
@@ -119,6 +118,6 @@ def _name_rows(axes: Axes, data: VariablesData, at: np.ndarray) -> None:
 
 
 def nearest(steps: np.ndarray, last: int) -> np.ndarray:
-    """For every cell along 0..last the checkpoint nearest to its middle."""
+    """For every cell from 0 to `last`, the checkpoint nearest to its middle."""
     middles = (np.arange(COLUMNS) + 0.5) * last / COLUMNS
     return np.abs(steps[:, None] - middles).argmin(0)

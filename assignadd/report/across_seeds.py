@@ -1,4 +1,4 @@
-"""What holds for all seeds, what for most, and what only for the paper's own network."""
+"""The section on many seeds: which claims hold for all, for most or for few seeds, or only for the paper's network."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ def across_seeds(page: Page, records: Sequence[Record], evidences: Sequence[Evid
 
 
 def _census(page: Page, records: Sequence[Record]) -> None:
-    """Claims about all initialisations, by the share of seeds they hold in."""
+    """Adds the claims about all initialisations, by the share of seeds in which they hold."""
     asked = [r for r in records if r.unit == "seeds" and r.by_seed and r.value is not None]
     if not asked:
         return
     page.text(
-        f"The claims about all initialisations, asked of every seed of one population, {asked[0].population} (or of those that bind, where "
-        "the claim says so). Seeds are counted by their value; where the interval leaves the verdict of some open, their number follows."
+        f"The claims about all initialisations, asked of every seed of one population, {asked[0].population} (or of "
+        "those that bind, where the claim says so). Seeds are counted by their value; where the interval leaves the "
+        "verdict of some open, their number follows."
     )
     grouped = [(name, r) for name, low, high in GROUPS for r in asked if low <= (r.value or 0.0) < high]
     page.table(("what holds", "seeds"), [(f"{name}: {r.claim}", _count(r.by_seed)) for name, r in grouped])
 
 
 def comparable(e: Evidence) -> bool:
-    """Trained here, on the paper's task and model, and it binds as the paper's network does."""
+    """Whether a network was trained here, on the paper's task and model, and binds as the paper's network does."""
     presets = (PRESETS["paper"], PRESETS["authors"])
     same = any(e.config.task == p.task and e.config.model == p.model for p in presets)
     return same and not e.imported and e.learned_binding
 
 
 def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence]) -> None:
-    """Claims about one network that hold in the paper's, by whether they hold in ours."""
+    """Adds the claims about one network that hold in the paper's, by whether they hold in ours."""
     names = {(e.name, e.seed) for e in ours}
     both = [(r, [s for s in r.by_seed if (s.run, s.seed) in names]) for r in records if r.id in paper_network()]
     held = [(r, asked) for r, asked in both if asked and paper_network()[r.id].verdict == HOLDS]
@@ -49,10 +50,10 @@ def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence])
     in_none = [(r, asked) for r, asked in held if not any(s.holds for s in asked)]
     in_some = [(r, asked) for r, asked in held if 0 < sum(s.holds for s in asked) < len(asked)]
     page.text(
-        f"The claims about one network, asked of the {len(ours)} of this page that bind: {len(held)} hold in the paper's own, imported "
-        f"from its checkpoints. Of these {len(held) - len(in_none) - len(in_some)} hold in all of ours that could be asked, "
-        f"{len(in_some)} in some, and {len(in_none)} in none, so far only for the paper's run. "
-        "Rules and intervals are in the table of claims."
+        f"The claims about one network, asked of the {len(ours)} of this page that bind: {len(held)} hold in the "
+        f"paper's own, imported from its checkpoints. Of these {len(held) - len(in_none) - len(in_some)} hold in all "
+        f"of ours that could be asked, {len(in_some)} in some, and {len(in_none)} in none, so far only for the "
+        "paper's run. Rules and intervals are in the table of claims."
     )
     grouped = [("only for the paper's run", *one) for one in in_none] + [("for some", *one) for one in in_some]
     rows = [

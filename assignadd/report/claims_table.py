@@ -1,4 +1,4 @@
-"""The claims of the paper as the first thing on the page: what was measured, and the verdict in colour and words."""
+"""The table of claims at the top of the page: what the paper says, what was measured, and the verdict."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from html import escape
 
 from assignadd.claims.record import Record, SeedResult
-from assignadd.report.markup import marked, tag
+from assignadd.report.html import Column, Row, SortedCell, marked, tag
 from assignadd.report.page import Page
-from assignadd.report.table import Column, Row, SortedCell
 from assignadd.verdicts import FAILS, HOLDS, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
@@ -26,7 +25,7 @@ COLUMNS = (
 
 
 def claims_table(page: Page, records: Sequence[Record], figures: Collection[str] = ()) -> None:
-    """`figures` are the labels that have a picture on the page, to be linked to."""
+    """Adds the table; `figures` are the labels of the figures on the page, to which it links."""
     page.sortable(COLUMNS, [_row(record, record.label in figures) for record in records])
 
 
@@ -52,14 +51,14 @@ def group(verdict: str) -> str:
 
 
 def _rank(verdict: str) -> float:
-    """From what holds, by the share of seeds it holds in, to what was not measured."""
+    """The order of verdicts, from what holds, by share of seeds, to what was not measured."""
     share = re.match(r"holds in (\d+) of (\d+) seeds", verdict)
     within = 1 - int(share[1]) / int(share[2]) if share else 0.0
     return ORDER.index(group(verdict)) + within
 
 
 def _measured(record: Record) -> str:
-    """The number, below it its 95 % interval unless it is exact."""
+    """The measured number with its 95 % interval, unless it is exact."""
     if record.value is None:
         return ""
     sampled = record.low is not None and record.low != record.high
@@ -69,7 +68,7 @@ def _measured(record: Record) -> str:
 
 
 def _details(record: Record) -> str:
-    """The rule and the command behind a verdict, and the seeds one by one, shown when asked for."""
+    """The rule and the command behind a verdict, and the values of all seeds, in a part that unfolds."""
     by_seed = ", ".join(f"{s.seed}: {s.value:.4g}{_mark(s)}" for s in record.by_seed)
     lines = [
         record.comment,

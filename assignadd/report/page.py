@@ -1,4 +1,4 @@
-"""One self-contained HTML page: parts in, bytes out; no outside request, and no script but the one it names by hash."""
+"""A self-contained HTML page: it loads nothing from elsewhere and runs no script but its own."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-from assignadd.report.markup import marked, tag
-from assignadd.report.table import SCRIPT, Cell, Column, Row, plain_table, sortable_table
+from assignadd.palette import css_variables
+from assignadd.report.html import SCRIPT, Cell, Column, Row, marked, plain_table, sortable_table, tag
 
-CSS = Path(__file__).with_name("page.css").read_text()
+CSS = css_variables() + Path(__file__).with_name("page.css").read_text()
 
 
 @dataclass
 class Page:
-    """A page under construction: each method adds a part at the end."""
+    """A page to which each method adds a part at the end."""
 
     title: str
     _parts: list[str] = field(default_factory=list)
@@ -37,13 +37,13 @@ class Page:
         self._scripted = True
 
     def folded(self, summary: str, text: str) -> None:
-        """Long plain text, shown when asked for."""
+        """Adds long plain text in a part that unfolds."""
         self._parts.append(tag("details", tag("summary", marked(summary)) + tag("pre", escape(text))))
 
     def picture(self, label: str, title: str, look_for: str, svg: Path, files: Sequence[str], caption: str) -> None:
-        """A section `#label` with an SVG file inside the page, what to look for in it, and links to files beside the page.
+        """Adds a section `#label`: an SVG file inside the page, what to look for in it, and links to files beside it.
 
-        The file's own markup stays shut in a data address.
+        The SVG is a data address, so that its markup cannot become part of the page.
         """
         data = b64encode(svg.read_bytes()).decode()
         image = f'<img alt="{escape(title)}. {escape(look_for)}" src="data:image/svg+xml;base64,{data}">'
@@ -61,7 +61,7 @@ class Page:
         )
 
     def _policy(self) -> str:
-        """Nothing may load or run but this page's own style and script, each by its hash, and pictures inside the page."""
+        """The page may load nothing but its own style and script, each by its hash, and pictures inside the page."""
         allowed = {"style-src": _hash(CSS), "img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
         if self._scripted:
             allowed["script-src"] = _hash(SCRIPT)

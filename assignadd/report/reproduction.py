@@ -7,22 +7,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import Record
-from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
-from assignadd.figures.catalogue import ACCURACIES
-from assignadd.figures.kinds import FigureKind
-from assignadd.figures.sections import Section, sections
+from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
+from assignadd.figures.record import FigureRecord, Sources
+from assignadd.figures.registry import ACCURACIES, SECTIONS
+from assignadd.figures.style import figure, save
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report.across_seeds import across_seeds
 from assignadd.report.claims_table import claims_table
+from assignadd.report.html import Cell
 from assignadd.report.page import Page
-from assignadd.report.pictures import add_picture, draw_picture
-from assignadd.report.table import Cell
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
-from assignadd.task.evalsets import ALL_SETS
+from assignadd.task.evalsets import ALL_SETS, LABELS
+
+SUFFIXES = (".npz", ".svg", ".png")
+CAPTION = ".txt"
 
 
 def draw_pictures(
@@ -31,36 +35,34 @@ def draw_pictures(
     populations: Populations,
     listener: Callable[[str], None] = lambda label: None,
 ) -> int:
-    """Every figure with its data under `folder`/figures, and how many there are; `listener` hears the label of each."""
+    """Draws every figure into `folder`/figures and returns how many there are; `listener` hears the label of each."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    pictures = _pictures(_binding_first(evidences), sections(populations))
-    for kind, models in pictures:
-        listener(kind.label)
-        draw_picture(kind, models, folder)
+    pictures = _pictures(_binding_first(evidences))
+    for record, models in pictures:
+        listener(record.label)
+        _draw_picture(record, Sources(models, populations), folder)
     return len(pictures)
 
 
-def write_page(
-    folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str, populations: Populations
-) -> Path:
-    """`folder`/index.html, which shows the figures that were drawn into `folder`; `command` is what made it."""
-    shown, parts = _binding_first(evidences), sections(populations)
+def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str) -> Path:
+    """Writes `folder`/index.html, with the figures drawn into `folder`, and returns its path; `command` made it."""
+    shown = _binding_first(evidences)
     page = Page("Assign and Add, reproduced")
     _summary(page, evidences)
     page.heading("Claims of the paper")
-    claims_table(page, records, [kind.label for kind, _ in _pictures(shown, parts)])
+    claims_table(page, records, [figure.label for figure, _ in _pictures(shown)])
     page.heading("Accuracies during training")
     _curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
     _final_table(page, evidences)
-    for section in parts:
+    for section in SECTIONS:
         page.heading(section.heading)
         if section.of_one_model:
             _which(page, shown[0])
         else:
             across_seeds(page, records, evidences)
-        for kind in section.kinds:
-            add_picture(page, kind, folder, command)
+        for record in section.figures:
+            _add_picture(page, record, folder, command)
     page.heading("Provenance")
     _provenance(page, evidences, command)
     index = folder / "index.html"
@@ -69,23 +71,46 @@ def write_page(
 
 
 def _binding_first(evidences: Sequence[Evidence]) -> list[Evidence]:
-    """Those that learned binding, then the others; else in order."""
+    """Those that learned binding, then the others; each in the order given."""
     return sorted(evidences, key=lambda e: not e.learned_binding)
 
 
-def _pictures(shown: Sequence[Evidence], parts: Sequence[Section]) -> list[tuple[FigureKind, Sequence[Evidence]]]:
-    """All that are on the page, and the models that each is drawn for."""
-    return [*_curve_pictures(shown), *((kind, shown) for section in parts for kind in section.kinds)]
+def _pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Sequence[Evidence]]]:
+    """All figures of the page, and the networks that each is drawn for."""
+    return [*_curve_pictures(shown), *((record, shown) for section in SECTIONS for record in section.figures)]
 
 
-def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureKind, Sequence[Evidence]]]:
-    """Figure accuracies for every model whose training was recorded: accuracies, accuracies2, and so on."""
+def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Sequence[Evidence]]]:
+    """Figure `accuracies` for every network whose training was recorded: accuracies, accuracies2, and so on."""
     trained = [e for e in shown if e.rows]
-    kinds = [
+    others = [
         replace(ACCURACIES, label=f"accuracies{i}", look_for="As above, for another network.")
         for i in range(2, len(trained) + 1)
     ]
-    return [(replace(kind, title=_title(e)), [e]) for kind, e in zip([ACCURACIES, *kinds], trained, strict=False)]
+    return [(replace(record, title=_title(e)), [e]) for record, e in zip([ACCURACIES, *others], trained, strict=False)]
+
+
+def _draw_picture(record: FigureRecord, sources: Sources, folder: Path) -> None:
+    """Draws one figure into `folder`/figures: the picture, the arrays that it shows, and its caption."""
+    stem = _stem(record, folder)
+    data = record.data(sources)
+    with figure(record.width, record.height) as made:
+        record.draw(data, made)
+        save(made, stem)
+    stem.with_suffix(CAPTION).write_text(record.caption(data), encoding="utf-8")
+    np.savez(stem.with_suffix(".npz"), **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag
+
+
+def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -> None:
+    """Adds a figure that was drawn into `folder` to the page."""
+    files = [f"figures/{record.label}{suffix}" for suffix in SUFFIXES]
+    stem = _stem(record, folder)
+    look_for = stem.with_suffix(CAPTION).read_text(encoding="utf-8")
+    page.picture(record.label, record.title, look_for, stem.with_suffix(".svg"), files, f"made by `{command}`")
+
+
+def _stem(record: FigureRecord, folder: Path) -> Path:
+    return folder / "figures" / record.label
 
 
 def _name(evidence: Evidence) -> str:
@@ -95,9 +120,10 @@ def _name(evidence: Evidence) -> str:
 def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
     learned = [e for e in evidences if e.learned_binding]
     page.text(
-        "A two-layer, one-head transformer reads sequences such as `c=1, b=17, a=4, b+2=?` and learns to look variables up and to add "
-        f"mod {evidences[0].config.task.modulus}. This page was made from {len(evidences)} trained networks; {len(learned)} of them "
-        f"learned to bind variables (at least {BINDING_THRESHOLD:.0%} on {BINDING_SET})."
+        "A two-layer, one-head transformer reads sequences such as `c=1, b=17, a=4, b+2=?` and learns to look "
+        f"variables up and to add mod {evidences[0].config.task.modulus}. This page was made from {len(evidences)} "
+        f"trained networks; {len(learned)} of them learned to bind variables (at least {BINDING_THRESHOLD:.0%} on "
+        f"sums with {LABELS[BINDING_SET]})."
     )
     if not learned:
         page.text(
@@ -105,13 +131,14 @@ def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
         )
     elif len(learned) < len(evidences):
         page.text(
-            "The others have not learned it within their training. That is a result, not an error, and their curves are below too."
+            "The others have not learned it within their training. That is a result, not an error, and their curves "
+            "are below too."
         )
 
 
 def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -> None:
-    for kind, _ in _curve_pictures(shown):
-        add_picture(page, kind, folder, command)
+    for record, _ in _curve_pictures(shown):
+        _add_picture(page, record, folder, command)
     for evidence in shown:
         if not evidence.rows:
             page.text(
@@ -131,8 +158,8 @@ def _which(page: Page, first: Evidence) -> None:
         else "although it has not learned to bind variables"
     )
     page.text(
-        f"Drawn for {_name(first)} at step {first.step:,}, {which}; the last two compare networks. Every picture also lies beside this "
-        "page as SVG and PNG, with the arrays it was drawn from."
+        f"Drawn for {_name(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
+        "Every picture is also beside this page as SVG and PNG, with the arrays it was drawn from."
     )
 
 
@@ -143,8 +170,8 @@ def _final_table(page: Page, evidences: Sequence[Evidence]) -> None:
     ]
     page.table(("set", *[_name(e) for e in evidences]), rows)
     page.text(
-        f"{evidences[0].n:,} fresh sequences a set; 95 % Wilson intervals in brackets. For the classes of held-out pairs they are over the "
-        "pairs of the class, whose number follows them.",
+        f"{evidences[0].n:,} fresh sequences a set; 95 % Wilson intervals in brackets. For the classes of held-out "
+        "pairs they are over the pairs of the class, whose number follows them.",
         soft=True,
     )
 
@@ -168,7 +195,7 @@ def _provenance(page: Page, evidences: Sequence[Evidence], command: str) -> None
 
 
 def _facts(run: Run) -> dict[str, str]:
-    """What a run was made with, in words."""
+    """What a run was made with: name and value of each fact."""
     made = run.provenance
     sources = made.pop("sources")
     steps = {"steps": f"{run.step:,}", "wall time": f"{run.wall_seconds / 60:.1f} min"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
+from assignadd.dynamics.binding import BINDING_SET, binds
 from assignadd.runs.folder import Run
 from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.jobs import Job, bytes_per_model, estimated_seconds, jobs_of, models_together
@@ -89,7 +89,7 @@ def tally(table: polars.DataFrame, steps: int) -> dict[str, int]:
 
     last = table.filter(polars.col("step") == steps)
     known = [name for name in (final_column(BINDING_SET), BINDING_SET) if name in last.columns]
-    bound = (polars.col(known[0]) >= BINDING_THRESHOLD).fill_null(False) if known else polars.lit(False)
+    bound = binds(polars.col(known[0])).fill_null(False) if known else polars.lit(False)
     diverged = polars.col("diverged_at").is_not_null()
     return {
         "models": last.height,

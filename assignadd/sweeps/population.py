@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from assignadd.config import PRESETS, Config, Task, UserError
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.late import LateVariable, late_variable
+from assignadd.dynamics.binding import BINDING_SET, binds
+from assignadd.dynamics.late_variable import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.measures.progress import TRAINING_LAW
 from assignadd.sweeps.final_tests import final_column
@@ -58,7 +58,7 @@ class SeedCurves:
 
     @property
     def learned_binding(self) -> bool:
-        return self.final(BINDING_SET) >= BINDING_THRESHOLD
+        return binds(self.final(BINDING_SET))
 
     def final(self, name: str) -> float:
         """An accuracy or a measure at the end of training; from the final exam where that has it."""
@@ -127,7 +127,7 @@ class Population:
         """Which models of a sweep over a setting learned to bind, (settings, seeds)."""
         exam = final_column(BINDING_SET)
         with np.errstate(invalid="ignore"):
-            return self.finals(setting, exam if exam in self.table.columns else BINDING_SET)[1] >= BINDING_THRESHOLD
+            return binds(self.finals(setting, exam if exam in self.table.columns else BINDING_SET)[1])
 
 
 @dataclass(frozen=True, eq=False)

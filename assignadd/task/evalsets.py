@@ -27,13 +27,29 @@ class EvalSet:
 
     @property
     def label(self) -> str:
-        """What tables call the set: its name, or the class of held-out pairs in words."""
-        return f"{self.n_vars}-var, {HELD_OUT_CLASSES[self.pair]}" if self.pair in HELD_OUT_CLASSES else self.name
+        """The set in plain words, as tables and figures show it."""
+        pair = PAIRS[self.pair] if self.pair != "seen" or not self.n_banned else ""
+        return ", ".join(part for part in (VARIABLES[self.n_vars], pair, BANNED[self.n_vars, self.n_banned]) if part)
 
     def allows(self, first: int, second: int) -> bool:
         return self.first in (None, first) and self.second in (None, second)
 
 
+# The parts of a label: variables in the sum, pairs of values, and variables in banned slots.
+VARIABLES = {0: "literals alone", 1: "one variable", 2: "two variables"}
+HELD_OUT_CLASSES: dict[PairKind, str] = {
+    "mirror_seen": "held out, other order seen",
+    "neither_order": "held out in both orders",
+    "doubles": "held-out doubles n + n",
+}
+PAIRS: dict[PairKind, str] = {"seen": "as trained", "held_out": "held-out pair", "any": "any pair", **HELD_OUT_CLASSES}
+BANNED: dict[tuple[int, int | None], str] = {
+    (1, 1): "in a banned slot",
+    (2, 1): "one in a banned slot",
+    (2, 2): "both in banned slots",
+    **{(n_vars, 0): "" for n_vars in VARIABLES},
+    **{(n_vars, None): "any slot" for n_vars in VARIABLES},
+}
 EVAL_SETS = (
     EvalSet("0-var train", n_vars=0),
     EvalSet("0-var add-restricted", n_vars=0, pair="held_out"),
@@ -50,18 +66,13 @@ DOUBLY_HELD_OUT = (
     EvalSet("2-var doubly held out (1)", n_vars=2, pair="held_out", n_banned=1),
     EvalSet("2-var doubly held out (2)", n_vars=2, pair="held_out", n_banned=2),
 )
-# The three classes of held-out pairs, in words.
-HELD_OUT_CLASSES: dict[PairKind, str] = {
-    "mirror_seen": "held out, other order seen",
-    "neither_order": "held out in both orders",
-    "doubles": "held-out doubles n + n",
-}
 CLASS_SETS = tuple(
     EvalSet(f"{n_vars}-var {pair.replace('_', ' ')}", n_vars, pair) for n_vars in (0, 1, 2) for pair in HELD_OUT_CLASSES
 )
 # What training evaluates as it goes.
 RECORDED_SETS = EVAL_SETS + DOUBLY_HELD_OUT
 ALL_SETS = RECORDED_SETS + CLASS_SETS
+LABELS = {s.name: s.label for s in ALL_SETS}
 
 
 def any_sums(n_vars: int) -> EvalSet:

@@ -43,7 +43,7 @@ def test_eval_of_one_seed_and_step_is_a_part_of_the_whole(here, capsys):
 
 def test_eval_table(here, capsys):
     out = said(capsys, "eval", "smoke-seeds-0-1", "--n", "60")
-    assert "2-var var-restricted (1)" in out and "95 % interval" in out
+    assert "two variables, one in a banned" in out and "95 % interval" in out
     classes = [" ".join(line.split()) for line in out.splitlines() if "held-out doubles" in line]
     assert len(classes) == 2 * 3 and all(
         line.endswith("pairs") for line in classes

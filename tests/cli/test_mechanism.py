@@ -11,11 +11,10 @@ from rich.console import Console
 
 from assignadd.claims.ledger import CLAIMS
 from assignadd.cli import screen
-from assignadd.dynamics.stored import store
-from assignadd.figures.sections import sections
+from assignadd.dynamics.trajectory import write_measures
+from assignadd.figures.registry import SECTIONS
 from assignadd.report import reproduction
 from assignadd.runs.folder import open_run
-from assignadd.sweeps.population import NO_POPULATIONS
 from tests.cli.asking import complaint, said
 
 RUN = "smoke-seeds-0-1"
@@ -54,9 +53,8 @@ def test_claims_for_people(here, capsys):
 
 
 def test_report(here, capsys, tmp_path, monkeypatch):
-    mechanism = sections(NO_POPULATIONS)[0]
-    few = [dataclasses.replace(mechanism, kinds=mechanism.kinds[:2])]
-    monkeypatch.setattr(reproduction, "sections", lambda _: few)
+    few = dataclasses.replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
+    monkeypatch.setattr(reproduction, "SECTIONS", [few])
     out = said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
     assert re.search(
         r"^measured in \d+\.\d s, drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$", out, re.MULTILINE
@@ -64,7 +62,7 @@ def test_report(here, capsys, tmp_path, monkeypatch):
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="claim-{c.id}"' in page for c in CLAIMS) and "theory-remainder" in page
     figures = {p.stem for p in (tmp_path / "page" / "figures").glob("*.svg")}
-    assert figures == {"accuracies", "accuracies2", *(kind.label for kind in few[0].kinds)}
+    assert figures == {"accuracies", "accuracies2", *(figure.label for figure in few.figures)}
 
 
 def test_measure_writes_a_row_per_model_and_checkpoint(here, capsys, tmp_path):
@@ -87,7 +85,7 @@ def drawn_by_hand(here, capsys, tmp_path) -> str:
     table = polars.read_parquet(run.path / "measures.parquet").with_columns(
         **{name: when.cast(float) for name, when in came.items()}
     )
-    store(
+    write_measures(
         run,
         table.with_columns(
             polars.when(step == 20).then(0.45).otherwise("accuracy b second").alias("accuracy b second")
@@ -117,9 +115,11 @@ def test_phases_for_people(drawn_by_hand, capsys, monkeypatch):
     out = said(capsys, "phases", drawn_by_hand, "--seeds", "0")
     assert "by-hand, seed 0: no first phase" in out and "second spike: none" in out and "late variable: none" in out
     rows = {line.rsplit(maxsplit=5)[0].strip(): line.split()[-5:] for line in out.splitlines() if len(line.split()) > 5}
-    assert rows["accuracy b second"] == ["0.5", "40", "10", "40", "64"]
-    assert rows["qk2_ov1_var_identity"] == ["0.9", "20", "10", "20", "all"]
-    assert any(line.split() == ["2-var", "train", "0.95", "never", "64"] for line in out.splitlines())
+    assert rows["sums with b in the second slot"] == ["0.5", "40", "10", "40", "64"]
+    assert rows["QK2: variable finds itself"] == ["0.9", "20", "10", "20", "all"]
+    assert any(
+        line.split() == ["two", "variables,", "as", "trained", "0.95", "never", "64"] for line in out.splitlines()
+    )
     assert max(map(len, out.splitlines())) <= 80
 
 

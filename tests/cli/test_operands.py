@@ -14,7 +14,7 @@ def test_operands_as_json_and_for_people(capsys):
     assert one["accuracy"] > 0.98 and one["lost"]["no variable slot"][0] > 0.5 > one["lost"]["no literal slot"][2]
     assert abs(sum(one["weights"].values()) - 1) < 1e-3 and one["operands on top"]["unchanged"] == 0
     out = said(capsys, "operands", two, "--n", "50")
-    assert "seed 39" in out and "lost: no literal slot" in out and "2-var train" in out
+    assert "seed 39" in out and "lost: no literal slot" in out and "two variables, as trained" in out
 
 
 def test_operands_needs_a_run(capsys):

@@ -4,9 +4,8 @@ import dataclasses
 import json
 
 from assignadd.cli import reproduce
-from assignadd.figures.sections import sections
+from assignadd.figures.registry import SECTIONS
 from assignadd.report import reproduction
-from assignadd.sweeps.population import NO_POPULATIONS
 from tests.cli.asking import said
 
 
@@ -14,8 +13,8 @@ def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
     """Nothing is learned, so seeds are trained to the limit and shown, and the page says so."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduce, "MOST_SEEDS", 4)
-    mechanism = sections(NO_POPULATIONS)[0]
-    monkeypatch.setattr(reproduction, "sections", lambda _: [dataclasses.replace(mechanism, kinds=mechanism.kinds[:2])])
+    few = dataclasses.replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
+    monkeypatch.setattr(reproduction, "SECTIONS", [few])
     said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
     page = (tmp_path / "reproduction" / "index.html").read_text()
     assert "No seed learned binding" in page and all(f"seed {s}" in page for s in range(4))

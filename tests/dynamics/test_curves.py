@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from assignadd.dynamics.late import late_variable
+from assignadd.dynamics.late_variable import late_variable
 from assignadd.dynamics.onsets import Delay, Onset, first_lasting, onset, steps_between
 from assignadd.dynamics.phases import HELD_OUT_SETS, LITERAL_SETS, TRAINED_SETS, Curves, find_phases, skill_onset
 from assignadd.dynamics.spikes import Spike, change_points, largest_spike, rise_time, spikes
@@ -59,8 +59,8 @@ def test_a_model_that_diverges_loses_what_it_had():
     assert onset(STEPS, step_curve((0, np.nan)), 512, 0.95) is None
 
 
-# A slow rise, its true crossing of any level, and what Wilson's interval says of it: the level is in the interval just where
-# the share lies within z sqrt(level (1 - level) / n) of the level, since the interval is that score test turned round.
+# A slow rise, its true crossing of any level, and what Wilson's interval says of it: the level is in the interval just
+# where the share lies within z sqrt(level (1 - level) / n) of the level, as the interval is that score test inverted.
 MIDDLE, WIDTH, Z = 5000, 600, 1.96
 
 

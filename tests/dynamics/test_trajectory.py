@@ -1,4 +1,4 @@
-"""Measured trajectories: every column is the measure on that checkpoint alone, stored tables are read only for their own run."""
+"""Every column is the measure on that checkpoint alone, and stored tables are read only for their own run."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from assignadd.api import train
 from assignadd.config import PRESETS
-from assignadd.dynamics import stored
+from assignadd.dynamics import trajectory
 from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_trajectory
 from assignadd.measures.progress import Progress
 from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam, variable_sets
@@ -37,22 +37,22 @@ def test_curves_of_imported_weights_are_measured(run):
 
 
 def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
-    assert stored.stored(run) is None
-    table = stored.measured_run(run)
+    assert trajectory.read_measures(run) is None
+    table = trajectory.measured_run(run)
     assert table.height == 2 * len(run.steps) and table["seed"].unique().to_list() == [0, 1]
-    stored.store(run, table)
-    assert stored.stored(run).equals(table)
-    one = stored.trajectory_of(run, 1)
+    trajectory.write_measures(run, table)
+    assert trajectory.read_measures(run).equals(table)
+    one = trajectory.trajectory_of(run, 1)
     assert "seed" not in one and np.array_equal(
         one["qk2_ov1_var_margin"], table.filter(table["model"] == 1)["qk2_ov1_var_margin"]
     )
     other = train(PRESETS["smoke"], [2], tmp_path / "other", threads=1)
-    stored.store(other, table)
-    assert stored.stored(run) is not None
-    (run.path / stored.FILE).write_bytes((other.path / stored.FILE).read_bytes())
-    assert stored.stored(run) is None
-    (run.path / stored.FILE).write_bytes(b"no table")
-    assert stored.stored(run) is None
+    trajectory.write_measures(other, table)
+    assert trajectory.read_measures(run) is not None
+    (run.path / trajectory.FILE).write_bytes((other.path / trajectory.FILE).read_bytes())
+    assert trajectory.read_measures(run) is None
+    (run.path / trajectory.FILE).write_bytes(b"no table")
+    assert trajectory.read_measures(run) is None
 
 
 HANDMADE = handmade(PRESETS["paper"])

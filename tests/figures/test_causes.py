@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.causes import CAUSES
-from assignadd.figures.causes_over_time import causes_over_time_data, draw_causes_over_time
-from assignadd.figures.circuit import circuit_data, draw_circuit
-from assignadd.figures.circuit_only import circuit_only_data, draw_circuit_only
-from assignadd.figures.interchange import draw_interchange, interchange_data
+from assignadd.figures.circuit import circuit_data, circuit_only_data, draw_circuit, draw_circuit_only
+from assignadd.figures.interchange import (
+    causes_over_time_data,
+    draw_causes_over_time,
+    draw_interchange,
+    interchange_data,
+)
+from assignadd.figures.registry import CAUSES
 from assignadd.figures.style import figure, save
 from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.interchange import ALIGNMENTS, MEASURES, QUERY_AND_TAG, VARIANTS, Interchange
@@ -29,8 +32,8 @@ def test_interchange(tmp_path):
     untrained = interchange(initial_stack(CONFIG, [0]), alignments=exchanged)[0]
     data = interchange_data(trained, untrained)
     assert data.alignments == [
-        "binding tag", "operand query, 1 variable", "operand query, 2 variables", "query in QK2, 1 variable", "query in QK2, 2 variables",
-        "first value", "second value", "values", "sum", "query and tag, 1 variable",
+        "binding tag", "operand query, 1 variable", "operand query, 2 variables", "query in QK2, 1 variable",
+        "query in QK2, 2 variables", "first value", "second value", "values", "sum", "query and tag, 1 variable",
     ]  # fmt: skip
     assert data.accuracy.shape == (10, 5) and (data.accuracy[:, 0] == 1).all() and (data.high[:, 0] == 1).all()
     assert data.accuracy[0, 4] == pytest.approx(untrained["binding tag"].accuracy())
@@ -100,4 +103,4 @@ def test_causes_over_time():
 
 
 def test_every_figure_has_a_name_of_its_own():
-    assert [kind.label for kind in CAUSES] == ["circuit", "interchange", "circuit_only", "causes_over_time"]
+    assert [record.label for record in CAUSES] == ["circuit", "interchange", "circuit_only", "causes_over_time"]

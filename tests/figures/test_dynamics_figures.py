@@ -1,4 +1,4 @@
-"""Figures of training dynamics: known scores, the formulas by brute force, the paper's own run, words where nothing can be drawn."""
+"""Figures of training dynamics: known scores, formulas by brute force, the paper's own run, and runs without data."""
 
 import dataclasses
 import io
@@ -10,25 +10,27 @@ from matplotlib.text import Text
 
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS, Config
-from assignadd.dynamics.late import LateVariable
-from assignadd.dynamics.levels import CurveOnset
+from assignadd.dynamics.curve_onsets import CurveOnset
+from assignadd.dynamics.late_variable import LateVariable
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracy_curves
-from assignadd.figures import progress_measures
-from assignadd.figures.absent import Absent
-from assignadd.figures.early import allowed_example, draw_early, early_caption, early_data
-from assignadd.figures.late import companions, draw_late, late_caption, late_data, window
-from assignadd.figures.onsets import draw_onsets, onsets_data
-from assignadd.figures.progress_measures import (
+from assignadd.figures.first_spike import allowed_example, draw_early, early_caption, early_data
+from assignadd.figures.late_variable import companions, draw_late, late_caption, late_data, window
+from assignadd.figures.progress import (
+    draw_onsets,
     draw_progress_measures,
+    onsets_data,
     progress_measures_caption,
     progress_measures_data,
-    spread,
 )
+from assignadd.figures.record import Absent, Sources
+from assignadd.figures.registry import DYNAMICS
 from assignadd.figures.style import SMALLEST, figure
+from assignadd.figures.training_axis import spread
 from assignadd.figures.variables import draw_variables, variables_caption, variables_data
+from assignadd.measures.columns import MEASURES
 from assignadd.measures.variables import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import SCORE, handmade
@@ -52,8 +54,8 @@ STEPS = np.arange(0, 10_001, 100)
 def columns(task, late=()) -> dict[str, np.ndarray]:
     """A trajectory drawn by hand: everything comes at step 2,000, but the (variable, slot) in `late` at 6,000."""
     came = (STEPS >= 2000).astype(float)
-    names = [*progress_measures.FOR_ADDING_AND_COPYING, "qk2_ov1_var_identity"]
-    found = {"step": STEPS} | {name: came for name in names if name != "attn_l1_num_to_prev"}
+    names = [m.name for m in MEASURES if m.panel and "{" not in m.name]
+    found = {"step": STEPS} | dict.fromkeys(names, came)
     for i, n_vars in enumerate((0, 1, 2)):
         for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values"):
             found[f"{name} ({n_vars}-var)"] = came * (1 - 0.3 * i)
@@ -177,7 +179,7 @@ def test_early_shows_a_variable_that_is_never_banned():
 
 @pytest.mark.parametrize("preset", ["paper", "tiny"])
 def test_the_handmade_model_finds_every_variable_from_either_slot(preset):
-    """Half of the attention of `=` is on the variable, all of that of the number: G = 2G / 2. And names are not asked for."""
+    """Half of the attention of `=` is on the variable, all of that of the number: G = 2G / 2."""
     stack = handmade(PRESETS[preset])
     assert qk2_path_terms(stack).numpy() == pytest.approx(np.full((1, 2, stack.config.task.n_vars), SCORE), rel=1e-4)
     assert (qk1_equals_parts(stack) == 0).all()
@@ -248,15 +250,20 @@ def test_a_run_without_spikes_says_so():
     stack = handmade(PRESETS["smoke"])
     never, once = model(stack, NONE), model(stack, ALL)
     flat = model(stack, ALL, dataclasses.replace(LATE, spike=None))
-    for data, draw, said in (
-        (early_data(never), draw_early, "seed 1: no first spike"),
-        (late_data(never), draw_late, "binding was not learned"),
-        (late_data(once), draw_late, "every variable comes with the first spike"),
-        (late_data(flat), draw_late, "seed 1: no second spike"),
+    early, late = (next(record for record in DYNAMICS if record.label == label) for label in ("early", "late"))
+    for record, run, said in (
+        (early, never, "seed 1: no first spike"),
+        (late, never, "binding was not learned"),
+        (late, once, "every variable comes with the first spike"),
+        (late, flat, "seed 1: no second spike"),
     ):
+        data = record.data(Sources([run]))
         assert isinstance(data, Absent) and data.arrays()["words"].dtype.kind == "U"
+        caption = record.caption(data)
+        assert caption.startswith(record.look_for) and "There is none here: seed 1: no" in caption
+        assert caption.endswith(".")
         with figure() as made:
-            draw(data, made)
+            record.draw(data, made)
             assert said in words(made)
 
 
@@ -264,7 +271,7 @@ def test_captions_say_what_this_run_shows():
     """The same functions on runs that differ in what the sentences are about."""
     task, stack = PRESETS["authors"].task, handmade(PRESETS["authors"])
     said = [progress_measures_caption(progress_measures_data(columns(task), phases)) for phases in (ALL, NONE)]
-    assert "at step 1,900, the lowest of those above is attn_l1_num_to_prev at 0.00" in said[0]
+    assert "At step 1,900 the lowest of those above is 'OV2 and MLP2 alone add', at 0.00 of pairs" in said[0]
     assert "is 0.00 there and 0.80 at the next checkpoint, step 2,000." in said[0]  # 1 and twice the mean of 1, .7, .4
     assert said[1].endswith("In this run: addition at step 1,000; no second phase: binding was not learned.")
     counts = [
@@ -295,13 +302,10 @@ def test_captions_say_what_this_run_shows():
         "Here it is b in the second slot. At step 5,200 its score is \u22121.50, those of the others 0.00 to 0.00"
         in said
     )
-    assert "its score comes to 0.00, its term from \u22120.25 to 1.00 (at least 1.00 in the other slot)" in said
+    assert (
+        "its score is 0.00; in between its term goes from \u22120.25 to 1.00 (at least 1.00 in the other slot)" in said
+    )
     assert said.endswith("and its accuracy from 0.00 to 1.00.")
-    for caption, data in (
-        (early_caption, early_data(model(stack, NONE))),
-        (late_caption, late_data(model(stack, NONE))),
-    ):
-        assert "There is none here: seed 1: no" in caption(data) and caption(data).endswith(".")
 
 
 def test_drawings_are_the_same_bytes_and_no_text_is_small():

@@ -8,15 +8,21 @@ import torch
 from matplotlib.colors import to_rgba
 
 from assignadd.config import PRESETS
-from assignadd.figures.cosine_sim import A_KINDS, B_KINDS, cosine_sim_data, draw_cosine_sim
-from assignadd.figures.preacts import draw_fourier_shares, draw_preacts, fourier_shares_data, preacts_data
-from assignadd.figures.probes import draw_probes, probes_data
-from assignadd.figures.spectra import draw_spectra, spectra_data
-from assignadd.figures.style import BLUE, figure
+from assignadd.figures.answer import A_KINDS, B_KINDS, cosine_sim_data, draw_cosine_sim, draw_probes, probes_data
+from assignadd.figures.fourier import (
+    draw_fourier_shares,
+    draw_preacts,
+    draw_spectra,
+    fourier_shares_data,
+    preacts_data,
+    spectra_data,
+)
+from assignadd.figures.style import figure
 from assignadd.measures.fourier import circuit_waves, waves
 from assignadd.measures.probes import STAGES, AnswerProbes
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching, Shuffles
 from assignadd.model.handmade import handmade
+from assignadd.palette import BLUE
 from assignadd.stats import wilson
 
 

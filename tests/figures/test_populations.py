@@ -1,21 +1,33 @@
-"""The figures of populations on made-up seeds whose curves are known."""
+"""Figures of many models: a census, sweeps over the amount of data, and the cost of a step."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars
 import pytest
 
 from assignadd.config import PRESETS, UserError
-from assignadd.figures.census import NEVER, census_data, draw_census
-from assignadd.figures.census_doubles import census_doubles_caption, census_doubles_data, draw_census_doubles
-from assignadd.figures.generalization_combined import (
+from assignadd.figures.census import (
+    NEVER,
+    census_data,
+    census_doubles_caption,
+    census_doubles_data,
+    draw_census,
+    draw_census_doubles,
+)
+from assignadd.figures.style import figure
+from assignadd.figures.sweeps import (
     PARTS,
+    SETTINGS,
     draw_generalization,
+    draw_scaling,
     generalization_caption,
     generalization_data,
+    scaling_data,
 )
-from assignadd.figures.style import BLUE, ORANGE, figure
+from assignadd.palette import BLUE, ORANGE
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.population import Population, Populations, populations_for, shipped_populations
 from assignadd.sweeps.settings import named_sweep
@@ -27,7 +39,7 @@ STEPS = np.arange(0, 20_001, 250)
 
 
 def seed_rows(seed: int, binds_at: int | None, refines_at: int | None) -> list[dict]:
-    """Addition at 1,000, the other skills as given; `a` comes with refinement in its banned slot, all else with binding."""
+    """Addition at 1,000, other skills as given; `a` comes with refinement in its banned slot, all else with binding."""
     rows = []
     for step in STEPS:
         binds, refines = binds_at is not None and step >= binds_at, refines_at is not None and step >= refines_at
@@ -61,7 +73,7 @@ def test_every_seeds_onsets_and_late_variable():
 
 
 def census_at_the_end(*seeds: tuple[bool, float]) -> Populations:
-    """Seeds at their last step that bind or not, and have this share of the held-out doubles of literals and all the rest right."""
+    """Seeds at their last step that bind or not, with this accuracy on held-out doubles of literals, 1 elsewhere."""
     rows = []
     for seed, (binds, doubles) in enumerate(seeds):
         last = {s.name: float(binds or s.n_vars == 0) for s in (*EVAL_SETS, *CLASS_SETS)} | {"0-var doubles": doubles}
@@ -166,3 +178,32 @@ def test_a_users_own_census_is_read_from_its_folder(tmp_path):
     )
     with pytest.raises(UserError, match="expected a sweep over seed, got one over seen_fraction and seed"):
         populations_for([PRESETS["tiny"]], census=tmp_path / "fractions")
+
+
+RESULTS = Path(__file__).parents[2] / "assignadd" / "results"
+
+
+def test_every_measured_point_is_drawn():
+    files = [json.loads((RESULTS / f"scaling-{name}.json").read_text()) for name in ("fp32", "tf32")]
+    assert [file["tf32"] for file in files] == [False, True]
+    with figure(7.5, 4.2) as made:
+        draw_scaling(scaling_data(), made)
+        assert {ax.get_title(loc="left") for ax in made.axes} == set(SETTINGS.values())
+        for ax in made.axes:
+            setting = next(s for s, label in SETTINGS.items() if label == ax.get_title(loc="left"))
+            for line, file in zip(ax.get_lines(), files, strict=True):
+                expected = [(p["value"], p["us"]) for p in file["points"] if p["setting"] == setting]
+                assert list(zip(line.get_xdata(), line.get_ydata(), strict=True)) == expected and len(expected) > 2
+
+
+def test_what_the_documentation_says_of_128_models():
+    files = [json.loads((RESULTS / f"scaling-{name}.json").read_text()) for name in ("fp32", "tf32")]
+    at_128 = [p["us"] for file in files for p in file["points"] if (p["setting"], p["value"]) == ("M", 128)]
+    said = (RESULTS.parents[1] / "docs" / "scale.md").read_text()
+    assert len(at_128) == 2 and all(f"**{us:.1f}**" in said for us in at_128)
+
+
+def test_the_measurements_say_what_made_them():
+    for name in ("fp32", "tf32"):
+        made_with = json.loads((RESULTS / f"scaling-{name}.json").read_text())["made_with"]
+        assert len(made_with["commit"]) == 40 and made_with["dirty"] is False and "H200" in made_with["device"]

@@ -5,11 +5,19 @@ import pytest
 from matplotlib.colors import to_hex
 
 from assignadd.config import PRESETS, Config
-from assignadd.figures.qk0 import OUTLINES, WIDE, QK0Data, draw_qk0, qk0_data
-from assignadd.figures.qk0pos_and_qk1 import draw_qk0pos_and_qk1, qk0pos_and_qk1_data
-from assignadd.figures.style import RED, figure
+from assignadd.figures.scores import (
+    OUTLINES,
+    WIDE,
+    QK0Data,
+    draw_qk0,
+    draw_qk0pos_and_qk1,
+    qk0_data,
+    qk0pos_and_qk1_data,
+)
+from assignadd.figures.style import figure
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
+from assignadd.palette import RED
 
 
 def test_groups_are_the_papers_rows():
@@ -17,7 +25,8 @@ def test_groups_are_the_papers_rows():
     assert data.scores.shape == (90, 90)
     groups = {name: data.rows(name) for name in ("numbers", "=", "variables", "positions", "prefix", "operands")}
     assert groups == {
-        "numbers": (0, 58), "=": (60, 60), "variables": (62, 73), "positions": (74, 89), "prefix": (74, 85), "operands": (87, 88),
+        "numbers": (0, 58), "=": (60, 60), "variables": (62, 73), "positions": (74, 89), "prefix": (74, 85),
+        "operands": (87, 88),
     }  # fmt: skip
 
 

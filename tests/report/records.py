@@ -10,8 +10,9 @@ def record(id: str, value: float | None, verdict: str, label: str = "attention",
     low, high = (None, None) if value is None else (value - 0.01, value + 0.01)
     by_seed = (SeedResult("r", 0, 0.5, 0.4, 0.6, True, HOLDS), SeedResult("r", 1, 0.5, 0.4, 0.6, False, FAILS))
     return Record(
-        id=id, label=label, claim=f"claim {id} {HOSTILE}", paper=HOSTILE, value=value, low=low, high=high, n=n, unit="pairs",
-        seeds=2, verdict=verdict, rule=HOSTILE, comment=HOSTILE, command=f"assignadd claims {HOSTILE}", by_seed=by_seed,
+        id=id, label=label, claim=f"claim {id} {HOSTILE}", paper=HOSTILE, value=value, low=low, high=high, n=n,
+        unit="pairs", seeds=2, verdict=verdict, rule=HOSTILE, comment=HOSTILE, by_seed=by_seed,
+        command=f"assignadd claims {HOSTILE}",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The report in a real browser: nothing fails, nothing is fetched, tables sort, pictures have size, a phone can show it."""
+"""The report in a real browser: nothing fails or is fetched, tables sort, pictures have size, also on a phone."""
 
 from pathlib import Path
 

@@ -5,8 +5,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from assignadd.report.claims_table import claims_table
+from assignadd.report.html import SCRIPT, Cell
 from assignadd.report.page import Page
-from assignadd.report.table import SCRIPT, Cell
 from tests.report.reader import Reader
 from tests.report.records import HOSTILE, RECORDS
 
@@ -29,7 +29,7 @@ def test_hostile_text_stays_text(tmp_path):
     reader = Reader(page(tmp_path))
     assert not reader.named("script") and len(reader.named("img")) == 1
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
-    # title, h1, h2, p; th and two cells; summary and pre; h3, p and figcaption. A link shows what follows the last slash.
+    # title, h1, h2, p; th and two cells; summary and pre; h3, p and figcaption. A link shows the part after the slash.
     assert "".join(reader.words).count("alert(1)") == 12
 
 

@@ -5,16 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assignadd.figures.sections import sections
+from assignadd.figures.registry import SECTIONS
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report import reproduction
 from assignadd.stats import wilson
-from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader
 from tests.report.records import RECORDS
 from tests.report.writing import write_report
 
-LABELS = ["accuracies", "accuracies2", *(kind.label for section in sections(NO_POPULATIONS) for kind in section.kinds)]
+LABELS = ["accuracies", "accuracies2", *(figure.label for section in SECTIONS for figure in section.figures)]
 
 
 def test_every_figure_is_there_with_its_data(report):
@@ -43,10 +42,9 @@ def test_claims_come_first_and_provenance_last(report):
 @pytest.fixture
 def few_figures(monkeypatch) -> list[str]:
     """Two figures stand in for all where a test asks for something else."""
-    mechanism = sections(NO_POPULATIONS)[0]
-    few = [replace(mechanism, kinds=mechanism.kinds[:2])]
-    monkeypatch.setattr(reproduction, "sections", lambda _: few)
-    return [kind.label for kind in few[0].kinds]
+    few = replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
+    monkeypatch.setattr(reproduction, "SECTIONS", [few])
+    return [figure.label for figure in few.figures]
 
 
 def test_the_same_bytes_again(report, few_figures, tmp_path):
@@ -91,4 +89,4 @@ def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs
     monkeypatch.setitem(one.__dict__, "accuracies", {"1-var doubles": Accuracy(0.5, 50, wilson(2, 4), 4)})
     write_report(tmp_path, report.evidences[:1], RECORDS, "assignadd report x")
     words = Reader((tmp_path / "index.html").read_text()).words
-    assert "1-var, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words
+    assert "one variable, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words

@@ -8,4 +8,4 @@ from assignadd.sweeps.population import NO_POPULATIONS
 
 def write_report(folder: Path, evidences, records, command: str) -> Path:
     draw_pictures(folder, evidences, NO_POPULATIONS)
-    return write_page(folder, evidences, records, command, NO_POPULATIONS)
+    return write_page(folder, evidences, records, command)

@@ -1,4 +1,4 @@
-"""Figure `qk0`: the layer-1 scores between all embeddings, tokens and positions, and the four blocks the paper names."""
+"""Figures `qk0` and `qk0pos_and_qk1`: the scores of both layers, read off the weights."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
 
 from assignadd.config import LETTERS, Task
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import bar, box, box_legend, draw_heat, thinned
-from assignadd.figures.style import ORANGE, PURPLE, RED, SMALLEST
-from assignadd.measures.scores import qk1_table
+from assignadd.figures.heatmap import bar, box, box_legend, cells, draw_heat, name_ticks, thinned
+from assignadd.figures.record import FigureData
+from assignadd.figures.style import SMALLEST
+from assignadd.measures.scores import EXCLUDED, admissible, qk1_positions, qk1_table, qk2_ov1_var_scores
 from assignadd.model.stack import Stack
+from assignadd.palette import HATCH, ORANGE, PALE, POSITIONS, PURPLE, RED, RULE
 from assignadd.task.vocabulary import Vocabulary
 
-# How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest needs its name.
+# Every other embedding is drawn so many times as wide as a number: numbers are many and alike, the rest has names.
 WIDE = 3
 # Rows, columns, colour (the paper's) and name of each outlined block.
 OUTLINES = (
@@ -49,7 +52,7 @@ class QK0Data(FigureData):
 
 
 def qk0_data(stack: Stack) -> QK0Data:
-    """Of the first model."""
+    """The layer-1 scores between all embeddings of the first model."""
     task = stack.config.task
     return QK0Data(qk1_table(stack.models(0))[0].detach().cpu().numpy(), task.modulus, task.n_vars, task.prefix)
 
@@ -71,11 +74,11 @@ def draw_qk0(data: QK0Data, made: Figure) -> None:
     for rows, columns, color, _ in OUTLINES:
         box(ax, span(rows), span(columns), color, 1.5)
     box_legend(made, [(color, label) for *_, color, label in OUTLINES], columns=2)
-    _name(ax, data, starts)
+    _name_embeddings(ax, data, starts)
 
 
-def _name(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
-    """Every tenth number, every other embedding by its name, and the groups outside."""
+def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
+    """Names every tenth number, every other embedding, and the groups."""
     T = len(data.scores) - data.rows("positions")[0]
     names = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars], *map(str, range(T))]
     named = [
@@ -95,6 +98,58 @@ def _name(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
         ax.text(-0.06, middle, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
     for edge in (data.modulus, data.rows("variables")[0], data.rows("positions")[0]):
         for rule in (ax.axhline, ax.axvline):
-            rule(starts[edge] - 0.5, color="#B0B0B0", linewidth=0.5)
+            rule(starts[edge] - 0.5, color=RULE, linewidth=0.5)
     ax.set_xlabel("attended to (key)")
     ax.set_ylabel("attending (query)", labelpad=18)
+
+
+@dataclass(frozen=True)
+class QK0PosAndQK1Data(FigureData):
+    positions: np.ndarray  # (prefix, prefix): P_i QK1 P_j
+    admissible: np.ndarray  # (prefix, prefix): where a variable can stand, seen from a number at i
+    variables: np.ndarray  # (V, V)
+    letters: list[str]
+
+
+def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
+    """The scores of the first model between positions (layer 1) and between copied variables (layer 2)."""
+    one = stack.models(0)
+    positions, variables = (
+        scores[0].detach().cpu().numpy() for scores in (qk1_positions(one), qk2_ov1_var_scores(one))
+    )
+    kept = admissible(len(positions), EXCLUDED).numpy()
+    return QK0PosAndQK1Data(positions, kept, variables, list(stack.config.task.variables))
+
+
+def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, made: Figure) -> None:
+    left, right = made.subplots(1, 2)
+    _draw_positions(data, left)
+    image = draw_heat(right, data.variables)
+    name_ticks(right, data.letters, data.letters)
+    right.set_title("(b) copied variables, layer 2")
+    right.set(xlabel="variable held by a number (key)", ylabel="variable held by = (query)", aspect="equal")
+    _bar_below(image, right, "score under QK$_2$")
+
+
+def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
+    scores = np.where(data.admissible, data.positions, np.nan)
+    image = draw_heat(ax, scores, POSITIONS, _limits(scores))
+    for row, column in np.argwhere(~data.admissible & np.tri(len(scores), dtype=bool)):
+        ax.add_patch(
+            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor=HATCH, hatch="////", linewidth=0)
+        )
+    names = [str(i) for i in range(len(scores))]
+    name_ticks(ax, names, names)
+    best = np.where(data.admissible, data.positions, -np.inf)
+    cells(ax, data.admissible & (best == best.max(1, keepdims=True)), RED)
+    ax.set_title("(a) positions, layer 1")
+    ax.set(xlabel="position attended to, $j$ (key)", ylabel="position of a number, $i$ (query)", aspect="equal")
+    _bar_below(image, ax, "score under QK$_1$")
+
+
+def _limits(scores: np.ndarray) -> tuple[float, float]:
+    return float(np.nanmin(scores)), float(np.nanmax(scores))
+
+
+def _bar_below(image: AxesImage, ax: Axes, label: str) -> None:
+    bar(image, ax, label, location="bottom", pad=0.03, aspect=25)

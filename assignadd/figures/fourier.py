@@ -1,4 +1,4 @@
-"""Figures `preacts` and `fourier_shares` (ours): a neuron of MLP2 beside the wave it should be, and how all neurons fare."""
+"""Figures `preacts`, `fourier_shares` and `spectra`: the frequencies of neurons, embedding and output (section 5.1)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import bar, draw_heat
-from assignadd.figures.spectra import draw_spectrum
-from assignadd.figures.style import BLUE, GREY, INK
-from assignadd.measures.fourier import Waves, network_frequencies, preactivation_spectrum
+from assignadd.figures.heatmap import bar, draw_heat
+from assignadd.figures.record import FigureData
+from assignadd.measures.fourier import (
+    Waves,
+    embedding_spectrum,
+    network_frequencies,
+    preactivation_spectrum,
+    readout_spectrum,
+)
 from assignadd.model.stack import Stack
+from assignadd.palette import BLUE, GREY, INK
 
 BINS = [i / 20 for i in range(21)]
 
@@ -30,7 +35,7 @@ class PreactsData(FigureData):
 
 
 def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
-    """Of the first model, preactivations (M, N, N, h): the neuron that is most nearly a wave of one frequency."""
+    """The neuron of the first model that is most nearly a wave of one frequency; preactivations are (M, N, N, h)."""
     neuron = int(waves.share[0].argmax())
     k, (A, B), (alpha, beta) = (
         int(waves.frequency[0, neuron]),
@@ -64,7 +69,7 @@ class FourierSharesData(FigureData):
 
 
 def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
-    """Of the first model."""
+    """Frequency and share of every neuron of the first model, and the power of each frequency."""
     one = stack.models(0)
     found = (waves.frequency, waves.share, preactivation_spectrum(one), network_frequencies(one))
     return FourierSharesData(*(values[0].cpu().numpy() for values in found))
@@ -76,9 +81,9 @@ def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
     neurons = made.add_subplot(grid[1, 0], sharex=spectrum)
     histogram = made.add_subplot(grid[1, 1], sharey=neurons)
     draw_spectrum(spectrum, data.power, data.network)
-    spectrum.set(ylabel="share of\nall power", title=_listed((np.flatnonzero(data.network) + 1).tolist()))
+    spectrum.set(ylabel="share of\nall power", title=_frequencies_text((np.flatnonzero(data.network) + 1).tolist()))
     spectrum.tick_params(labelbottom=False)
-    _strip(neurons, data)
+    _draw_neurons(neurons, data)
     neurons.set(xlabel="frequency of a neuron's best wave", ylabel="share of its variance", ylim=(0, 1.02))
     histogram.hist(data.share, bins=BINS, orientation="horizontal", color=BLUE, linewidth=0)
     median = float(np.median(data.share))
@@ -87,14 +92,52 @@ def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
     histogram.tick_params(labelleft=False)
 
 
-def _strip(ax: Axes, data: FourierSharesData) -> None:
-    """A dot for each neuron above its frequency, spread sideways in the order of the neurons."""
+def _draw_neurons(ax: Axes, data: FourierSharesData) -> None:
+    """Draws a dot for each neuron above its frequency, spread sideways in the order of the neurons."""
     sideways = (np.arange(len(data.share)) * 0.618034 % 1 - 0.5) * 0.6
     colors = np.where(data.network[data.frequency - 1], BLUE, GREY)
     ax.scatter(data.frequency + sideways, data.share, s=5, c=colors, alpha=0.7, linewidths=0)
 
 
-def _listed(frequencies: list[int]) -> str:
+def _frequencies_text(frequencies: list[int]) -> str:
     if len(frequencies) > 16:
         return f"the network's {len(frequencies)} frequencies (blue)"
     return f"the network's frequencies (blue): {', '.join(map(str, frequencies)) or 'none'}"
+
+
+@dataclass(frozen=True)
+class SpectraData(FigureData):
+    embedding: np.ndarray  # (K,): share of each frequency 1..K in the power of the rows of W_E that embed numbers
+    readout: np.ndarray  # (K,): in that of W_out W_U, as a function of the answer
+    network: np.ndarray  # (K,): whether it is one of the network's frequencies, which its preactivations tell
+
+
+def spectra_data(stack: Stack) -> SpectraData:
+    """The power of each frequency in the embedding and in the output of the first model."""
+    one = stack.models(0)
+    return SpectraData(
+        *(of(one)[0].cpu().numpy() for of in (embedding_spectrum, readout_spectrum, network_frequencies))
+    )
+
+
+def draw_spectra(data: SpectraData, made: Figure) -> None:
+    above, below = made.subplots(2, 1, sharex=True, sharey=True)
+    equal = 1 / len(data.network)
+    for axes, power, what in (
+        (above, data.embedding, "number embedding $W_E$"),
+        (below, data.readout, "from neurons to logits, $W_\\mathrm{out} W_U$"),
+    ):
+        draw_spectrum(axes, power, data.network)
+        axes.axhline(equal, color=INK, linewidth=0.8, linestyle="--")
+        axes.text(1.01, equal, "equal\nshare", transform=axes.get_yaxis_transform(), va="center", fontsize=7)
+        axes.set(
+            ylabel="share of\nall power",
+            title=f"{what}: {100 * power[data.network].sum():.1f} % in the network's frequencies",
+        )
+    below.set_xlabel("frequency $k$ (blue: the network's)")
+
+
+def draw_spectrum(axes: Axes, power: np.ndarray, network: np.ndarray) -> None:
+    """Draws a bar for every frequency from 1 on, those of the network in blue."""
+    axes.bar(np.arange(1, len(power) + 1), power, color=np.where(network, BLUE, GREY))
+    axes.set_xlim(0.3, len(power) + 0.7)

@@ -1,4 +1,4 @@
-"""Every figure of the catalogue draws a trained run of any size, legibly, and comes out the same each time."""
+"""Every figure of the registry draws a trained run of any size, legibly, and comes out the same each time."""
 
 from pathlib import Path
 
@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from assignadd.api import train
-from assignadd.claims.evidence import Evidence, evidence
+from assignadd.claims.evidence import evidence
 from assignadd.config import PRESETS
-from assignadd.figures.catalogue import ACCURACIES
-from assignadd.figures.sections import sections
+from assignadd.figures.record import Sources
+from assignadd.figures.registry import ACCURACIES, SECTIONS
 from assignadd.figures.style import SMALLEST, figure, save
 from assignadd.runs.folder import open_run
 from assignadd.sweeps.population import shipped_populations
 
-KINDS = (ACCURACIES, *(kind for section in sections(shipped_populations()) for kind in section.kinds))
+FIGURES = (ACCURACIES, *(record for section in SECTIONS for record in section.figures))
 PAPER_LABELS = {
     "token-seqs", "accuracies", "attention", "cosine_sim_combined", "preacts", "qk0", "qk0pos_and_qk1",
     "generalization_combined", "progress_measures", "early", "late",
@@ -23,38 +23,38 @@ HEAT_MAPS = {"attention": 2, "preacts": 2, "qk0": 1, "qk0pos_and_qk1": 2, "pairs
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory) -> list[Evidence]:
+def sources(tmp_path_factory) -> Sources:
     path = tmp_path_factory.mktemp("runs") / "smoke"
     train(PRESETS["smoke"], (0, 1), path, threads=1)
-    return evidence(open_run(path), n=50)[0]
+    return Sources(evidence(open_run(path), n=50)[0], shipped_populations())
 
 
 def test_the_paper_is_covered_and_labels_are_file_names():
-    labels = [kind.label for kind in KINDS]
+    labels = [record.label for record in FIGURES]
     assert set(labels) >= PAPER_LABELS and len(set(labels)) == len(labels)
     assert all(Path(label).name == label for label in labels)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.label)
-def test_it_draws_the_same_bytes_twice_with_data_that_needs_no_pickle(kind, models, tmp_path):
+@pytest.mark.parametrize("record", FIGURES, ids=lambda record: record.label)
+def test_it_draws_the_same_bytes_twice_with_data_that_needs_no_pickle(record, sources, tmp_path):
     for name in ("a", "b"):
-        data = kind.data(models)
-        with figure(kind.width, kind.height) as made:
-            kind.draw(data, made)
+        data = record.data(sources)
+        with figure(record.width, record.height) as made:
+            record.draw(data, made)
             save(made, tmp_path / name)
         np.savez(tmp_path / f"{name}.npz", **data.arrays())
     for suffix in (".svg", ".png", ".npz"):
         one, other = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
         assert one == other and len(one) > 0
-    assert len(kind.caption(data)) > 60 and kind.caption(data).endswith((".", "?"))
+    assert len(record.caption(data)) > 60 and record.caption(data).endswith((".", "?"))
     with np.load(tmp_path / "a.npz", allow_pickle=False) as loaded:
         assert all(loaded[name].shape is not None for name in loaded)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.label)
-def test_no_text_is_too_small_or_outside_the_picture(kind, models):
-    with figure(kind.width, kind.height) as made:
-        kind.draw(kind.data(models), made)
+@pytest.mark.parametrize("record", FIGURES, ids=lambda record: record.label)
+def test_no_text_is_too_small_or_outside_the_picture(record, sources):
+    with figure(record.width, record.height) as made:
+        record.draw(record.data(sources), made)
         made.canvas.draw()
         shown = [t for axes in made.axes for t in _texts(axes)]
         assert shown and all(t.get_fontsize() >= SMALLEST for t in shown)
@@ -66,10 +66,10 @@ def test_no_text_is_too_small_or_outside_the_picture(kind, models):
 
 
 @pytest.mark.parametrize("label", HEAT_MAPS)
-def test_every_heat_map_has_named_axes_and_a_colour_bar(label, models):
-    kind = next(kind for kind in KINDS if kind.label == label)
-    with figure(kind.width, kind.height) as made:
-        kind.draw(kind.data(models), made)
+def test_every_heat_map_has_named_axes_and_a_colour_bar(label, sources):
+    record = next(record for record in FIGURES if record.label == label)
+    with figure(record.width, record.height) as made:
+        record.draw(record.data(sources), made)
         maps = [axes for axes in made.axes if axes.images]
         bars = [axes for axes in made.axes if axes.get_label() == "<colorbar>"]
         assert len(maps) == HEAT_MAPS[label] and bars

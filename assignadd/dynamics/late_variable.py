@@ -9,10 +9,9 @@ import numpy as np
 
 from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.spikes import Spike, largest_spike
+from assignadd.measures.columns import HALF, VARIABLE_ACCURACY
 from assignadd.measures.variables import SLOTS
 
-# Half of the sums right: well above guessing, and above what a model reaches by getting one operand right.
-THRESHOLD = 0.5
 APART = 1500  # steps between "before" and "after" the spike, as in the paper's figure late (c)
 
 
@@ -23,27 +22,26 @@ class LateVariable:
     banned: bool
     """Whether training never put it there."""
     onset: int | None
-    """The step from which half of its sums are right to last; None where that never comes."""
+    """The step from which at least half of its sums are right to stay; None for never."""
     spike: Spike | None
     """The largest rise of its accuracy."""
 
 
 def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], since: int) -> LateVariable | None:
-    """The last of all (variable, slot) to be looked up, if it comes later than step `since`, when the first spike is over.
+    """The last (variable, slot) that is looked up, if that is later than step `since`, the end of the first spike.
 
-    Of those that come at the same evaluation it is the one that was wrong more often along the way. `columns` are those of
-    a measured trajectory, `banned` the letters banned from each slot.
+    Of several at the same evaluation it is the one with the lowest mean accuracy. `columns` are those of a measured
+    trajectory, `banned` the letters banned from each slot.
     """
-    steps, variables = (
-        columns["step"],
-        [name.split()[1] for name in columns if name.startswith("accuracy ") and name.endswith(" first")],
-    )
+    steps = columns["step"]
+    fields = [found for name in columns if (found := VARIABLE_ACCURACY.fields(name))]
+    variables = list(dict.fromkeys(found["variable"] for found in fields))
     onsets: list[tuple[float, float, str, str]] = []
     for slot in SLOTS:
         for v in variables:
             accuracy = columns[f"accuracy {v} {slot}"]
-            at = first_lasting(steps, accuracy >= THRESHOLD)
-            # One that is there at the first checkpoint may have come at any time before.
+            at = first_lasting(steps, accuracy >= HALF)
+            # One that is right at the first checkpoint may have come at any time before.
             onsets.append((np.inf if at is None else float(steps[at]) if at else 0.0, -float(accuracy.mean()), v, slot))
     last, _, v, slot = max(onsets)
     if last <= since:
@@ -53,7 +51,7 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
 
 
 def surrounding(steps: np.ndarray, spike: Spike) -> np.ndarray:
-    """The nearest checkpoints outside a spike that are at least `APART` steps from each other, or the outermost ones."""
+    """The nearest checkpoints around a spike that are at least `APART` steps apart, else the first and last."""
     middle = (spike.before + spike.after) / 2
     early = steps[(steps <= spike.before) & (steps <= middle - APART / 2)]
     late = steps[(steps >= spike.after) & (steps >= middle + APART / 2)]

@@ -1,4 +1,4 @@
-"""Tables: plain ones, and ones that sort by their headers and filter by a group (`table.js`)."""
+"""Text and tables as HTML: plain tables, and tables that sort by their headers and filter by a group (`table.js`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-
-from assignadd.report.markup import marked, tag
 
 SCRIPT = Path(__file__).with_name("table.js").read_text()
 
@@ -26,7 +24,7 @@ class Column:
     name: str
     numeric: bool = False
     wide: bool = False
-    """Whether its text may break into lines."""
+    """Whether its text may wrap."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,21 @@ class Row:
     id: str
 
 
+def marked(text: str) -> str:
+    """Escaped text in which `back-quoted` words are code."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+
+
+def tag(name: str, content: str, **attributes: str | bool | None) -> str:
+    """An element around HTML. Attributes are escaped; None and False leave one out; `data_sort` becomes `data-sort`."""
+    given = {
+        key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value not in (None, False)
+    }
+    written = "".join(f" {key}" if value is True else f' {key}="{escape(str(value))}"' for key, value in given.items())
+    return f"<{name}{written}>{content}</{name}>"
+
+
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
     head = "".join(tag("th", escape(c), scope="col") for c in columns)
     body = "".join(tag("tr", "".join(_plain(c) for c in row)) for row in rows)
@@ -55,7 +68,7 @@ def _plain(cell: str | Cell) -> str:
 
 
 def sortable_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Headers are buttons; above the table a button for each group shows its rows alone (both need `SCRIPT` in the page)."""
+    """A table with buttons as headers and a button above it for each group of rows; both need `SCRIPT` in the page."""
     head = "".join(
         tag("th", tag("button", escape(c.name), type="button"), scope="col", data_kind="number" if c.numeric else None)
         for c in columns

@@ -1,17 +1,18 @@
-"""Figure `generalization_combined`: test accuracy against how much of the data there was, every seed a point."""
+"""Figures `generalization_combined` and `scaling`: accuracy against the amount of data, and the cost of many models."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.claims.population import SWEEPS, sweep_threshold
-from assignadd.figures.absent import Absent, absent_caption
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
+from assignadd.figures.record import FigureData
+from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
 from assignadd.stats import median_interval
 from assignadd.sweeps.population import Populations
 
@@ -22,7 +23,7 @@ TWO_VAR, ZERO_VAR = "2-var test", "0-var held out"
 
 @dataclass(frozen=True)
 class GeneralizationData(FigureData):
-    """Thresholds are (value, low, high), NaN where the share of seeds that succeed does not rise; of the seeds that bind."""
+    """Thresholds, of the seeds that bind, are (value, low, high); NaN where the share that succeeds does not rise."""
 
     ratios: np.ndarray  # (settings,)
     two_var: np.ndarray  # (settings, seeds); NaN where a seed has no network
@@ -36,7 +37,7 @@ class GeneralizationData(FigureData):
 
 
 def generalization_data(populations: Populations) -> GeneralizationData:
-    """Of the two sweeps, which must be there."""
+    """Final accuracies and thresholds of the two sweeps, both of which must exist."""
     assert populations.two_var is not None and populations.fraction is not None
     ratios, accuracy = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
     parts = [np.nanmedian(populations.two_var.finals(SWEEPS["two_var"], name)[1], axis=1) for name, _, _ in PARTS]
@@ -55,31 +56,26 @@ def generalization_data(populations: Populations) -> GeneralizationData:
     )
 
 
-def generalization_caption(data: GeneralizationData | Absent) -> str:
-    if isinstance(data, Absent):
-        return absent_caption(
-            data, "Test accuracy against the share of pairs and of two-variable sequences in training."
-        )
+def generalization_caption(data: GeneralizationData) -> str:
+    """Both thresholds with their intervals, in words."""
     return (
-        f"Every dot is a network ({' and '.join(dict.fromkeys(data.names))}). Lines are medians over seeds; the dashed ones show the parts "
-        "of the two-variable test. The vertical line is where half of the seeds that can succeed do, among those that bind, with its "
-        f"interval: r = {_listed(data.ratio_threshold)} and f = {_listed(data.fraction_threshold)}. The paper has about .2 and .25, for "
-        "its own task."
+        f"Here ({' and '.join(dict.fromkeys(data.names))}) r = {_threshold_text(data.ratio_threshold)} and "
+        f"f = {_threshold_text(data.fraction_threshold)}. The paper has about .2 and .25, for its own task."
     )
 
 
-def _listed(threshold: np.ndarray) -> str:
+def _threshold_text(threshold: np.ndarray) -> str:
     return "not found" if np.isnan(threshold[0]) else f"{threshold[0]:.3f} [{threshold[1]:.3f}, {threshold[2]:.3f}]"
 
 
 def draw_generalization(data: GeneralizationData, made: Figure) -> None:
     left, right = made.subplots(1, 2, sharey=True)
-    _panel(left, data.ratios, data.two_var, data.ratio_threshold, GREEN)
+    _draw_accuracies(left, data.ratios, data.two_var, data.ratio_threshold, GREEN)
     for (_, label, color), median in zip(PARTS, data.parts, strict=True):
         left.plot(data.ratios, median, color=color, linewidth=0.9, linestyle=(0, (3, 1.5)), label=label)
     left.set_title("(a) two-variable sums")
     left.set(xlabel="two-variable sequences per literal one, $r$", ylabel=f"test accuracy after {data.steps:,} steps")
-    _panel(right, data.fractions, data.zero_var, data.fraction_threshold, BLUE)
+    _draw_accuracies(right, data.fractions, data.zero_var, data.fraction_threshold, BLUE)
     right.set_title("(b) literal sums never trained")
     right.set(xlabel="share of pairs in training, $f$")
     left.set_ylim(-0.03, 1.03)
@@ -87,7 +83,7 @@ def draw_generalization(data: GeneralizationData, made: Figure) -> None:
     made.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
-def _panel(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
+def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
     n = accuracy.shape[1]
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
     ax.plot(
@@ -113,3 +109,59 @@ def _panel(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.n
             textcoords="offset points",
             fontsize=7,
         )
+
+
+PRECISIONS = {"fp32": BLUE, "TF32": VERMILION}
+SETTINGS = {
+    "M": "models in the stack",
+    "batch": "batch",
+    "d": "width d (MLP 4d)",
+    "N": "numbers N",
+    "V": "variables V",
+    "T": "tokens T",
+}
+
+
+@dataclass(frozen=True)
+class ScalingData(FigureData):
+    setting: np.ndarray  # (points,): what differs from the paper's settings and 128 models
+    precision: np.ndarray
+    value: np.ndarray
+    microseconds: np.ndarray
+    """Per model and step."""
+
+
+def scaling_data() -> ScalingData:
+    """The shipped output of `assignadd bench --scaling --device cuda --json`, with and without `--tf32`."""
+    measured = {
+        p: json.loads((files("assignadd") / "results" / f"scaling-{p.lower()}.json").read_text())["points"]
+        for p in PRECISIONS
+    }
+    points = [(point["setting"], p, point["value"], point["us"]) for p, some in measured.items() for point in some]
+    return ScalingData(*(np.array(column) for column in zip(*points, strict=True)))
+
+
+def draw_scaling(data: ScalingData, made: Figure) -> None:
+    """One panel for each setting, with logarithmic axes."""
+    axes = made.subplots(2, 3)
+    for setting, ax in zip(SETTINGS, axes.flat, strict=True):
+        _draw_costs(data, setting, ax)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("us per model and step")
+    axes[0, 0].legend()
+
+
+def _draw_costs(data: ScalingData, setting: str, ax: Axes) -> None:
+    here = data.setting == setting
+    for precision, color in PRECISIONS.items():
+        shown = here & (data.precision == precision)
+        ax.plot(data.value[shown], data.microseconds[shown], "o-", color=color, label=precision, markersize=3)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=2)
+    ticks = np.unique(data.value[here])
+    ticks = ticks[::2] if len(ticks) > 6 else ticks
+    ax.set_xticks(ticks, [str(v) for v in ticks], minor=False)
+    low, high = data.microseconds[here].min(), data.microseconds[here].max()
+    marks = [2**k for k in range(3, 11) if low / 2 < 2**k < high * 2]
+    ax.set_yticks(marks, [str(v) for v in marks], minor=False)
+    ax.set_title(SETTINGS[setting])

@@ -1,4 +1,4 @@
-"""Figure `early`: layer-1 attention and variable matching just before and just after the first spike (paper, section 6)."""
+"""Figure `early`: layer-1 attention and variable matching just before and after the first spike (paper, section 6)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from matplotlib.figure import Figure
 
 from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
-from assignadd.figures.absent import Absent, absent_caption, draw_absent
-from assignadd.figures.arrays import FigureData
 from assignadd.figures.attention import attention_data
-from assignadd.figures.heat import WEIGHTS, bar, cells, draw_heat, name_ticks
-from assignadd.figures.style import RED
+from assignadd.figures.heatmap import bar, cells, draw_heat, name_ticks
+from assignadd.figures.record import Absent, FigureData
 from assignadd.measures.scores import qk2_ov1_var_scores
+from assignadd.palette import RED, SHARES
 from assignadd.task import examples
 from assignadd.task.roles import operand_slots
 from assignadd.task.text import render_tokens
@@ -33,7 +32,7 @@ class EarlyData(FigureData):
 
 
 def early_data(model: Evidence) -> EarlyData | Absent:
-    """The last checkpoint before the first spike and the first one behind it."""
+    """Attention and scores at the last checkpoint before the first spike and at the first one after it."""
     spike, task = model.phases.first_spike, model.config.task
     if spike is None:
         return Absent(f"seed {model.seed}: no first spike\n{model.phases.summary}")
@@ -52,7 +51,7 @@ def early_data(model: Evidence) -> EarlyData | Absent:
 
 
 def allowed_example(task: Task) -> list[int]:
-    """The sequence of figure attention, with a variable that training bans from neither slot: a banned one may come later."""
+    """The sequence of figure `attention`, with a variable that may stand in both slots: a banned one may come later."""
     tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
     if tokens is None:
         raise ValueError("the task has no sums with one variable")
@@ -63,19 +62,13 @@ def allowed_example(task: Task) -> list[int]:
     return examples.exchanged(tokens, vocabulary.variable(variable), vocabulary.variable(free[0]))
 
 
-def early_caption(data: EarlyData | Absent) -> str:
-    """What to look for, and what the boxed cells and the diagonal hold before and after the spike."""
-    look_for = (
-        "Above, the boxed cells are layer 1's attention from `=` to the two operands. Below, a dark diagonal means that each variable "
-        "finds itself; `match` counts variables whose best score is with themselves."
-    )
-    if isinstance(data, Absent):
-        return absent_caption(data, look_for)
+def early_caption(data: EarlyData) -> str:
+    """The values of the boxed cells and the number of matches before and after the spike, in words."""
     (before, after), cells_of_equals = data.attention, np.argwhere(data.to_operands)
     moved = [f"to {data.tokens[k]} from {before[q, k]:.2f} to {after[q, k]:.2f}" for q, k in cells_of_equals]
     first, second = matches(data)
     counted = f"{first} of {len(data.letters)} variables match before it and {second} after it"
-    return f"{look_for} Across this spike attention goes {' and '.join(moved)}; {counted}."
+    return f"Across this spike attention goes {' and '.join(moved)}; {counted}."
 
 
 def matches(data: EarlyData) -> list[int]:
@@ -83,14 +76,11 @@ def matches(data: EarlyData) -> list[int]:
     return [int((scores.argmax(1) == np.arange(len(data.letters))).sum()) for scores in data.variables]
 
 
-def draw_early(data: EarlyData | Absent, made: Figure) -> None:
-    if isinstance(data, Absent):
-        draw_absent(data, made)
-        return
+def draw_early(data: EarlyData, made: Figure) -> None:
     upper, lower = made.subplots(2, 2, height_ratios=(1.12, 1))
     most = float(np.abs(data.variables).max())
     for i, (when, found) in enumerate(zip(("before", "after"), matches(data), strict=True)):
-        weights = draw_heat(upper[i], data.attention[i], WEIGHTS, (0, 1))
+        weights = draw_heat(upper[i], data.attention[i], SHARES, (0, 1))
         _attention(upper[i], data, data.attention[i], f"({'ab'[i]}) {when}: step {data.steps[i]:,}")
         scores = draw_heat(lower[i], data.variables[i], limits=(-most, most))
         name_ticks(lower[i], data.letters, data.letters)
@@ -103,11 +93,11 @@ def draw_early(data: EarlyData | Absent, made: Figure) -> None:
 
 
 def _attention(ax: Axes, data: EarlyData, pattern: np.ndarray, title: str) -> None:
-    """Tokens along both axes; in the empty corner, what the boxed cells hold."""
+    """Names the tokens along both axes; the values of the boxed cells stand in the empty corner."""
     name_ticks(ax, data.tokens, data.tokens)
     ax.tick_params(axis="x", rotation=90)
     cells(ax, data.to_operands, RED)
     held = [f"to {data.tokens[key]}: {pattern[query, key]:.2f}" for query, key in np.argwhere(data.to_operands)]
-    ax.text(0.98, 0.95, "\n".join(["= looks", *held]), transform=ax.transAxes, ha="right", va="top", linespacing=1.4)
+    ax.text(0.98, 0.95, "\n".join(["= attends", *held]), transform=ax.transAxes, ha="right", va="top", linespacing=1.4)
     ax.set_title(title)
     ax.set(xlabel="attended to (key)", aspect="equal")

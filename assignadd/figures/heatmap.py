@@ -1,4 +1,4 @@
-"""Heat maps with a colour bar, and the boxes that point at parts of them."""
+"""Heat maps with a colour bar, and boxes around parts of them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
 
-WEIGHTS = "Blues"  # shares from 0 up
-SIGNED = "BrBG"  # scores of either sign, white at 0; its colours are none of the boxes'
+from assignadd.palette import INK, SIGNED
 
 
 def draw_heat(
     axes: Axes, values: np.ndarray, cmap: str = SIGNED, limits: tuple[float, float] | None = None
 ) -> AxesImage:
-    """One cell per entry, row 0 on top; scores are centred at 0 unless `limits` say otherwise. NaN stays empty."""
+    """Draws a cell per entry, row 0 on top; 0 is in the middle of the scale unless `limits` are given. NaN is empty."""
     if limits is None:
         most = float(np.nanmax(np.abs(values), initial=1e-12))
         limits = (-most, most)
@@ -43,10 +42,10 @@ def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any
 def box(
     axes: Axes, rows: tuple[float, float], columns: tuple[float, float], color: str, width: float = 1.3
 ) -> Rectangle:
-    """An outline around cells, first to last inclusive, cased so that it stands out on any colour."""
+    """Draws an outline around cells, first to last inclusive, with a contrasting edge for any background."""
     corner, wide, high = (columns[0] - 0.5, rows[0] - 0.5), columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
     made = Rectangle(corner, wide, high, fill=False, edgecolor=color, linewidth=width, zorder=3)
-    case = "white" if color == "black" else "#303030"
+    case = "white" if color == "black" else INK
     made.set_path_effects([Stroke(linewidth=width + 1.0, foreground=case), Normal()])
     made.set_clip_on(False)
     axes.add_patch(made)
@@ -54,24 +53,24 @@ def box(
 
 
 def cells(axes: Axes, marked: np.ndarray, color: str) -> None:
-    """A box around every marked cell."""
+    """Draws a box around every marked cell."""
     for row, column in np.argwhere(marked):
         box(axes, (row, row), (column, column), color)
 
 
 def box_legend(made: Figure, named: Sequence[tuple[str, str]], columns: int) -> None:
-    """What the boxes mean, (colour, name) each, below the figure."""
+    """Writes below the figure what the boxes mean, from pairs (colour, name)."""
     handles = [Patch(facecolor="none", edgecolor=color, linewidth=1.8, label=label) for color, label in named]
     made.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=1.2, handleheight=1.2)
 
 
 def thinned(n: int, most: int) -> range:
-    """Every one of `n` rows, or every second, fifth, ... where they would not all fit."""
+    """All of `n` rows, or every second, fifth and so on where more than `most` would be left."""
     return range(0, n, next(step for step in (1, 2, 5, 10, 20, 50, 100) if n <= most * step))
 
 
 def name_ticks(axes: Axes, rows: Sequence[str], columns: Sequence[str], most: int = 24) -> None:
-    """A name for every row and column that has room for one."""
+    """Names every row and column, or every second, fifth and so on where there are many."""
     for names, set_ticks in ((rows, axes.set_yticks), (columns, axes.set_xticks)):
         shown = thinned(len(names), most)
         set_ticks(list(shown), [names[i] for i in shown])

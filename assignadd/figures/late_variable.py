@@ -1,4 +1,4 @@
-"""Figure `late`: the variable that comes last, around its spike (paper, section 6): what `=` asks for, and what it then finds."""
+"""Figure `late`: the variable that is learned last, around its spike (paper, section 6)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
-from assignadd.dynamics.late import LateVariable, surrounding
+from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.spikes import Spike
-from assignadd.figures.absent import Absent, absent_caption, draw_absent
-from assignadd.figures.arrays import FigureData
-from assignadd.figures.heat import bar, box, draw_heat, name_ticks
-from assignadd.figures.progress_measures import dots
-from assignadd.figures.style import BLUE, GREY, INK, SMALLEST, VERMILION
+from assignadd.figures.heatmap import bar, box, draw_heat, name_ticks
+from assignadd.figures.record import Absent, FigureData
+from assignadd.figures.style import SMALLEST
+from assignadd.figures.training_axis import dots
 from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
+from assignadd.palette import BLUE, GREY, INK, SPIKE, VERMILION
 
 AROUND = 3000  # steps before and after the spike: scores move for a while before accuracy jumps
 AT_LEAST = 2  # checkpoints on either side, however far
@@ -53,7 +53,7 @@ class LateData(FigureData):
 
 @torch.no_grad()
 def late_data(model: Evidence) -> LateData | Absent:
-    """Of the variable that comes last after the first spike, whichever it is; the window begins behind that spike."""
+    """Scores and accuracy of the variable that is learned last, at checkpoints after the first spike."""
     first, late, task, columns = model.phases.first_spike, model.late_variable, model.config.task, model.trajectory
     if first is None or late is None or late.spike is None:
         return Absent(_why_absent(model, late))
@@ -86,13 +86,14 @@ def late_data(model: Evidence) -> LateData | Absent:
 
 def _why_absent(model: Evidence, late: LateVariable | None) -> str:
     if late is not None:
-        return f"seed {model.seed}: no second spike\n{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
+        last = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
+        return f"seed {model.seed}: no second spike\n{last}"
     why = "every variable comes with the first spike" if model.phases.first_spike else model.phases.summary
     return f"seed {model.seed}: no late variable\n{why}"
 
 
 def window(steps: np.ndarray, spike: Spike) -> np.ndarray:
-    """Checkpoints around a spike, its own two and those of (c) among them: thinned evenly where they are many."""
+    """Checkpoints around a spike, with its own two and those of (c); evenly thinned where there are many."""
     before, after = (int(np.searchsorted(steps, step)) for step in (spike.before, spike.after))
     first = min(int(np.searchsorted(steps, spike.before - AROUND)), max(0, before - AT_LEAST + 1))
     last = max(
@@ -103,7 +104,7 @@ def window(steps: np.ndarray, spike: Spike) -> np.ndarray:
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:
-    """The late variable with a few others, in their order: those banned from its slot first, then those never banned."""
+    """The late variable and a few others, in alphabetical order: rather banned from its slot, else never banned."""
     banned = {"first": task.banned_first, "second": task.banned_second}
     anywhere = task.banned_first + task.banned_second
     ranked = sorted(task.variables, key=lambda v: (v != late.variable, v not in banned[late.slot], v in anywhere))
@@ -114,30 +115,21 @@ def _numbers(values: Tensor) -> np.ndarray:
     return values.detach().cpu().numpy()
 
 
-def late_caption(data: LateData | Absent) -> str:
-    """What to look for, and how scores and accuracy of the late variable move between the checkpoints that (c) compares."""
-    look_for = (
-        "The orange curve is the variable that came last, in its slot. Look whether `=` asks for it less than for the others (a), whether "
-        "the term of the QK2 score with its value is negative (d), and whether both rise before or with its accuracy (b)."
-    )
-    if isinstance(data, Absent):
-        return absent_caption(data, look_for)
+def late_caption(data: LateData) -> str:
+    """Scores and accuracy of the late variable at the checkpoints that (c) compares, in words."""
     own, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
     before, after = np.searchsorted(data.steps, data.ends)
     others, other_slot = np.delete(data.asked, own, 1)[before], data.path[:, 1 - slot, own]
     return (
-        f"{look_for} Here it is {data.variable} in the {data.slot} slot. At step {data.ends[0]:,} its score is "
-        f"{data.asked[before, own]:.2f}, those of the others {others.min():.2f} to {others.max():.2f}; up to step {data.ends[1]:,} "
-        f"its score comes to {data.asked[after, own]:.2f}, its term from {data.path[before, slot, own]:.2f} to "
-        f"{data.path[after, slot, own]:.2f} (at least {other_slot.min():.2f} in the other slot) "
-        f"and its accuracy from {data.accuracy[before]:.2f} to {data.accuracy[after]:.2f}."
+        f"Here it is {data.variable} in the {data.slot} slot. At step {data.ends[0]:,} its score is "
+        f"{data.asked[before, own]:.2f}, those of the others {others.min():.2f} to {others.max():.2f}. At step "
+        f"{data.ends[1]:,} its score is {data.asked[after, own]:.2f}; in between its term goes from "
+        f"{data.path[before, slot, own]:.2f} to {data.path[after, slot, own]:.2f} (at least {other_slot.min():.2f} in "
+        f"the other slot) and its accuracy from {data.accuracy[before]:.2f} to {data.accuracy[after]:.2f}."
     ).replace(" -", " \u2212")
 
 
-def draw_late(data: LateData | Absent, made: Figure) -> None:
-    if isinstance(data, Absent):
-        draw_absent(data, made)
-        return
+def draw_late(data: LateData, made: Figure) -> None:
     grid = made.add_gridspec(2, 2)
     asked, accuracy, path = (made.add_subplot(grid[at]) for at in ((0, 0), (0, 1), (1, 1)))
     _asked(asked, data)
@@ -146,7 +138,7 @@ def draw_late(data: LateData | Absent, made: Figure) -> None:
     _parts([made.add_subplot(pair[i]) for i in range(2)], data)
     _path(path, data)
     for axes in (asked, accuracy, path):
-        axes.axvspan(*data.spike, color="#FBE3D6", linewidth=0, zorder=0)
+        axes.axvspan(*data.spike, color=SPIKE, linewidth=0, zorder=0)
         axes.set(xlim=(data.steps[0], data.steps[-1]), xlabel="training step")
         axes.locator_params(axis="x", nbins=4)
         # Above the axes, where no curve can run through it.
@@ -166,7 +158,7 @@ def _asked(axes: Axes, data: LateData) -> None:
     own = data.letters.index(data.variable)
     axes.plot(data.steps, data.asked[:, own], label=data.variable, **OWN, **dots(data.steps))
     _others(axes, data.steps, np.delete(data.asked, own, 1), "every other variable")
-    axes.set_title("(a) what = asks for in layer 1")
+    axes.set_title("(a) score of = for a variable")
     axes.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
 
 

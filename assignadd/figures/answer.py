@@ -1,0 +1,128 @@
+"""Figures `cosine_sim_combined` and `probes`: what `=` holds before the MLP, and where the answer can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.figures.record import FigureData
+from assignadd.measures.probes import STAGES, AnswerProbes
+from assignadd.measures.similarity import AgainstOV2, Cosine, Matching
+from assignadd.palette import BLUE, GREY, INK, ORANGE
+from assignadd.stats import wilson
+from assignadd.task.evalsets import VARIABLES
+
+A_KINDS = {"matched": BLUE, "mismatched": GREY}
+B_KINDS = {"matched": BLUE, "second_shuffled": ORANGE, "both_shuffled": GREY}
+
+
+@dataclass(frozen=True)
+class CosineSimData(FigureData):
+    """Mean and standard deviation over pairs of vectors; columns in the order of A_KINDS and B_KINDS."""
+
+    a_rows: list[str]
+    a_mean: np.ndarray  # (rows, 2)
+    a_std: np.ndarray
+    b_rows: list[str]
+    b_mean: np.ndarray  # (rows, 3)
+    b_std: np.ndarray
+
+
+def cosine_sim_data(
+    across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2]
+) -> CosineSimData:
+    """Cosines of the first model: (a) by pair of types, on random contexts and a template; (b) by type."""
+    a = {f"{VARIABLES[x]} and {VARIABLES[y]}": found for (x, y), found in across.items()} | {"one template": template}
+    b = {f"residual, {VARIABLES[n]}": found.residual for n, found in against.items()}
+    b |= {f"attention output, {VARIABLES[n]}": found.attention_output for n, found in against.items()}
+    # Both are (rows, kinds, mean and standard deviation).
+    of_a = np.array([[_of_first_model(getattr(found, kind)) for kind in A_KINDS] for found in a.values()])
+    of_b = np.array([[_of_first_model(getattr(found, kind)) for kind in B_KINDS] for found in b.values()])
+    return CosineSimData(list(a), of_a[..., 0], of_a[..., 1], list(b), of_b[..., 0], of_b[..., 1])
+
+
+def _of_first_model(cosine: Cosine) -> tuple[float, float]:
+    return float(cosine.mean[0]), float(cosine.std[0])
+
+
+def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
+    above, below = made.subplots(2, 1, sharex=True, height_ratios=(len(data.a_rows), len(data.b_rows)))
+    _draw_cosines(above, data.a_rows, data.a_mean, data.a_std, A_KINDS)
+    _draw_cosines(below, data.b_rows, data.b_mean, data.b_std, B_KINDS)
+    above.set_title("(a) residuals at = before the MLP, two sequences of different type")
+    below.set_title("(b) vectors at = before the MLP, against OV$_2$(a) + OV$_2$(b)")
+    below.set_xlabel("cosine (mean ± standard deviation)")
+
+
+def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, kinds: Mapping[str, str]) -> None:
+    for k, (kind, color) in enumerate(kinds.items()):
+        y = np.arange(len(rows)) + 0.18 * (k - (len(kinds) - 1) / 2)
+        ax.errorbar(
+            mean[:, k],
+            y,
+            xerr=std[:, k],
+            fmt="o",
+            color=color,
+            markersize=4.5,
+            elinewidth=1.2,
+            label=kind.replace("_", " "),
+        )
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(False, axis="y")
+    ax.axvline(0, color=GREY, linewidth=0.6)
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=1.6)
+
+
+@dataclass(frozen=True)
+class ProbesData(FigureData):
+    stages: list[str]
+    test: np.ndarray  # (stages,)
+    low: np.ndarray  # 95 % Wilson interval of `test`
+    high: np.ndarray
+    control: np.ndarray  # labels shuffled
+    chance: float
+
+
+def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
+    """Test and control accuracies of the first model's probes, by stage."""
+    test, control = (values[0].cpu().double().numpy() for values in (probes.test, probes.control))
+    intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
+    low, high = np.array([(i.low, i.high) for i in intervals]).T
+    return ProbesData(list(STAGES), test, low, high, control, 1 / modulus)
+
+
+def draw_probes(data: ProbesData, axes: Axes) -> None:
+    x = np.arange(len(data.stages))
+    error = np.maximum(0, [data.test - data.low, data.high - data.test])
+    axes.bar(
+        x,
+        data.test,
+        0.55,
+        yerr=error,
+        color=BLUE,
+        error_kw={"elinewidth": 1.2},
+        label="pairs never trained on (95 % interval)",
+    )
+    axes.plot(
+        x,
+        data.control,
+        "D",
+        color=ORANGE,
+        markeredgecolor=INK,
+        markeredgewidth=0.5,
+        markersize=4.5,
+        label="labels shuffled",
+    )
+    axes.axhline(data.chance, color=INK, linewidth=0.8, linestyle="--", label="chance")
+    for at, value, top in zip(x, data.test, np.maximum(data.high, data.control), strict=True):
+        axes.annotate(f"{value:.3f}", (at, top), (0, 4), textcoords="offset points", ha="center")
+    axes.set_xticks(x, [stage.replace(" ", "\n", 1) for stage in data.stages])
+    axes.set(ylabel="accuracy of a linear probe", ylim=(0, 1.12), yticks=np.linspace(0, 1, 6))
+    axes.grid(False, axis="x")
+    axes.legend(loc="center left", bbox_to_anchor=(0.01, 0.6))

@@ -1,0 +1,201 @@
+"""Figures `progress_measures` and `onsets`: the measures along training, and when each reached its level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from textwrap import wrap
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from assignadd.claims.evidence import Evidence
+from assignadd.dynamics.phases import Phases
+from assignadd.figures.record import Absent, FigureData
+from assignadd.figures.style import SMALLEST
+from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
+from assignadd.measures.columns import ADDING_AND_COPYING, MEASURES, ROUTING, Measure, measure_of
+from assignadd.measures.variables import SLOTS
+from assignadd.palette import BY_VARS, INK
+from assignadd.task.evalsets import ALL_SETS, LABELS, VARIABLES
+
+SHOWN = {m.family: m for m in MEASURES if m.panel}
+
+
+@dataclass(frozen=True)
+class ProgressMeasuresData(FigureData):
+    steps: np.ndarray  # (checkpoints,)
+    names: list[str]
+    measures: np.ndarray  # (names, checkpoints): the mean over the types of sequences, where a measure has types
+    low: np.ndarray  # (names, checkpoints): the lowest and the highest type
+    high: np.ndarray
+    phases: list[str]
+    ends: np.ndarray  # (phases,): the step where each one ends
+    summary: str
+
+
+def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
+    """The measures of figure `progress_measures`, from the columns of a measured trajectory."""
+    types = [np.stack([columns[c] for c in m.columns(columns)]) for m in SHOWN.values()]
+    measures, low, high = (np.stack([of(t, axis=0) for t in types]) for of in (np.mean, np.min, np.max))
+    return ProgressMeasuresData(columns["step"], list(SHOWN), measures, low, high, *phase_ends(phases), phases.summary)
+
+
+def progress_measures_caption(data: ProgressMeasuresData) -> str:
+    """The values of both groups of measures where the first phase ends, in words."""
+    before = int(np.searchsorted(data.steps, data.ends[0], side="right")) - 1 if "addition" in data.phases else -1
+    if not 0 <= before < len(data.steps) - 1:
+        return f"In this run: {data.summary}."
+    rows = {name: values for name, values in zip(data.names, data.measures, strict=True) if SHOWN[name].paper}
+    first = {name: values for name, values in rows.items() if SHOWN[name].panel == ADDING_AND_COPYING}
+    lowest = min(first, key=lambda name: first[name][before])
+    routing = np.mean([values for name, values in rows.items() if SHOWN[name].panel == ROUTING], axis=0)
+    return (
+        f"At step {data.steps[before]:,} the lowest of those above is '{SHOWN[lowest].label}', at "
+        f"{SHOWN[lowest].text(first[lowest][before])}; the mean of those below is {routing[before]:.2f} there and "
+        f"{routing[before + 1]:.2f} at the next checkpoint, step {data.steps[before + 1]:,}."
+    )
+
+
+def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
+    upper, lower = made.subplots(2, 1, sharex=True)
+    for axes, title in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
+        for row, name in enumerate(data.names):
+            if SHOWN[name].panel == title:
+                _draw_measure(axes, data, row, SHOWN[name])
+        axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
+        axes.legend(
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            title=title,
+            alignment="left",
+            handlelength=2.2,
+            labelspacing=0.5,
+        )
+        rule_phases(axes, data.ends)
+    lower.set_xlabel("training step")
+    lower.text(
+        1.03,
+        0.0,
+        "attends to: mean over sums with\n0, 1, 2 variables; band: range",
+        transform=lower.transAxes,
+        fontsize=7,
+    )
+    name_phases(upper, data.phases, data.ends, data.summary)
+
+
+def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Measure) -> None:
+    """A curve with the range of its types; thin for a variant of ours."""
+    width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
+    axes.plot(
+        data.steps,
+        data.measures[row],
+        label="\n".join(wrap(measure.label, 26)),
+        color=measure.colour,
+        linestyle=measure.line,
+        linewidth=width,
+        zorder=zorder,
+        **dots(data.steps, size),
+    )
+    axes.fill_between(data.steps, data.low[row], data.high[row], color=measure.colour, alpha=0.13, linewidth=0)
+
+
+# For curves that are not about sums with some number of variables.
+NO_TYPE = -1
+# A row has room for the three types of a measure.
+APART = 0.24
+NEVER = 1.15  # times the last step
+
+
+@dataclass(frozen=True)
+class OnsetsData(FigureData):
+    """A row per evaluation set or measure; a measure with types (0, 1, 2 variables in the sum) has a curve for each."""
+
+    rows: list[str]
+    row: np.ndarray  # (curves,)
+    n_vars: np.ndarray  # (curves,): NO_TYPE where a curve is of no type
+    threshold: np.ndarray  # (curves,)
+    onset: np.ndarray  # (curves,): NaN where it never came
+    low: np.ndarray
+    high: np.ndarray  # NaN where it may never have come
+    sampled: np.ndarray  # (curves,)
+    last: int
+    ends: np.ndarray  # of the phases
+    summary: str
+
+
+def onsets_data(model: Evidence) -> OnsetsData | Absent:
+    """The onsets of all curves but those of single variables, which figure `variables` shows."""
+    last, phases = int(model.curves.steps[-1]), model.phases
+    if len(model.curves.steps) < 2:
+        return Absent(f"seed {model.seed}: no onsets\nevaluated once, at step {last:,}")
+    shown = [o for o in model.onsets if not o.curve.endswith(SLOTS)]
+    names = [o.curve if o.curve in LABELS else measure_of(o.curve).family for o in shown]
+    rows = list(dict.fromkeys(names))
+    types = [_n_vars(o.curve) for o in shown]
+    onset, low, high = np.array([(o.onset, o.low, o.high) for o in shown], dtype=float).T  # None becomes NaN
+    levels, sampled = np.array([o.threshold for o in shown]), np.array([o.n is not None for o in shown])
+    row = np.array([rows.index(name) for name in names])
+    return OnsetsData(
+        rows, row, np.array(types), levels, onset, low, high, sampled, last, phase_ends(phases)[1], phases.summary
+    )
+
+
+def _n_vars(curve: str) -> int:
+    """The number of variables in the sums behind a curve."""
+    if curve in LABELS:
+        return next(s.n_vars for s in ALL_SETS if s.name == curve)
+    return int((measure_of(curve).fields(curve) or {}).get("n_vars", NO_TYPE))
+
+
+def _row_label(row: str) -> str:
+    return LABELS[row] if row in LABELS else next(m.label for m in MEASURES if m.family == row)
+
+
+def draw_onsets(data: OnsetsData, made: Figure) -> None:
+    axes = made.add_subplot()
+    first = max(data.last / 1000, min([*data.low[data.low > 0], data.last / 10]) / 1.3)
+    axes.set(xscale="log", xlim=(first, 1.4 * data.last), ylim=(len(data.rows) - 0.4, -0.6), xlabel="training step")
+    for i, y in enumerate(_heights(data)):
+        _draw_onset(axes, data, i, y, first)
+    rule_phases(axes, data.ends)
+    levels = [data.threshold[data.row == row][0] for row in range(len(data.rows))]
+    axes.set_yticks(
+        range(len(data.rows)),
+        [f"{_row_label(name)}  {level:g}" for name, level in zip(data.rows, levels, strict=True)],
+        fontsize=SMALLEST,
+    )
+    made.suptitle(data.summary, fontsize=8, x=0.01, ha="left")
+    made.legend(handles=_onset_legend(data), loc="outside lower center", ncols=3)
+
+
+def _heights(data: OnsetsData) -> np.ndarray:
+    """The height of each curve: the middle of its row, or one above the other for the types of a measure."""
+    alone = np.bincount(data.row)[data.row] == 1
+    return data.row + np.where(alone, 0.0, APART * (data.n_vars - 1))
+
+
+def _draw_onset(axes: Axes, data: OnsetsData, i: int, y: float, first: float) -> None:
+    color = BY_VARS.get(int(data.n_vars[i]), INK)
+    if np.isnan(data.onset[i]):
+        axes.plot(NEVER * data.last, y, marker="x", color=color, markersize=3.5)
+        return
+    high = NEVER * data.last if np.isnan(data.high[i]) else data.high[i]
+    axes.plot([max(first, data.low[i]), high], [y, y], color=color, linewidth=1.0, solid_capstyle="butt")
+    axes.plot(max(first, data.onset[i]), y, marker="o" if data.sampled[i] else "D", color=color, markersize=3.2)
+
+
+def _onset_legend(data: OnsetsData) -> list[Line2D]:
+    types = [
+        Line2D([], [], color=color, linewidth=2, label=VARIABLES[n]) for n, color in BY_VARS.items() if n in data.n_vars
+    ]
+    names = {"o": "onset, share of sequences", "D": "onset, weights alone", "x": "never"}
+    marks = [
+        Line2D([], [], color=INK, marker=mark, markersize=3.5, linestyle="none", label=name)
+        for mark, name in names.items()
+    ]
+    # A legend fills column by column.
+    return [handle for column in zip_longest(types, marks) for handle in column if handle]

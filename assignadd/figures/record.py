@@ -1,0 +1,93 @@
+"""What a figure is made of: data, drawing and caption; and the panel that replaces it where there are no data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.claims.evidence import Evidence
+from assignadd.figures.style import COLUMN_WIDTH
+from assignadd.palette import GREY
+from assignadd.sweeps.population import Populations
+
+
+class Data(Protocol):
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """Base of the data of a figure: fields are arrays, numbers or lists of words."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fields by name, as `np.savez` takes them: no pickled objects."""
+        return {field.name: np.asarray(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True)
+class Absent(FigureData):
+    """In place of the data of a figure, where the run has none."""
+
+    words: str
+    """The reason."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What figures are drawn from: trained networks, and populations of many seeds."""
+
+    models: Sequence[Evidence]
+    populations: Populations = dataclasses.field(default_factory=Populations)
+
+    @property
+    def model(self) -> Evidence:
+        """The network that figures of one network show."""
+        return self.models[0]
+
+
+@dataclass(frozen=True)
+class FigureRecord:
+    label: str
+    """The paper's, or a name of ours where the paper has no such figure; also the name of its files."""
+    title: str
+    look_for: str
+    """The first part of the caption, which holds for every run: what the figure shows and what to look for in it."""
+    data: Callable[[Sources], Data]
+    drawing: Callable[[Any, Figure], None]
+    height: float
+    """Inches."""
+    width: float = COLUMN_WIDTH
+    found: Callable[[Any], str] | None = None
+    """The second part of the caption: what these data show, in words."""
+
+    def draw(self, data: Data, made: Figure) -> None:
+        """Draws the data; a framed panel with the reason where there are none."""
+        if isinstance(data, Absent):
+            _draw_absent(data, made)
+        else:
+            self.drawing(data, made)
+
+    def caption(self, data: Data) -> str:
+        if isinstance(data, Absent):
+            return f"{self.look_for} There is none here: {data.words.replace(chr(10), '; ')}."
+        return f"{self.look_for} {self.found(data)}" if self.found else self.look_for
+
+
+def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
+    """A drawing in one panel, as a drawing of a figure."""
+    return lambda data, made: draw(data, made.add_subplot())
+
+
+def _draw_absent(data: Absent, made: Figure) -> None:
+    made.set_figheight(1.0)
+    axes = made.add_subplot()
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_color(GREY)
+    axes.text(0.5, 0.5, data.words, transform=axes.transAxes, ha="center", va="center", linespacing=1.6, wrap=True)
