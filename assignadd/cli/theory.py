@@ -126,7 +126,7 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
 
     remainder = theory_remainder_data(study.grid, study.at)
     _picture(folder / "theory_remainder", remainder, draw_theory_remainder, 6.6, 3.5)
-    _picture(folder / "theory_beta", theory_beta_data(study.beta.scan), draw_theory_beta, 6.6, 3.9)
+    _picture(folder / "theory_beta", theory_beta_data(study.scan), draw_theory_beta, 6.6, 3.9)
     _picture(folder / "theory_attention", theory_attention_data(study.step), draw_theory_attention, 7.0, 2.5)
     if real is not None:
         _picture(
@@ -149,7 +149,7 @@ def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: 
 def _beta_rows(study: Study) -> list[dict[str, Any]]:
     """The scan over beta as plain numbers; None for the step that balances the attention where there is none."""
     rows = []
-    for p in study.beta.scan.points:
+    for p in study.scan.points:
         s, has = p.check.s, p.length is not None
         row: dict[str, Any] = {
             "beta": p.beta,
@@ -168,9 +168,9 @@ def _print_beta(study: Study) -> None:
     import math
 
     from assignadd.cli.screen import print_table, say
-    from assignadd.theory.beta import FACTOR, listed_bands
+    from assignadd.theory.beta import FACTOR, listed
 
-    scan = study.beta.scan
+    scan = study.scan
     wanted = [
         0.5,
         1,
@@ -205,8 +205,8 @@ def _print_beta(study: Study) -> None:
         "many assignments. length: share of eta at which the two operands get equal attention, then the accuracies after that step"
     )
     print_table("the theorem and its step against beta", columns, rows, caption)
-    say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed_bands(scan.conditions)}")
-    say(f"the stated step adds one variable and one number for beta {listed_bands(scan.composing)}")
+    say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}")
+    say(f"the stated step adds one variable and one number for beta {listed(scan.composing)}")
 
 
 def _print_step(study: Study) -> None:

@@ -124,7 +124,7 @@ THEORY = (
         "remainder is smaller than the memory (below the line at 1), and how large the other displayed term is. Below, look for the beta "
         "at which the stated step reaches accuracy 1, and whether they are shaded. The balancing step goes along the same gradient until "
         "assignment and second operand get equal attention.",
-        lambda _: theory_beta_data(study().beta.scan),
+        lambda _: theory_beta_data(study().scan),
         draw_theory_beta,
         height=3.9,
         width=6.6,

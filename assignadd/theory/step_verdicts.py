@@ -7,9 +7,9 @@ the theorem's title and in section 7. These are separate claims, and they depend
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from assignadd.theory.beta import FACTOR, Best, BetaNumbers, BetaScan, listed_bands
+from assignadd.theory.beta import FACTOR, Best, BetaScan, LeastRemainder, intersection, listed
 from assignadd.theory.composition import StepNumbers, after_step, operand_lead
 from assignadd.theory.setting import Setting
 from assignadd.theory.theorem import MEMORY_NORM
@@ -19,10 +19,11 @@ LEARNED = 0.95  # the accuracy from which a skill counts as learned, as for the 
 COMPOSES = f"holds if the accuracy is at least {LEARNED:g}; undecided if its 95 % interval has that inside"
 
 
-def statements(step: StepNumbers, beta: BetaNumbers) -> list[Statement]:
+def statements(
+    step: StepNumbers, scan: BetaScan, least_here: LeastRemainder, least_by_size: Sequence[LeastRemainder]
+) -> list[Statement]:
     """The verdicts on the stated step, on steps of other lengths, on attention, and on further steps."""
-    scan = beta.scan
-    stated = [_stated(step, scan), _stated_many(step, scan), _together(beta)]
+    stated = [_stated(step, scan), _stated_many(step, scan), _together(scan, least_here, least_by_size)]
     shorter = [_shorter(step, scan), _any_length_many(step, scan)]
     return [*stated, *shorter, _attends(step, scan), _spurious(step), _further(step)]
 
@@ -43,7 +44,7 @@ def _stated(step: StepNumbers, scan: BetaScan) -> Statement:
         '1))',
         scan.stated_one,
         f"accuracy with one assignment at beta = {scan.stated_one.beta:.2f}, {_sizes(s)}. The step composes for beta "
-        f"{listed_bands(scan.composing)} and for no other: elsewhere the accuracy is chance, {1 / s.N:.3f}, since "
+        f"{listed(scan.composing)} and for no other: elsewhere the accuracy is chance, {1 / s.N:.3f}, since "
         "M(z) is largest at n + m only where assignment and second operand differ by less than a factor 2 in "
         f"attention. At beta = {s.actual_beta:.3g} it is {one.accuracy:.3f}: attention to the second operand falls "
         f"from {before.second:.2f} to {one.second:.1e} and the model answers 2n; (L - log N)/alpha goes from "
@@ -68,11 +69,11 @@ def _stated_many(step: StepNumbers, scan: BetaScan) -> Statement:
     )
 
 
-def _together(beta: BetaNumbers) -> Statement:
-    scan, s, sizes, here = beta.scan, beta.scan.s, beta.by_size, beta.here
+def _together(scan: BetaScan, here: LeastRemainder, sizes: Sequence[LeastRemainder]) -> Statement:
+    s = scan.s
     both = [t for t in sizes if t.remainder < 1]
     best = min(scan.points, key=lambda p: (p.stated[0] < LEARNED, p.check.remainder))
-    fit = {V: sorted({t.T for t in both if t.V == V}) or "none" for V in sorted({t.V for t in sizes})}
+    fit = {V: sorted({t.s.T for t in both if t.s.V == V}) or "none" for V in sorted({t.s.V for t in sizes})}
     fits = ", ".join(f"V = {V}: T in {T}" for V, T in fit.items())
     return Statement(
         "theory.bound_and_step_together",
@@ -82,8 +83,8 @@ def _together(beta: BetaNumbers) -> Statement:
         here.remainder if math.isfinite(here.remainder) else None,
         decided(here.remainder < 1),
         f"least remainder over the memory's norm ({MEMORY_NORM:g}) among the beta with rho_1 >= 1/{FACTOR:g} and "
-        f"1/{FACTOR:g} <= T rho_2 <= {FACTOR:g} ({listed_bands(scan.conditions)}) at which the stated step adds one "
-        f"variable and one number ({listed_bands(scan.composing)}): both hold for beta {listed_bands(scan.together)}, "
+        f"1/{FACTOR:g} <= T rho_2 <= {FACTOR:g} ({listed(scan.conditions)}) at which the stated step adds one "
+        f"variable and one number ({listed(scan.composing)}): both hold for beta {listed(intersection(scan.conditions, scan.composing))}, "
         f"best at {here.beta:.2f}. Without the condition on rho_2, beta = {best.beta:.2f} has accuracy "
         f"{best.stated[0]:.3f} and remainder {best.check.remainder / MEMORY_NORM:.2f} of the memory, with T rho_2 = "
         f"{best.check.s.T * best.check.s.rho_2:.1e}. All three hold at {len(both)} of {len(sizes)} sizes tried (N = "
@@ -128,7 +129,7 @@ def _any_length_many(step: StepNumbers, scan: BetaScan) -> Statement:
         f"accuracy with {scan.most} assignments, {_sizes(scan.s)}, at the best beta and length: beta = "
         f"{best.beta:.2f} (rho_1 = {_rho(scan.s, best)[0]:.2f}), {best.length:.2f} of eta. At beta = {here.beta:.3g} "
         f"it is {here.found.accuracy:.3f} at the best length, {here.length:.2f} of eta, and "
-        f"{_listed(c.accuracy for c in step.shorter)} for 1 to {scan.most} assignments at {step.balanced:.3f}: a step "
+        f"{_numbers(c.accuracy for c in step.shorter)} for 1 to {scan.most} assignments at {step.balanced:.3f}: a step "
         "short enough to keep the second operand leaves a memory too weak to tell assignments apart",
     )  # fmt: skip
 
@@ -199,12 +200,12 @@ def _further(step: StepNumbers) -> Statement:
         'section 7: "enables composition of variable binding with modular addition"',
         min(last.accuracy),
         decided(min(last.accuracy) >= LEARNED),
-        f"least of the accuracies {_listed(last.accuracy)} for 1 to {step.stated[-1].K} assignments after {last.step} "
-        f"steps of eta/20 from the shorter step, at beta = {step.s.actual_beta:.3g}; {_listed(stuck.accuracy)} from "
+        f"least of the accuracies {_numbers(last.accuracy)} for 1 to {step.stated[-1].K} assignments after {last.step} "
+        f"steps of eta/20 from the shorter step, at beta = {step.s.actual_beta:.3g}; {_numbers(stuck.accuracy)} from "
         f"the theorem's W_1, where the loss is flat ({stuck.loss - math.log(step.s.N):+.0e} from log N)",
         f"holds if the least accuracy is at least {LEARNED:g}",
     )
 
 
-def _listed(values: Iterable[float]) -> str:
+def _numbers(values: Iterable[float]) -> str:
     return ", ".join(f"{v:.3f}" for v in values)

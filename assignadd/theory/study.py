@@ -1,4 +1,4 @@
-"""The whole study of appendix C: all numbers in one pass, the verdicts on the theorem, and all verdicts in order."""
+"""All numbers on appendix C and section 7, and the verdicts on every statement made there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import numpy as np
 from assignadd.theory import proof, step_verdicts
 from assignadd.theory.beta import (
     FACTOR,
-    BetaNumbers,
-    beta_numbers,
+    BetaScan,
+    LeastRemainder,
+    beta_scan,
+    condition_constants,
     constant_attention,
     focusing_beta,
-    listed_bands,
+    least_remainder,
+    least_remainders,
+    listed,
     remainder_exponent,
 )
 from assignadd.theory.composition import StepNumbers, after_step, composition, step_numbers
@@ -29,8 +33,6 @@ from assignadd.theory.theorem import (
     fitted_constant,
     grid_checks,
     growth,
-    limiting_cosine,
-    region,
     term_weights,
 )
 from assignadd.verdicts import Statement, decided
@@ -60,35 +62,42 @@ class AlphaNumbers:
 
 @dataclass(frozen=True)
 class Study:
-    """Every number that the verdicts are read from."""
+    """Every number that the verdicts are decided on."""
 
     at: Check
     grid: list[Check]
     extreme_constant: float
-    """The largest constant that the bound needs at the far ends of N, T, V and alpha."""
+    """The least constant with which the bound holds at the extremes of N, T, V and alpha."""
     proof: proof.ProofNumbers
     step: StepNumbers
-    beta: BetaNumbers
+    scan: BetaScan
+    constants: dict[float, dict[int, float]]
+    """Factor within which the theorem's conditions hold -> T -> the largest constant of the bound over such beta."""
+    least_here: LeastRemainder
+    least_by_size: tuple[LeastRemainder, ...]
     alpha: AlphaNumbers
 
 
 def theory_study(s: Setting, say: Callable[[str], object] = lambda _: None) -> Study:
-    """All numbers at setting `s`, and those over the grid; `say` is called with what is being computed."""
+    """All numbers at setting `s` and over the grid; `say` is called with what is being computed."""
     say("the proof, summed over every sequence")
     proved = proof.proof_numbers(proof.SUMMED)
     say("the theorem over the grid")
-    grid, constant = grid_checks(), extreme_constant(s.V)
-    say("the step and those after it")
+    grid, extreme = grid_checks(), extreme_constant(s.V)
+    say("the step and further steps")
     step = step_numbers(s)
     say("the theorem and its step over beta")
-    return Study(check(s), grid, constant, proved, step, beta_numbers(s), alpha_numbers(s, step))
+    constants = {factor: condition_constants(s.V, factor) for factor in (2.0, FACTOR)}
+    least = least_remainder(s), least_remainders()
+    alpha = alpha_numbers(s, step.balanced)
+    return Study(check(s), grid, extreme, proved, step, beta_scan(s), constants, *least, alpha)
 
 
-def alpha_numbers(s: Setting, step: StepNumbers) -> AlphaNumbers:
-    """How far alpha can grow before the gradient turns, at the beta of `s` and at a few others."""
+def alpha_numbers(s: Setting, balanced: float) -> AlphaNumbers:
+    """The direction of the gradient as alpha grows, at the beta of `s` and at a few others."""
     tried = np.geomspace(0.1, 500, 200).tolist()
     kept = next((i for i, alpha in enumerate(tried) if direction_cosine(s, alpha) < KEPT), len(tried))
-    answers = composition(after_step(s, step.balanced), 1, tuple(tried), draws=500).chance
+    answers = composition(after_step(s, balanced), 1, tuple(tried), draws=500).chance
     sharp = next((alpha for alpha in tried if answers[alpha] >= SHARP), tried[-1])
     other_beta = (1.5, math.log(s.T), 2 * math.log(s.T), min(300.0, s.V + 3.0))
     others = {beta: direction_cosine(s.at(beta), sharp) for beta in other_beta}
@@ -98,17 +107,25 @@ def alpha_numbers(s: Setting, step: StepNumbers) -> AlphaNumbers:
 
 def statements(study: Study) -> list[Statement]:
     """Every statement of the theory with its verdict, in the order of the ledger: the largest term comes first."""
-    theorem = [_dominates(study), _over_beta(study.beta), _remainder(study), _small_here(study)]
+    theorem = [_dominates(study), _over_beta(study), _remainder(study), _small_here(study)]
     around = [_alpha(study.alpha, study.at.s), _w0_attention(study)]
     proved = proof.statements(study.proof, study.grid, study.at.s)
-    return [*theorem, *step_verdicts.statements(study.step, study.beta), *around, *proved]
+    return [
+        *theorem,
+        *step_verdicts.statements(study.step, study.scan, study.least_here, study.least_by_size),
+        *around,
+        *proved,
+    ]
 
 
 def _dominates(study: Study) -> Statement:
     at = study.at
     far = check(Setting(9973, 1 << 20, at.s.V, 1e-12))
-    best = max(study.beta.scan.points, key=lambda p: MEMORY_NORM / max(p.check.attenuation, p.check.remainder))
+    best = max(study.scan.points, key=lambda p: MEMORY_NORM / max(p.check.attenuation, p.check.remainder))
     share = MEMORY_NORM / max(best.check.attenuation, best.check.remainder)
+    # In the limit rho_1 is 1, the remainder is 0, and the squared Frobenius norms of the attenuation and of the memory
+    # are V^2 + V and 2 V.
+    limit = math.sqrt(2 / (far.s.V + 3))
     return Statement(
         "theory.memory_dominates",
         "The associative memory, which matches every variable with itself, is the largest term of the update when N, "
@@ -125,7 +142,7 @@ def _dominates(study: Study) -> Statement:
         f"{at.s.T}, beta = {at.s.actual_beta:.3g} the three norms are: other term {at.attenuation:.3g}, remainder "
         f"{at.remainder:.3g}, memory {MEMORY_NORM:g}. Over all beta at these sizes the memory is at best {share:.2f} "
         f"of the larger of the other two (beta = {best.beta:.2f}). Cosine of update and memory (Frobenius) "
-        f"{far.cosine:.3f} at the large sizes (limit sqrt(2/(V+3)) = {limiting_cosine(far.s.V):.3f}), {at.cosine:.3f} "
+        f"{far.cosine:.3f} at the large sizes (limit sqrt(2/(V+3)) = {limit:.3f}), {at.cosine:.3f} "
         f"at these. In scores: the step lowers the second operand's by about V + 1 = {at.s.V + 1} and raises the "
         "right assignment's by 2. The theorem counts the other term as part of the start, W~_0; measured from there "
         "only the remainder is left to compare with (remainder-small-here)",
@@ -133,9 +150,9 @@ def _dominates(study: Study) -> Statement:
     )
 
 
-def _over_beta(beta: BetaNumbers) -> Statement:
-    scan, s = beta.scan, beta.scan.s
-    strict, wide = beta.constants[2.0], beta.constants[FACTOR]
+def _over_beta(study: Study) -> Statement:
+    scan, s = study.scan, study.scan.s
+    strict, wide = study.constants[2.0], study.constants[FACTOR]
     small, large = (max(x for T, x in wide.items() if (T > 256) == far) for far in (False, True))
     powers = ", ".join(f"T^{remainder_exponent(s.V, g) + 0.0:.1f} for e^beta = T^{g:g}" for g in (0.5, 0.75, 1.0, 1.5))
     inside = [p for p in scan.points if p.check.s.theta_factor <= FACTOR]
@@ -152,7 +169,7 @@ def _over_beta(beta: BetaNumbers) -> Statement:
         f"largest constant over T = {', '.join(map(str, wide))}, N up to 9973, alpha from 1e-9 to 1e-3 and every beta "
         f"with rho_1 >= 1/{FACTOR:g} and 1/{FACTOR:g} <= T rho_2 <= {FACTOR:g}; within a factor 2 instead it is "
         f"{max(strict.values()):.3g}. At N = {s.N}, T = {s.T}, V = {s.V} these are beta "
-        f"{listed_bands(scan.conditions)}, with constants from {low:.3g} to {high:.3g}. T times the remainder grows "
+        f"{listed(scan.conditions)}, with constants from {low:.3g} to {high:.3g}. T times the remainder grows "
         f"as {powers}: the bound needs e^beta of order T at least. It stays true for larger beta "
         f"({large_beta.check.constant:.3g} at beta = {large_beta.beta:.1f}), where rho_2 = Theta(1/T) no longer "
         "holds. The theorem bounds this remainder and nothing else: it claims no accuracy",
@@ -180,18 +197,19 @@ def _remainder(study: Study) -> Statement:
 
 
 def _small_here(study: Study) -> Statement:
-    at, found = study.at, region(study.grid)
-    s = at.s
+    at, grid, s = study.at, study.grid, study.at.s
+    informative = [c for c in grid if c.s.bound < MEMORY_NORM]
+    small, large = sum(c.remainder < MEMORY_NORM for c in grid), sum(c.remainder >= MEMORY_NORM for c in informative)
     return Statement(
         "theory.remainder_small_here",
         f"At N = {s.N}, T = {s.T}, V = {s.V} the remainder is smaller than the memory",
         "claimed for N, T >> V; the experiment has N = 59, T = 16, V = 12",
         at.remainder,
-        decided(at.small),
+        decided(at.remainder < MEMORY_NORM),
         f"remainder {at.remainder:.3g} (largest entry {at.largest_entry:.3g}) against the memory's norm "
         f"{MEMORY_NORM:g} (entries 1), where the bound is {s.bound:.3g}, at beta = {s.actual_beta:.3g}. On the grid, "
-        f"at beta = log T, the remainder is below the memory at {found.small} of {found.settings} settings; of the "
-        f"{found.informative} where the bound is below it, the remainder is not at {found.informative_but_large}",
+        f"at beta = log T, the remainder is below the memory at {small} of {len(grid)} settings; of the "
+        f"{len(informative)} where the bound is below it, the remainder is not at {large}",
         f"holds if the remainder is below {MEMORY_NORM:g}",
     )
 
@@ -217,7 +235,7 @@ def _alpha(found: AlphaNumbers, s: Setting) -> Statement:
 
 
 def _w0_attention(study: Study) -> Statement:
-    scan, s = study.beta.scan, study.beta.scan.s
+    scan, s = study.scan, study.scan.s
     shares = {K: constant_attention(s, K) for K in range(1, scan.most + 1)}
     least = min(shares.values())
     first, second = (", ".join(f"{x:.2f}" for x in PAPER_5301[layer]) for layer in (1, 2))
