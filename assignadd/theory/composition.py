@@ -109,6 +109,12 @@ def loss_gradient(W: Symmetric, values: Values, alpha: float) -> tuple[float, Sy
     return float(found.detach()), Symmetric(W.s, plain, variable)
 
 
+def accuracy(M: Tensor, y: Tensor) -> float:
+    """Share of sequences in which y alone has the largest of the unscaled logits M (draws, N)."""
+    right, others = M.gather(1, y[:, None]).squeeze(1), M.scatter(1, y[:, None], -1.0).amax(1)
+    return float((right > others + 1e-12).double().mean())
+
+
 @dataclass(frozen=True)
 class Composition:
     """Attention, accuracy and loss under one matrix with K assignments in context."""
@@ -135,12 +141,10 @@ def composition(W: Symmetric, K: int, alphas: tuple[float, ...] = (), draws: int
     """Attention, accuracy and loss under W with K assignments in context, over `draws` random sequences."""
     values = draw_values(W.s.N, K, draws, seed)
     a, M, y = attention(W, K), answer_scores(W, values), values.y[:, None]
-    right = M.gather(1, y).squeeze(1)
-    others = M.scatter(1, y, -1.0).amax(1)
     chance = {alpha: float((alpha * M).softmax(1).gather(1, y).mean()) for alpha in alphas}
-    accuracy, excess = float((right > others + 1e-12).double().mean()), float((M.mean(1) - right).mean())
+    excess = float((M.mean(1) - M.gather(1, y).squeeze(1)).mean())
     weights = float(a.target), float(a.distractor), float(a.second)
-    return Composition(K, *weights, accuracy, excess, chance, draws)
+    return Composition(K, *weights, accuracy(M, values.y), excess, chance, draws)
 
 
 def after_step(s: Setting, length: float = 1.0) -> Symmetric:
@@ -211,13 +215,14 @@ def descend(
     """
     s, moments = W.s, []
     data = [draw_values(s.N, K, draws, 2 * (seed + K) + 1) for K in train]
+    other = [draw_values(s.N, K, 2 * draws, 2 * (seed + K)) for K in test]
     for step in range(steps + 1):
         found = [loss_gradient(W, values, s.alpha) for values in data]
         if step % record_every == 0 or step == steps:
             row = W.variable[COPIED].tolist()
-            accuracy = tuple(composition(W, K, draws=2 * draws, seed=2 * (seed + K)).accuracy for K in test)
+            accuracies = tuple(accuracy(answer_scores(W, values), values.y) for values in other)
             mean = sum(value for value, _ in found) / len(found)
-            moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], operand_lead(W), accuracy))
+            moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], operand_lead(W), accuracies))
         if step < steps:
             for _, g in found:
                 W = W - g * (length * eta(s) / len(found))

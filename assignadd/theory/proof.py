@@ -35,7 +35,8 @@ def gradient_error(N: int) -> float:
 
 
 def A_k(s: Setting, X: Tensor, W: Tensor) -> Tensor:
-    """The proof's A_k = sum_t sigma_t nabla M_k(z)^T Phi_2 x_t (x_t - x_bar) x_T^T without its factor x_T^T, (B, k, d)."""
+    """The proof's A_k = sum_t sigma_t nabla M_k(z)^T Phi_2 x_t (x_t - x_bar) x_T^T without the factor x_T^T,
+    (B, k, d)."""
     sigma = attention(X, W)
     x_bar = torch.einsum("bt,btd->bd", sigma, X)
     weight = grad_M(s.N, x_bar[:, s.number]).real @ X[:, :, s.number].mT * sigma[:, None]  # (B, k, t)
