@@ -22,10 +22,15 @@ from assignadd.figures.progress_measures import (
     progress_measures_data,
 )
 from assignadd.figures.scaling import draw_scaling, scaling_data
-from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
-from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
+from assignadd.figures.theory import (
+    draw_theory_attention,
+    draw_theory_beta,
+    draw_theory_remainder,
+    theory_attention_data,
+    theory_beta_data,
+    theory_remainder_data,
+)
 from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
-from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
 from assignadd.figures.variables import draw_variables, variables_caption, variables_data
 from assignadd.sweeps.population import Populations
 

@@ -218,8 +218,8 @@ def _alpha(found: AlphaNumbers, s: Setting) -> Statement:
         decided(found.sharp_cosine >= KEPT),
         f"cosine between the gradients at W_0 for alpha near 0 and for alpha = {found.sharp:.3g}, the smallest that "
         f"gives the right answer probability {SHARP:g} with one assignment after the step that balances the "
-        f"attention; N = {s.N}, T = {s.T}, V = {s.V}, beta = {s.actual_beta:.3g}. For smaller alpha it is {cosines}: "
-        f"above {KEPT} up to alpha = {found.kept_up_to:.2g}. At that alpha for other beta: {others}. In another "
+        f"attention; N = {s.N}, T = {s.T}, V = {s.V}, beta = {s.actual_beta:.3g}. At other alpha it is {cosines}; it "
+        f"stays above {KEPT} up to alpha = {found.kept_up_to:.2g}. At that alpha for other beta: {others}. In another "
         "reading the sentence is true without a calculation: after the step alpha only scales the logits, and changes "
         "neither W_1 nor its attention nor the most probable answer",
         f"holds if the cosine is at least {KEPT}",
