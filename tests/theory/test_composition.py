@@ -54,7 +54,7 @@ def test_one_assignment_gives_the_theorems_gradient():
 
 @pytest.mark.parametrize(("lead", "right"), [(0.0, 1.0), (0.6, 1.0), (-0.6, 1.0), (0.8, 0.0), (-0.8, 0.0)])
 def test_the_answer_needs_comparable_attention(lead, right):
-    """2 c_n c_m beats c_n^2 and c_m^2 within a factor 2 (log 2 = .69); beyond it only n = m comes out, once in N times."""
+    """2 c_n c_m is larger than c_n^2 and c_m^2 within a factor 2 (log 2 = .69); beyond it only n = m is answered."""
     s = Setting(N=11, T=8, V=2)
     W = symmetric.Symmetric.zeros(s)
     W.plain[symmetric.SECOND, 0], W.variable[symmetric.COPIED, 1] = 5 + lead, 5.0
@@ -67,7 +67,7 @@ def test_the_answer_needs_comparable_attention(lead, right):
     )
 
 
-def test_too_many_assignments_are_one_line():
+def test_too_many_assignments_raise_an_error():
     with pytest.raises(ConfigError, match=r"theory.K = 4: expected a whole number from 1 to 3"):
         c.composition(symmetric.W_0(Setting(N=5, T=9, V=3)), 4)
 
@@ -89,7 +89,7 @@ def test_further_steps():
     _, moments = c.descend(start, (1, 2, 3), (1, 3), steps=30, record_every=15, draws=300)
     assert [x.step for x in moments] == [0, 15, 30] and moments[-1].loss < moments[0].loss
     assert moments[-1].accuracy[1] > moments[0].accuracy[1] + 0.2 and moments[-1].memory > 3 * moments[-1].spurious
-    # With one assignment each row Phi_1 e_v is pulled alike in its own column and in p_T: nothing can tell the two apart.
+    # With one assignment each row Phi_1 e_v has the same gradient in its own column and in p_T.
     _, alone = c.descend(start, (1,), (1,), steps=5, draws=300)
     assert alone[-1].memory == pytest.approx(alone[-1].spurious) and alone[-1].memory != pytest.approx(alone[0].memory)
     after, _ = c.descend(start, (1, 2), (2,), steps=1, length=1e-3, draws=100, seed=5)
