@@ -160,7 +160,7 @@ class BetaScan:
     any_length_many: Best
     """`most` assignments, among the beta that meet the conditions, at the best length of the step."""
     here_many: Best
-    """The same at the setting's own beta alone."""
+    """The same at the setting's own beta."""
 
 
 def beta_scan(s: Setting, points: int = 60) -> BetaScan:

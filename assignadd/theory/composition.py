@@ -101,10 +101,11 @@ def loss(W: Symmetric, values: Values, alpha: float) -> Tensor:
 
 
 def loss_gradient(W: Symmetric, values: Values, alpha: float) -> tuple[float, Symmetric]:
-    """The loss and nabla L(W). The gradient of one of W's numbers is the sum over the entries that it stands for."""
+    """The loss and nabla L(W)."""
     free = Symmetric(W.s, W.plain.clone().requires_grad_(), W.variable.clone().requires_grad_())
     found = loss(free, values, alpha)
     grads = torch.autograd.grad(found, (free.plain, free.variable))
+    # The derivative by one of the 18 numbers is the sum over all entries of the matrix that are equal to it.
     plain, variable = (g / many.clamp(min=1) for g, many in zip(grads, multiplicity(W.s), strict=True))
     return float(found.detach()), Symmetric(W.s, plain, variable)
 
@@ -193,7 +194,6 @@ class Moment:
     """Coefficient of sum_v Phi_1 e_v p_T^T: attention to assignments of any variable."""
     memory: float
     """Row Phi_1 e_v, own column minus any other: how much the assignment of the operand's variable is preferred."""
-    operand_lead: float
     accuracy: tuple[float, ...]
     """For each tested number of assignments."""
 
@@ -222,7 +222,7 @@ def descend(
             row = W.variable[COPIED].tolist()
             accuracies = tuple(accuracy(answer_scores(W, values), values.y) for values in other)
             mean = sum(value for value, _ in found) / len(found)
-            moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], operand_lead(W), accuracies))
+            moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], accuracies))
         if step < steps:
             for _, g in found:
                 W = W - g * (length * eta(s) / len(found))

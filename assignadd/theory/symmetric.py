@@ -80,7 +80,7 @@ class Symmetric:
 
 @lru_cache(maxsize=256)
 def multiplicity(s: Setting) -> tuple[Tensor, Tensor]:
-    """How many entries of the full matrix each number stands for, (6, 2) and (2, 3)."""
+    """How many entries of the full matrix are equal to each of the 18 numbers, (6, 2) and (2, 3)."""
     rows = torch.tensor([s.T - 3, 1, 1, 1, s.N, 1], dtype=DTYPE)
     return torch.stack([rows, rows * s.V], 1), torch.tensor([s.V, s.V, s.V * (s.V - 1)], dtype=DTYPE).expand(2, 3)
 
