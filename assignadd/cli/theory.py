@@ -27,10 +27,10 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Theory:
-    """Check the paper's theory (section 7, appendix C): theorem, the parameter beta, the step, proof, real training."""
+    """Check the paper's theory (section 7, appendix C): the theorem, its parameter beta, its step, the proof, training."""
 
     run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
-    """A run folder, or its name under runs/, whose gradients are compared with the theory; without it they are not."""
+    """A run folder, or its name under runs/, whose training is compared with the theory; omit it to skip that part."""
     seed: int | None = None
     """Which model of the run. If None, the first."""
     sequences: int = 2048
@@ -68,21 +68,19 @@ def main(arguments: list[str]) -> int:
     if run is not None:
         run.index_of(args.seed)
     if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after the work
+        args.out.mkdir(parents=True, exist_ok=True)  # an unwritable folder fails before the computation
     from assignadd.cli.screen import console, print_json
 
     with nullcontext() if args.json else console.status("checking the theory") as status:
-        study, real, name, verdicts = _found(
-            args, s, run, threads, lambda text: status.update(text) if status else None
-        )
+        report = (lambda _: None) if status is None else status.update
+        study, real, name, verdicts = _found(args, s, run, threads, report)
         if args.out is not None:
             _write(args.out, study, real, name, verdicts)
     if args.json:
         steps = {"before": study.step.before, "stated": study.step.stated, "shorter": study.step.shorter}
         by_step = {kind: [asdict(c) for c in found] for kind, found in steps.items()}
-        print_json(
-            {"setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": by_step, "beta": _beta_rows(study)}
-        )
+        records = [v.record() for v in verdicts]
+        print_json({"setting": vars(s), "verdicts": records, "step": by_step, "beta": _beta_rows(study)})
     else:
         _print_beta(study)
         _print_step(study)
@@ -121,20 +119,18 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
     """
     import json
 
-    from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
-    from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
-    from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
-    from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
+    from assignadd.figures import theory, theory_real_gradient
     from assignadd.runs import atomic
 
-    remainder = theory_remainder_data(study.grid, study.at)
-    _picture(folder / "theory_remainder", remainder, draw_theory_remainder, 6.6, 3.5)
-    _picture(folder / "theory_beta", theory_beta_data(study.beta.scan), draw_theory_beta, 6.6, 3.9)
-    _picture(folder / "theory_attention", theory_attention_data(study.step), draw_theory_attention, 7.0, 2.5)
+    remainder = theory.theory_remainder_data(study.grid, study.at)
+    _picture(folder / "theory_remainder", remainder, theory.draw_theory_remainder, 6.6, 3.5)
+    _picture(folder / "theory_beta", theory.theory_beta_data(study.scan), theory.draw_theory_beta, 6.6, 3.9)
+    attention = theory.theory_attention_data(study.step)
+    _picture(folder / "theory_attention", attention, theory.draw_theory_attention, 7.0, 2.5)
     if real is not None:
-        _picture(
-            folder / "theory_real_gradient", theory_real_gradient_data(real, name), draw_theory_real_gradient, 5.5, 4.4
-        )
+        cosines = theory_real_gradient.theory_real_gradient_data(real, name)
+        draw = theory_real_gradient.draw_theory_real_gradient
+        _picture(folder / "theory_real_gradient", cosines, draw, 5.5, 4.4)
     atomic.write(folder / "verdicts.json", (json.dumps([v.record() for v in verdicts], indent=2) + "\n").encode())
 
 
@@ -152,17 +148,12 @@ def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: 
 def _beta_rows(study: Study) -> list[dict[str, Any]]:
     """The scan over beta as plain numbers; None for the step that balances the attention where there is none."""
     rows = []
-    for p in study.beta.scan.points:
+    for p in study.scan.points:
         s, has = p.check.s, p.length is not None
-        row: dict[str, Any] = {
-            "beta": p.beta,
-            "rho_1": s.rho_1,
-            "T_rho_2": s.T * s.rho_2,
-            "theta_factor": s.theta_factor,
-            "stated": p.stated,
-        }
-        row |= {"remainder": p.check.remainder, "attenuation": p.check.attenuation, "constant": p.check.constant}
-        rows.append({**row, "balancing_length": p.length, "balanced": p.balanced if has else None})
+        row: dict[str, Any] = {"beta": p.beta, "rho_1": s.rho_1, "T_rho_2": s.T * s.rho_2}
+        row |= {"theta_factor": s.theta_factor, "stated": p.stated, "remainder": p.check.remainder}
+        row |= {"attenuation": p.check.attenuation, "constant": p.check.constant, "balancing_length": p.length}
+        rows.append({**row, "balanced": p.balanced if has else None})
     return rows
 
 
@@ -171,18 +162,11 @@ def _print_beta(study: Study) -> None:
     import math
 
     from assignadd.cli.screen import print_table, say
-    from assignadd.theory.beta import FACTOR, listed_bands
+    from assignadd.theory.beta import FACTOR, listed
 
-    scan = study.beta.scan
-    wanted = [
-        0.5,
-        1,
-        math.log(scan.s.T),
-        4,
-        8,
-        *[(low + high) / 2 for low, high in scan.composing],
-        scan.points[-1].beta,
-    ]
+    scan = study.scan
+    middles = [(low + high) / 2 for low, high in scan.composing]
+    wanted = [0.5, 1, math.log(scan.s.T), 4, 8, *middles, scan.points[-1].beta]
     chosen = {min(range(len(scan.points)), key=lambda i: abs(scan.points[i].beta - beta)) for beta in wanted}
     rows = []
     for i in sorted(chosen):
@@ -191,26 +175,16 @@ def _print_beta(study: Study) -> None:
         after = ["-", "-"] if p.length is None else [f"{x:.3f}" for x in p.balanced]
         sizes = [f"{s.rho_1:.3f}", f"{s.T * s.rho_2:.2g}", f"{p.check.constant:.2f}", f"{p.check.remainder:.2f}"]
         rows.append((f"{p.beta:.2f}", *sizes, *[f"{x:.3f}" for x in p.stated], length, *after))
-    columns = (
-        "beta",
-        "rho_1",
-        "T rho_2",
-        "constant",
-        "remainder",
-        "stated, 1",
-        f"stated, {scan.most}",
-        "length",
-        "then, 1",
-        f"{scan.most}",
-    )
+    bound, steps = ("constant", "remainder"), ("stated, 1", f"stated, {scan.most}", "length", "then, 1", f"{scan.most}")
+    columns = ("beta", "rho_1", "T rho_2", *bound, *steps)
     caption = (
-        "constant: remainder over V (1/N + 1/T + T alpha); the memory's norm is 2. "
-        "stated: accuracy after the theorem's step with that many assignments. "
-        "length: share of eta at which the two operands get equal attention, then the accuracies after that step"
+        "constant: remainder over V (1/N + 1/T + T alpha); the memory's norm is 2. stated: accuracy after the "
+        "theorem's step with that many assignments. length: share of eta at which the two operands get equal "
+        "attention, then the accuracies after that step"
     )
     print_table("the theorem and its step against beta", columns, rows, caption)
-    say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed_bands(scan.conditions)}")
-    say(f"the stated step adds one variable and one number for beta {listed_bands(scan.composing)}")
+    say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}")
+    say(f"the stated step adds one variable and one number for beta {listed(scan.composing)}")
 
 
 def _print_step(study: Study) -> None:
@@ -220,10 +194,8 @@ def _print_step(study: Study) -> None:
     step, rows = study.step, []
     for kind, found in (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter)):
         for c in found:
-            attention = [f"{x:.3f}" for x in (c.target, c.distractor, c.second)]
-            rows.append(
-                (f"{kind}, {c.K}", *attention, f"{c.accuracy:.3f}", *[f"{c.chance[a]:.3f}" for a in (10.0, 1000.0)])
-            )
+            numbers = (c.target, c.distractor, c.second, c.accuracy, c.chance[10.0], c.chance[1000.0])
+            rows.append((f"{kind}, {c.K}", *[f"{x:.3f}" for x in numbers]))
     columns = ("step, |tau|", "right one", "each other", "operand m", "accuracy", "p at alpha 10", "at 1000")
     print_table(f"attention and answers after one step, beta = {step.s.actual_beta:.3g}", columns, rows)
 
@@ -235,11 +207,8 @@ def _print(args: Theory, verdicts: list[Statement]) -> None:
         (v.id.removeprefix("theory."), "-" if v.value is None else f"{v.value:.3g}", v.verdict, v.claim)
         for v in verdicts
     ]
-    made = table(
-        f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}",
-        ("", "found", "verdict", "claim"),
-        rows,
-    )
+    title = f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}"
+    made = table(title, ("", "found", "verdict", "claim"), rows)
     for column in made.columns[2:]:
         column.justify = "left"
     made.columns[2].no_wrap = True
@@ -248,9 +217,7 @@ def _print(args: Theory, verdicts: list[Statement]) -> None:
         if v.verdict in (FAILS, UNDECIDED):
             say(f"{v.id.removeprefix('theory.')}: {v.detail}.")
     tested = [v for v in verdicts if v.verdict != UNTESTABLE]
-    say(
-        f"{sum(v.verdict == HOLDS for v in tested)} of {len(tested)} statements hold"
-        + ("" if args.run else "; name a run to test real training")
-    )
+    holding = sum(v.verdict == HOLDS for v in tested)
+    say(f"{holding} of {len(tested)} statements hold{'' if args.run else '; name a run to test real training'}")
     if args.out is not None:
         say(f"figures, their data and verdicts.json are in {args.out}")

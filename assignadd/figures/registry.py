@@ -27,10 +27,15 @@ from assignadd.figures import (
     variables,
 )
 from assignadd.figures.record import Absent, Data, FigureRecord, on_axes
-from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
-from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
+from assignadd.figures.theory import (
+    draw_theory_attention,
+    draw_theory_beta,
+    draw_theory_remainder,
+    theory_attention_data,
+    theory_beta_data,
+    theory_remainder_data,
+)
 from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
-from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
 from assignadd.measures.fourier import context_preactivations
 
 
@@ -266,7 +271,7 @@ THEORY = (
         "displayed term is. Below, look for the beta at which the stated step reaches accuracy 1, and whether they "
         "are shaded. The balancing step goes along the same gradient until assignment and second operand get equal "
         "attention.",
-        lambda _: theory_beta_data(study().beta.scan), draw_theory_beta, height=3.9, width=6.6,
+        lambda _: theory_beta_data(study().scan), draw_theory_beta, height=3.9, width=6.6,
     ),
     FigureRecord(
         "theory_remainder", "The theorem's remainder",

@@ -1,4 +1,4 @@
-"""Figure `theory_real_gradient`: a real network's gradient and movement against the memory that the theory predicts."""
+"""Figure `theory_real_gradient`: a network's gradient and change of QK2 against the memory of theorem C.1."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from assignadd.figures.record import FigureData
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
-from assignadd.palette import BY_VARS, INK
-
-BLUE, GREY = "#0072B2", "#9A9A9A"
+from assignadd.palette import BLUE, BY_VARS, GREY, INK
 
 
 @dataclass(frozen=True)
-class TheoryRealGradientData:
+class TheoryRealGradientData(FigureData):
+    """Cosines of a network's gradient and of the change of QK2 with the predicted memory, over training."""
+
     name: str
     steps: np.ndarray  # (M,)
     accuracy: np.ndarray  # (M,) on one-variable sequences
@@ -23,11 +24,9 @@ class TheoryRealGradientData:
     gradient: np.ndarray  # (5, M) cosine with the prediction, 5 and 95 % of the permuted ones, of the random ones
     change: np.ndarray  # (5, M - 1) the same for the change of QK2 to the next checkpoint
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {name: np.array(value) for name, value in vars(self).items()}
-
 
 def theory_real_gradient_data(found: TheoryGradient, name: str) -> TheoryRealGradientData:
+    """The arrays of figure `theory_real_gradient`."""
     spike_at = -1 if found.spike_at is None else found.spike_at
     return TheoryRealGradientData(
         name,
@@ -40,11 +39,13 @@ def theory_real_gradient_data(found: TheoryGradient, name: str) -> TheoryRealGra
 
 
 def _with_bands(found: Alignment) -> np.ndarray:
+    """(5, M) the cosine with the memory, and the 5 and 95 % quantiles of the permuted and of the random directions."""
     bands = [x.quantile(q, 1) for x in (found.permuted, found.random) for q in (0.05, 0.95)]
     return np.stack([x.numpy() for x in (found.memory, *bands)])
 
 
 def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> None:
+    """Top: accuracy. Middle: cosines of the gradient. Bottom: cosines of the change between checkpoints."""
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[0.8, 1.2, 1.2])
     x = np.maximum(data.steps, 1)
     top.plot(x, data.accuracy, color=BY_VARS[1], marker=".", markersize=3)

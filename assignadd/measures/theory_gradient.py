@@ -1,10 +1,10 @@
-"""Does training follow the theory? The gradient of the one-variable loss, and the actual change of QK2, against the
-associative memory that the appendix predicts (theorem "One gradient step leads to composition"), which the paper does not test.
+"""The gradient of the one-variable loss and the change of QK2 in training, compared with theorem C.1.
 
-In the row convention of `circuits` the predicted direction is sum_v (c_v + p_T)^T c_v: queries are rows, c_v = e_v OV1 is
-what layer 1 copies of variable v, and p_T the embedding of the last position. A direction with the copies of the key
-permuted (no variable meets itself) has the same p_T, the same vectors and the same lengths: what the true one has
-beyond it is the binding of each variable to itself.
+The theorem predicts that both point along an associative memory; the paper does not test this on a trained network.
+In the row convention of `circuits` the predicted direction is sum_v (c_v + p_T)^T c_v: queries are rows, c_v = e_v OV1
+is what layer 1 copies of variable v, and p_T is the embedding of the last position. For comparison, the variables on
+the key side are permuted such that no variable is matched with itself. This keeps p_T, the vectors and their lengths,
+so the difference between the two cosines is due to the matching of each variable with itself.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
-# Half-way up the first spike, between the plateaus of the paper's run before it (.75) and after it (.99).
+# Half of the way from the accuracy of the paper's run before its first spike (.75) to that after it (.99).
 SPIKE_THRESHOLD = 0.87
-DIRECTIONS = 200  # permuted and random ones, each
+DIRECTIONS = 200  # number of permuted directions, and of random ones
 
 
 def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
-    """`n` one-variable sequences of the training law of one model, from its evaluation stream."""
+    """`n` one-variable sequences of one model's training distribution, from its evaluation stream."""
     return Sampler([config.task], seen[None], [config.seed.data or 0], ONE_VARIABLE).sample(EvalSteps.EXAMS.start, n)
 
 
 def merged(stack: Stack) -> Stack:
-    """The same functions with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are weights of their own."""
+    """The same models with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are parameters."""
     if not covers(stack.config):
         raise UserError(
             "the theory's gradient is for the paper's architecture: two layers, one head, ReLU, no norms, no biases"
@@ -54,11 +54,8 @@ def merged(stack: Stack) -> Stack:
     weights, one = dict(stack.weights), torch.eye(d, dtype=stack.flat.dtype).expand(len(stack), 1, d, d)
     for layer in (1, 2):
         block = f"blocks.{layer - 1}.attn.W_"
-        weights |= {
-            block + "Q": QK(stack, layer).unsqueeze(1) * math.sqrt(d),
-            block + "V": OV(stack, layer).unsqueeze(1),
-        }
-        weights |= {block + "K": one, block + "O": one}
+        weights[block + "Q"], weights[block + "K"] = QK(stack, layer).unsqueeze(1) * math.sqrt(d), one
+        weights[block + "V"], weights[block + "O"] = OV(stack, layer).unsqueeze(1), one
     return Stack(config, flatten(config, weights))
 
 
@@ -68,15 +65,13 @@ def qk2_descent(stack: Stack, batch: Batch) -> Float[Tensor, "M d d"]:
     for model in single_models(merged(stack)):
         gradient = gradient_of(model)
         gradient(batch)
-        found.append(
-            -math.sqrt(stack.config.model.d_model) * Stack(model.config, gradient.flat)["blocks.1.attn.W_Q"][0, 0]
-        )
-    return torch.stack(found)
+        found.append(Stack(model.config, gradient.flat)["blocks.1.attn.W_Q"][0, 0])
+    return -math.sqrt(stack.config.model.d_model) * torch.stack(found)
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """Cosines of matrices, one per model, with the predicted direction and with those it is compared with."""
+    """Cosines of matrices, one per model, with the predicted direction and with the directions for comparison."""
 
     memory: Tensor  # (M,) with sum_v (c_v + p_T)^T c_v
     permuted: Tensor  # (M, DIRECTIONS)
@@ -87,7 +82,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class TheoryGradient:
-    """One model over training."""
+    """The cosines of one model at several steps of its training."""
 
     steps: list[int]
     accuracy: Tensor  # (M,) on the one-variable sequences
@@ -96,16 +91,15 @@ class TheoryGradient:
 
     @property
     def spike_at(self) -> int | None:
-        """The first of the steps that lies behind the first spike, when variables come to be bound."""
-        return next(
-            (step for step, a in zip(self.steps, self.accuracy.tolist(), strict=True) if a >= SPIKE_THRESHOLD), None
-        )
+        """The first of the steps after the first spike, in which the model learns to bind; None if there is none."""
+        after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten().tolist()
+        return self.steps[after[0]] if after else None
 
 
 def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
-    """Of the stack of one model's checkpoints at these steps."""
+    """The cosines of one model, from the stack of its checkpoints at these steps."""
     if len(steps) < 2:
-        raise UserError(f"training is followed over several checkpoints: expected at least 2, found {len(steps)}")
+        raise UserError(f"the change of QK2 needs several checkpoints: expected at least 2, found {len(steps)}")
     accuracy = (answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels).double().mean(1)
     earlier, circuits = trajectory.models(slice(0, len(trajectory) - 1)), QK(trajectory, 2)
     descent = alignment(trajectory, qk2_descent(trajectory, batch))
@@ -113,15 +107,14 @@ def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> Th
 
 
 def telling_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = 48) -> list[int]:
-    """At most so many of a run's steps: half of them all along, denser early, half around the first spike.
+    """At most `most` of a run's steps: half of them over all of training, denser early, and half near the first spike.
 
-    `rows` are one model's metrics; without any (an imported run), or where there is no spike, all stand all along.
+    `rows` are one model's metrics; without any (an imported run), or without a spike, all are over all of training.
     """
     if len(steps) <= most:
         return list(steps)
-    spike_at = next(
-        (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD), None
-    )
+    after = (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD)
+    spike_at = next(after, None)
     along = most if spike_at is None else most // 2
     marks = [(1 + steps[-1]) ** (i / (along - 1)) - 1 for i in range(along)]  # evenly spaced in log(1 + step)
     chosen = {min(steps, key=lambda step: abs(step - mark)) for mark in marks}
@@ -131,7 +124,7 @@ def telling_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most:
 
 
 def alignment(stack: Stack, matrices: Float[Tensor, "M d d"], seed: int = 0) -> Alignment:
-    """Of matrices that belong to the stack's models (gradients or changes of QK2), by the stack's own c_v and p_T."""
+    """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
     c = stack.W_E[:, list(Vocabulary(stack.config.task).variables)] @ OV(stack, 1)  # (M, V, d)
     p = stack.W_pos[:, -1:]  # (M, 1, d)
     G = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
@@ -141,9 +134,8 @@ def alignment(stack: Stack, matrices: Float[Tensor, "M d d"], seed: int = 0) -> 
     x, y = (torch.randn(DIRECTIONS, k, c.shape[-1], generator=g, dtype=c.dtype) for k in (c.shape[1], 1))
     r, s = (z / z.norm(dim=-1, keepdim=True) for z in (x, y))  # (P, V, d), (P, 1, d)
     r, s = r * c.norm(dim=-1)[:, None, :, None], s * p.norm(dim=-1)[:, None, :, None]  # (M, P, ...)
-    random = ((r + s) @ G[:, None] * r).sum((-2, -1)) / _norms((r + s).flatten(0, 1), r.flatten(0, 1), own).view(
-        len(c), -1
-    )
+    norms = _norms((r + s).flatten(0, 1), r.flatten(0, 1), own).view(len(c), -1)
+    random = ((r + s) @ G[:, None] * r).sum((-2, -1)) / norms
     return Alignment(
         cosines(G, c + p, c, own)[:, 0],
         cosines(G, c + p, c, orders),
@@ -154,7 +146,7 @@ def alignment(stack: Stack, matrices: Float[Tensor, "M d d"], seed: int = 0) -> 
 
 
 def cosines(G: Tensor, q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
-    """Cosine of each G of length one with sum_v q_v^T k_{o(v)}, for every order o: (M, P)."""
+    """Cosine of each G, of norm 1, with sum_v q_v^T k_{o(v)}, for every order o: (M, P)."""
     products = q @ G @ k.mT  # (M, V, V)
     return products[:, torch.arange(q.shape[1]), orders].sum(-1) / _norms(q, k, orders)
 
@@ -166,9 +158,9 @@ def _norms(q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
 
 
 def derangements(V: int, count: int, g: torch.Generator) -> Tensor:
-    """Random orders of the variables that leave none in its place, (count, V)."""
+    """Random permutations of the variables without a fixed point, (count, V)."""
     if V < 2:
-        raise UserError(f"a run with {V} variable has no other to compare it with: expected at least 2")
+        raise UserError(f"permuting variables needs several of them: expected at least 2, found {V}")
     found: list[Tensor] = []
     while len(found) < count:
         order = torch.randperm(V, generator=g)

@@ -1,4 +1,4 @@
-"""Verdicts, for one trained network, on whether it takes the theory's direction as it learns to bind variables."""
+"""Verdicts on whether one network's training follows the direction of theorem C.1 while it learns to bind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLAIMS = {
         "The memory comes with a term in p_T of the same weight",
         "section 7: (OV1 e_v + p_T), where both have coefficient one",
     ),
-}  # fmt: skip
+}
 
 # The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
 # the binding), not the null's own value: a network without the effect passes in at most about 5 % of cases.
@@ -38,17 +38,19 @@ NULL = (
 RULES = {
     "real_gradient": NULL,
     "real_change": NULL,
-    "real_dominant": "holds if it has more than half of the gradient's squared norm at some checkpoint: a cosine above 0.707",
+    "real_dominant": "holds if it has more than half of the gradient's squared norm at some checkpoint: a cosine above "
+    "0.707",
     "real_spurious": "holds if the p_T term's cosine is more than half of the binding's",
 }
 
 
 def untested(why: str) -> list[Statement]:
+    """Each of the four statements as one that cannot be tested, with the reason."""
     return [Statement(f"theory.{key}", *words, None, UNTESTABLE, why, RULES[key]) for key, words in CLAIMS.items()]
 
 
 def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statement]:
-    """Of one model, called `name`: over the last quarter of the steps before its first spike."""
+    """The four verdicts for the model called `name`, over the last quarter of the steps before its first spike."""
     if found is None:
         return untested("no run was given")
     end = found.spike_at
@@ -66,15 +68,14 @@ def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statem
     top = float(found.descent.memory.max())
     ratio = gradient.spurious / gradient.binding
     share = f"largest cosine at any of {len(steps)} checkpoints of {name} ({top**2:.1%} of the squared norm)"
+    changed = f"mean cosine of the change of QK2 between checkpoints, {where}; {change.beside}"
+    parts = f"mean cosine with p_T^T sum c_v ({gradient.spurious:+.3f}) over that with sum c_v^T c_v"
     values: dict[str, tuple[float, bool, str]] = {
         "real_gradient": (gradient.memory, gradient.above, f"mean cosine, {where}; {gradient.beside}{also}"),
-        "real_change": (change.memory, change.above, f"mean cosine of the change of QK2 between checkpoints, {where}; {change.beside}"),
+        "real_change": (change.memory, change.above, changed),
         "real_dominant": (top, top > math.sqrt(0.5), share),
-        "real_spurious": (
-            ratio, ratio > 0.5,
-            f"mean cosine with p_T^T sum c_v ({gradient.spurious:+.3f}) over that with sum c_v^T c_v ({gradient.binding:+.3f}), {where}",
-        ),
-    }  # fmt: skip
+        "real_spurious": (ratio, ratio > 0.5, f"{parts} ({gradient.binding:+.3f}), {where}"),
+    }
     return [
         Statement(f"theory.{key}", *CLAIMS[key], value, decided(holds), detail, RULES[key])
         for key, (value, holds, detail) in values.items()
@@ -82,7 +83,7 @@ def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statem
 
 
 class _Means:
-    """Means over some checkpoints; a permuted or random direction is the same one at each of them."""
+    """Means over some checkpoints; each permuted or random direction is averaged over the checkpoints."""
 
     def __init__(self, found: Alignment, chosen: Tensor):
         self.memory, self.binding, self.spurious = (
@@ -91,7 +92,8 @@ class _Means:
         permuted, random = found.permuted[chosen].mean(0), found.random[chosen].mean(0)
         limits = [float(x.quantile(0.95)) for x in (permuted, random)]
         self.above = self.memory > max(limits)
-        self.beside = f"permuted {float(permuted.mean()):+.3f} (95 % below {limits[0]:+.3f}), random (95 % below {limits[1]:+.3f})"
+        of_permuted = f"permuted {float(permuted.mean()):+.3f} (95 % below {limits[0]:+.3f})"
+        self.beside = f"{of_permuted}, random (95 % below {limits[1]:+.3f})"
 
 
 def _mean(values: Tensor, chosen: Tensor) -> str:

@@ -1,8 +1,8 @@
-"""What a key-query matrix does with several assignments in context, after the theorem's step and after further steps.
+"""Attention and answers with several assignments in context, after the step of theorem C.1 and after further steps.
 
-A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them the
-operand's; values and second operand are uniform. Under a `Symmetric` matrix the attention depends on K only, and the
-answer on the attention and the values, so only the values are drawn.
+A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them of the
+operand's variable; assigned numbers and second operand are uniform. Under a `Symmetric` matrix the attention depends
+on K only, and the answer on the attention and the numbers, so only the numbers are drawn at random.
 """
 
 from __future__ import annotations
@@ -43,18 +43,14 @@ class Attention(NamedTuple):
 
 def attention(W: Symmetric, K: int) -> Attention:
     """The softmax over all T keys with K assignments in context."""
-    _check_assignments(W.s, K)
+    most = min(W.s.V, W.s.T - 3)
+    if not 1 <= K <= most:
+        accepted = f"a whole number from 1 to {most}: different variables, at the T - 3 prefix positions"
+        raise ConfigError("theory.K", K, accepted)
     how_many = torch.tensor([1, K - 1, 1, 1, W.s.T - 3 - K, 1], dtype=DTYPE)
     found = scores(W)
     e = (found - found.max()).exp()
     return Attention(*(e / (how_many * e).sum()))
-
-
-def _check_assignments(s: Setting, K: int) -> None:
-    most = min(s.V, s.T - 3)
-    if not 1 <= K <= most:
-        accepted = f"a whole number from 1 to {most}: different variables, at the T - 3 prefix positions"
-        raise ConfigError("theory.K", K, accepted)
 
 
 def tested_assignments(s: Setting) -> list[int]:
@@ -62,9 +58,8 @@ def tested_assignments(s: Setting) -> list[int]:
     return [K for K in ASSIGNMENTS if min(s.V, s.T - 3) >= K]
 
 
-@dataclass(frozen=True)
-class Values:
-    """The values of some sequences with K assignments."""
+class Values(NamedTuple):
+    """The numbers of some sequences with K assignments."""
 
     K: int
     y: Tensor  # (draws,) the answers
@@ -74,7 +69,7 @@ class Values:
 
 
 def values_of(N: int, n: Tensor, m: Tensor) -> Values:
-    """From the assigned numbers n (draws, K), the operand's first, and the second operands m (draws,)."""
+    """`Values` of the assigned numbers n (draws, K), that of the operand first, and the second operands m (draws,)."""
     draws, K = n.shape
     kind = torch.tensor([0, *[1] * (K - 1), 2])  # target, distractors, second
     pair = torch.tensor([[0, 3, 4], [3, 1, 5], [4, 5, 2]])[kind[:, None], kind].flatten()
@@ -85,14 +80,9 @@ def values_of(N: int, n: Tensor, m: Tensor) -> Values:
     return Values(K, (n[:, 0] + m) % N, counts.to(DTYPE).view(6, draws, N))
 
 
-def draw_values(s: Setting, K: int, draws: int, seed: int) -> Values:
-    """Uniform values of `draws` sequences with K assignments."""
-    _check_assignments(s, K)
-    return _drawn(s.N, K, draws, seed)
-
-
-@lru_cache(maxsize=2)  # a scan asks for the same one or two again and again; 20,000 sequences take 57 MB
-def _drawn(N: int, K: int, draws: int, seed: int) -> Values:
+@lru_cache(maxsize=2)  # a scan uses the same one or two repeatedly; 20,000 sequences take 57 MB
+def draw_values(N: int, K: int, draws: int, seed: int) -> Values:
+    """Uniform numbers of `draws` sequences with K assignments."""
     numbers = torch.randint(N, (draws, K + 1), generator=torch.Generator().manual_seed(seed))
     return values_of(N, numbers[:, :K], numbers[:, K])
 
@@ -111,50 +101,51 @@ def loss(W: Symmetric, values: Values, alpha: float) -> Tensor:
 
 
 def loss_gradient(W: Symmetric, values: Values, alpha: float) -> tuple[float, Symmetric]:
-    """The loss and nabla L(W). The gradient of one of W's numbers is the sum over the entries that it stands for."""
+    """The loss and nabla L(W)."""
     free = Symmetric(W.s, W.plain.clone().requires_grad_(), W.variable.clone().requires_grad_())
     found = loss(free, values, alpha)
     grads = torch.autograd.grad(found, (free.plain, free.variable))
+    # The derivative by one of the 18 numbers is the sum over all entries of the matrix that are equal to it.
     plain, variable = (g / many.clamp(min=1) for g, many in zip(grads, multiplicity(W.s), strict=True))
     return float(found.detach()), Symmetric(W.s, plain, variable)
 
 
+def accuracy(M: Tensor, y: Tensor) -> float:
+    """Share of sequences in which y alone has the largest of the unscaled logits M (draws, N)."""
+    right, others = M.gather(1, y[:, None]).squeeze(1), M.scatter(1, y[:, None], -1.0).amax(1)
+    return float((right > others + 1e-12).double().mean())
+
+
 @dataclass(frozen=True)
 class Composition:
-    """What W does with K assignments in context."""
+    """Attention, accuracy and loss under one matrix with K assignments in context."""
 
     K: int
     target: float
     distractor: float
     second: float
     accuracy: float
-    """Share of drawn values for which n + m alone has the largest logit; it does not depend on alpha."""
+    """Share of sequences in which n + m alone has the largest logit; it does not depend on alpha."""
     excess: float
-    """(L - log N) / alpha as alpha vanishes: the mean of M_k over k less M_y."""
+    """(L - log N) / alpha as alpha vanishes: the mean of M_k over k minus M_y."""
     chance: dict[float, float]
     """Mean probability of the right answer for each alpha."""
     draws: int
 
     @property
     def interval(self) -> Interval:
-        """The accuracy's 95 % interval over the drawn values."""
+        """The accuracy's 95 % interval over the drawn sequences."""
         return wilson(round(self.accuracy * self.draws), self.draws)
 
 
 def composition(W: Symmetric, K: int, alphas: tuple[float, ...] = (), draws: int = DRAWS, seed: int = 0) -> Composition:
-    """Attention, accuracy and loss under W with K assignments in context, over `draws` random values."""
-    return composition_on(W, draw_values(W.s, K, draws, seed), alphas)
-
-
-def composition_on(W: Symmetric, values: Values, alphas: tuple[float, ...] = ()) -> Composition:
-    """Attention, accuracy and loss under W on these values."""
-    a, M, y = attention(W, values.K), answer_scores(W, values), values.y[:, None]
-    right = M.gather(1, y).squeeze(1)
-    others = M.scatter(1, y, -1.0).amax(1)
+    """Attention, accuracy and loss under W with K assignments in context, over `draws` random sequences."""
+    values = draw_values(W.s.N, K, draws, seed)
+    a, M, y = attention(W, K), answer_scores(W, values), values.y[:, None]
     chance = {alpha: float((alpha * M).softmax(1).gather(1, y).mean()) for alpha in alphas}
-    accuracy, excess = float((right > others + 1e-12).double().mean()), float((M.mean(1) - right).mean())
+    excess = float((M.mean(1) - M.gather(1, y).squeeze(1)).mean())
     weights = float(a.target), float(a.distractor), float(a.second)
-    return Composition(values.K, *weights, accuracy, excess, chance, len(values.y))
+    return Composition(K, *weights, accuracy(M, values.y), excess, chance, draws)
 
 
 def after_step(s: Setting, length: float = 1.0) -> Symmetric:
@@ -163,7 +154,7 @@ def after_step(s: Setting, length: float = 1.0) -> Symmetric:
 
 
 def operand_lead(W: Symmetric) -> float:
-    """Score of the second operand less that of the operand's assignment.
+    """Score of the second operand minus that of the first operand's assignment.
 
     With one assignment M(z) is largest at n + m exactly when neither of the two has more than twice the other's
     attention (2 c_n c_m against c_n^2 and c_m^2), that is, when this is between -log 2 and log 2.
@@ -173,8 +164,8 @@ def operand_lead(W: Symmetric) -> float:
 
 
 def balancing_length(s: Setting, lead: float = 0.0) -> float | None:
-    """The length, as a share of eta, of the step along the negative gradient after which the second operand leads by
-    this much (0: both get the same attention); None where there is none."""
+    """The length, as a share of eta, of the step along the negative gradient after which `operand_lead` has this value
+    (0: second operand and assignment get the same attention); None if there is none."""
     needed, change = lead - operand_lead(W_0(s)), operand_lead(update(s))
     return needed / change if needed * change > 0 else None
 
@@ -202,8 +193,7 @@ class Moment:
     spurious: float
     """Coefficient of sum_v Phi_1 e_v p_T^T: attention to assignments of any variable."""
     memory: float
-    """Own less other column of Phi_1 e_v: how much the operand's own variable is preferred."""
-    operand_lead: float
+    """Row Phi_1 e_v, own column minus any other: how much the assignment of the operand's variable is preferred."""
     accuracy: tuple[float, ...]
     """For each tested number of assignments."""
 
@@ -224,15 +214,15 @@ def descend(
     once, `draws` for each |tau|, from `seed`; accuracies are measured on other values.
     """
     s, moments = W.s, []
-    data = [draw_values(s, K, draws, 2 * (seed + K) + 1) for K in train]
-    other = [draw_values(s, K, 2 * draws, 2 * (seed + K)) for K in test]
+    data = [draw_values(s.N, K, draws, 2 * (seed + K) + 1) for K in train]
+    other = [draw_values(s.N, K, 2 * draws, 2 * (seed + K)) for K in test]
     for step in range(steps + 1):
         found = [loss_gradient(W, values, s.alpha) for values in data]
         if step % record_every == 0 or step == steps:
             row = W.variable[COPIED].tolist()
-            accuracy = tuple(composition_on(W, values).accuracy for values in other)
+            accuracies = tuple(accuracy(answer_scores(W, values), values.y) for values in other)
             mean = sum(value for value, _ in found) / len(found)
-            moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], operand_lead(W), accuracy))
+            moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], accuracies))
         if step < steps:
             for _, g in found:
                 W = W - g * (length * eta(s) / len(found))
@@ -241,7 +231,7 @@ def descend(
 
 @dataclass(frozen=True)
 class StepNumbers:
-    """What the theorem's step, a shorter one and further steps lead to, at one setting."""
+    """Accuracies after the step of theorem C.1, after a shorter one and after further steps, at one setting."""
 
     s: Setting
     balanced: float
@@ -260,7 +250,7 @@ class StepNumbers:
 
 
 def required_balance(s: Setting) -> float:
-    """`balancing_length`, or an error that says that beta is too small."""
+    """`balancing_length(s)`; raises an error if beta is too small for one."""
     length = balancing_length(s)
     if length is None:
         sizes = f"N = {s.N}, T = {s.T}, V = {s.V}"
@@ -270,7 +260,7 @@ def required_balance(s: Setting) -> float:
 
 
 def step_numbers(s: Setting) -> StepNumbers:
-    """Accuracies with each tested number of assignments, and the course of further steps."""
+    """The numbers at this setting, for each tested number of assignments."""
     Ks, balanced = tested_assignments(s), required_balance(s)
     start, stated_step = after_step(s, balanced), after_step(s)
     matrices = (W_0(s), stated_step, start)

@@ -1,29 +1,20 @@
-"""The proof of the theorem, statement by statement: the number that each is about, and its verdict."""
+"""The proof of theorem C.1, statement by statement: the number that each statement is about, and its verdict."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from assignadd.theory.setting import (
-    DTYPE,
-    M,
-    Setting,
-    attention,
-    fourier,
-    grad_M,
-    one_variable_sequences,
-    population_gradient,
-)
-from assignadd.theory.symmetric import OWN, W_0, gradient, gradient_from, pulls
-from assignadd.theory.theorem import Check, check, growth, remainder_parts
+from assignadd.theory.setting import DTYPE, M, Setting, attention, fourier, grad_M, one_variable_sequences
+from assignadd.theory.symmetric import OWN, W_0, gradient_parts
+from assignadd.theory.theorem import Check, attenuation, check, eta, growth, memory
 from assignadd.verdicts import Statement, decided
 
-# Small enough to sum over every sequence, odd and with more than one of everything.
+# Small enough to sum over every sequence; N is odd, and there is more than one of everything.
 SUMMED = Setting(N=11, T=9, V=3, alpha=0.05)
 ROUNDING = 1e-12
 
@@ -43,57 +34,59 @@ def gradient_error(N: int) -> float:
     return float((grad_M(N, torch.eye(N, dtype=DTYPE)) - expected).abs().max())
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The largest value at W_0, over the whole population, of what the proof bounds."""
+def A_k(s: Setting, X: Tensor, W: Tensor) -> Tensor:
+    """The proof's A_k = sum_t sigma_t nabla M_k(z)^T Phi_2 x_t (x_t - x_bar) x_T^T without the factor x_T^T,
+    (B, k, d)."""
+    sigma = attention(X, W)
+    x_bar = torch.einsum("bt,btd->bd", sigma, X)
+    weight = grad_M(s.N, x_bar[:, s.number]).real @ X[:, :, s.number].mT * sigma[:, None]  # (B, k, t)
+    return torch.einsum("bkt,btd->bkd", weight, X) - weight.sum(-1, keepdim=True) * x_bar[:, None]
 
-    v_x: float
-    """|v_j^T Phi_2 x_t|, at most 1."""
-    M: float
-    """|M_k(z)|, at most 1."""
-    r: float
-    """|r_k| N / (e^{2 alpha} - 1), at most 1."""
-    grad_M: float
-    """|nabla M_k(z)^T Phi_2 x_t|, at most 2."""
-    A: float
-    """Entries of A_k, O(1)."""
-    expansion: float
-    """Difference between A_k and its expansion in rho_1, rho_2 and delta."""
-    sigma_spread: float
-    """How much rho_1 and rho_2 vary between sequences: not at all."""
+
+def expanded_A_k(s: Setting, X: Tensor, W: Tensor, t: int) -> Tensor:
+    """The proof's three terms of A_k, in rho_1^2, rho_2^2 and rho_1 rho_2, where t* = t, (B, k, d)."""
+    x_bar = torch.einsum("bt,btd->bd", attention(X, W), X)
+    k, (n, m) = torch.arange(s.N), (X[:, i, s.number].argmax(-1, keepdim=True) for i in (t, -2))
+    delta_mm, delta_nn, delta_mn = ((k == x % s.N).double()[:, :, None] for x in (2 * m, 2 * n, m + n))
+    to_m, to_n = (X[:, -2] - x_bar)[:, None], (X[:, t] - x_bar)[:, None]
+    alone = 2 * s.rho_1**2 * delta_mm * to_m + 2 * s.rho_2**2 * delta_nn * to_n
+    return alone + 2 * s.rho_1 * s.rho_2 * delta_mn * (to_n + to_m)
+
+
+class Bounds(NamedTuple):
+    """The largest absolute values at W_0, over every one-variable sequence, of what the proof bounds."""
+
+    v_x: float  # v_j^T Phi_2 x_t: at most 1
+    M: float  # M_k(z): at most 1
+    r: float  # r_k N / (e^{2 alpha} - 1): at most 1
+    grad_M: float  # nabla M_k(z)^T Phi_2 x_t: at most 2
+    expansion: float  # difference between A_k and its expansion: 0
+    sigma_spread: float  # difference of sigma_{T-1} from rho_1, and of sigma_{t*} from rho_2: 0
 
 
 def bounds(s: Setting) -> Bounds:
     """The largest values over every one-variable sequence."""
     v, _ = fourier(s.N)
-    W, top = W_0(s).dense(), torch.zeros(7, dtype=DTYPE)
+    W, top = W_0(s).dense(), torch.zeros(len(Bounds._fields), dtype=DTYPE)
     for t, X, _ in one_variable_sequences(s):
-        sigma = attention(X, W)
-        z = torch.einsum("bt,btd->bd", sigma, X)
-        unscaled = M(s.N, z[:, s.number])
+        sigma, numbers = attention(X, W), X[:, :, s.number]
+        z = torch.einsum("bt,btn->bn", sigma, numbers)
+        unscaled = M(s.N, z)
         r = (s.alpha * unscaled.real).softmax(-1) - 1 / s.N
-        along = grad_M(s.N, z[:, s.number]).real @ X[:, :, s.number].mT  # (B, k, t)
-        push = along * sigma[:, None]
-        A = torch.einsum("bkt,btd->bkd", push, X) - push.sum(-1, keepdim=True) * z[:, None]
-        spread = (sigma[:, [t, -2]] - torch.tensor([s.rho_2, s.rho_1], dtype=DTYPE)).abs()
-        v_x, deviation = X[:, :, s.number].to(v.dtype) @ v.T, r * s.N / math.expm1(2 * s.alpha)
-        found = [x.abs() for x in (v_x, unscaled, deviation, along, A, A - _expanded(s, X, z, t), spread)]
-        top = torch.maximum(top, torch.stack([x.max() for x in found]))
+        found = (
+            numbers.to(v.dtype) @ v.T,
+            unscaled,
+            r * s.N / math.expm1(2 * s.alpha),
+            grad_M(s.N, z).real @ numbers.mT,
+            A_k(s, X, W) - expanded_A_k(s, X, W, t),
+            sigma[:, [t, -2]] - torch.tensor([s.rho_2, s.rho_1], dtype=DTYPE),
+        )
+        top = torch.maximum(top, torch.stack([x.abs().max() for x in found]))
     return Bounds(*top.tolist())
 
 
-def _expanded(s: Setting, X: Tensor, x_bar: Tensor, t: int) -> Tensor:
-    """The proof's three terms of A_k, without the factor x_T^T, (B, k, d)."""
-    k, (n, m) = torch.arange(s.N), (X[:, i, s.number].argmax(-1, keepdim=True) for i in (t, -2))
-    delta_mm, delta_nn, delta_mn = ((k == x % s.N).double()[:, :, None] for x in (2 * m, 2 * n, m + n))
-    to_m, to_n = (X[:, -2] - x_bar)[:, None], (X[:, t] - x_bar)[:, None]
-    rho_1, rho_2 = s.rho_1, s.rho_2
-    alone = 2 * rho_1**2 * delta_mm * to_m + 2 * rho_2**2 * delta_nn * to_n
-    return alone + 2 * rho_1 * rho_2 * delta_mn * (to_n + to_m)
-
-
 def G(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
-    """G_1, G_2, G_3 as expectations over the population, (d, d) each."""
+    """The proof's G_1, G_2, G_3 as expectations over every one-variable sequence, (d, d) each."""
     total = torch.zeros(3, s.d, s.d, dtype=DTYPE)
     W, rho = W_0(s).dense(), (s.rho_1**2, s.rho_2**2, s.rho_1 * s.rho_2)
     count = s.V * (s.T - 3) * s.N**2
@@ -107,37 +100,24 @@ def G(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
     return total[0], total[1], total[2]
 
 
-@dataclass(frozen=True)
-class ProofNumbers:
-    """The proof's numbers at a setting small enough to sum over the whole population."""
+class ProofNumbers(NamedTuple):
+    """The proof's numbers at a setting small enough to sum over every one-variable sequence."""
 
     s: Setting
-    closed_form_error: float
-    """Between the summed gradient and the closed form, relative to the largest entry."""
     addition_error: float
     gradient_error: float
     bounds: Bounds
     G_1: float
     G_2: float
     G_3_error: float
-    """Between G_3 as summed and -2 rho_1 rho_2 (N-1)/N E[(x_{t*} + x_{T-1} - 2 x_bar) x_T^T] worked out."""
+    """Between G_3 as summed and -2 rho_1 rho_2 (N-1)/N E[(x_{t*} + x_{T-1} - 2 x_bar) x_T^T] in closed form."""
 
 
 def proof_numbers(s: Setting) -> ProofNumbers:
-    """Everything that the proof states, summed over every one-variable sequence."""
-    exact, summed = gradient(s).dense(), population_gradient(s, W_0(s).dense())
+    """The number behind each of the proof's exact statements."""
     G_1, G_2, G_3 = G(s)
-    m_uniform, n_uniform, _, _ = pulls(s)
-    return ProofNumbers(
-        s,
-        float((summed - exact).abs().max() / exact.abs().max()),
-        addition_error(s.N),
-        gradient_error(s.N),
-        bounds(s),
-        float(G_1.abs().max()),
-        float(G_2.abs().max()),
-        float((G_3 - gradient_from(s, m_uniform, n_uniform).dense() / s.alpha).abs().max()),
-    )
+    largest = [float(x.abs().max()) for x in (G_1, G_2, G_3 - gradient_parts(s)[0].dense() / s.alpha)]
+    return ProofNumbers(s, addition_error(s.N), gradient_error(s.N), bounds(s), *largest)
 
 
 def statements(p: ProofNumbers, grid: Sequence[Check], s: Setting) -> list[Statement]:
@@ -146,7 +126,7 @@ def statements(p: ProofNumbers, grid: Sequence[Check], s: Setting) -> list[State
 
 
 def _bounded(p: ProofNumbers) -> list[Statement]:
-    """Statements of the form: this number, over the whole population, is at most that one."""
+    """Statements that a number is at most another one for every one-variable sequence."""
     b, signal = p.bounds, "-2 rho_1 rho_2 (N-1)/N E[(x_t* + x_{T-1} - 2 x_bar) x_T^T]"
     adds, pairs = "M_k(e_n + e_m) = 2 1{k=n+m} + 1{k=2n} + 1{k=2m}", "nabla M_k(e_n)^T e_m = 2 1{k=n+m}"
     logits, along = "|v_j^T Phi_2 x_t| <= 1 and |M_k(z)| <= 1", "|nabla M_k(z)^T Phi_2 x_t| <= 2"
@@ -180,7 +160,7 @@ def _softmax_part(grid: Sequence[Check]) -> Statement:
         worst,
         decided(worst <= 1),
         f"largest ratio to V T alpha over the grid; it grows as N^{g.n:.2f} T^{g.t:.2f} V^{g.v:.2f} alpha^{g.a:.2f}. "
-        "The bound is true and loose: at most three k have A_k other than 0, so the sum over k costs no factor N, and "
+        "The bound is true and loose: A_k is not 0 for at most three k, so the sum over k has no factor N, and "
         "x_{T-1} - x_bar is itself of order 1/T; for large T this part is of order V alpha / N",
     )
 
@@ -217,15 +197,15 @@ def _pads_literal(V: int) -> Statement:
 
 
 def _columns(s: Setting) -> Statement:
-    uniform = remainder_parts(s)[0]
+    uniform = gradient_parts(s)[0] * -eta(s) - memory(s) - attenuation(s)
     outside = float(max(uniform.plain[:, OWN].abs().max(), uniform.variable[:, OWN].abs().max()))
     return Statement(
         "theory.G_3_columns",
-        "The small terms of G_3 all stand in the column p_T",
+        "The small terms of G_3 are all in the column p_T",
         "+ O_inf(1/N + 1/T) p_T^T",
         outside,
         decided(outside < ROUNDING),
         "largest coefficient in the columns Phi_1 e_v, which the display leaves out, where the memory's is 1 "
-        f"(N = {s.N}, T = {s.T}, V = {s.V}). Each is 1/V of that in column p_T or stands in a variable's own row, so "
-        "the theorem's bound is not touched",
+        f"(N = {s.N}, T = {s.T}, V = {s.V}). Each is 1/V of that in column p_T or in a variable's own row, so the "
+        "theorem's bound is not affected",
     )

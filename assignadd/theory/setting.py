@@ -1,9 +1,9 @@
-"""Appendix C, "Theoretical Analysis of Gradient Dynamics", as written: sizes, inputs, network, loss, exact gradient.
+"""The model of appendix C, "Theoretical Analysis of Gradient Dynamics": sizes, inputs, network F_alpha and loss.
 
-The network F_alpha is one softmax attention from the last position and the complex quadratic MLP that adds mod N.
-All embeddings are orthonormal, so a vector is its coordinates in this order: p_1..p_T, e_n (N), e_pad, e_v (V),
-Phi_1 e_v (V). Phi_2 maps them to another subspace without changing a coordinate, and is left out. Sums run over every
-one-variable sequence, which is slow; `symmetric` has the same gradient in closed form.
+The network is one softmax attention from the last position, followed by the complex quadratic MLP that adds mod N.
+All embeddings are orthonormal, so a vector is given by its coordinates, in this order: p_1..p_T, e_n (N of them),
+e_pad, e_v (V), Phi_1 e_v (V). Phi_2 maps them to another subspace without changing a coordinate, so it is omitted.
+The loss sums over every one-variable sequence, which is slow; `symmetric` has its gradient at W_0 in closed form.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from assignadd.config import ConfigError
 
@@ -46,6 +47,7 @@ class Setting:
 
     @property
     def e_beta(self) -> float:
+        """e^beta."""
         return float(self.T) if self.beta is None else math.exp(self.beta)
 
     @property
@@ -58,50 +60,57 @@ class Setting:
         return Setting(self.N, self.T, self.V, self.alpha, beta)
 
     @property
+    def rho(self) -> tuple[float, float, float]:
+        """Attention at W_0: rho_1 to the second operand (position T-1), rho_2 to the assignment and to the first
+        operand (position T-2), rho_3 to each PAD and to `=` itself. rho_3 is rho_2^2 / rho_1, not of order 1/T."""
+        return initial_attention(self.T, self.e_beta)
+
+    @property
     def rho_1(self) -> float:
-        """Attention to the second operand (position T-1) at W_0."""
-        return float(initial_attention(self.T, self.e_beta)[0])
+        return self.rho[0]
 
     @property
     def rho_2(self) -> float:
-        """Attention to the one assignment, and to the first operand (position T-2), at W_0."""
-        return float(initial_attention(self.T, self.e_beta)[1])
+        return self.rho[1]
 
     @property
     def rho_3(self) -> float:
-        """Attention to each PAD and to `=` itself at W_0: rho_2^2 / rho_1, not of order 1/T."""
-        return float(initial_attention(self.T, self.e_beta)[2])
+        return self.rho[2]
 
     @property
     def theta_factor(self) -> float:
-        """The least c with rho_1 >= 1/c and 1/c <= T rho_2 <= c, which makes a number of the theorem's conditions
-        rho_1 = Theta(1) and rho_2 = Theta(1/T)."""
+        """The least c with rho_1 >= 1/c and 1/c <= T rho_2 <= c: how well the conditions of theorem C.1,
+        rho_1 = Theta(1) and rho_2 = Theta(1/T), are met."""
         return max(1 / self.rho_1, self.T * self.rho_2, 1 / (self.T * self.rho_2))
 
     @property
     def bound(self) -> float:
-        """V (1/N + 1/T + T alpha), which the theorem's remainder is claimed to stay within a constant of."""
+        """V (1/N + 1/T + T alpha); theorem C.1 says that the remainder is at most a constant times this."""
         return self.V * (1 / self.N + 1 / self.T + self.T * self.alpha)
 
     @property
     def d(self) -> int:
+        """Dimension of the embedding space."""
         return self.T + self.N + 1 + 2 * self.V
 
     @property
     def number(self) -> slice:
+        """Coordinates of e_n."""
         return slice(self.T, self.T + self.N)
 
     @property
     def pad(self) -> int:
+        """Coordinate of e_pad."""
         return self.T + self.N
 
     @property
     def variable(self) -> slice:
+        """Coordinates of e_v."""
         return slice(self.pad + 1, self.pad + 1 + self.V)
 
     @property
     def copied(self) -> slice:
-        """Phi_1 e_v."""
+        """Coordinates of Phi_1 e_v."""
         return slice(self.pad + 1 + self.V, self.d)
 
 
@@ -122,9 +131,9 @@ def _check_positive(name: str, value: object, high: float) -> None:
 
 
 def augmented_inputs(s: Setting, tau: Tensor, v: Tensor, n: Tensor, m: Tensor) -> Tensor:
-    """X of B sequences, (B, T, d), as the appendix displays x_t.
+    """X of B sequences, (B, T, d): equation simplified_x.
 
-    Assignment i, of number n[:, i] to variable v[:, i], is at position tau[:, i], counted from 0. The first operand is
+    Assignment i gives number n[:, i] to variable v[:, i] at position tau[:, i], counted from 0. The first operand is
     the variable of the first assignment, v* = v[:, 0]; the second operand is m.
     """
     B, T = len(m), s.T
@@ -143,42 +152,38 @@ def augmented_inputs(s: Setting, tau: Tensor, v: Tensor, n: Tensor, m: Tensor) -
 
 
 def fourier(N: int) -> tuple[Tensor, Tensor]:
-    """v_j on the numbers' coordinates, e^{2 i pi j n / N} (j, n), and u_{k,j} = e^{-2 i pi j k / N} (k, j)."""
+    """The MLP's weights: v_j on the coordinates of e_n, e^{2 i pi j n / N} (j, n), and u_{k,j} = e^{-2 i pi j k / N}
+    (k, j)."""
     angle = 2 * math.pi * (torch.outer(torch.arange(N), torch.arange(N)) % N).double() / N
     wave = torch.polar(torch.ones_like(angle), angle)
     return wave, wave.conj().resolve_conj()
 
 
 def M(N: int, z: Tensor) -> Tensor:
-    """M_k(z) = (1/N) sum_j u_{k,j} (v_j^T z)^2, complex, for z on the numbers' coordinates, (..., N)."""
+    """M_k(z) = (1/N) sum_j u_{k,j} (v_j^T z)^2, complex, for z on the coordinates of e_n, (..., N)."""
     v, u = fourier(N)
     return (z.to(v.dtype) @ v.T) ** 2 @ u.T / N  # (..., N)
 
 
 def grad_M(N: int, z: Tensor) -> Tensor:
-    """nabla M_k(z) on the numbers' coordinates: (2/N) sum_j u_{k,j} (v_j^T z) v_j, (..., k, n)."""
+    """nabla M_k(z) on the coordinates of e_n: (2/N) sum_j u_{k,j} (v_j^T z) v_j, (..., k, n)."""
     v, u = fourier(N)
     return 2 / N * (u * (z.to(v.dtype) @ v.T).unsqueeze(-2)) @ v
 
 
 def attention(X: Tensor, W: Tensor) -> Tensor:
-    """sigma(X^T W x_T), (B, T)."""
+    """Attention of the last position, sigma(X^T W x_T), (B, T)."""
     return torch.einsum("btd,bd->bt", X, X[:, -1] @ W.T).softmax(-1)
 
 
 def F_alpha(s: Setting, X: Tensor, W: Tensor) -> Tensor:
-    """Logits alpha M(Phi_2 X sigma), (B, N)."""
+    """Logits alpha M(Phi_2 X sigma(X^T W x_T)), (B, N): equation simplified_F."""
     z = torch.einsum("bt,btd->bd", attention(X, W), X)
     return s.alpha * M(s.N, z[:, s.number]).real
 
 
-def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """l(y, xi) = -xi_y + log sum_k exp xi_k, (B,)."""
-    return torch.logsumexp(logits, -1) - logits.gather(-1, y[:, None]).squeeze(-1)
-
-
 def one_variable_sequences(s: Setting) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """For each t* (from 0) and each v: t*, X (N^2, T, d) and y (N^2,) of every (n, m), all equally likely under p."""
+    """For each t* (counted from 0) and each v: t*, X (N^2, T, d) and y (N^2,) of all (n, m), equally likely under p."""
     n, m = (x.flatten() for x in torch.meshgrid(torch.arange(s.N), torch.arange(s.N), indexing="ij"))
     for t in range(s.T - 3):
         for v in range(s.V):
@@ -187,29 +192,7 @@ def one_variable_sequences(s: Setting) -> Iterator[tuple[int, Tensor, Tensor]]:
 
 
 def population_loss(s: Setting, W: Tensor) -> Tensor:
-    """L(W) = E[l(y, F_alpha(x_{1:T}))]; differentiable in W."""
-    losses = [cross_entropy(F_alpha(s, X, W), y).mean() for _, X, y in one_variable_sequences(s)]
+    """L(W) = E[l(y, F_alpha(x_{1:T}))], differentiable in W: equation population_loss. The closed forms are tested
+    against it."""
+    losses = [cross_entropy(F_alpha(s, X, W), y) for _, X, y in one_variable_sequences(s)]
     return torch.stack(losses).mean()
-
-
-def population_gradient(s: Setting, W: Tensor) -> Tensor:
-    """nabla L(W) by the first display of the proof, summed over t*, v, n, m."""
-    total, count = torch.zeros_like(W), 0
-    for _, X, y in one_variable_sequences(s):
-        total += sequence_gradient(s, X, y, W)
-        count += 1
-    return total / count
-
-
-def sequence_gradient(s: Setting, X: Tensor, y: Tensor, W: Tensor) -> Tensor:
-    """alpha sum_k E[(p_k - 1{y=k}) sum_t sigma_t nabla M_k(z)^T Phi_2 x_t (x_t - x_bar) x_T^T] over these sequences."""
-    v, u = fourier(s.N)
-    sigma = attention(X, W)  # (B, T)
-    x_bar = torch.einsum("bt,btd->bd", sigma, X)
-    v_z = x_bar[:, s.number].to(v.dtype) @ v.T  # (B, j)
-    p = (s.alpha * (v_z**2 @ u.T).real / s.N).softmax(-1)
-    off = (p - torch.nn.functional.one_hot(y, s.N)).to(v.dtype)  # (B, k)
-    along = 2 / s.N * ((off @ u) * v_z) @ v  # (B, n): sum_k off_k nabla M_k(z)
-    push = sigma * torch.einsum("btn,bn->bt", X[:, :, s.number], along.real)  # (B, T)
-    moved = torch.einsum("bt,btd->bd", push, X) - push.sum(-1, keepdim=True) * x_bar
-    return s.alpha * moved.T @ X[:, -1] / len(y)

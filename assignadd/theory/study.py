@@ -1,4 +1,4 @@
-"""The whole study of appendix C: all numbers in one pass, the verdicts on the theorem, and all verdicts in order."""
+"""All numbers on appendix C and section 7, and the verdicts on every statement made there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import numpy as np
 from assignadd.theory import proof, step_verdicts
 from assignadd.theory.beta import (
     FACTOR,
-    BetaNumbers,
-    beta_numbers,
+    BetaScan,
+    LeastRemainder,
+    beta_scan,
+    condition_constants,
     constant_attention,
     focusing_beta,
-    listed_bands,
+    least_remainder,
+    least_remainders,
+    listed,
     remainder_exponent,
 )
 from assignadd.theory.composition import StepNumbers, after_step, composition, step_numbers
@@ -29,8 +33,6 @@ from assignadd.theory.theorem import (
     fitted_constant,
     grid_checks,
     growth,
-    limiting_cosine,
-    region,
     term_weights,
 )
 from assignadd.verdicts import Statement, decided
@@ -60,35 +62,42 @@ class AlphaNumbers:
 
 @dataclass(frozen=True)
 class Study:
-    """Every number that the verdicts are read from."""
+    """Every number that the verdicts are decided on."""
 
     at: Check
     grid: list[Check]
     extreme_constant: float
-    """The largest constant that the bound needs at the far ends of N, T, V and alpha."""
+    """The least constant with which the bound holds at the extremes of N, T, V and alpha."""
     proof: proof.ProofNumbers
     step: StepNumbers
-    beta: BetaNumbers
+    scan: BetaScan
+    constants: dict[float, dict[int, float]]
+    """Factor within which the theorem's conditions hold -> T -> the largest constant of the bound over such beta."""
+    least_here: LeastRemainder
+    least_by_size: tuple[LeastRemainder, ...]
     alpha: AlphaNumbers
 
 
 def theory_study(s: Setting, say: Callable[[str], object] = lambda _: None) -> Study:
-    """All numbers at setting `s`, and those over the grid; `say` is called with what is being computed."""
+    """All numbers at setting `s` and over the grid; `say` is called with what is being computed."""
     say("the proof, summed over every sequence")
     proved = proof.proof_numbers(proof.SUMMED)
     say("the theorem over the grid")
-    grid, constant = grid_checks(), extreme_constant(s.V)
-    say("the step and those after it")
+    grid, extreme = grid_checks(), extreme_constant(s.V)
+    say("the step and further steps")
     step = step_numbers(s)
     say("the theorem and its step over beta")
-    return Study(check(s), grid, constant, proved, step, beta_numbers(s), alpha_numbers(s, step))
+    constants = {factor: condition_constants(s.V, factor) for factor in (2.0, FACTOR)}
+    least = least_remainder(s), least_remainders()
+    alpha = alpha_numbers(s, step.balanced)
+    return Study(check(s), grid, extreme, proved, step, beta_scan(s), constants, *least, alpha)
 
 
-def alpha_numbers(s: Setting, step: StepNumbers) -> AlphaNumbers:
-    """How far alpha can grow before the gradient turns, at the beta of `s` and at a few others."""
+def alpha_numbers(s: Setting, balanced: float) -> AlphaNumbers:
+    """The direction of the gradient as alpha grows, at the beta of `s` and at a few others."""
     tried = np.geomspace(0.1, 500, 200).tolist()
     kept = next((i for i, alpha in enumerate(tried) if direction_cosine(s, alpha) < KEPT), len(tried))
-    answers = composition(after_step(s, step.balanced), 1, tuple(tried), draws=500).chance
+    answers = composition(after_step(s, balanced), 1, tuple(tried), draws=500).chance
     sharp = next((alpha for alpha in tried if answers[alpha] >= SHARP), tried[-1])
     other_beta = (1.5, math.log(s.T), 2 * math.log(s.T), min(300.0, s.V + 3.0))
     others = {beta: direction_cosine(s.at(beta), sharp) for beta in other_beta}
@@ -97,18 +106,20 @@ def alpha_numbers(s: Setting, step: StepNumbers) -> AlphaNumbers:
 
 
 def statements(study: Study) -> list[Statement]:
-    """Every statement of the theory with its verdict, in the order of the ledger: the largest term comes first."""
-    theorem = [_dominates(study), _over_beta(study.beta), _remainder(study), _small_here(study)]
-    around = [_alpha(study.alpha, study.at.s), _w0_attention(study)]
-    proved = proof.statements(study.proof, study.grid, study.at.s)
-    return [*theorem, *step_verdicts.statements(study.step, study.beta), *around, *proved]
+    """The verdict on every statement of the theory, in the order of the ledger; the largest term comes first."""
+    theorem = [_dominates(study), _over_beta(study), _remainder(study), _small_here(study)]
+    step = step_verdicts.statements(study.step, study.scan, study.least_here, study.least_by_size)
+    around = [_alpha(study.alpha, study.at.s), _w0_attention(study.scan)]
+    return [*theorem, *step, *around, *proof.statements(study.proof, study.grid, study.at.s)]
 
 
 def _dominates(study: Study) -> Statement:
     at = study.at
     far = check(Setting(9973, 1 << 20, at.s.V, 1e-12))
-    best = max(study.beta.scan.points, key=lambda p: MEMORY_NORM / max(p.check.attenuation, p.check.remainder))
-    share = MEMORY_NORM / max(best.check.attenuation, best.check.remainder)
+    share, beta = max((MEMORY_NORM / max(p.check.attenuation, p.check.remainder), p.beta) for p in study.scan.points)
+    # In the limit rho_1 is 1, the remainder is 0, and the squared Frobenius norms of the attenuation and of the memory
+    # are V^2 + V and 2 V.
+    limit = math.sqrt(2 / (far.s.V + 3))
     return Statement(
         "theory.memory_dominates",
         "The associative memory, which matches every variable with itself, is the largest term of the update when N, "
@@ -123,24 +134,22 @@ def _dominates(study: Study) -> Statement:
         f"their ratio is V (2 rho_1 - 1), which tends to V: {far.attenuation:.3g} against {MEMORY_NORM:g} at N = "
         f"{far.s.N}, T = 2^20, V = {far.s.V}, where the remainder is {far.remainder:.1e}. At N = {at.s.N}, T = "
         f"{at.s.T}, beta = {at.s.actual_beta:.3g} the three norms are: other term {at.attenuation:.3g}, remainder "
-        f"{at.remainder:.3g}, memory {MEMORY_NORM:g}. Over all beta at these sizes the memory is at best {share:.2f} "
-        f"of the larger of the other two (beta = {best.beta:.2f}). Cosine of update and memory (Frobenius) "
-        f"{far.cosine:.3f} at the large sizes (limit sqrt(2/(V+3)) = {limiting_cosine(far.s.V):.3f}), {at.cosine:.3f} "
-        f"at these. In scores: the step lowers the second operand's by about V + 1 = {at.s.V + 1} and raises the "
-        "right assignment's by 2. The theorem counts the other term as part of the start, W~_0; measured from there "
+        f"{at.remainder:.3g}, memory {MEMORY_NORM:g}. Over all beta at these sizes the memory is at most {share:.2f} "
+        f"of the larger of the other two (beta = {beta:.2f}). The cosine of update and memory (Frobenius) is "
+        f"{far.cosine:.3f} at the large sizes (limit sqrt(2/(V+3)) = {limit:.3f}) and {at.cosine:.3f} at these. The "
+        f"step lowers the score of the second operand by about V + 1 = {at.s.V + 1} and raises that of the right "
+        "assignment by 2. The theorem counts the other term as part of the initial matrix, W~_0; measured from there, "
         "only the remainder is left to compare with (remainder-small-here)",
         "holds if the other displayed term is less than half of the memory",
     )
 
 
-def _over_beta(beta: BetaNumbers) -> Statement:
-    scan, s = beta.scan, beta.scan.s
-    strict, wide = beta.constants[2.0], beta.constants[FACTOR]
+def _over_beta(study: Study) -> Statement:
+    scan, s, wide = study.scan, study.scan.s, study.constants[FACTOR]
     small, large = (max(x for T, x in wide.items() if (T > 256) == far) for far in (False, True))
     powers = ", ".join(f"T^{remainder_exponent(s.V, g) + 0.0:.1f} for e^beta = T^{g:g}" for g in (0.5, 0.75, 1.0, 1.5))
-    inside = [p for p in scan.points if p.check.s.theta_factor <= FACTOR]
-    low, high = min(p.check.constant for p in inside), max(p.check.constant for p in inside)
-    large_beta = scan.points[-1]
+    inside = [p.check.constant for p in scan.points if p.check.s.theta_factor <= FACTOR]
+    last = scan.points[-1]
     return Statement(
         "theory.bound_over_beta",
         "For every beta that meets the theorem's conditions the remainder stays within a constant times V (1/N + 1/T "
@@ -151,17 +160,17 @@ def _over_beta(beta: BetaNumbers) -> Statement:
         decided(large <= small),
         f"largest constant over T = {', '.join(map(str, wide))}, N up to 9973, alpha from 1e-9 to 1e-3 and every beta "
         f"with rho_1 >= 1/{FACTOR:g} and 1/{FACTOR:g} <= T rho_2 <= {FACTOR:g}; within a factor 2 instead it is "
-        f"{max(strict.values()):.3g}. At N = {s.N}, T = {s.T}, V = {s.V} these are beta "
-        f"{listed_bands(scan.conditions)}, with constants from {low:.3g} to {high:.3g}. T times the remainder grows "
-        f"as {powers}: the bound needs e^beta of order T at least. It stays true for larger beta "
-        f"({large_beta.check.constant:.3g} at beta = {large_beta.beta:.1f}), where rho_2 = Theta(1/T) no longer "
-        "holds. The theorem bounds this remainder and nothing else: it claims no accuracy",
+        f"{max(study.constants[2.0].values()):.3g}. At N = {s.N}, T = {s.T}, V = {s.V} these are beta "
+        f"{listed(scan.conditions)}, with constants from {min(inside):.3g} to {max(inside):.3g}. T times the "
+        f"remainder grows as {powers}: the bound needs e^beta of order T at least. It remains true for larger beta "
+        f"({last.check.constant:.3g} at beta = {last.beta:.1f}), where rho_2 = Theta(1/T) no longer holds. The "
+        "theorem bounds this remainder and nothing else: it claims no accuracy",
         f"holds if the largest constant at T > 256 is no larger than at T <= 256 ({large:.3g} and {small:.3g})",
-    )  # fmt: skip
+    )
 
 
 def _remainder(study: Study) -> Statement:
-    checks = study.grid
+    checks, extreme = study.grid, study.extreme_constant
     constant, entry = fitted_constant(checks), max(c.largest_entry / c.s.bound for c in checks)
     g, (a, b, c) = growth(checks, [x.remainder for x in checks]), term_weights(checks)
     return Statement(
@@ -169,29 +178,30 @@ def _remainder(study: Study) -> Statement:
         "At beta = log T, W_1 is the predicted sum up to a remainder of the stated size",
         "theorem C.1: O_inf(V (1/N + 1/T + T alpha))",
         constant,
-        decided(max(constant, study.extreme_constant) < ORDER_ONE),
+        decided(max(constant, extreme) < ORDER_ONE),
         f"least constant over {len(checks)} settings (N to 199, T to 256, V to 12, alpha 1e-6 to 0.1) in the row-sum "
-        f"norm ({entry:.3g} entry by entry), and no more than {study.extreme_constant:.3g} at the far ends of N, T "
-        f"and alpha (T = 4 is the worst). The remainder grows as N^{g.n:.2f} T^{g.t:.2f} V^{g.v:.2f} alpha^{g.a:.3f} "
-        f"(R^2 {g.r2:.3f}); as a V/N + b V/T + c V T alpha, a = {a:.3f}, b = {b:.2f}, c = {c:.1e}. It is of order "
-        "V/T: e_n and e_m cancel as rho_1 tends to 1, and alpha hardly enters",
+        f"norm ({entry:.3g} entry by entry); it is at most {extreme:.3g} at the extremes of N, T and alpha (T = 4 is "
+        f"the worst). The remainder grows as N^{g.n:.2f} T^{g.t:.2f} V^{g.v:.2f} alpha^{g.a:.3f} (R^2 {g.r2:.3f}); "
+        f"fitted as a V/N + b V/T + c V T alpha, a = {a:.3f}, b = {b:.2f}, c = {c:.1e}. It is of order V/T: e_n and "
+        "e_m cancel as rho_1 tends to 1, and alpha has little effect",
         f"holds if the constant is below {ORDER_ONE:g}",
     )
 
 
 def _small_here(study: Study) -> Statement:
-    at, found = study.at, region(study.grid)
-    s = at.s
+    at, grid, s = study.at, study.grid, study.at.s
+    informative = [c for c in grid if c.s.bound < MEMORY_NORM]
+    small, large = sum(c.remainder < MEMORY_NORM for c in grid), sum(c.remainder >= MEMORY_NORM for c in informative)
     return Statement(
         "theory.remainder_small_here",
         f"At N = {s.N}, T = {s.T}, V = {s.V} the remainder is smaller than the memory",
         "claimed for N, T >> V; the experiment has N = 59, T = 16, V = 12",
         at.remainder,
-        decided(at.small),
+        decided(at.remainder < MEMORY_NORM),
         f"remainder {at.remainder:.3g} (largest entry {at.largest_entry:.3g}) against the memory's norm "
         f"{MEMORY_NORM:g} (entries 1), where the bound is {s.bound:.3g}, at beta = {s.actual_beta:.3g}. On the grid, "
-        f"at beta = log T, the remainder is below the memory at {found.small} of {found.settings} settings; of the "
-        f"{found.informative} where the bound is below it, the remainder is not at {found.informative_but_large}",
+        f"at beta = log T, the remainder is below the memory at {small} of {len(grid)} settings; of the "
+        f"{len(informative)} where the bound is below it, the remainder is not at {large}",
         f"holds if the remainder is below {MEMORY_NORM:g}",
     )
 
@@ -206,36 +216,35 @@ def _alpha(found: AlphaNumbers, s: Setting) -> Statement:
         'signal"',
         found.sharp_cosine,
         decided(found.sharp_cosine >= KEPT),
-        f"cosine between the gradients at W_0 for alpha near 0 and for alpha = {found.sharp:.3g}, the least that "
+        f"cosine between the gradients at W_0 for alpha near 0 and for alpha = {found.sharp:.3g}, the smallest that "
         f"gives the right answer probability {SHARP:g} with one assignment after the step that balances the "
-        f"attention; N = {s.N}, T = {s.T}, V = {s.V}, beta = {s.actual_beta:.3g}. Along the way {cosines}: it stays "
-        f"above {KEPT} up to alpha = {found.kept_up_to:.2g}. At that alpha for other beta: {others}. In another "
-        "reading the sentence is true without a calculation: once the step is taken, alpha only scales the logits, "
-        "and changes neither W_1 nor its attention nor the most probable answer",
+        f"attention; N = {s.N}, T = {s.T}, V = {s.V}, beta = {s.actual_beta:.3g}. At other alpha it is {cosines}; it "
+        f"stays above {KEPT} up to alpha = {found.kept_up_to:.2g}. At that alpha for other beta: {others}. In another "
+        "reading the sentence is true without a calculation: after the step alpha only scales the logits, and changes "
+        "neither W_1 nor its attention nor the most probable answer",
         f"holds if the cosine is at least {KEPT}",
-    )  # fmt: skip
+    )
 
 
-def _w0_attention(study: Study) -> Statement:
-    scan, s = study.beta.scan, study.beta.scan.s
-    shares = {K: constant_attention(s, K) for K in range(1, scan.most + 1)}
-    least = min(shares.values())
+def _w0_attention(scan: BetaScan) -> Statement:
+    s, most = scan.s, scan.most
+    shares = [constant_attention(s, K) for K in range(1, most + 1)]
     first, second = (", ".join(f"{x:.2f}" for x in PAPER_5301[layer]) for layer in (1, 2))
     return Statement(
         "theory.w0_attention",
         "With a suitable beta, W_0 makes `=` attend mostly to the constant operand",
         'appendix C: W_0 "leads to an attention behavior similar to that observed in Figure early (a) when beta is '
         'chosen appropriately"',
-        least,
-        decided(least > 0.5),
-        f"attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {scan.most} assignments "
-        f"in context ({shares[1]:.2f} with one). It exceeds one half from beta = {focusing_beta(s, 1):.2f} on with "
-        f"one assignment and from {focusing_beta(s, scan.most):.2f} on with {scan.most}, and tends to 1. Figure early "
-        "(a) shows attention of layer 1, while W_0 is the matrix of layer 2, so the two are not the same quantity. "
-        "The paper's network at step 5301, before its first spike, gives constant operand, variable operand, right "
-        f"value and all other values {first} in layer 1 and {second} in layer 2: there the assigned values together "
-        "already get more than the constant, the right one the largest part; under W_0 every assignment gets e^-beta "
-        f"of the constant's attention ({1 / s.e_beta:.3g} here)",
+        min(shares),
+        decided(min(shares) > 0.5),
+        f"attention to the second operand, the constant, at beta = {s.actual_beta:.3g} with {most} assignments in "
+        f"context ({shares[0]:.2f} with one). It exceeds one half from beta = {focusing_beta(s, 1):.2f} on with one "
+        f"assignment and from {focusing_beta(s, most):.2f} on with {most}, and tends to 1. Figure early (a) shows "
+        "attention of layer 1, while W_0 is the matrix of layer 2, so the two are not the same quantity. The paper's "
+        "network at step 5301, before its first spike, gives constant operand, variable operand, right value and all "
+        f"other values {first} in layer 1 and {second} in layer 2: there the assigned values together already get "
+        "more than the constant, and the right one most of it; under W_0 every assignment gets e^-beta of the "
+        f"constant's attention ({1 / s.e_beta:.3g} here)",
         "holds if more than half of the attention is on the constant operand for every number of assignments at this "
         "beta",
-    )  # fmt: skip
+    )

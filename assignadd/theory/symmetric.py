@@ -1,7 +1,7 @@
-"""Matrices that treat all variables alike, all numbers alike and all prefix positions alike, and the gradient at W_0.
+"""Key-query matrices that treat all variables, all numbers and all prefix positions alike, and the gradient at W_0.
 
-W_0 is such a matrix, and so is every gradient of a loss that treats them alike, so gradient descent never leaves them.
-A query is p_T + Phi_1 e_v, so only these columns matter, and 18 numbers give the whole matrix:
+W_0 is such a matrix, and so is the gradient there of every loss that treats them alike, so gradient descent stays
+among them. A query is p_T + Phi_1 e_v, so only the columns p_T and Phi_1 e_v matter, and 18 numbers give the matrix:
 
     rows p_t (each of the first T-3), p_{T-2}, p_{T-1}, p_T, e_n (each), e_pad     (column p_T, column Phi_1 e_v)
     rows e_v (each), Phi_1 e_v (each)                  (column p_T, own column Phi_1 e_v, any other variable's)
@@ -10,7 +10,6 @@ A query is p_T + Phi_1 e_v, so only these columns matter, and 18 numbers give th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -28,7 +27,7 @@ P_T, OWN, OTHER = range(3)  # columns; the six plain rows have two: p_T, and Phi
 
 @dataclass(frozen=True)
 class Symmetric:
-    """A symmetric matrix as its 18 numbers."""
+    """Such a matrix as its 18 numbers."""
 
     s: Setting
     plain: Tensor  # (6, 2)
@@ -36,16 +35,14 @@ class Symmetric:
 
     @classmethod
     def zeros(cls, s: Setting) -> Symmetric:
+        """The zero matrix."""
         return cls(s, torch.zeros(6, 2, dtype=DTYPE), torch.zeros(2, 3, dtype=DTYPE))
 
-    def _with(self, change: Callable[[Tensor, Tensor], Tensor], other: Symmetric) -> Symmetric:
-        return Symmetric(self.s, change(self.plain, other.plain), change(self.variable, other.variable))
-
     def __add__(self, other: Symmetric) -> Symmetric:
-        return self._with(torch.add, other)
+        return Symmetric(self.s, self.plain + other.plain, self.variable + other.variable)
 
     def __sub__(self, other: Symmetric) -> Symmetric:
-        return self._with(torch.sub, other)
+        return Symmetric(self.s, self.plain - other.plain, self.variable - other.variable)
 
     def __mul__(self, factor: float) -> Symmetric:
         return Symmetric(self.s, self.plain * factor, self.variable * factor)
@@ -68,6 +65,7 @@ class Symmetric:
         return max(sums)
 
     def largest_entry(self) -> float:
+        """The largest absolute value of an entry."""
         return float(max(self.plain.abs().max(), self.variable.abs().max()))
 
     def dot(self, other: Symmetric) -> float:
@@ -76,26 +74,27 @@ class Symmetric:
         return float((plain * self.plain * other.plain).sum() + (variable * self.variable * other.variable).sum())
 
     def frobenius(self) -> float:
+        """Frobenius norm of the full matrix."""
         return math.sqrt(self.dot(self))
 
 
 @lru_cache(maxsize=256)
 def multiplicity(s: Setting) -> tuple[Tensor, Tensor]:
-    """How many entries of the full matrix each number stands for, (6, 2) and (2, 3)."""
+    """How many entries of the full matrix are equal to each of the 18 numbers, (6, 2) and (2, 3)."""
     rows = torch.tensor([s.T - 3, 1, 1, 1, s.N, 1], dtype=DTYPE)
     return torch.stack([rows, rows * s.V], 1), torch.tensor([s.V, s.V, s.V * (s.V - 1)], dtype=DTYPE).expand(2, 3)
 
 
 def W_0(s: Setting) -> Symmetric:
-    """beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T."""
+    """The initial matrix beta (p_{T-2} + p_{T-1}) p_T^T + beta sum_n e_n p_T^T: equation init_w0."""
     W = Symmetric.zeros(s)
     W.plain[[FIRST, SECOND, NUMBER], P_T] = s.actual_beta
     return W
 
 
 def scores(W: Symmetric) -> Tensor:
-    """x_t^T W x_T, (6,), for these keys x_t: the assignment of the query's variable, another assignment, the second
-    operand, the first operand, PAD, and `=` itself."""
+    """Attention scores x_t^T W x_T, (6,), for these keys x_t: the assignment of the query's variable, another
+    assignment, the second operand, the first operand, PAD, and `=` itself."""
     plain = W.plain.sum(1)  # the query is p_T + Phi_1 e_v*
     own, other = W.variable[:, P_T] + W.variable[:, OWN], W.variable[:, P_T] + W.variable[:, OTHER]
     return torch.stack(
@@ -110,53 +109,57 @@ def scores(W: Symmetric) -> Tensor:
     )
 
 
-def pulls(s: Setting) -> tuple[float, float, float, float]:
-    """The numbers a_m and a_n with nabla L(W_0) = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]: first
-    their parts from a uniform prediction, then their parts from its deviation r."""
-    m_uniform, n_uniform, m_r, n_r = pulls_at(s.N, s.alpha, s.rho_1, s.rho_2)
-    return float(m_uniform), float(n_uniform), float(m_r), float(n_r)
+def gradient_weights(N: int, alpha: float, rho_1: Any, rho_2: Any) -> tuple[Any, Any, Any, Any]:
+    """The weights a_m and a_n in nabla L(W_0) = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T], for
+    numbers or arrays rho_1 and rho_2: a_m and a_n of a uniform prediction, then a_m and a_n of its deviation r.
 
-
-def pulls_at(N: int, alpha: float, rho_1: Any, rho_2: Any) -> tuple[Any, Any, Any, Any]:
-    """`pulls` for one pair of rho_1 and rho_2, or for arrays of them.
-
-    With q_k = p_k - 1{y=k}, expanding A_k as the proof does gives a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and
-    a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2 q_{n+m}. Both depend on n - m only, hence on neither n nor m by itself, so
+    With q_k = p_k - 1{y=k}, the proof's expansion of A_k gives a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and
+    a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2 q_{n+m}. Both depend on n - m only, hence neither on n nor on m alone, so
     they can be averaged separately. M(z) is rho_1^2, 2 rho_1 rho_2, rho_2^2 at 2m, n+m, 2n, summed where these
     coincide.
     """
     a, b = rho_1, rho_2
-    equal = N % 2 == 0  # then 2n = 2m for n - m = N/2 as well
-    cases = [
+    even = N % 2 == 0  # then 2n = 2m for n - m = N/2 as well
+    cases = [  # probability; M at 2m, n+m and 2n; the values of M other than 0
         (1 / N, (a + b) ** 2, (a + b) ** 2, (a + b) ** 2, [(a + b) ** 2]),
-        ((N - 1 - equal) / N, a * a, 2 * a * b, b * b, [a * a, 2 * a * b, b * b]),
-        (equal / N, a * a + b * b, 2 * a * b, a * a + b * b, [a * a + b * b, 2 * a * b]),
+        ((N - 1 - even) / N, a * a, 2 * a * b, b * b, [a * a, 2 * a * b, b * b]),
+        (even / N, a * a + b * b, 2 * a * b, a * a + b * b, [a * a + b * b, 2 * a * b]),
     ]
     r = [0.0 * a, 0.0 * a, 0.0 * a]  # r_k = p_k - 1/N at 2m, n+m, 2n
-    for chance, *at, peaks in cases:
+    for probability, *at, peaks in cases:
         mean = sum(np.expm1(alpha * x) for x in peaks) / N
         for i, x in enumerate(at):
-            r[i] = r[i] + chance * (np.expm1(alpha * x) - mean) / (N * (1 + mean))
+            r[i] = r[i] + probability * (np.expm1(alpha * x) - mean) / (N * (1 + mean))
     uniform = -2 * a * b * (N - 1) / N  # 1/N - 1{n=m} averages to 0, so 2m and 2n drop out: G_1 = G_2 = 0
     return uniform, uniform, 2 * a * a * r[0] + 2 * a * b * r[1], 2 * b * b * r[2] + 2 * a * b * r[1]
 
 
-def gradient_from(s: Setting, a_m: float, a_n: float) -> Symmetric:
-    """alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]."""
-    total, (rho_1, rho_2, rho_3) = a_m + a_n, (s.rho_1, s.rho_2, s.rho_3)
+def gradient_rows(s: Setting, rho: Any, a_m: Any, a_n: Any) -> tuple[list[Any], list[Any]]:
+    """Column p_T of E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]: the six plain rows, and the rows e_v and
+    Phi_1 e_v. Numbers or arrays."""
+    total, (rho_1, rho_2, rho_3) = a_m + a_n, rho
     prefix = (a_n - total * rho_2 - total * rho_3 * (s.T - 4)) / (s.T - 3)
     numbers = (a_m + a_n - total * (rho_1 + rho_2)) / s.N
-    rows = [prefix, -total * rho_2, a_m - total * rho_1, -total * rho_3, numbers, -total * rho_3 * (s.T - 4)]
-    plain = torch.tensor(rows, dtype=DTYPE)
-    variable = torch.tensor([-total * rho_2, a_n - total * (rho_2 + rho_3)], dtype=DTYPE) / s.V
-    return Symmetric(
-        s,
-        s.alpha * torch.stack([plain, plain / s.V], 1),  # x_T = p_T + Phi_1 e_v, and v is any variable with chance 1/V
-        s.alpha * torch.stack([variable, variable, torch.zeros_like(variable)], 1),
-    )
+    plain = [prefix, -total * rho_2, a_m - total * rho_1, -total * rho_3, numbers, -total * rho_3 * (s.T - 4)]
+    return plain, [-total * rho_2 / s.V, (a_n - total * (rho_2 + rho_3)) / s.V]
+
+
+def gradient_parts(s: Setting) -> tuple[Symmetric, Symmetric]:
+    """nabla L(W_0) in two parts: alpha G_3, of a uniform prediction, and alpha R_alpha, of its deviation r."""
+    m_uniform, n_uniform, m_r, n_r = gradient_weights(s.N, s.alpha, s.rho_1, s.rho_2)
+    return _gradient(s, m_uniform, n_uniform), _gradient(s, m_r, n_r)
 
 
 def gradient(s: Setting) -> Symmetric:
     """nabla L(W_0), exactly, in time that does not grow with N, T or V."""
-    m_uniform, n_uniform, m_r, n_r = pulls(s)
-    return gradient_from(s, m_uniform + m_r, n_uniform + n_r)
+    m_uniform, n_uniform, m_r, n_r = gradient_weights(s.N, s.alpha, s.rho_1, s.rho_2)
+    return _gradient(s, m_uniform + m_r, n_uniform + n_r)
+
+
+def _gradient(s: Setting, a_m: float, a_n: float) -> Symmetric:
+    plain, variable = (torch.tensor(rows, dtype=DTYPE) for rows in gradient_rows(s, s.rho, a_m, a_n))
+    return Symmetric(
+        s,
+        s.alpha * torch.stack([plain, plain / s.V], 1),  # x_T = p_T + Phi_1 e_v, and v is uniform on V variables
+        s.alpha * torch.stack([variable, variable, torch.zeros_like(variable)], 1),
+    )

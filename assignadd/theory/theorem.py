@@ -1,16 +1,16 @@
-"""The theorem of appendix C: W_1, the terms that it predicts, the remainder, and the bound over a grid of sizes."""
+"""Theorem C.1, "One gradient step leads to composition": W_1, the predicted terms, the remainder and its bound."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from assignadd.theory.setting import Setting
-from assignadd.theory.symmetric import COPIED, OWN, P_T, SECOND, Symmetric, gradient, gradient_from, pulls
+from assignadd.theory.symmetric import COPIED, OWN, P_T, SECOND, Symmetric, gradient, gradient_parts
 
 NUMBERS = (13, 29, 59, 97, 149, 199)
 LENGTHS = (8, 16, 32, 64, 128, 256)
@@ -21,7 +21,7 @@ MEMORY_NORM = 2.0  # each row Phi_1 e_v of the associative memory has two ones
 
 
 def eta(s: Setting) -> float:
-    """The theorem's learning rate V N / (2 alpha rho_1 rho_2 (N - 1))."""
+    """The learning rate of theorem C.1, V N / (2 alpha rho_1 rho_2 (N - 1))."""
     return s.V * s.N / (2 * s.alpha * s.rho_1 * s.rho_2 * (s.N - 1))
 
 
@@ -45,20 +45,13 @@ def attenuation(s: Setting) -> Symmetric:
 
 
 def remainder(s: Setting) -> Symmetric:
-    """W_1 - W~_0 - memory, which the theorem bounds by a constant times V (1/N + 1/T + T alpha)."""
+    """W_1 - W~_0 - memory, which theorem C.1 bounds by a constant times V (1/N + 1/T + T alpha)."""
     return update(s) - memory(s) - attenuation(s)
-
-
-def remainder_parts(s: Setting) -> tuple[Symmetric, Symmetric]:
-    """The remainders of G_3 (claimed: V (1/N + 1/T)) and of the softmax's deviation R_alpha (claimed: V T alpha)."""
-    m_uniform, n_uniform, m_r, n_r = pulls(s)
-    uniform = gradient_from(s, m_uniform, n_uniform) * -eta(s) - memory(s) - attenuation(s)
-    return uniform, gradient_from(s, m_r, n_r) * -eta(s)
 
 
 @dataclass(frozen=True)
 class Check:
-    """The theorem at one setting."""
+    """Theorem C.1 at one setting."""
 
     s: Setting
     remainder: float
@@ -66,46 +59,30 @@ class Check:
     largest_entry: float
     """In absolute value: the appendix's own reading of O_infinity for vectors."""
     softmax_part: float
+    """Norm of the softmax's deviation, eta alpha R_alpha, which is part of the remainder."""
     attenuation: float
+    """Norm of W~_0 - W_0."""
     cosine: float
     """Between the whole update and the associative memory."""
 
     @property
     def constant(self) -> float:
-        """The constant that the bound needs here."""
+        """The least constant with which the theorem's bound holds here."""
         return self.remainder / self.s.bound
-
-    @property
-    def small(self) -> bool:
-        """Whether the remainder is below the memory's norm."""
-        return self.remainder < MEMORY_NORM
-
-    @property
-    def informative(self) -> bool:
-        """Whether the bound with constant one is below the memory's norm, as for N, T >> V and V T alpha << 1."""
-        return self.s.bound < MEMORY_NORM
 
 
 def check(s: Setting) -> Check:
     """The theorem's terms and remainder at this setting."""
-    uniform, softmax = remainder_parts(s)
-    left, M, lowered = uniform + softmax, memory(s), attenuation(s)
-    step = left + M + lowered
+    step, left, M = update(s), remainder(s), memory(s)
+    softmax_part = (gradient_parts(s)[1] * eta(s)).infinity_norm()
     cosine = step.dot(M) / (step.frobenius() * M.frobenius())
-    norms = softmax.infinity_norm(), lowered.infinity_norm()
-    return Check(s, left.infinity_norm(), left.largest_entry(), *norms, cosine)
+    return Check(s, left.infinity_norm(), left.largest_entry(), softmax_part, attenuation(s).infinity_norm(), cosine)
 
 
 def direction_cosine(s: Setting, alpha: float) -> float:
     """Cosine between nabla L(W_0) at this alpha and its limit as alpha vanishes."""
     small, large = (gradient(Setting(s.N, s.T, s.V, a, s.beta)) for a in (1e-9, alpha))
     return small.dot(large) / (small.frobenius() * large.frobenius())
-
-
-def limiting_cosine(V: int) -> float:
-    """Cosine of update and memory as N and T grow and alpha vanishes: then rho_1 is 1, the remainder is 0, and the
-    squared Frobenius norms are V^2 + V for the attenuation and 2 V for the memory."""
-    return math.sqrt(2 / (V + 3))
 
 
 def grid_checks(
@@ -119,14 +96,18 @@ def grid_checks(
 
 
 def extreme_constant(V: int) -> float:
-    """The largest constant that the bound needs at the far ends of N, T, V and alpha."""
-    far = product((max(V, 2), 9973), (4, 16, 1000, 1 << 40), (1, V), (1e-12, 0.1))
-    return max(check(Setting(*sizes)).constant for sizes in far)
+    """The least constant with which the bound holds at the extremes of N, T, V and alpha."""
+    extremes = product((max(V, 2), 9973), (4, 16, 1000, 1 << 40), (1, V), (1e-12, 0.1))
+    return fitted_constant([check(Setting(*sizes)) for sizes in extremes])
 
 
-@dataclass(frozen=True)
-class Growth:
-    """remainder ~ constant N^n T^t V^v alpha^a, by least squares on logarithms."""
+def fitted_constant(checks: Sequence[Check]) -> float:
+    """The least constant with which the theorem's bound is met by all of these checks."""
+    return max(c.constant for c in checks)
+
+
+class Growth(NamedTuple):
+    """value ~ constant N^n T^t V^v alpha^a, by least squares on logarithms."""
 
     n: float
     t: float
@@ -150,31 +131,3 @@ def term_weights(checks: Sequence[Check]) -> tuple[float, float, float]:
     size = np.array([c.remainder for c in checks])
     a, b, c = np.linalg.lstsq(terms / size[:, None], np.ones(len(size)), rcond=None)[0].tolist()
     return a, b, c
-
-
-def fitted_constant(checks: Sequence[Check]) -> float:
-    """The least constant with which the bound is met at every setting of the grid."""
-    return max(c.constant for c in checks)
-
-
-@dataclass(frozen=True)
-class Region:
-    """How many settings of the grid are of each kind."""
-
-    settings: int
-    informative: int
-    """The bound is below the memory's norm, so that it says something."""
-    small: int
-    """The remainder is below the memory's norm."""
-    informative_but_large: int
-    """The bound is below the memory's norm and the remainder is not."""
-
-
-def region(checks: Sequence[Check]) -> Region:
-    """The number of settings of each kind among these checks."""
-    return Region(
-        len(checks),
-        sum(c.informative for c in checks),
-        sum(c.small for c in checks),
-        sum(c.informative and not c.small for c in checks),
-    )

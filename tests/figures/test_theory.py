@@ -5,10 +5,15 @@ import pytest
 import torch
 
 from assignadd.figures.style import figure, save
-from assignadd.figures.theory_attention import draw_theory_attention, theory_attention_data
-from assignadd.figures.theory_beta import draw_theory_beta, theory_beta_data
+from assignadd.figures.theory import (
+    draw_theory_attention,
+    draw_theory_beta,
+    draw_theory_remainder,
+    theory_attention_data,
+    theory_beta_data,
+    theory_remainder_data,
+)
 from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
-from assignadd.figures.theory_remainder import draw_theory_remainder, theory_remainder_data
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
 from assignadd.theory.beta import beta_scan
 from assignadd.theory.composition import required_balance, step_numbers
@@ -49,16 +54,14 @@ def test_remainder_shows_every_setting_and_marks_one(remainder):
         assert star.get_xdata()[0] == S.bound and star.get_ydata()[0] == check(S).remainder
         assert next(line for line in right.lines if line.get_marker() == "*").get_xydata().tolist() == [[10, 3]]
     at = list(remainder.map_T).index(16)
-    assert remainder.map_V.max() == 13 and remainder.map_remainder[2, at] == pytest.approx(
-        check(Setting(13, 16, 3)).remainder
-    )
+    assert remainder.map_V.max() == 13
+    assert remainder.map_remainder[2, at] == pytest.approx(check(Setting(13, 16, 3)).remainder)
 
 
 def test_attention_shows_the_window_and_the_curves(attention):
     where = int(np.abs(attention.length - required_balance(S)).argmin())
-    assert attention.target[where] == pytest.approx(attention.second[where], rel=0.1) and attention.second[
-        0
-    ] == pytest.approx(S.rho_1)
+    assert attention.target[where] == pytest.approx(attention.second[where], rel=0.1)
+    assert attention.second[0] == pytest.approx(S.rho_1)
     with figure(7.0, 2.5) as made:
         draw_theory_attention(attention, made)
         lines = made.axes[1].get_lines()
@@ -111,7 +114,5 @@ def test_their_data_can_be_saved_without_pickles(remainder, attention, beta, rea
     for i, data in enumerate((remainder, attention, beta, real)):
         np.savez(tmp_path / f"{i}.npz", **data.arrays())
         loaded = np.load(tmp_path / f"{i}.npz", allow_pickle=False)
-        assert all(
-            np.array_equal(loaded[name], value, equal_nan=value.dtype.kind == "f")
-            for name, value in data.arrays().items()
-        )
+        for name, value in data.arrays().items():
+            assert np.array_equal(loaded[name], value, equal_nan=value.dtype.kind == "f"), name

@@ -1,4 +1,4 @@
-"""Numbers that need sequences: accuracies by class of pairs, attention rates, cosines, probes (sections 4 and 5.1)."""
+"""Quantities measured on sequences: accuracies by class of pairs, attention, cosines, probes (sections 4 and 5.1)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def top_two_are(pattern: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def attention_rates(net: Network, batch: Sequences) -> dict[str, float]:
-    """How often a head looks where the paper says it does (figure attention)."""
+    """How often a head attends to the positions that the paper names (figure attention)."""
     state = forward(net, batch.tokens)
     slots = np.tile([FIRST_SLOT, SECOND_SLOT], (len(batch.tokens), 1))
     rows, columns = np.nonzero(batch.assigned)
@@ -54,13 +54,14 @@ def attention_rates(net: Network, batch: Sequences) -> dict[str, float]:
 
 
 def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Cosine of the vectors along the last axis."""
     return (x * y).sum(-1) / np.linalg.norm(x, axis=-1) / np.linalg.norm(y, axis=-1)
 
 
 def cosine_across_types(net: Network, one: Sequences, other: Sequences) -> tuple[float, float]:
-    """Mean cosine of the residuals before MLP2: row i of both, which add the same values; and i of one with i + 1 of the other.
+    """Mean cosine of the residuals before MLP2 of row i of both, which add the same values, and of rows i and i + 1.
 
-    Mismatched rows that happen to add the same two values, in either order, are left out.
+    Mismatched rows that happen to add the same two values, in either order, are excluded.
     """
     assert (one.pairs == other.pairs).all()
     (x,), (y,) = gathered(net, one.tokens, "mid"), gathered(net, other.tokens, "mid")
@@ -70,7 +71,8 @@ def cosine_across_types(net: Network, one: Sequences, other: Sequences) -> tuple
 
 
 def cosines_with_ov2(net: Network, batch: Sequences) -> dict[str, tuple[float, float, float]]:
-    """Mean cosine of residual and attention output with OV2(a) + OV2(b): own values, second of another row, both of other rows."""
+    """Mean cosine of residual and attention output with OV2(a) + OV2(b): for the row's own values, with the second from
+    another row, and with both from other rows."""
     mid, output = gathered(net, batch.tokens, "mid", "output_2")
     first, second = fetched_numbers(net)[batch.pairs].swapaxes(0, 1)
     sums = (first + second, first + np.roll(second, -1, 0), np.roll(first, -2, 0) + np.roll(second, -1, 0))
@@ -96,9 +98,9 @@ def context_preactivations(net: Network, rng: np.random.Generator, allowed: np.n
 def answer_probes(
     net: Network, rng: np.random.Generator, allowed: np.ndarray, ridge: float = 1e-3
 ) -> tuple[float, float]:
-    """Test accuracy of a linear probe for the answer from the residual before and after MLP2.
+    """Test accuracy of a linear probe for the answer, from the residual before and after MLP2.
 
-    One context for each pair of values; 70 % of the pairs train the probe, the others test it.
+    There is one context for each pair of values; the probe is trained on 70 % of the pairs and tested on the others.
     """
     order = rng.permutation(ALL_PAIRS)
     stages = gathered(net, mixed_types(rng, order, allowed), "mid", "post")
@@ -109,7 +111,8 @@ def answer_probes(
 
 
 def ridge_accuracy(x: np.ndarray, labels: np.ndarray, n_train: int, ridge: float) -> float:
-    """Test accuracy of the least-squares classifier for one-hot labels, its penalty relative to the features' mean power."""
+    """Test accuracy of the least-squares classifier for one-hot labels; the penalty is relative to the features' mean
+    power."""
     x = np.hstack([x - x[:n_train].mean(0), np.ones((len(x), 1))])
     train, targets = x[:n_train], np.eye(N)[labels[:n_train]]
     gram = train.T @ train

@@ -1,8 +1,8 @@
 """The circuit alone: the network with only the parts that the paper names, as masks on the 90 rows of [W_E; W_pos].
 
-A score of attention is a sum over the rows that its query and its key are made of, so a part of the circuit is a block of a
-table of scores. A position after layer 1 is made of 180 features: its own two rows (0..89), and the rows that layer 1 copied
-into it (90..179), each as often as attention says.
+An attention score is a sum over the rows that add up to its query and its key, so a part of the circuit is a block of
+a table of scores. A position after layer 1 is a sum of 180 features: its own two rows (0..89), and the rows that
+layer 1 copied into it (90..179), weighted by attention.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ K, C = FIRST_VARIABLE + V, FIRST_VARIABLE + V + T
 
 
 def rows(*indices: int) -> np.ndarray:
+    """The mask (90,) of these rows."""
     mask = np.zeros(C, dtype=bool)
     mask[list(indices)] = True
     return mask
@@ -31,28 +32,29 @@ P_LAST, E_EQUALS, NOTHING = rows(K + LAST), rows(EQUALS), rows()
 
 @dataclass(frozen=True)
 class Parts:
-    """What is kept."""
+    """The parts of the network that are kept."""
 
-    qk1: np.ndarray  # (90, 90), rows asking
+    qk1: np.ndarray  # (90, 90), query by key
     ov1: np.ndarray  # (90,)
-    qk2: np.ndarray  # (180, 180), features of `=` asking features of a key
+    qk2: np.ndarray  # (180, 180), feature of `=` by feature of a key
     ov2: np.ndarray  # (180,)
-    frequencies: list[int]  # of OV2(e_n); the constant always stays
-    around: (
-        bool  # whether MLP2 reads, and the unembedding adds, what does not come through layer 2's attention and MLP2
-    )
+    frequencies: list[int]  # of OV2(e_n); the constant is always kept
+    around: bool  # whether the residual stream around layer 2's attention and around MLP2 is kept
 
 
 def everything() -> Parts:
+    """All parts: the whole network."""
     ones = np.ones(2 * C, dtype=bool)
     return Parts(np.outer(ones[:C], ones[:C]), ones[:C], np.outer(ones, ones), ones, list(range(1, N // 2 + 1)), True)
 
 
 def own(mask: np.ndarray) -> np.ndarray:
+    """The mask (180,) of these rows as a position's own."""
     return np.concatenate([mask, NOTHING])
 
 
 def copied(mask: np.ndarray) -> np.ndarray:
+    """The mask (180,) of these rows as copied by layer 1."""
     return np.concatenate([NOTHING, mask])
 
 
@@ -69,13 +71,14 @@ def section_5(net: Network) -> Parts:
 
 
 def with_section_7(net: Network, asking: np.ndarray = P_LAST) -> Parts:
-    """And the block of section 7: p_13, p_14 and every e_n as keys for the query p_15 (eq. init_w0), or for other rows."""
+    """Section 5 and the block of section 7: p_13, p_14 and every e_n as keys for the query p_15 (equation init_w0), or
+    for other rows."""
     parts = section_5(net)
     return replace(parts, qk2=parts.qk2 | np.outer(own(asking), own(SLOTS | NUMBERS)))
 
 
 def with_copied_numbers(net: Network, asking: np.ndarray = P_LAST) -> Parts:
-    """And numbers that layer 1 copies; in `=` they ask for anything."""
+    """In addition, numbers that layer 1 copies; those copied into `=` may query every feature."""
     parts = with_section_7(net, asking)
     return replace(
         parts, ov1=parts.ov1 | NUMBERS, qk2=parts.qk2 | np.outer(copied(NUMBERS), np.ones(2 * C, dtype=bool))
@@ -83,7 +86,7 @@ def with_copied_numbers(net: Network, asking: np.ndarray = P_LAST) -> Parts:
 
 
 def in_frequencies(functions: np.ndarray, frequencies: list[int]) -> np.ndarray:
-    """Functions of a number (N, d) with these frequencies and the constant alone."""
+    """Functions of a number (N, d), reduced to these frequencies and the constant."""
     spectrum = np.fft.rfft(functions, axis=0)
     spectrum[[k for k in range(1, len(spectrum)) if k not in frequencies]] = 0
     return np.fft.irfft(spectrum, N, axis=0)
@@ -118,9 +121,8 @@ def _logits(
     # Features of `=`: itself, and what layer 1 copied.
     itself = np.tile(E_EQUALS | P_LAST, (len(tokens), 1))
     asks = np.concatenate([itself, _usage(tokens, pattern_1[:, LAST])], 1)
-    met_own, met_copied = np.split(
-        asks @ scores_2, 2, axis=1
-    )  # (B, 90) each: the score of a unit of each feature of a key
+    # (B, 90) each: the score of a unit of each feature of a key
+    met_own, met_copied = np.split(asks @ scores_2, 2, axis=1)
     of_own, of_copied = (np.take_along_axis(met, tokens, 1) + met[:, K:] for met in (met_own, met_copied))  # (B, T)
     pattern_2 = softmax(of_own + np.matmul(pattern_1, of_copied[:, :, None])[:, :, 0])
     through = np.matmul(pattern_2[:, None], pattern_1)[:, 0]  # layer 2 after layer 1
@@ -131,7 +133,7 @@ def _logits(
 
 
 def _usage(tokens: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """How often each of the 90 rows is used when the two rows of every position count with its weight (B, T), (B, 90)."""
+    """The weight of each of the 90 rows, (B, 90), if both rows of every position have that position's weight (B, T)."""
     found = np.zeros((len(tokens), C))
     for t in range(T):
         found[np.arange(len(tokens)), tokens[:, t]] += weights[:, t]
@@ -140,4 +142,5 @@ def _usage(tokens: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def circuit_accuracy(net: Network, tokens: np.ndarray, answers: np.ndarray, parts: Parts) -> float:
+    """Share of sequences that these parts alone answer correctly."""
     return float((circuit_logits(net, tokens, parts).argmax(1) == answers).mean())

@@ -1,4 +1,4 @@
-"""Onsets of curves and thresholds of sweeps, written out."""
+"""Onsets of curves and thresholds of sweeps, computed in the most direct way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 def onset(steps: Sequence[int], values: Sequence[float], level: float, lasting: int = 1000) -> int | None:
     """The first step from which the curve is at the level or above for `lasting` steps, or to its end.
 
-    The curve is known at evaluations alone: all are looked at up to the first one that is `lasting` steps later or more.
+    The curve is known at evaluations only: all count up to the first one that is at least `lasting` steps later.
     """
     for i, start in enumerate(steps):
         until = next((step for step in steps if step >= start + lasting), steps[-1])
@@ -28,7 +28,7 @@ def rise(shares: Sequence[float]) -> int:
 def logistic_threshold(settings: Sequence[float], wins: Sequence[int], trials: Sequence[int]) -> tuple[float, float]:
     """Threshold and lapse rate of P = (1 - lapse) / (1 + exp((threshold - setting) / width)), by maximum likelihood.
 
-    A plain search from many starts, on the settings of the rise.
+    The minimum is searched from many starting points, on the settings of the rise.
     """
     n = rise([k / max(m, 1) for k, m in zip(wins, trials, strict=True)])
     x, k, m = (np.array(values[:n], dtype=float) for values in (settings, wins, trials))

@@ -1,4 +1,4 @@
-"""Interchange of the binding tag and of the query between two sequences: layer 1's output at some positions comes from a source."""
+"""Interchange of the binding tag and of the query: layer 1's output at some positions comes from another sequence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.independent.sequences import (
 
 @dataclass(frozen=True)
 class Exchange:
-    """Base and source sequences, the positions that are exchanged, and the answer that the exchange must give."""
+    """Base and source sequences, the positions that are exchanged, and the answer expected after the exchange."""
 
     base: np.ndarray  # (B, T)
     source: np.ndarray  # (B, T)
@@ -31,6 +31,7 @@ class Exchange:
     answers: np.ndarray  # (B,)
 
     def only(self, rows: np.ndarray) -> Exchange:
+        """The same with these rows only."""
         return Exchange(self.base[rows], self.source[rows], self.positions[rows], self.answers[rows])
 
 
@@ -41,17 +42,16 @@ def value_of(tokens: np.ndarray, variables: np.ndarray) -> np.ndarray:
 
 
 def operand_sum(tokens: np.ndarray, batch: Sequences, variables: np.ndarray) -> np.ndarray:
-    """Answer of sequences that ask for these variables (B, 2) where `batch` has variables, and for its literals elsewhere."""
-    values = [
-        np.where(batch.variables[:, s] == LITERAL, batch.pairs[:, s], value_of(tokens, variables[:, s])) for s in (0, 1)
-    ]
+    """Answers if these variables (B, 2) replace the variables of `batch`; its literals stay."""
+    is_literal = batch.variables == LITERAL
+    values = [np.where(is_literal[:, s], batch.pairs[:, s], value_of(tokens, variables[:, s])) for s in (0, 1)]
     return (values[0] + values[1]) % N
 
 
 def tag_exchange(rng: np.random.Generator, batch: Sequences) -> Exchange:
-    """The source has the base's layout with every variable moved to the next assignment, and new numbers.
+    """The exchange of tags. The source has the base's layout, every variable moved to the next assignment, new numbers.
 
-    With the tags of the source, each number of the base belongs to the source's variable before it.
+    With the source's tags, each number of the base belongs to the variable that precedes it in the source.
     """
     base, renamed = batch.tokens, batch.tokens.copy()
     is_variable = (base >= FIRST_VARIABLE) & (np.arange(T) < PREFIX)
@@ -63,7 +63,7 @@ def tag_exchange(rng: np.random.Generator, batch: Sequences) -> Exchange:
 
 
 def query_exchange(rng: np.random.Generator, batch: Sequences, allowed: np.ndarray, even: bool = False) -> Exchange:
-    """The source is another sequence that asks for other variables of the base, in the same slots, allowed there."""
+    """The exchange of queries. The source asks for other variables of the base, in the same slots, allowed there."""
     letters = np.arange(V)
     assigned = (batch.tokens[:, :PREFIX, None] == FIRST_VARIABLE + letters).any(1)  # (B, V)
     wanted, defined = np.full_like(batch.variables, LITERAL), np.ones(len(assigned), dtype=bool)
@@ -96,7 +96,7 @@ def exchange_accuracy(net: Network, exchange: Exchange) -> tuple[float, int]:
 def exchange_rates(
     net: Network, rng: np.random.Generator, n_vars: int, B: int, allowed: np.ndarray, even: bool = False
 ) -> dict[str, tuple[float, int]]:
-    """Accuracy and number of sequences for both exchanges, on those of B sequences with so many variables that count."""
+    """Accuracy and number of sequences for both exchanges, on those of B sequences whose answer they change."""
     for_tags, for_queries = (random_sequences(rng, n_vars, B, allowed, even) for _ in range(2))
     return {
         "binding tag": exchange_accuracy(net, tag_exchange(rng, for_tags)),

@@ -1,7 +1,7 @@
-"""The paper's transformer in plain NumPy: two layers of one head, an MLP after the second, no biases, no norms (section 3).
+"""The paper's transformer in NumPy: two layers of one head, an MLP after the second, no biases, no norms (section 3).
 
-Vectors are rows. Layer 1 is computed at every position. Layer 2 is computed for the query `=` alone, because the answer
-is read at the last position and nothing comes behind layer 2 that moves information between positions.
+Vectors are rows. Layer 1 is computed at every position. Layer 2 is computed for the query `=` only, because the answer
+is read at the last position and nothing after layer 2 moves information between positions.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ CHUNK = 2048
 D_HEAD = 128
 CAUSAL = np.tril(np.ones((T, T), dtype=bool))
 NAMES = {
-    "W_E": "embed.W_E", "W_pos": "pos_embed.W_pos", "W_U": "unembed.W_U", "W_in": "blocks.1.mlp.W_in", "W_out": "blocks.1.mlp.W_out",
+    "W_E": "embed.W_E",
+    "W_pos": "pos_embed.W_pos",
+    "W_U": "unembed.W_U",
+    "W_in": "blocks.1.mlp.W_in",
+    "W_out": "blocks.1.mlp.W_out",
     **{f"W_{letter}{layer}": f"blocks.{layer - 1}.attn.W_{letter}" for layer in (1, 2) for letter in "QKVO"},
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Network:
 
 
 def network(arrays: Mapping[str, np.ndarray]) -> Network:
-    """From a dictionary of arrays by their names in TransformerLens; the axis of the one head is dropped."""
+    """The network from arrays with their names in TransformerLens; the axis of the single head is dropped."""
     return Network(**{ours: np.asarray(arrays[theirs], dtype=np.float32).squeeze() for ours, theirs in NAMES.items()})
 
 
@@ -91,7 +95,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class State:
-    """What a forward pass leaves behind; vectors are those at `=` where no position axis is given."""
+    """The activations of a forward pass; vectors without a position axis are those at `=`."""
 
     pattern_1: np.ndarray  # (B, T, T)
     output_1: np.ndarray  # (B, T, d), layer 1's output
@@ -136,6 +140,6 @@ def answers(net: Network, tokens: np.ndarray) -> np.ndarray:
 
 
 def gathered(net: Network, tokens: np.ndarray, *fields: str) -> tuple[np.ndarray, ...]:
-    """These fields of the state over all sequences."""
+    """These fields of `State` for all sequences."""
     parts = [forward(net, part) for part in chunks(tokens)]
     return tuple(np.concatenate([getattr(part, field) for part in parts]) for field in fields)

@@ -13,14 +13,14 @@ FIRST_SLOT, SECOND_SLOT, LAST = 13, 14, 15
 LITERAL = -1  # in an array of operand variables
 ALL_PAIRS = np.stack(np.meshgrid(np.arange(N), np.arange(N), indexing="ij"), -1).reshape(-1, 2)
 
-# Variables that may stand in the first and in the second slot in training, as (2, V) booleans.
+# Variables that training puts into the first and into the second slot, as (2, V) booleans.
 ANY_SLOT = np.ones((2, V), dtype=bool)
 PAPER_SLOTS = np.array([[v not in "ab" for v in "abcdefghijkl"], [v not in "gh" for v in "abcdefghijkl"]])
 AUTHORS_SLOTS = np.array([[v not in "kl" for v in "abcdefghijkl"], [v not in "ab" for v in "abcdefghijkl"]])
 
 
 def authors_seen() -> np.ndarray:
-    """(N, N), True where the paper's own run trained on the ordered pair: 2,436 of 3,481 drawn with Python's Random(42)."""
+    """(N, N), True if the paper's own run trained on the ordered pair: 2,436 of 3,481, drawn by Python's Random(42)."""
     pairs = [(n, m) for n in range(N) for m in range(N)]
     seen = np.zeros((N, N), dtype=bool)
     for n, m in random.Random(42).sample(pairs, 2436):
@@ -42,12 +42,12 @@ def pair_classes(seen: np.ndarray) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Sequences:
-    """B sequences and what they add."""
+    """B sequences and the values that they add."""
 
     tokens: np.ndarray  # (B, T)
     variables: np.ndarray  # (B, 2), 0..11 or LITERAL
     pairs: np.ndarray  # (B, 2), the operands' values
-    value_positions: np.ndarray  # (B, 2), where these values stand
+    value_positions: np.ndarray  # (B, 2), the positions of these values
 
     @property
     def answers(self) -> np.ndarray:
@@ -60,13 +60,13 @@ class Sequences:
 
 
 def operand_variables(rng: np.random.Generator, n_vars: int, B: int, allowed: np.ndarray = ANY_SLOT) -> np.ndarray:
-    """(B, 2) operands: with one variable it stands first in half of the sequences; two variables differ."""
+    """(B, 2) operands: a single variable is first in half of the sequences; two variables differ."""
     found = np.full((B, 2), LITERAL)
     first, second = (np.flatnonzero(slot) for slot in allowed)
     if n_vars == 1:
-        stands_first = rng.random(B) < 0.5
-        found[:, 0] = np.where(stands_first, rng.choice(first, B), LITERAL)
-        found[:, 1] = np.where(stands_first, LITERAL, rng.choice(second, B))
+        is_first = rng.random(B) < 0.5
+        found[:, 0] = np.where(is_first, rng.choice(first, B), LITERAL)
+        found[:, 1] = np.where(is_first, LITERAL, rng.choice(second, B))
     elif n_vars == 2:
         different = np.array([(v, w) for v in first for w in second if v != w])
         found = different[rng.integers(len(different), size=B)]
@@ -76,8 +76,8 @@ def operand_variables(rng: np.random.Generator, n_vars: int, B: int, allowed: np
 def draw(rng: np.random.Generator, pairs: np.ndarray, variables: np.ndarray, even: bool = False) -> Sequences:
     """One random context for each pair of values (B, 2) and pair of operand variables (B, 2).
 
-    The number of assignments is uniform on 1..6, then raised to 2 where two variables need it (the law of training). With
-    `even` it is uniform on what is possible, 2..6 for two variables: the law behind the reference accuracies.
+    The number of assignments is uniform on 1..6, then raised to 2 if there are two variables, as in training. With
+    `even` it is uniform on the possible numbers, 2..6 for two variables, as for the reference accuracies.
     """
     B, rows = len(pairs), np.arange(len(pairs))
     least = np.maximum((variables != LITERAL).sum(1), 1)
@@ -87,16 +87,15 @@ def draw(rng: np.random.Generator, pairs: np.ndarray, variables: np.ndarray, eve
         else np.maximum(rng.integers(1, MOST_ASSIGNMENTS + 1, B), least)
     )
     n = n[:, None]
-    # The operands' variables come first, the other variables in random order behind them; the first n are assigned.
+    # The operands' variables come first, then the other variables in random order; the first n are assigned.
     luck = rng.random((B, V))
     for slot in (0, 1):
         own = np.flatnonzero(variables[:, slot] != LITERAL)
         luck[own, variables[own, slot]] = -1
     letters = luck.argsort(1)[:, :MOST_ASSIGNMENTS]
     exists = np.arange(MOST_ASSIGNMENTS) < n
-    letters = np.take_along_axis(
-        letters, np.where(exists, rng.random(exists.shape), 2).argsort(1), 1
-    )  # shuffled among the n
+    shuffled = np.where(exists, rng.random(exists.shape), 2).argsort(1)  # only among the first n
+    letters = np.take_along_axis(letters, shuffled, 1)
     values = rng.integers(N, size=letters.shape)
     # Each of the 12 - 2n PADs falls into one of the n + 1 gaps; assignment i has the PADs of gaps 0..i before it.
     gaps = np.where(np.arange(PREFIX) < PREFIX - 2 * n, rng.integers(0, n + 1, (B, PREFIX)), T)
@@ -108,9 +107,8 @@ def draw(rng: np.random.Generator, pairs: np.ndarray, variables: np.ndarray, eve
         is_operand = exists & (letters == variables[:, slot, None])
         values = np.where(is_operand, pairs[:, slot, None], values)
         positions[:, slot] = np.where(is_operand.any(1), starts[rows, is_operand.argmax(1)] + 1, positions[:, slot])
-        tokens[:, FIRST_SLOT + slot] = np.where(
-            variables[:, slot] == LITERAL, pairs[:, slot], FIRST_VARIABLE + variables[:, slot]
-        )
+        operand = variables[:, slot]
+        tokens[:, FIRST_SLOT + slot] = np.where(operand == LITERAL, pairs[:, slot], FIRST_VARIABLE + operand)
     which, column = np.nonzero(exists)
     tokens[which, starts[which, column]] = FIRST_VARIABLE + letters[which, column]
     tokens[which, starts[which, column] + 1] = values[which, column]
@@ -120,7 +118,8 @@ def draw(rng: np.random.Generator, pairs: np.ndarray, variables: np.ndarray, eve
 def sequences(
     rng: np.random.Generator, n_vars: int, pairs: np.ndarray, allowed: np.ndarray = ANY_SLOT, even: bool = False
 ) -> Sequences:
-    """A sequence for each of these pairs of values (B, 2), with `n_vars` variables in allowed slots; `even` as in `draw`."""
+    """A sequence for each of these pairs of values (B, 2), with `n_vars` variables in allowed slots; `even` as in
+    `draw`."""
     return draw(rng, pairs, operand_variables(rng, n_vars, len(pairs), allowed), even)
 
 

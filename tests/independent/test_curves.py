@@ -1,4 +1,4 @@
-"""Onsets and thresholds: on curves whose answer is plain to see, and on the shipped populations against the package."""
+"""Onsets and thresholds of curves with a known answer, and of the shipped populations, compared with the package."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ LEVELS = {"0-var add-restricted": 0.9, "1-var train": 0.95, "qk2_ov1_var_identit
 def test_onset_of_a_synthetic_curve():
     steps = list(range(0, 5001, 250))
     values = [0.0] * len(steps)
-    values[3:6] = [1.0] * 3  # 750 to 1,250: too short a stay
-    values[8:] = [0.95] * 13  # from 2,000 on; at the level is above it
+    values[3:6] = [1.0] * 3  # 750 to 1,250: too short
+    values[8:] = [0.95] * 13  # from 2,000 on, exactly at the level
     assert onset(steps, values, 0.95) == 2000
     assert onset(steps, values, 0.96) is None
     assert onset(steps, values, 0.95, lasting=500) == 750
@@ -38,11 +38,11 @@ def test_onsets_of_the_census(column, level):
         found[seed] = onset(steps, values, level)
         assert found[seed] == (theirs and theirs.step), seed
     assert len(found) == 128
-    if column == "1-var train":  # six whose fate is known from their weights
+    if column == "1-var train":  # six seeds whose weights are shipped
         assert all(found[seed] for seed in (0, 3, 4)) and not any(found[seed] for seed in (1, 2, 15))
 
 
-def test_the_threshold_of_a_curve_that_is_known():
+def test_the_threshold_of_a_known_curve():
     settings = [0.05 * i for i in range(1, 13)]
     shares = [0.8 / (1 + np.exp((0.3 - x) / 0.02)) for x in settings]
     threshold, lapse = logistic_threshold(settings, [10_000 * p for p in shares], [10_000] * 12)
@@ -56,7 +56,7 @@ def test_the_threshold_of_a_curve_that_is_known():
 )
 @pytest.mark.parametrize("binding", [False, True], ids=["all", "binding"])
 def test_thresholds_of_the_sweeps(sweep, setting, test, binding):
-    """Within what the package's grid of curves leaves open: some hundredths of the distance between settings."""
+    """Up to the resolution of the package's grid of curves: a few hundredths of the distance between settings."""
     table = polars.read_parquet(RESULTS / f"{sweep}.parquet")
     last = table.filter(polars.col("step") == table["step"].max())
     settings = sorted(last[setting].unique().to_list())

@@ -1,4 +1,4 @@
-"""The modules that compute import nothing of the package; only the tests that compare do."""
+"""The modules that compute import nothing of the package; only the tests that compare with it do."""
 
 import ast
 from pathlib import Path
@@ -34,13 +34,13 @@ def imported(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_nothing_of_ours(path):
+def test_nothing_of_the_package_is_imported(path):
     foreign = {name for name in imported(path) if not name.startswith("tests.independent.")}
     assert {name.split(".")[0] for name in foreign} <= ALLOWED
     assert "torch" not in foreign or path.stem == "network"  # to read the paper's files
 
 
-def test_all_modules_are_looked_at():
+def test_all_modules_are_checked():
     assert {path.stem for path in MODULES} >= {
         "behaviour",
         "circuit",

@@ -1,6 +1,6 @@
-"""The paper's own network, against the numbers that are known for it (its text, and the study's reference table).
+"""The paper's own network, compared with the numbers known for it (the paper's text and the study's reference table).
 
-Tolerances of shares are four standard errors of the sampling here and behind the reference (20,000 sequences a set).
+Tolerances of shares are four standard errors of the sampling here and in the reference (20,000 sequences per set).
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def net():
 
 @pytest.fixture(scope="module")
 def literals(net):
-    """For every class the share of right answers of each pair, 24 contexts a pair."""
+    """For every class the share of right answers to each pair, in 24 contexts per pair."""
     rng = np.random.default_rng(10)
     return {name: behaviour.pair_accuracy(net, rng, pairs, 0) for name, pairs in CLASSES.items()}
 
@@ -45,14 +45,13 @@ def mean_over_held_out_pairs(by_class):
 
 
 def test_literal_sums_by_class(literals):
-    """1.000, 1.000, .65: to three digits for the first two. All 20 doubles are asked, so only contexts vary: 480 of them."""
+    """1.000, 1.000, .65, the first two to three digits. All 20 doubles are used; only the 480 contexts are random."""
     assert literals["seen"].mean() > 0.9995
     assert literals["mirror seen"].mean() > 0.9995
     assert literals["neither order seen"].mean() > 0.9995
     assert literals["held-out doubles"].mean() == pytest.approx(0.65, abs=4 * np.sqrt(0.65 * 0.35 / 480))
-    assert mean_over_held_out_pairs(literals) == pytest.approx(
-        0.9929, abs=4 * np.sqrt(0.0071 / 20_000 + 0.0071 / 25_080)
-    )
+    allowed = 4 * np.sqrt(0.0071 / 20_000 + 0.0071 / 25_080)
+    assert mean_over_held_out_pairs(literals) == pytest.approx(0.9929, abs=allowed)
 
 
 def test_pairs_that_fail_are_held_out_doubles(literals):
@@ -70,22 +69,20 @@ def test_other_literals_fail_in_a_few_contexts(net):
 
 
 def test_one_variable_sums_by_class(one_variable):
-    """The same pattern through a variable; .9996 on seen and .9921 on held-out pairs."""
+    """The same pattern with one variable; .9996 on seen and .9921 on held-out pairs."""
     assert one_variable["seen"].mean() == pytest.approx(0.9996, abs=0.001)
     assert one_variable["mirror seen"].mean() > 0.998
     assert one_variable["neither order seen"].mean() > 0.995
     assert one_variable["held-out doubles"].mean() == pytest.approx(0.65, abs=4 * np.sqrt(0.65 * 0.35 / 480))
-    assert mean_over_held_out_pairs(one_variable) == pytest.approx(
-        0.9921, abs=4 * np.sqrt(0.0079 / 20_000 + 0.0079 / 25_080)
-    )
+    allowed = 4 * np.sqrt(0.0079 / 20_000 + 0.0079 / 25_080)
+    assert mean_over_held_out_pairs(one_variable) == pytest.approx(0.9921, abs=allowed)
 
 
 def test_qk1_previous_position(net):
-    """11 of 11 rows once j = i is left out, with or without j = i - 2; otherwise the position itself wins in rows 1 to 9."""
-    found = {
-        (a, b): round(11 * weights.previous_position_share(net, a, b)) for a in (False, True) for b in (False, True)
-    }
-    assert found == {(True, True): 11, (True, False): 11, (False, True): 2, (False, False): 2}
+    """11 of 11 rows if j = i is excluded, with or without j = i - 2; otherwise j = i is the largest in rows 1 to 9."""
+    expected = {(True, True): 11, (True, False): 11, (False, True): 2, (False, False): 2}
+    for excluded, rows in expected.items():
+        assert round(11 * weights.previous_position_share(net, *excluded)) == rows
 
 
 def test_qk2_identity(net):
@@ -102,7 +99,7 @@ def test_cosine_across_types(net):
     for types, expected in (((0, 1), 0.966), ((0, 2), 0.941)):
         matched, mismatched = behaviour.cosine_across_types(net, *behaviour.same_values(rng, types, 2000))
         assert matched == pytest.approx(expected, abs=0.005)  # a standard deviation of .03 over 2,000
-        assert 0.09 < mismatched < 0.14  # what templates of the paper's kind give
+        assert 0.09 < mismatched < 0.14  # the value for templates like those of the paper
 
 
 def test_cosines_with_ov2(net):
@@ -124,7 +121,7 @@ def test_fourier_shares(net):
 
 
 def test_fourier_shares_in_context(net):
-    """Contexts of the training law add noise: .674 for the median neuron in the study's ledger; neuron 70 keeps k = 11."""
+    """Contexts of the training distribution add noise: .674 for the median neuron in the ledger; neuron 70 keeps 11."""
     preactivations = behaviour.context_preactivations(net, np.random.default_rng(14), AUTHORS_SLOTS)
     shares, best = weights.one_frequency_shares_of_maps(preactivations)
     assert np.median(shares) == pytest.approx(0.674, abs=0.01)
@@ -132,14 +129,14 @@ def test_fourier_shares_in_context(net):
 
 
 def test_answer_probes(net):
-    """Below chance before MLP2 (a left-out pair's answer is the one that its row and column lack), near 1 after it."""
+    """Below chance before MLP2 (the answer to a test pair is the one missing from its row and column), near 1 after."""
     before, after = behaviour.answer_probes(net, np.random.default_rng(15), AUTHORS_SLOTS)
     assert before < 1 / 59
     assert after > 0.99
 
 
 def test_interchange(net):
-    """.995 and .900 over both types in the study's ledger; here one and two variables apart."""
+    """.995 and .900 over both types in the ledger; here one and two variables separately."""
     rng = np.random.default_rng(16)
     one, two = (exchange_rates(net, rng, n_vars, 4000, AUTHORS_SLOTS) for n_vars in (1, 2))
     assert one["binding tag"][0] > 0.99 and two["binding tag"][0] > 0.98
@@ -148,14 +145,13 @@ def test_interchange(net):
 
 
 def test_circuit_alone(net):
-    """Section 5's parts answer two-variable sums alone; section 7's block and copied numbers bring the literals."""
+    """The parts of section 5 answer only two-variable sums; with section 7's block and copied numbers also literals."""
     rng = np.random.default_rng(17)
     batches = [random_sequences(rng, n_vars, 1500, AUTHORS_SLOTS) for n_vars in (0, 1, 2)]
     for batch in batches:
         own = gathered(net, batch.tokens, "logits")[0]
-        np.testing.assert_allclose(
-            circuit.circuit_logits(net, batch.tokens, circuit.everything()), own, atol=1e-4 * np.abs(own).max()
-        )
+        whole = circuit.circuit_logits(net, batch.tokens, circuit.everything())
+        np.testing.assert_allclose(whole, own, atol=1e-4 * np.abs(own).max())
     both = circuit.P_LAST | circuit.E_EQUALS
     versions = {
         "section 5": (circuit.section_5(net), (0.084, 0.246, 0.982)),
@@ -166,13 +162,13 @@ def test_circuit_alone(net):
     }
     for name, (parts, expected) in versions.items():
         found = [circuit.circuit_accuracy(net, batch.tokens, batch.answers, parts) for batch in batches]
-        # Values of a first draw of 2,000: four standard errors of the difference, and half a percent where they are near 1.
+        # The expected values are from 2,000 sequences: four standard errors of the difference, plus .005 near 1.
         errors = [4 * np.sqrt(p * (1 - p) * (1 / 2000 + 1 / 1500)) + 0.005 for p in expected]
         assert np.all(np.abs(np.subtract(found, expected)) < errors), (name, found)
 
 
 def test_attention_rates(net):
-    """1.000 with any pair of values and variables in any slot, to three digits."""
+    """1.000 to three digits, with any pair of values and variables in any slot."""
     rng = np.random.default_rng(18)
     for n_vars in (0, 1, 2):
         rates = behaviour.attention_rates(net, random_sequences(rng, n_vars, 2000))
@@ -183,9 +179,10 @@ def test_attention_rates(net):
     ("step", "seen", "held_out"), [(1001, 0.343, 0.227), (3001, 0.458, 0.357), (5401, 0.869, 0.816)]
 )
 def test_two_variable_sums_along_training(step, seen, held_out):
-    """The reference accuracies, 3,000 sequences each, have 2..6 assignments equally often; the law of training is easier.
+    """The reference accuracies, on 3,000 sequences each, have 2..6 assignments equally often.
 
-    Training raises one assignment to two, so two are twice as frequent, and there a network that does not bind adds both numbers.
+    The training distribution is easier: it raises one assignment to two, so two are twice as frequent, and there a
+    network that does not bind can add both numbers.
     """
     if not REFERENCE.is_dir():
         pytest.skip(f"no reference checkpoints at {REFERENCE.name}/ beside the checkout")

@@ -1,4 +1,4 @@
-"""The plain sampler follows the law of the task, and the plain forward pass the definition of attention."""
+"""The NumPy sampler follows the distribution of the task, and the forward pass the definition of attention."""
 
 import numpy as np
 import pytest
@@ -26,9 +26,8 @@ B = 4000
 @pytest.mark.parametrize("n_vars", [0, 1, 2])
 def test_every_sequence_is_one_of_the_task(n_vars):
     batch = random_sequences(np.random.default_rng(0), n_vars, B)
-    for tokens, variables, pair, positions in zip(
-        batch.tokens, batch.variables, batch.pairs, batch.value_positions, strict=True
-    ):
+    columns = batch.tokens, batch.variables, batch.pairs, batch.value_positions
+    for tokens, variables, pair, positions in zip(*columns, strict=True):
         assert tokens[12] == PLUS and tokens[15] == EQUALS
         assigned, i = {}, 0
         while i < PREFIX:
@@ -65,8 +64,8 @@ def test_number_of_assignments(n_vars, even, shares):
     np.testing.assert_allclose(found, shares, atol=4 * np.sqrt(0.25 / B))  # four standard errors at most
 
 
-def test_pads_fall_into_gaps_independently():
-    """With one assignment ten PADs fall before or behind it like coins: its place is binomial, not uniform."""
+def test_pads_are_put_into_gaps_independently():
+    """With one assignment each of ten PADs is before or after it with equal chance: its position is binomial."""
     batch = random_sequences(np.random.default_rng(2), 0, 3 * B)
     alone = batch.assigned.sum(1) == 1
     start = batch.assigned[alone].argmax(1) - 1
@@ -77,7 +76,7 @@ def test_pads_fall_into_gaps_independently():
 @pytest.mark.parametrize(
     ("allowed", "first", "second"), [(PAPER_SLOTS, {0, 1}, {6, 7}), (AUTHORS_SLOTS, {10, 11}, {0, 1})]
 )
-def test_banned_slots_stay_free(allowed, first, second):
+def test_banned_variables_are_not_used(allowed, first, second):
     for n_vars in (1, 2):
         found = operand_variables(np.random.default_rng(3), n_vars, B, allowed)
         assert set(range(12)) - set(found[:, 0]) == first and set(range(12)) - set(found[:, 1]) == second

@@ -1,7 +1,7 @@
-"""Six shipped networks: what the package says about them, against the same numbers in plain NumPy.
+"""Six shipped networks: the package's numbers compared with the same numbers in plain NumPy.
 
-Where the package can be asked about sequences of the plain sampler, the two differ by float32 rounding alone. Where it draws
-its own, they differ by sampling error, and the tolerance is 4.5 standard errors of the difference.
+Where the package measures on sequences of the NumPy sampler, the two differ by float32 rounding only. Where it draws
+its own sequences, they differ by sampling error, and the tolerance is 4.5 standard errors of the difference.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ SIX = shipped("census-six")
 SEEDS = (0, 3, 4, 1, 2, 15)
 BINDING = 3  # the first three bind
 B = 400
-STANDARD_ERRORS = 4.5  # several hundred comparisons; one in 150,000 is farther off by chance
+STANDARD_ERRORS = 4.5  # there are several hundred comparisons; by chance one in 150,000 exceeds this
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def by_model(found):
     return np.asarray(found, dtype=np.float64)
 
 
-def test_the_fixture_is_read_as_the_package_reads_it(run, stack, nets, seen):
+def test_weights_and_splits_equal_those_of_the_package(run, stack, nets, seen):
     assert tuple(member.seed for member in run.members) == SEEDS
     assert (run.seen.numpy() == seen).all()
     for i, net in enumerate(nets):
@@ -82,9 +82,8 @@ def test_logits(stack, nets, batches):
     for batch in batches:
         theirs = answer_logits(stack, as_package(batch.tokens)).numpy()
         for net, logits in zip(nets, theirs, strict=True):
-            np.testing.assert_allclose(
-                gathered(net, batch.tokens, "logits")[0], logits, atol=1e-4 * np.abs(logits).max()
-            )
+            (ours,) = gathered(net, batch.tokens, "logits")
+            np.testing.assert_allclose(ours, logits, atol=1e-4 * np.abs(logits).max())
 
 
 def test_numbers_of_the_weights(stack, nets):
@@ -96,7 +95,7 @@ def test_numbers_of_the_weights(stack, nets):
     np.testing.assert_allclose([weights.identity_share(net) for net in nets], qk2_ov1_var_identity(stack), atol=1e-6)
     scaled = [weights.identity_margins(net) / np.sqrt(128) for net in nets]
     np.testing.assert_allclose(scaled, qk2_ov1_var_margin(stack), atol=1e-3)
-    # A pair whose two best logits tie to float32 may come out either way, in both orders.
+    # If the two best logits of a pair are equal in float32, either may be chosen, in both orders of the pair.
     for net, theirs in zip(nets, ov2_mlp2_correct(stack).numpy(), strict=True):
         assert (weights.ov_mlp_correct(net) != theirs).sum() <= 2
 
@@ -130,8 +129,8 @@ def test_cosines(stack, nets, batches):
 
 
 @pytest.mark.parametrize("n_vars", [0, 1, 2])
-def test_sampling_law(run, n_vars):
-    """Both samplers put variables, numbers and PADs at every position equally often, and every letter into every slot."""
+def test_distribution_of_the_samplers(run, n_vars):
+    """Both samplers agree on how often each position has a variable, a number or PAD, and each slot each letter."""
     n = 5000
     evalset = next(e for e in EVAL_SETS if e.name == f"{n_vars}-var train")
     theirs = Exam([run.configs[0]], run.seen[:1], [evalset], n).tokens[0].numpy()
@@ -148,7 +147,7 @@ def test_sampling_law(run, n_vars):
 
 
 def difference_allowed(p, n, q, m):
-    """So many standard errors of the difference of two shares, with half a count added where they are 0 or 1."""
+    """STANDARD_ERRORS times the standard error of the difference of two shares; half a count is added near 0 and 1."""
     pooled = (p * n + q * m + 0.5) / (n + m + 1)
     pooled = min(pooled, 1 - 0.5 / (n + m + 1))
     return STANDARD_ERRORS * np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
@@ -163,24 +162,22 @@ def test_accuracies(run, stack, nets, seen, i):
     for n_vars in (0, 1, 2):
         for kind, among in pairs.items():
             batch = sequences(rng, n_vars, among[rng.integers(len(among), size=n)], PAPER_SLOTS, even=True)
-            ours, other = (
-                (answers(nets[i], batch.tokens) == batch.answers).mean(),
-                theirs[f"{n_vars}-var {kind}"].accuracy,
-            )
+            ours = (answers(nets[i], batch.tokens) == batch.answers).mean()
+            other = theirs[f"{n_vars}-var {kind}"].accuracy
             assert abs(ours - other) < difference_allowed(ours, n, other, n), (n_vars, kind, ours, other)
 
 
 @pytest.mark.parametrize("i", range(6), ids=[f"seed {seed}" for seed in SEEDS])
 def test_held_out_classes(run, stack, nets, seen, i):
-    """Literal sums in the three classes of held-out pairs: as the package's exam of the same class has them, and as one whole."""
+    """Literal sums in the three classes of held-out pairs, compared with the package's exam of each class and with all
+    held-out pairs together."""
     rng, classes = np.random.default_rng(40 + i), pair_classes(seen[i])
     by_class = {name: behaviour.pair_accuracy(nets[i], rng, classes[name], 0, contexts=8) for name in list(classes)[1:]}
     assert by_class["mirror seen"].mean() > 0.95
     exam = set_accuracies(stack.models(i), [run.configs[i]], run.seen[i : i + 1], 3000, CLASS_SETS[:3])[0]
     for (name, own), theirs in zip(by_class.items(), exam.values(), strict=True):  # in the same order
-        assert abs(own.mean() - theirs.accuracy) < difference_allowed(
-            own.mean(), 8 * len(own), theirs.accuracy, theirs.n
-        ), name
+        allowed = difference_allowed(own.mean(), 8 * len(own), theirs.accuracy, theirs.n)
+        assert abs(own.mean() - theirs.accuracy) < allowed, name
     held_out = np.concatenate(list(by_class.values()))
     assert len(held_out) == 1045
     once = sequences(rng, 0, ALL_PAIRS[~seen[i].ravel()])
@@ -194,7 +191,7 @@ def test_answer_probes(run, stack, nets, i):
     before, after = behaviour.answer_probes(nets[i], np.random.default_rng(50 + i), PAPER_SLOTS)
     assert before < 1 / 59 and theirs[STAGES.index("before MLP")] < 1 / 59 + 0.01
     other = float(theirs[STAGES.index("after MLP")])
-    assert abs(after - other) < difference_allowed(after, 1045, other, 1045) + 0.02  # another ridge
+    assert abs(after - other) < difference_allowed(after, 1045, other, 1045) + 0.02  # the ridge penalties differ
 
 
 @pytest.mark.parametrize("i", range(6), ids=[f"seed {seed}" for seed in SEEDS])
@@ -211,7 +208,8 @@ def test_interchange(run, stack, nets, i):
 
 
 def kept(parts, rows_of_itself):
-    """The package's form of these parts: of the features of `=` it knows the copied rows, and itself as one row or as two."""
+    """These parts in the form of the package, whose features of `=` are the copied rows and one or two rows of its
+    own."""
     C = circuit.C
     itself = parts.qk2[:C][[circuit.EQUALS, C - 1]]  # the token, the position
     if rows_of_itself == 1:
@@ -237,6 +235,5 @@ def test_circuit_alone(run, stack, nets, batches):
             versions += [circuit.with_section_7(net), circuit.with_copied_numbers(net)]
         for parts in versions:
             theirs = kept_logits(stack.models(i), as_package(tokens), [kept(parts, rows_of_itself)])[0].numpy()
-            np.testing.assert_allclose(
-                circuit.circuit_logits(net, tokens, parts), theirs, atol=1e-4 * np.abs(theirs).max()
-            )
+            ours = circuit.circuit_logits(net, tokens, parts)
+            np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())

@@ -1,4 +1,4 @@
-"""The theorem's remainder by brute force, against finite differences of the loss and against the package's closed form."""
+"""The theorem's remainder by brute force, compared with finite differences of the loss and the closed form."""
 
 import numpy as np
 import pytest
@@ -33,16 +33,14 @@ def test_gradient_is_that_of_the_loss():
     gradient = theorem.population_gradient(s, W)
     for seed in range(4):
         direction = np.random.default_rng(seed).normal(size=W.shape)
-        slope = (
-            theorem.population_loss(s, W + 1e-5 * direction) - theorem.population_loss(s, W - 1e-5 * direction)
-        ) / 2e-5
-        assert (gradient * direction).sum() == pytest.approx(slope, rel=1e-5, abs=1e-9)
+        above, below = (theorem.population_loss(s, W + h * direction) for h in (1e-5, -1e-5))
+        assert (gradient * direction).sum() == pytest.approx((above - below) / 2e-5, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("s", SIZES, ids=str)
 def test_remainder_is_the_packages(s):
     found, setting = theorem.remainder(s), Setting(N=s.N, T=s.T, V=s.V, alpha=s.alpha, beta=s.beta)
-    # Coordinates come in the same order: p_t, e_n, e_pad, e_v, Phi_1 e_v.
+    # Both use the same order of coordinates: p_t, e_n, e_pad, e_v, Phi_1 e_v.
     np.testing.assert_allclose(found, closed_form(setting).dense().numpy(), atol=1e-8)
     assert check(setting).remainder == pytest.approx(theorem.infinity_norm(found), rel=1e-6)
     assert setting.bound == pytest.approx(theorem.bound(s))
@@ -50,7 +48,8 @@ def test_remainder_is_the_packages(s):
 
 @pytest.mark.parametrize("s", [s for s in SIZES if s.alpha < 0.1], ids=str)
 def test_memory_is_in_the_update(s):
-    """At the entries (Phi_1 e_v, Phi_1 e_v) the update is the memory's 1 but for the part of x_bar, 2 (rho_2 + rho_3), and order alpha."""
+    """At the entries (Phi_1 e_v, Phi_1 e_v) the update is 1, as in the memory, minus 2 (rho_2 + rho_3), the part of
+    x_bar, up to order alpha."""
     found = theorem.remainder(s)
     Z = np.exp(2 * s.beta) + 2 * np.exp(s.beta) + s.T - 3  # the softmax's sum at W_0: T-1, t* and T-2, the PADs and T
     own = [s.Phi_1_e_v(v) @ found @ s.Phi_1_e_v(v) for v in range(s.V)]

@@ -1,4 +1,4 @@
-"""The theorem of the paper's appendix by brute force: every t*, v, n, m, dense matrices, and the softmax's gradient written out.
+"""Theorem C.1 of the paper by brute force: every t*, v, n, m, dense matrices, and the gradient of the softmax by hand.
 
 Coordinates in the orthonormal basis: p_1..p_T, e_n (N), e_pad, e_v (V), Phi_1 e_v (V). Phi_2 changes none of them.
 """
@@ -13,6 +13,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Sizes:
+    """The sizes and scales of appendix C, and its basis vectors."""
+
     N: int
     T: int
     V: int
@@ -102,7 +104,7 @@ def population_gradient(s: Sizes, W: np.ndarray) -> np.ndarray:
 
 
 def remainder(s: Sizes) -> np.ndarray:
-    """W_1 less the terms that the theorem names: W~_0 and the associative memory."""
+    """W_1 minus the terms of the theorem: W~_0 and the associative memory."""
     W = W_0(s)
     _, sigma = sequence_gradient(s, inputs(s, 1, 0, 0, 0), 0, W)
     rho_1, rho_2 = sigma[s.T - 2], sigma[0]  # of position T-1, and of t* = 1

@@ -1,4 +1,4 @@
-"""Numbers that are read off the weights: QK1 on positions, QK2 on copied variables, OV-MLP, Fourier shares (section 5)."""
+"""Quantities of the weights alone: QK1 on positions, QK2 on copied variables, OV-MLP, Fourier shares (section 5)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def identity_share(net: Network) -> float:
 
 
 def identity_margins(net: Network) -> np.ndarray:
-    """Each variable's score with itself less its best score with another variable, unscaled, (V,)."""
+    """Each variable's score with itself minus its best score with another variable, unscaled, (V,)."""
     scores = variable_scores(net)
     return np.diag(scores) - np.where(np.eye(V, dtype=bool), -np.inf, scores).max(1)
 
@@ -53,7 +53,7 @@ def ov_mlp_misses(net: Network) -> list[tuple[int, int]]:
 
 
 def power_by_frequency(functions: np.ndarray) -> np.ndarray:
-    """Power of d functions of a number (N, d) at the frequencies 1..29, (29, d); the constant is left out."""
+    """Power of d functions of a number (N, d) at the frequencies 1..29, (29, d), without the constant."""
     return np.abs(np.fft.rfft(functions.astype(np.float64), axis=0))[1:] ** 2
 
 
@@ -70,19 +70,21 @@ def network_frequencies(net: Network) -> list[int]:
 
 
 def one_frequency_shares(net: Network) -> np.ndarray:
-    """For each neuron, the part of the variance of its preactivation (OV2(n) + OV2(m)) W_in at its best frequency, (512,).
+    """For each neuron, the share of the variance of its preactivation (OV2(n) + OV2(m)) W_in at its best frequency.
 
-    The preactivation is f(n) + f(m), so that its variance over pairs is twice that of f over numbers.
+    Returns (512,). The preactivation is f(n) + f(m), so its variance over pairs is twice that of f over numbers.
     """
     power = power_by_frequency(fetched_numbers(net) @ net.W_in)
     return power.max(0) / power.sum(0)
 
 
 def one_frequency_shares_of_maps(preactivations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For maps (N, N, h) over pairs: the part of the variance that A cos(kn + a) + B cos(km + b) explains, and the best k."""
+    """For maps (N, N, h) over pairs: the share of the variance that A cos(kn + a) + B cos(km + b) explains, and the
+    best k."""
     maps = preactivations.astype(np.float64) - preactivations.mean((0, 1), dtype=np.float64)
-    # A wave of n alone is orthogonal to one of m alone; each sees the map through its mean over the other operand.
+    # A function of n alone is orthogonal to one of m alone; the coefficients of each come from the map's marginal mean.
     marginal = power_by_frequency(maps.mean(1)) + power_by_frequency(maps.mean(0))  # (29, h)
-    # Parseval: a real function of n with rfft F_k has sum of squares (2 / N) sum_k |F_k|^2; each marginal counts N times.
+    # Parseval: the sum of squares of a real function with rfft F_k is (2 / N) sum_k |F_k|^2; each marginal counts N
+    # times.
     explained = 2 * marginal
     return explained.max(0) / (maps**2).sum((0, 1)), explained.argmax(0) + 1

@@ -21,55 +21,44 @@ def test_the_lead_in_plain_numbers(s):
     assert found == pytest.approx(expected, rel=1e-9)
 
 
-def test_bands_of_a_known_function():
+def test_intervals_of_a_known_function():
     grid = np.arange(1, 70) / 10
     expected = [pytest.approx((0.1, math.pi), abs=1e-9), pytest.approx((2 * math.pi, 6.9), abs=1e-9)]
-    assert b.bands(np.sin, grid) == expected
-    assert b.bands(lambda x: 0 * x - 1, grid) == [] and b.bands(lambda x: 0 * x + 1, grid) == [(0.1, 6.9)]
-    assert b.bands(np.cos, grid) == [(0.1, pytest.approx(math.pi / 2)), (pytest.approx(3 * math.pi / 2), 6.9)]
-    assert b.common([(0, 2), (3, 5)], [(1, 4)]) == [(1, 2), (3, 4)]
+    assert b.intervals(np.sin, grid) == expected
+    assert b.intervals(lambda x: 0 * x - 1, grid) == [] and b.intervals(lambda x: 0 * x + 1, grid) == [(0.1, 6.9)]
+    assert b.intervals(np.cos, grid) == [(0.1, pytest.approx(math.pi / 2)), (pytest.approx(3 * math.pi / 2), 6.9)]
+    assert b.intersection([(0, 2), (3, 5)], [(1, 4)]) == [(1, 2), (3, 4)]
 
 
 def test_the_conditions_by_hand():
-    ((low, high),) = b.condition_bands(Setting())
-    for beta, met in (
-        (low - 0.02, False),
-        (low + 0.02, True),
-        (math.log(16), True),
-        (high - 0.02, True),
-        (high + 0.02, False),
-    ):
+    ((low, high),) = b.condition_intervals(Setting())
+    expected = {low - 0.02: False, low + 0.02: True, math.log(16): True, high - 0.02: True, high + 0.02: False}
+    for beta, met in expected.items():
         e = math.exp(beta)
         Z = e * e + 2 * e + 13  # second operand, first operand and assignment, 13 keys of score 0
         assert (e * e / Z >= 1 / 4 and 1 / 4 <= 16 * e / Z <= 4) == met, beta
 
 
 @pytest.mark.parametrize("s", [S, Setting()], ids=str)
-def test_the_stated_step_composes_inside_the_bands_alone(s):
-    found = b.composing_bands(s)
+def test_the_stated_step_composes_inside_the_intervals_only(s):
+    found = b.composing_intervals(s)
     assert len(found) == 2
     for low, high in found:
-        for beta, right in (
-            (low - 0.01, False),
-            (low + 0.01, True),
-            ((low + high) / 2, True),
-            (high - 0.01, True),
-            (high + 0.01, False),
-        ):
+        middle = (low + high) / 2
+        expected = {low - 0.01: False, low + 0.01: True, middle: True, high - 0.01: True, high + 0.01: False}
+        for beta, right in expected.items():
             accuracy = composition.composition(composition.after_step(s.at(beta)), 1, draws=300).accuracy
             assert (accuracy == 1) == right and (right or accuracy < 0.2), beta
 
 
 def test_large_beta_leaves_v_plus_three():
     """rho_1 = 1 and no remainder: the lead is beta - (V + 1) - 2, up to the prefix's share 1/(T - 3)."""
-    assert (
-        b.composing_bands(Setting(9973, 1 << 40, 3, 1e-12)) == []
-    )  # rho_1 > 1/2 takes e^beta > sqrt T, and beta > V + 3 by then
+    # rho_1 > 1/2 needs e^beta > sqrt T, and then beta > V + 3
+    assert b.composing_intervals(Setting(9973, 1 << 40, 3, 1e-12)) == []
     s = Setting(9973, 1 << 10, 9, 1e-12)
-    low, high = b.composing_bands(s)[-1]
-    assert (low + high) / 2 == pytest.approx(s.V + 3, abs=0.05) and high - low == pytest.approx(
-        2 * math.log(2), abs=0.02
-    )
+    low, high = b.composing_intervals(s)[-1]
+    assert (low + high) / 2 == pytest.approx(s.V + 3, abs=0.05)
+    assert high - low == pytest.approx(2 * math.log(2), abs=0.02)
 
 
 def test_the_bound_needs_e_beta_of_order_T():
@@ -79,15 +68,12 @@ def test_the_bound_needs_e_beta_of_order_T():
     assert max(b.condition_constants(12, 4.0).values()) > max(constants.values())
 
 
-def test_together_depends_on_the_sizes():
+def test_the_least_remainder_depends_on_the_sizes():
     paper, few = b.least_remainder(Setting()), b.least_remainder(Setting(59, 64, 2))
-    assert (
-        paper.remainder == pytest.approx(theorem.check(Setting().at(paper.beta)).remainder / 2) and paper.remainder > 5
-    )
-    assert (
-        few.remainder < 0.1
-        and abs(composition.operand_lead(composition.after_step(Setting(59, 64, 2).at(few.beta)))) <= math.log(2) + 1e-9
-    )
+    assert paper.remainder == pytest.approx(theorem.check(Setting().at(paper.beta)).remainder / 2)
+    assert paper.remainder > 5 and few.remainder < 0.1
+    lead = composition.operand_lead(composition.after_step(few.s.at(few.beta)))
+    assert abs(lead) <= math.log(2) + 1e-9
     assert b.least_remainder(Setting(59, 1 << 14, 2)).remainder == math.inf  # T far above e^(V+3): no beta is left
 
 
@@ -116,5 +102,5 @@ def test_attention_at_the_start():
 
 
 def test_intervals_in_words():
-    assert b.listed_bands([(1.466, 1.61), (15.31, 16.688)]) == "1.47 to 1.61 and 15.31 to 16.69"
-    assert b.listed_bands([]) == "none"
+    assert b.listed([(1.466, 1.61), (15.31, 16.688)]) == "1.47 to 1.61 and 15.31 to 16.69"
+    assert b.listed([]) == "none"

@@ -65,10 +65,7 @@ def test_verdicts_turn_with_their_numbers(study):
     def judged(changed, name):
         return next(v.verdict for v in statements(changed) if v.id == f"theory.{name}")
 
-    def with_beta(**changes):
-        return dataclasses.replace(study, beta=dataclasses.replace(study.beta, **changes))
-
-    wrong = dataclasses.replace(study, proof=dataclasses.replace(study.proof, G_2=1e-3, addition_error=1.0))
+    wrong = dataclasses.replace(study, proof=study.proof._replace(G_2=1e-3, addition_error=1.0))
     assert judged(wrong, "G_1_G_2") == judged(wrong, "mlp_adds") == FAILS
     wrong = dataclasses.replace(study, extreme_constant=50.0)
     assert judged(wrong, "remainder") == FAILS
@@ -76,22 +73,20 @@ def test_verdicts_turn_with_their_numbers(study):
     assert judged(good, "remainder_small_here") == HOLDS
     assert judged(study, "stated_step_composes") == HOLDS
     for accuracy, expected in ((0.9, FAILS), (0.9501, UNDECIDED), (0.96, HOLDS)):
-        found = dataclasses.replace(study.beta.scan.stated_one.found, accuracy=accuracy)
-        best = dataclasses.replace(study.beta.scan.stated_one, found=found)
-        changed = with_beta(scan=dataclasses.replace(study.beta.scan, stated_one=best))
+        found = dataclasses.replace(study.scan.stated_one.found, accuracy=accuracy)
+        best = dataclasses.replace(study.scan.stated_one, found=found)
+        changed = dataclasses.replace(study, scan=dataclasses.replace(study.scan, stated_one=best))
         assert judged(changed, "stated_step_composes") == expected
-    growing = with_beta(constants={2.0: {8: 1.0, 4096: 2.0}, 4.0: {8: 1.0, 4096: 2.0}})
+    growing = dataclasses.replace(study, constants={2.0: {8: 1.0, 4096: 2.0}, 4.0: {8: 1.0, 4096: 2.0}})
     assert judged(growing, "bound_over_beta") == FAILS
     for remainder, expected in ((0.5, HOLDS), (1.5, FAILS), (math.inf, FAILS)):
-        changed = with_beta(here=dataclasses.replace(study.beta.here, remainder=remainder))
+        changed = dataclasses.replace(study, least_here=study.least_here._replace(remainder=remainder))
         assert judged(changed, "bound_and_step_together") == expected
     turned = dataclasses.replace(study, alpha=dataclasses.replace(study.alpha, sharp_cosine=0.995))
     assert judged(turned, "alpha_keeps_direction") == HOLDS and judged(study, "alpha_keeps_direction") == FAILS
     flat = [dataclasses.replace(m, spurious=m.memory) for m in study.step.further]
-    assert (
-        judged(dataclasses.replace(study, step=dataclasses.replace(study.step, further=flat)), "spurious_fades")
-        == FAILS
-    )
+    changed = dataclasses.replace(study, step=dataclasses.replace(study.step, further=flat))
+    assert judged(changed, "spurious_fades") == FAILS
 
 
 def test_records_over_seeds_have_an_interval_from_six_on():
@@ -101,9 +96,8 @@ def test_records_over_seeds_have_an_interval_from_six_on():
     value, low, high, comment = _summary([0.3, 0.1, 0.2], ["x"] * 3)
     assert (value, low, high) == (0.2, None, None) and "from 0.1 to 0.3" in comment
     value, low, high, comment = _summary([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], ["x"] * 6)
-    assert (
-        (low, high) == (0.1, 0.6) and value == pytest.approx(0.35) and "too few" not in comment
-    )  # six: 1 - 2/64 = 97 %
+    # the whole range of six values is a 1 - 2/64 = 97 % interval of the median
+    assert (low, high) == (0.1, 0.6) and value == pytest.approx(0.35) and "too few" not in comment
 
 
 def test_the_papers_network_before_its_spike(paper_run):
