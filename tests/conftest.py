@@ -1,4 +1,25 @@
-"""The paper's own checkpoints as one run, and a browser: where they are at hand."""
+"""Shapes checked in every signature; the paper's own checkpoints as one run, and a browser, where they are at hand."""
+
+from pathlib import Path
+
+from jaxtyping import install_import_hook
+
+import tests.shapes  # noqa: F401  (the hook below names it)
+
+PACKAGE = Path(__file__).parents[1] / "assignadd"
+NUMERICAL = ("task", "model", "training", "measures", "interventions", "theory", "dynamics")
+COMPILED = ("numba_cpu", "triton_gpu", "triton_programs", "compiled_sampler")  # whose functions are not Python's
+
+# Checks the shapes and types in every signature of the numerical packages while the tests run; users pay nothing.
+install_import_hook(
+    [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for name in NUMERICAL
+        for path in (PACKAGE / name).rglob("[!_]*.py")
+        if path.stem not in COMPILED
+    ],
+    "tests.shapes.check",
+)
 
 import os
 import shutil

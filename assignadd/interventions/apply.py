@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
@@ -23,9 +23,6 @@ from assignadd.runs.folder import Run, open_run
 from assignadd.task.randomness import REFERENCE_STEP
 from assignadd.task.roles import answers
 from assignadd.task.sampler import Sampler
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 Donors = Callable[[Swap, int], Stack]
 """For a swap and the model's place in its stack, the model (a stack with M = 1) that gives the weights."""

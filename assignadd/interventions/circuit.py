@@ -25,10 +25,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task
@@ -41,9 +42,6 @@ from assignadd.model.trace import Tables
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.roles import operand_slots
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 SEQUENCES = 2000
 # A part is needed where some set loses this much accuracy without it.

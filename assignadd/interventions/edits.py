@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import ConfigError
@@ -21,9 +21,6 @@ from assignadd.model.stack import Stack
 from assignadd.task.randomness import Stream, permutation
 from assignadd.task.roles import SINGLE_ROLES, Positions
 from assignadd.task.text import parse
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 Forward = Callable[[Tensor, "Edits"], Tensor]
 Edit = Callable[[Tensor], Tensor]

@@ -26,10 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task
@@ -44,9 +45,6 @@ from assignadd.model.table import require_covered
 from assignadd.model.trace import Trace
 from assignadd.runs.folder import Run
 from assignadd.task.roles import Positions, roles
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 ALIGNMENTS = ("binding tag", "operand query", "query in QK2", "first value", "second value", "values", "sum")
 QUERY_AND_TAG = "query and tag"

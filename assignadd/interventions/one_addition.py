@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Optim
@@ -25,9 +25,6 @@ from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.stages import Stages
 from assignadd.task.randomness import TrainingLawDraws
 from assignadd.task.roles import answers
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 # Sequences of literals that a grafted MLP2 is trained on.
 POOL = 16384

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
@@ -26,12 +27,9 @@ from assignadd.task.roles import Positions
 from assignadd.task.sampler import EmptySetError
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
-
     Row = Float[Tensor, "B T"]
     """Layer 1's attention weights from `=`."""
     Change = Callable[[Row, "Keys"], Row]
-
 SEQUENCES = 4000
 UNCHANGED, OTHER_LITERAL, SET_LAYER_2 = "unchanged", "literal slot of another sequence", "layer 2 set to the values"
 NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slot", "literal slot's weight to ="

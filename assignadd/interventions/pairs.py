@@ -15,9 +15,9 @@ An `Outcome` says on which pairs the network's answer was the program's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task
@@ -25,9 +25,6 @@ from assignadd.measures.sequences import sequences
 from assignadd.task.randomness import EvalSteps, Stream, TrainingLawDraws, digit, words
 from assignadd.task.roles import Positions, answers, count_variables, operand_slots, roles, with_values
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 
 @dataclass(frozen=True)

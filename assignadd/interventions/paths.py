@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.model.stack import Stack
 from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
 from assignadd.task.roles import Positions, answers
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 # Every token has exactly one of these roles.
 TOKEN_ROLES = (

@@ -21,9 +21,10 @@ import contextlib
 import importlib.util
 import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
@@ -38,9 +39,6 @@ from assignadd.model.table import require_covered
 from assignadd.task.randomness import Stream, normals
 from assignadd.task.roles import roles
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 # Directions below this part of the longest are rounding.
 RANK_TOLERANCE = 1e-4

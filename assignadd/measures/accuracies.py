@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from assignadd.config import Config
@@ -18,9 +18,6 @@ from assignadd.stats import Interval, wilson
 from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet, PairKind, any_sums
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EveryPair, distinct_sums, pair_codes
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 # Sequences in which each pair of numbers is added.
 CONTEXTS = 24

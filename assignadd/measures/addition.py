@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from assignadd.model.circuits import OV
 from assignadd.model.stack import Stack, single_models
 from assignadd.task.arithmetic import answer_of
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 
 def number_outputs(stack: Stack) -> Float[Tensor, "M N d"]:

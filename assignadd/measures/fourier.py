@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
@@ -23,9 +23,6 @@ from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.task.arithmetic import pair_values
 from assignadd.task.roles import with_values
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 # A frequency is the network's where it holds at least this part of an equal share 1/K of the preactivations' power. On
 # the paper's network the weakest of the ten has 2.1 equal shares, the strongest of the others .015.

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -27,9 +28,6 @@ from assignadd.task.arithmetic import answer_of, pair_values
 from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, words
 from assignadd.task.roles import roles, with_values
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 # Of the sequences (or pairs); the rest is for testing.
 TRAIN_SHARE = 0.7

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config
@@ -21,9 +22,6 @@ from assignadd.measures.variables import SLOTS, qk1_equals_to_variables, variabl
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers
 from assignadd.task.roles import as_in_training
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 Columns = dict[str, Tensor]
 Measures = Callable[[Stack], Columns]

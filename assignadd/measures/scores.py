@@ -5,18 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from assignadd.model.circuits import OV, QK
 from assignadd.model.stack import Stack
 from assignadd.task.roles import operand_slots
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 Excluded = Literal["self", "two_back"]
 # A number at i cannot attend to a variable at i itself, nor at i - 2: before the variable at i - 1 stands a PAD or a

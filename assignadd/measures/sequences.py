@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.task.evalsets import EvalSet, any_sums
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 
 def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int, draw: int = 0) -> Batch:

@@ -7,9 +7,9 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
@@ -20,9 +20,6 @@ from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.task import examples
 from assignadd.task.roles import roles, with_values
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Config
@@ -16,9 +16,6 @@ from assignadd.measures.variables import SLOTS, variable_accuracy, variable_exam
 from assignadd.model.forward import CHUNK, trace
 from assignadd.model.stack import Stack
 from assignadd.task.roles import as_in_training, operand_slots, roles
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 SEQUENCES = 256
 PER_VARIABLE = 64

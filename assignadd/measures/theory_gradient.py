@@ -13,9 +13,10 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config, UserError
@@ -28,9 +29,6 @@ from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.step import gradient_of
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
 # Half of the way from the accuracy of the paper's run before its first spike (.75) to that after it (.99).

@@ -4,9 +4,9 @@ figure late)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task
@@ -19,9 +19,6 @@ from assignadd.task.evalsets import EvalSet
 from assignadd.task.operands import LITERAL, count_banned
 from assignadd.task.roles import operand_slots, roles
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 SLOTS = ("first", "second")
 

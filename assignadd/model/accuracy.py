@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from assignadd.config import Config
@@ -14,9 +14,6 @@ from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 
 class Exam:

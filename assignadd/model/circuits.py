@@ -10,14 +10,11 @@ a model has them, are no part of either matrix.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.model.stack import Stack
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 def QK(stack: Stack, layer: int, head: int = 0) -> Float[Tensor, "M d d"]:

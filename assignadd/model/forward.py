@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import TableForward, Trace, Weights, covers
 from assignadd.model.transformer import reference_logits
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 # Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory.
 CHUNK = 2048

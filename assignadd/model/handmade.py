@@ -35,9 +35,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config, Model, Task
@@ -46,9 +47,6 @@ from assignadd.model.stack import Stack, flatten
 from assignadd.task.arithmetic import answer_of
 from assignadd.task.roles import fixed_positions
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 # G: what is not attended to leaks less than T e^-32 < 4e-12 of the attention even at the longest T = 256.
 SCORE = 32.0

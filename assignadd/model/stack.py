@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.model.shapes import weight_shapes
 from assignadd.task.randomness import Stream, normals
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class Stack:

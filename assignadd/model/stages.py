@@ -14,8 +14,8 @@ is formed unless an edit is such a change of the residual stream.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.model.forward import unstacked
@@ -23,9 +23,6 @@ from assignadd.model.kernels.tensor import collect, spread
 from assignadd.model.stack import Stack
 from assignadd.model.table import TableForward
 from assignadd.model.trace import Trace
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,15 @@ single model runs faster on a CPU through plain matrix products than through bat
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
 from assignadd.model.kernels import kernels_for
 from assignadd.model.trace import Tables, Trace, Weights, plus_product
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 
 def covers(config: Config) -> bool:

@@ -19,10 +19,11 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Member
@@ -32,9 +33,6 @@ from assignadd.model.stack import Stack, concatenate, flatten
 from assignadd.runs.config_json import parse, read_run_document, run_document
 from assignadd.runs.files import decode_tensors, read_regular
 from assignadd.runs.manifest import CHECKPOINTS, CONFIG, MANIFEST, METRICS, SPLITS, STATES, Manifest, read_manifest
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"

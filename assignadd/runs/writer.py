@@ -14,9 +14,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from jaxtyping import Bool
 from msgspec.structs import replace
 from torch import Tensor
 
@@ -46,9 +47,6 @@ from assignadd.runs.manifest import (
     numbered,
     read_manifest,
 )
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 
 class Writer(Run):

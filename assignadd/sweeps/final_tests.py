@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Config
@@ -19,9 +19,6 @@ from assignadd.model.table import covers
 from assignadd.task.evalsets import ALL_SETS, EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 ZERO_VAR = "0-var held out"
 TWO_VAR = "2-var test"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from assignadd.config import Task
@@ -12,9 +11,6 @@ from assignadd.task.arithmetic import pair_values
 from assignadd.task.roles import fixed_positions, operand_slots
 from assignadd.task.text import ParseError, assignments, parse
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 PAPER = Task()
 TOKEN_SEQS = (

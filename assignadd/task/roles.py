@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import ConfigError, Task
 from assignadd.task.arithmetic import answer_of, pair_code
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Task, UserError
@@ -20,9 +20,6 @@ from assignadd.task.evalsets import EvalSet, PairKind
 from assignadd.task.operands import LITERAL, Kind, operand_choices
 from assignadd.task.randomness import Digits, Stream, words
 from assignadd.task.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Task
 from assignadd.task.randomness import Stream, words
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool
 
 
 def pair_split(task: Task, seed: int) -> Bool[Tensor, "N N"]:

@@ -1,0 +1,5 @@
+"""What checks every signature of the numerical packages while the tests run (see `conftest`)."""
+
+from beartype import BeartypeConf, beartype
+
+check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float, as for mypy
