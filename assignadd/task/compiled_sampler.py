@@ -72,7 +72,7 @@ class CompiledSampler:
             else np.array([step], dtype=np.int64)
         )
         shape = (len(self.seeds), rows) if single else (len(steps), len(self.seeds), rows)
-        # NumPy's arrays, as it asks the system for large pages: a fifth of the time goes into page faults otherwise.
+        # Arrays made by NumPy: tensors and their views cost 7 us more, a tenth of the time of a batch of 512.
         tokens, labels = np.empty((*shape, self.length), dtype=np.int64), np.empty(shape, dtype=np.int64)
         draw_sequences(
             *(steps.view(np.uint64), np.int64(first_row), np.uint64(rows), self.seeds),
