@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -120,12 +123,30 @@ class Sampler:
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and each step; a step of shape (S, 1, 1) gives (S, M, B, T)."""
+        if self._is_compiled and (not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)):
+            return Batch(*self._compiled.sample(step, rows, first_row))
+        return self._sample_in_tensors(step, rows, first_row)
+
+    def _sample_in_tensors(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
+        """The same sequences in tensor operations, on any device: the specification of the compiled code."""
         device = self.seeds.device
         step = torch.as_tensor(step, device=device)
         row = torch.arange(first_row, first_row + rows, device=device)
         random_words = words(self.seeds, self.stream, step, row, self._n_words)  # (words, ..., M, B)
         kind = (random_words[0].unsqueeze(-1) >= self.thresholds[:, None]).sum(-1)
         return self._assemble(kind, Digits(random_words[1:]), row)
+
+    @cached_property
+    def _is_compiled(self) -> bool:
+        """Whether compiled code draws the sequences: on a CPU where Numba is installed, and not for subclasses."""
+        return type(self) is Sampler and self.seeds.device.type == "cpu" and find_spec("numba") is not None
+
+    @cached_property
+    def _compiled(self) -> Any:
+        from assignadd.task.compiled_sampler import CompiledSampler
+
+        operands, pairs = (self.starts, self.counts, self.operands), (self.n_pairs, self.pairs)
+        return CompiledSampler(self.task, self.stream, self.seeds, self.thresholds, operands, pairs, self._bounds)
 
     def _assemble(self, kind: Tensor, draw: Digits, row: Tensor) -> Batch:
         task, vocabulary = self.task, self.vocabulary

@@ -1,0 +1,284 @@
+"""Sequences of the task on a CPU, one after the other in compiled code (SPEC section 1).
+
+`assignadd.task.sampler` says in tensor operations which sequence a (seed, stream, step, row) stands for. The functions
+here return the same integers several times faster. All numbers are unsigned 64-bit integers, since Numba turns a sum of
+a signed and an unsigned one into floating point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from assignadd.config import Task
+from assignadd.task.operands import LITERAL, Kind
+from assignadd.task.randomness import DIGIT_SPACE, MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
+from assignadd.task.vocabulary import Vocabulary
+
+ZERO, ONE, TWO, THREE, FOUR, WORD_BITS, LOW = (np.uint64(x) for x in (0, 1, 2, 3, 4, 32, MASK))
+MULTIPLIER_0, MULTIPLIER_1 = (np.uint64(x) for x in MULTIPLIERS)
+WEYL_0, WEYL_1 = (np.uint64(x) for x in WEYL)
+KIND_FIRST, KIND_SECOND, KIND_TWO = (np.uint64(kind) for kind in (Kind.FIRST, Kind.SECOND, Kind.TWO))
+# The random words of so many rows are made together: 3 kB of them for the paper's task.
+ROWS_AT_ONCE = np.uint64(64)
+DATA = np.uint64(Stream.DATA)
+# The draws of a sequence in the order of `Sampler._bounds`: after the number of assignments come the operands' slots,
+# their variables and values, and then the PADs, the distractors' variables and the distractors' values.
+DRAW_SLOT_FIRST, DRAW_SLOT_SECOND, DRAW_CHOICE, DRAW_PAIR, DRAW_PADS = (np.uint64(x) for x in range(1, 6))
+
+
+class CompiledSampler:
+    """The law of a `Sampler` in the form that compiled code reads; the arguments are attributes of the `Sampler`."""
+
+    def __init__(
+        self,
+        task: Task,
+        stream: Stream,
+        seeds: Tensor,
+        thresholds: Tensor,
+        operands: tuple[Tensor, Tensor, Tensor],
+        pairs: tuple[Tensor, Tensor],
+        bounds: Sequence[int],
+    ):
+        starts, counts, choices = operands
+        n_pairs, codes = pairs
+        vocabulary = Vocabulary(task)
+        ids = (vocabulary.plus, vocabulary.equals, vocabulary.pad, vocabulary.first_variable)
+        sizes = (task.modulus, task.n_vars, task.max_assignments, task.prefix)
+        self.length = task.length
+        self.seeds = _unsigned(seeds.flatten())
+        self.law = (
+            np.uint64(stream),
+            _unsigned(thresholds),
+            _unsigned(torch.stack([starts, counts], 1)),
+            _choice_table(choices, vocabulary),
+            _unsigned(n_pairs.flatten()),
+            _pair_table(codes, task.modulus),
+            _word_of_each_draw(bounds),
+            tuple(np.uint64(size) for size in sizes),
+            tuple(np.uint64(token) for token in ids),
+        )
+
+    def sample(self, step: Tensor | int, rows: int, first_row: int) -> tuple[Tensor, Tensor]:
+        """Tokens (M, B, T) and labels (M, B) of `rows` sequences for each model; (S, M, ...) for steps (S, 1, 1)."""
+        single = not isinstance(step, Tensor) or step.dim() == 0
+        steps = (
+            step.to("cpu", torch.int64).numpy().reshape(-1)
+            if isinstance(step, Tensor)
+            else np.array([step], dtype=np.int64)
+        )
+        shape = (len(self.seeds), rows) if single else (len(steps), len(self.seeds), rows)
+        # Arrays made by NumPy: tensors and their views cost 7 us more, a tenth of the time of a batch of 512.
+        tokens, labels = np.empty((*shape, self.length), dtype=np.int64), np.empty(shape, dtype=np.int64)
+        draw_sequences(
+            *(steps.view(np.uint64), np.int64(first_row), np.uint64(rows), self.seeds),
+            *self.law,
+            *(tokens.view(np.uint64).reshape(-1, self.length), labels.view(np.uint64).reshape(-1)),
+        )
+        return torch.from_numpy(tokens), torch.from_numpy(labels)
+
+
+def _unsigned(tensor: Tensor) -> np.ndarray:
+    return tensor.contiguous().numpy().view(np.uint64)
+
+
+def _pair_table(codes: Tensor, N: int) -> np.ndarray:
+    """First value, second value and sum mod N of each pair code N n + m: (models, pairs, 3)."""
+    first, second = codes // N, codes % N
+    return torch.stack([first, second, (first + second) % N], -1).numpy().astype(np.uint16)
+
+
+def _choice_table(choices: Tensor, vocabulary: Vocabulary) -> np.ndarray:
+    """For each choice of operands the lower and the higher of its variables (V where there is none), and the tokens of
+    the first and the second one (not used for a literal): (choices, 4)."""
+    low_high = torch.where(choices == LITERAL, vocabulary.task.n_vars, choices).sort(1).values
+    return torch.cat([low_high, choices + vocabulary.first_variable], 1).numpy().astype(np.uint16)
+
+
+def _word_of_each_draw(bounds: Sequence[int]) -> np.ndarray:
+    """The random word that each draw begins, or 0 where it takes what the draw before has left (`randomness.Digits`).
+
+    Word 0 decides the kind of the sequence and begins no draw.
+    """
+    begins, count, room = [], 0, 0
+    for bound in bounds:
+        fresh = room < bound
+        count, room = count + fresh, (DIGIT_SPACE if fresh else room) // bound
+        begins.append(count * fresh)
+    return np.array(begins, dtype=np.uint8)
+
+
+@njit(cache=True)
+def draw_sequences(
+    steps,
+    first_row,
+    n_rows,
+    seeds,
+    stream,
+    thresholds,
+    kinds,
+    choices,
+    n_pairs,
+    pairs,
+    begins,
+    sizes,
+    ids,
+    tokens,
+    labels,
+):
+    """Fills tokens (S M B, T) and labels (S M B). What `stream` to `ids` are, `CompiledSampler.law` says."""
+    n_words = np.uint64(begins.max()) + ONE
+    words = np.empty((ROWS_AT_ONCE, (n_words + THREE) // FOUR * FOUR), dtype=np.uint32)
+    scratch = np.empty((4, 32), dtype=np.uint64)  # as many as there are variables, and more
+    out = ZERO
+    for step in steps:
+        for model in range(np.uint64(len(seeds))):
+            for start in range(ZERO, n_rows, ROWS_AT_ONCE):
+                n = min(ROWS_AT_ONCE, n_rows - start)
+                fill_words(seeds[model], stream, step, np.uint64(first_row) + start, n, words)
+                assemble(
+                    words, n, model, stream, thresholds, kinds, choices, n_pairs, pairs, begins, sizes, ids,
+                    tokens, labels, out, scratch
+                )  # fmt: skip
+                out += n
+
+
+@njit(cache=True)
+def fill_words(seed, stream, step, first_row, n_rows, words):
+    """The random words of consecutive rows, as `randomness.words`: Philox4x32-10.
+
+    In a loop of its own, where the processor overlaps the long chains of dependent operations of several rows.
+    """
+    for row in range(n_rows):
+        for block in range(np.uint64(words.shape[1] // 4)):
+            c0, c1, c2, c3 = first_row + row, step, block, stream
+            k0, k1 = seed & LOW, seed >> WORD_BITS
+            for _ in range(ROUNDS):
+                p0, p1 = c0 * MULTIPLIER_0, c2 * MULTIPLIER_1
+                c0, c1 = ((p1 >> WORD_BITS) ^ c1 ^ k0) & LOW, p1 & LOW
+                c2, c3 = ((p0 >> WORD_BITS) ^ c3 ^ k1) & LOW, p0 & LOW
+                k0, k1 = (k0 + WEYL_0) & LOW, (k1 + WEYL_1) & LOW
+            words[row, FOUR * block] = c0
+            words[row, FOUR * block + ONE] = c1
+            words[row, FOUR * block + TWO] = c2
+            words[row, FOUR * block + THREE] = c3
+
+
+@njit(cache=True)
+def digit(word, bound):
+    """A uniform whole number below `bound` and what is left of the random word, as `randomness.digit`."""
+    product = word * bound
+    return product >> WORD_BITS, product & LOW
+
+
+# One function with all the draws: passing an array to a function costs more than a draw, as Numba counts references.
+@njit(cache=True)
+def assemble(
+    words,
+    n_rows,
+    model,
+    stream,
+    thresholds,
+    kinds,
+    choices,
+    n_pairs,
+    pairs,
+    begins,
+    sizes,
+    ids,
+    tokens,
+    labels,
+    out,
+    scratch,
+):
+    """Fills tokens and labels from `out` on with the sequences of a model that the first `n_rows` of `words` stand for.
+
+    The steps are those of `Sampler._assemble`.
+    """
+    N, V, most, prefix = sizes
+    plus, equals, pad, first_variable = ids
+    PADS, STARTS, DECK, DEALT = ZERO, ONE, TWO, THREE  # rows of `scratch`
+    training, n_pads = stream == DATA, prefix - TWO
+    draw_distractors = DRAW_PADS + n_pads
+    draw_values = draw_distractors + most
+    for row in range(n_rows):
+        # How many assignments, and which of them are the operands' (`most`, past the end, for a literal).
+        word = np.uint64(words[row, ZERO])
+        kind = ZERO
+        for i in range(THREE):
+            kind += np.uint64(word >= thresholds[model, i])
+        has_first, has_second = np.uint64((kind == KIND_FIRST) | (kind == KIND_TWO)), np.uint64(kind >= KIND_SECOND)
+        least = ONE + np.uint64(kind == KIND_TWO)
+        drawn, word = digit(np.uint64(words[row, ONE]), most if training else most + ONE - least)
+        n = max(ONE + drawn, least) if training else least + drawn
+        if begins[DRAW_SLOT_FIRST]:
+            word = np.uint64(words[row, begins[DRAW_SLOT_FIRST]])
+        drawn, word = digit(word, n)
+        slot_first = drawn if has_first else most
+        if begins[DRAW_SLOT_SECOND]:
+            word = np.uint64(words[row, begins[DRAW_SLOT_SECOND]])
+        drawn, word = digit(word, max(n - has_first, ONE))
+        slot_second = drawn + np.uint64(drawn >= slot_first) if has_second else most
+
+        # The operands: which variables, and the pair of values they add up to.
+        if begins[DRAW_CHOICE]:
+            word = np.uint64(words[row, begins[DRAW_CHOICE]])
+        drawn, word = digit(word, kinds[kind, ONE])
+        choice = kinds[kind, ZERO] + drawn
+        low, high, first, second = choices[choice, 0], choices[choice, 1], choices[choice, 2], choices[choice, 3]
+        if begins[DRAW_PAIR]:
+            word = np.uint64(words[row, begins[DRAW_PAIR]])
+        pair, word = digit(word, n_pairs[model])
+        first_value, second_value = pairs[model, pair, 0], pairs[model, pair, 1]
+        labels[out] = pairs[model, pair, 2]
+
+        # How many PADs stand before each assignment.
+        for i in range(most + ONE):
+            scratch[PADS, i] = ZERO
+        for i in range(n_pads):
+            if begins[DRAW_PADS + i]:
+                word = np.uint64(words[row, begins[DRAW_PADS + i]])
+            gap, word = digit(word, n + ONE)
+            scratch[PADS, gap] += np.uint64(i < prefix - TWO * n)
+
+        # Distinct variables other than the operands: a partial Fisher-Yates shuffle of as many numbers as are left.
+        for i in range(V):
+            scratch[DECK, i] = i
+        left = V - has_first - has_second
+        for i in range(most):
+            if begins[draw_distractors + i]:
+                word = np.uint64(words[row, begins[draw_distractors + i]])
+            drawn, word = digit(word, left - i if left > i else ONE)
+            variable = scratch[DECK, i + drawn]
+            scratch[DECK, i + drawn] = scratch[DECK, i]
+            variable += np.uint64(variable >= low)
+            variable += np.uint64(variable >= high)
+            scratch[DEALT, i] = variable + first_variable
+
+        # Assignments from the n-th on, and those of literals, are written to where the addition overwrites them.
+        for i in range(prefix):
+            tokens[out, i] = pad
+        start = ZERO
+        for i in range(most):
+            if begins[draw_values + i]:
+                word = np.uint64(words[row, begins[draw_values + i]])
+            value, word = digit(word, N)
+            start = min(start + scratch[PADS, i], prefix)
+            scratch[STARTS, i] = start
+            rank = i - np.uint64(i > slot_first) - np.uint64(i > slot_second)
+            tokens[out, start], tokens[out, start + ONE] = scratch[DEALT, rank], value
+            start += TWO
+        scratch[STARTS, most] = prefix
+        start = scratch[STARTS, slot_first]
+        tokens[out, start], tokens[out, start + ONE] = first, first_value
+        start = scratch[STARTS, slot_second]
+        tokens[out, start], tokens[out, start + ONE] = second, second_value
+        tokens[out, prefix] = plus
+        tokens[out, prefix + ONE] = first if has_first else first_value
+        tokens[out, prefix + TWO] = second if has_second else second_value
+        tokens[out, prefix + THREE] = equals
+        out += ONE
