@@ -4,11 +4,10 @@ import dataclasses
 
 import pytest
 import torch
-from assignadd.task.enumeration import EveryAddition, EveryPair
 
 from assignadd.config import PRESETS, Config, Task
 from assignadd.task.evalsets import ALL_SETS, EvalSet, any_sums
-from assignadd.task.sampler import EmptySetError, Sampler
+from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler
 from assignadd.task.splits import pair_split
 from tests.task.plain_sampler import operand_choices, pairs_of_kind, plain_sequence
 
