@@ -1,4 +1,4 @@
-"""The README's Python runs as printed, its links lead somewhere, its commands exist, and its numbers are those of the results."""
+"""The README's Python runs as printed, its links and commands exist, and its numbers are those of the results."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def test_readme_is_short():
 
 
 def test_the_files_to_read_are_as_it_says():
-    """Line counts within 10 %, so that a small change of a file needs none here; other names are beside or in the file."""
+    """Line counts are within 10 %, so that small changes need no edit here; other names are beside or in the file."""
     section = README[README.index("## Read the code in this order") :].split("\n## ")[0]
     listed = re.findall(r"^\d+\. \[([^\]]+)\]\(([^)]+)\) \((\d+) lines\): (.*)", section, re.MULTILINE)
     assert 8 <= len(listed) == len(re.findall(r"^\d+\.", section, re.MULTILINE))
@@ -62,7 +62,7 @@ def findings() -> list[list[str]]:
 
 
 def forms(*values: float | None) -> set[str]:
-    """A number as a README may write it: with two to four digits, no zero before the point, or rounded where it is 10 or more."""
+    """A number as a README may write it: two to four digits, no zero before the point, or rounded from 10 on."""
     shown = {f"{v:.{digits}f}" for v in values if v is not None for digits in (2, 3, 4)}
     return {text.removeprefix("0") for text in shown} | {f"{v:.0f}" for v in values if v is not None and v >= 10}
 

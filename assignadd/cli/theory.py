@@ -27,7 +27,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Theory:
-    """Check the paper's theory (section 7, appendix C): the theorem, its parameter beta, its step, the proof, training."""
+    """Check the paper's theory (section 7, appendix C): theorem, parameter beta, gradient step, proof, training."""
 
     run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
     """A run folder, or its name under runs/, whose training is compared with the theory; omit it to skip that part."""

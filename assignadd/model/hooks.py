@@ -52,7 +52,7 @@ class Hooked(nn.Module):
     def run_with_hooks(
         self, *inputs: Tensor, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]
     ) -> Tensor:
-        """The output with `fwd_hooks`, pairs of (name or predicate on names, function), in place for this pass alone."""
+        """The output with `fwd_hooks`, pairs of (name or predicate on names, function), active for this pass alone."""
         with self.hooks(fwd_hooks):
             return self(*inputs)
 

@@ -8,10 +8,10 @@ Layer 1 sees only W_E[token] + W_pos[position], so its scores and outputs are li
     scores of layer 2    entries of [C; C OV1] QK2 (that residual), gathered, mixed by the layer-1 patterns
     output of layer 2    w2 @ [C; C OV1] OV2
 
-Only then come the MLP and the unembedding, at one position. Matrix products stand here; what is between them (gathers,
-patterns, scatters) is done by exchangeable kernels (`kernels`). The backward pass is written out by hand; a test holds logits
-and every gradient equal to the reference transformer. All functions take weights with or without a leading axis M, as a
-single model runs faster on a CPU through plain matrix products than through batched ones.
+The MLP and the unembedding follow, at one position. This file has the matrix products; what is between them (gathers,
+patterns, scatters) is done by exchangeable kernels (`kernels`). The backward pass is written out by hand; a test holds
+logits and every gradient equal to the reference transformer. All functions take weights with or without a leading axis
+M: on a CPU the plain matrix products of a single model are faster than batched ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def require_covered(config: Config) -> None:
     """One line where the paper's mechanism has no place to be looked for."""
     if not covers(config):
         m = config.model
-        got = f"{m.n_layers} layers, {m.n_heads} heads, d_mlp={m.d_mlp}, norm={m.norm}, biases={m.biases}, activation={m.activation}"
+        got = f"{m.n_layers} layers, {m.n_heads} heads, d_mlp={m.d_mlp}, norm={m.norm}, biases={m.biases}"
+        got += f", activation={m.activation}"
         raise ConfigError(
             "model",
             got,
@@ -96,7 +97,7 @@ class TableForward:
         return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2
 
     def tables(self, w: Weights) -> Tables:
-        """All tables of rows are parts of one: the embeddings; what layer 1 makes of them, and E_= + P_=; what layer 2 makes of both."""
+        """All tables; most are views of one matrix: embeddings, layer 1's outputs, E_= + P_=, layer 2's outputs."""
         C = self.C
         rows = torch.empty(*w.E.shape[:-2], 4 * C + 1, w.E.shape[-1], dtype=w.E.dtype, device=w.E.device)
         embeddings, outputs_1, constant, outputs_2 = rows.split([C, C, 1, 2 * C], -2)

@@ -1,4 +1,4 @@
-"""The role of each token of a sequence: operator, operands, their values, assigned numbers; answers follow from them."""
+"""The role of each token of a sequence (operator, operands, their values, assigned numbers), and its answer."""
 
 from __future__ import annotations
 

@@ -58,11 +58,12 @@ def train_run(
     begin: Callable[[Trainer], None] = lambda trainer: None,
     observe: Observer | None = None,
 ) -> Run:
-    """Trains what is missing of a run. Rerun after any interruption: on a CPU the files come out bitwise the same.
+    """Trains what is missing of a run. Call it again after any interruption: on a CPU the files are bitwise the same.
 
-    On another device a run goes on with other last bits. `begin` takes the trainer of a new run, which holds the initial
-    weights, to where that run is to start: step 0 as it is. Every `record.measure_every` steps, and after the last,
-    what `observe(configs, seen)` returned is called with the models; what it finds is stored in the metrics under `measures`.
+    On another device a run continues with other last bits. `begin` brings the trainer of a new run, which holds the
+    initial weights, to the step at which that run starts; by default it does nothing. `observe(configs, seen)` returns
+    a function that is called with the models every `record.measure_every` steps and after the last step; what it
+    returns is stored in the metrics under `measures`.
     """
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, _Signals() as signals:
         if run.finished and not run.damaged:
@@ -98,7 +99,7 @@ def _resume(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> 
 
 
 def _mend(run: Writer, trainer: Trainer) -> None:
-    """Replays the way to damaged files of earlier steps, from the newest intact state before each, and puts them back."""
+    """Makes damaged files of earlier steps again, by training from the newest intact state before each of them."""
     start = trainer.state()
     for step in run.damaged_steps:
         trainer.load_state(run.latest_state(at_most=step) or start)

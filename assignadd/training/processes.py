@@ -75,7 +75,7 @@ class ProcessPool:
             self._pipes.append(ours)
             process = context.Process(target=_serve, args=(theirs, group, tasks, os.getpid()), daemon=True)
             with warnings.catch_warnings():
-                # Python 3.12 on forking beside other threads: those are idle, of libraries, and hold nothing a child needs.
+                # Python 3.12 warns of forking with other threads: those of libraries, idle, with no lock a child needs.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process.start()
             theirs.close()

@@ -21,7 +21,7 @@ STACKS = (1, 4, 16, 32, 64, 128, 256, 512)
 
 
 def variants(config: Config) -> Iterator[tuple[str, int, Config]]:
-    """The setting that differs, its value, and the configuration with it; the MLP stays four times as wide as the residual."""
+    """The setting that differs, its value, and the configuration; the MLP stays four times as wide as the residual."""
     task, model, optim = config.task, config.model, config.optim
     for value in VALUES["N"]:
         yield "N", value, replace(config, task=replace(task, modulus=value))

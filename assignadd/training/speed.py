@@ -190,7 +190,8 @@ def _lens_step(config: Config, batch: Batch) -> Callable[[], None]:
     native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
     m, task = config.model, config.task
     shape = lens.TransformerBridgeConfig(
-        d_model=m.d_model, n_layers=m.n_layers, n_heads=m.n_heads, d_head=m.d_head, d_mlp=m.d_mlp[-1], act_fn=m.activation,
+        d_model=m.d_model, n_layers=m.n_layers, n_heads=m.n_heads, d_head=m.d_head, d_mlp=m.d_mlp[-1],
+        act_fn=m.activation,
         n_ctx=task.length, d_vocab=Vocabulary(task).size, d_vocab_out=task.modulus, normalization_type=None,
     )  # fmt: skip
     return _autograd_step(config, batch, native.boot(shape))

@@ -45,7 +45,7 @@ Observer = Callable[[Sequence[Config], Tensor], Look]
 
 
 class Trainer:
-    """The models of a run. On a CPU each trains alone, bit for bit as it would in a run of its own, several side by side."""
+    """The models of a run. On a CPU each trains alone, bit for bit as in a run of its own, several in parallel."""
 
     def __init__(
         self,

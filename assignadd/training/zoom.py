@@ -21,8 +21,8 @@ def zoom(
     """The steps `around` -+ `within` of a run as a run of their own with a checkpoint `every` few steps.
 
     It starts from the run's newest optimizer state before them and takes the same device and number of threads, so that
-    it goes the same way. Also returns the steps at which both runs have a checkpoint and the weights differ: none, unless
-    this machine rounds otherwise than the one that trained the run.
+    the steps are the same. Also returns the steps at which both runs have a checkpoint and the weights differ: none,
+    unless this machine rounds differently from the one that trained the run.
     """
     first, last = max(0, around - within), min(run.step, around + within)
     if not 0 <= around <= run.step:

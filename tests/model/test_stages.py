@@ -40,7 +40,8 @@ def test_the_network_itself():
         (pattern, cache["blocks.1.attn.hook_pattern"][:, 0, -1]), (trace.attention_2, pattern),
         (out, cache["blocks.1.hook_attn_out"][:, -1]), (trace.attention_output_2, out),
         (trace.mlp_out, cache["blocks.1.hook_mlp_out"][:, -1]),
-        (MODEL.logits(mid), logits[:, -1]), (MODEL.after_layer_1(tokens, layer_1), logits[:, -1]), (trace.logits, logits[:, -1]),
+        (MODEL.logits(mid), logits[:, -1]), (MODEL.after_layer_1(tokens, layer_1), logits[:, -1]),
+        (trace.logits, logits[:, -1]),
     ):  # fmt: skip
         assert torch.allclose(found, expected, atol=1e-9)
 
@@ -48,8 +49,10 @@ def test_the_network_itself():
 @pytest.mark.parametrize("basis", [None, RANDOM], ids=["whole", "random"])
 @pytest.mark.parametrize(
     ("name", "variant", "hook", "places"),
-    [("binding tag", 0, "blocks.0.hook_attn_out", ("assigned",)), ("binding tag", 1, "blocks.0.hook_attn_out", ("variables",)),
-     ("operand query", 0, "blocks.0.hook_attn_out", ("equals",)), ("operand query", 1, "blocks.0.hook_attn_out", ("first", "second")),
+    [("binding tag", 0, "blocks.0.hook_attn_out", ("assigned",)),
+     ("binding tag", 1, "blocks.0.hook_attn_out", ("variables",)),
+     ("operand query", 0, "blocks.0.hook_attn_out", ("equals",)),
+     ("operand query", 1, "blocks.0.hook_attn_out", ("first", "second")),
      ("values", 0, "blocks.1.hook_attn_out", ("equals",)), ("sum", 0, "blocks.1.hook_mlp_out", ("equals",))],
 )  # fmt: skip
 def test_exchanges_of_an_output(name, variant, hook, places, basis):

@@ -164,7 +164,7 @@ def test_later_tokens_change_nothing_before_them() -> None:
 HOOKS_OF_THE_PAPER = {
     "hook_embed", "hook_pos_embed",
     *(f"blocks.{layer}.{name}" for layer in (0, 1) for name in ("hook_resid_pre", "hook_attn_out", "hook_resid_post")),
-    *(f"blocks.{layer}.attn.hook_{name}" for layer in (0, 1) for name in ("q", "k", "v", "z", "attn_scores", "pattern")),
+    *(f"blocks.{n}.attn.hook_{name}" for n in (0, 1) for name in ("q", "k", "v", "z", "attn_scores", "pattern")),
     *(f"blocks.1.{name}" for name in ("hook_resid_mid", "hook_mlp_out", "mlp.hook_pre", "mlp.hook_post")),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""On a GPU: the same integers, the same function, and a replayed step that is the step (skipped where there is none)."""
+"""On a GPU: the same integers, the same function, and a replayed step that equals the step (skipped without a GPU)."""
 
 from dataclasses import replace
 
@@ -67,7 +67,7 @@ def test_a_broken_model_stops_and_the_others_go_on():
     ("preset", "batch", "scale"), [("paper", 512, 1.0), ("paper", 77, 2.0), ("tiny", 128, 5.0), ("smoke", 1, 2.0)]
 )
 def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batch, scale):
-    """Logits and every gradient, on batches that fill no block too; large weights lose digits in any single precision."""
+    """Logits and every gradient, also for batches that fill no block; large weights lose digits in single precision."""
     config = PRESETS[preset]
     prepare("cuda", 1, config)
     seen = torch.stack([pair_split(config.task, s) for s in SEEDS])
@@ -121,7 +121,7 @@ def test_in_single_precision_the_first_steps_are_those_of_a_cpu_and_a_rerun_is_t
     here, there, again = (Trainer(config, members, SEEN, device) for device in ("cpu", "cuda", "cuda"))
     for trainer in (here, there, again):
         trainer.advance(12)
-    # Adam divides by the root of a mean square, so where gradients are all but zero their rounding is a whole step of 1e-3:
+    # Adam divides by the root of a mean square, so where gradients are nearly zero their rounding is a step of 1e-3:
     # single and double precision on one CPU are as far apart in up to 2 % of a model's weights.
     apart = (there.stack().flat - here.stack().flat).abs()
     assert (apart > 2e-4).float().mean(1).max() < 0.03
@@ -130,7 +130,7 @@ def test_in_single_precision_the_first_steps_are_those_of_a_cpu_and_a_rerun_is_t
 
 
 def test_a_model_in_a_stack_is_the_model_alone_up_to_rounding():
-    """Data and initial weights are the same bit for bit; products of another number of models may add up in another order."""
+    """Data and initial weights are equal bit for bit; products of other numbers of models may add in another order."""
     config = replace(PRESETS["paper"], optim=Optim(batch=512))
     together = Trainer(config, [Member(s) for s in SEEDS], SEEN, "cuda")
     alone = [Trainer(config, [Member(s)], SEEN[i : i + 1], "cuda") for i, s in enumerate(SEEDS)]

@@ -1,7 +1,8 @@
 """The operations of a training step between its matrix products, with a choice of kernels for them.
 
-`tensor` has them in tensor operations: this is the specification, and serves every device and precision. `numba_cpu` and
-`triton_gpu` are the same operations compiled for a CPU and for a GPU, in single precision. Tests hold them equal.
+`tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
+`numba_cpu` and `triton_gpu` are the same operations compiled for a CPU and for a GPU, in single precision. Tests hold
+them equal.
 """
 
 from __future__ import annotations

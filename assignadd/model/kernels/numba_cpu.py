@@ -1,7 +1,7 @@
 """The attention part of the table forward compiled for a CPU: one sequence after the other, in registers and cache.
 
-Every function takes one model's arrays; what a sequence needs is a few hundred numbers, so nothing goes through memory
-twice. Sums are taken in one fixed order: a step repeats bit for bit. The compiled code is kept on disk beside this file.
+Every compiled function takes the arrays of one model. A sequence needs a few hundred numbers, so nothing is read from
+memory twice. Sums are taken in a fixed order: a step repeats bit for bit. Numba keeps the compiled code on disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from assignadd.model.kernels.tensor import TensorKernels
 
-# The compiler may reorder sums and use fused operations, but must keep NaN and infinity: they tell that a model diverged.
+# The compiler may reorder sums and fuse operations, but must keep NaN and infinity: they show that a model diverged.
 compiled = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
 # A sum of exponentials above this has lost nothing to float32's smallest numbers.
 SAFE_SUM = np.float32(1e-30)
@@ -128,7 +128,7 @@ def _softmax(row):
 
 @compiled
 def layer_2(scores, tokens, attention_1, attention_2, copied, usage):
-    """Attention of `=` in layer 2 and the scores of copied rows, (B, T), and the amount of each row, usage[:, C + 1 :]."""
+    """Attention of `=` in layer 2, the scores of copied rows, (B, T), and the amount of each row, usage[:, C + 1 :]."""
     B, T = tokens.shape
     C = scores.shape[1] // 2
     K = C - T
@@ -160,7 +160,8 @@ def layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_pass
     C = g_both.shape[1] // 2
     K = C - T
     for b in range(B):
-        own, g, pattern, g_score, g_passed, out = tokens[b], g_usage[b, C + 1 :], attention_2[b], g_scores[b], g_passed_on[b], g_both[b]  # fmt: skip
+        own, g, pattern = tokens[b], g_usage[b, C + 1 :], attention_2[b]
+        g_score, g_passed, out = g_scores[b], g_passed_on[b], g_both[b]
         for k in range(T):
             g_passed[k] = g[C + own[k]] + g[C + K + k]
         mean = np.float32(0)

@@ -130,7 +130,7 @@ class TensorKernels:
         alive: Bool[Tensor, " M"],
         count: Int[Tensor, ""],
     ) -> None:
-        """Update number `count` of the weights (Loshchilov and Hutter, 2019); a model that is not alive keeps its own."""
+        """AdamW update number `count` (Loshchilov and Hutter, 2019); a model that is not alive keeps its weights."""
         if flat.device.type == "cpu":
             fused_adamw(flat, grad, moments, alive, count)
         else:
@@ -144,7 +144,10 @@ class TensorKernels:
 
 
 def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
-    """How much of each of the C rows is used (..., C), when every position (..., T) uses an amount of its token's row and its own."""
+    """How much of each of the C rows is used, (..., C).
+
+    Every position uses an amount (..., T) of the row of its token and of its own row.
+    """
     rows = amounts.new_zeros(*amounts.shape[:-1], n_rows).scatter_add_(-1, tokens, amounts)
     rows[..., n_rows - tokens.shape[-1] :] = amounts
     return rows

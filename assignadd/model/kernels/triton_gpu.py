@@ -1,8 +1,8 @@
 """The kernels for a stack on a GPU, in Triton: one pass over memory where tensor operations take ten.
 
-In memory sequences come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of layer
-1 (M, query, key, B), matrices (M, width, B). A program serves one model and a block of its sequences. TP is T rounded up to a
-power of two, BB the block of sequences. Nothing is added up by atomic operations, so a step repeats bit for bit.
+In memory sequences come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of
+layer 1 (M, query, key, B), matrices (M, width, B). A program computes a block of one model's sequences. TP is T rounded
+up to a power of two, BB the number of sequences in a block. No atomic operation is used: a step repeats bit for bit.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def attend(
     mixed, tokens, attention, copied_scores, attention_2, passed_on, B,
     T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
 ):  # fmt: skip
-    """Layer 2 at `=`: from the scores of all table rows (2C, B) to its pattern and the attention it carries copied layer 1."""
+    """Layer 2 at `=`: its pattern from the scores of all rows (2C, B), and what each position passes on of layer 1."""
     C: tl.constexpr = K + T
     m = tl.program_id(1).to(tl.int64)
     b = tl.program_id(0) * BB + tl.arange(0, BB)[None, :]
@@ -120,7 +120,7 @@ def pairs_backward(
     g_used, tokens, attention, attention_2, copied_scores, g_scores, g_passed_on, g_pairs, B,
     T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of every causal pair's score in layer 1; g_used are the first rows of the usage's gradient (3C + 1, B)."""
+    """Gradient of every causal pair's score in layer 1; g_used is the gradient of the usage (3C + 1, B)."""
     C: tl.constexpr = K + T
     m = tl.program_id(1).to(tl.int64)
     b1 = tl.program_id(0) * BB + tl.arange(0, BB)
@@ -147,9 +147,10 @@ def pairs_backward(
 @triton.jit
 def table_backward(
     g_pairs, tokens, g_table, B, n_blocks,
-    T: tl.constexpr, K: tl.constexpr, CR: tl.constexpr, CC: tl.constexpr, BB: tl.constexpr, PARTS: tl.constexpr, KEYS: tl.constexpr,
+    T: tl.constexpr, K: tl.constexpr, CR: tl.constexpr, CC: tl.constexpr,
+    BB: tl.constexpr, PARTS: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of layer 1's score table (C, C), one slice of the sequences a program: sum of onehot(q) g(q, k) onehot(k).
+    """Gradient of layer 1's score table (C, C) from one slice of the sequences: sum of onehot(q) g(q, k) onehot(k).
 
     Rows are collected by a matrix product with ones and zeros, which bfloat16 holds exactly; the other factor goes in
     as the sum of PARTS bfloat16 numbers, three of which hold a float32. Keys come KEYS at a time, to load side by side.
