@@ -42,7 +42,7 @@ def print_json(value: Any) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> Table:
-    """Prints a table. The first column, names, wraps first on a narrow screen; the others are numbers, aligned right."""
+    """A table whose first column, names, wraps first on a narrow screen; the others are numbers, aligned right."""
     out = Table(
         title=escape(title),
         caption=caption and escape(caption),

@@ -15,6 +15,7 @@ from numba import njit
 from torch import Tensor
 
 from assignadd.config import Task
+from assignadd.task.arithmetic import answer_of, pair_values
 from assignadd.task.operands import LITERAL, Kind
 from assignadd.task.randomness import DIGIT_SPACE, MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
 from assignadd.task.vocabulary import Vocabulary
@@ -88,8 +89,8 @@ def _unsigned(tensor: Tensor) -> np.ndarray:
 
 def _pair_table(codes: Tensor, N: int) -> np.ndarray:
     """First value, second value and sum mod N of each pair code N n + m: (models, pairs, 3)."""
-    first, second = codes // N, codes % N
-    return torch.stack([first, second, (first + second) % N], -1).numpy().astype(np.uint16)
+    first, second = pair_values(codes, N)
+    return torch.stack([first, second, answer_of(first, second, N)], -1).numpy().astype(np.uint16)
 
 
 def _choice_table(choices: Tensor, vocabulary: Vocabulary) -> np.ndarray:
