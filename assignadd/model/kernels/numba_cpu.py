@@ -18,12 +18,12 @@ from assignadd.model.kernels.tensor import TensorKernels
 
 # The compiler may reorder sums and fuse operations, but must keep NaN and infinity: they show that a model diverged.
 compiled = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-# A sum of exponentials above this has lost nothing to float32's smallest numbers.
+# A sum of exponentials, or a probability, above this has lost nothing to float32's smallest numbers.
 SAFE_SUM = np.float32(1e-30)
 
 
 class CompiledKernels(TensorKernels):
-    """Attention by the functions below; loss and update are torch's own kernels."""
+    """Attention and loss by the functions below; the softmax of the loss and the update are torch's own kernels."""
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         attention = usage.new_empty(*tokens.shape, self.T)
@@ -63,9 +63,15 @@ class CompiledKernels(TensorKernels):
         return g_table
 
 
+    def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        losses, grad = logits.new_empty(labels.shape), logits.softmax(-1)
+        _for_each_model(cross_entropy, labels.unsqueeze(-1), logits, losses, grad)
+        return losses.mean(-1), grad
+
+
 def _for_each_model(function: Callable[..., None], *tensors: Tensor) -> None:
-    """Calls a compiled function with the arrays of one model, or of each model of a stack."""
-    arrays: list[Any] = [t.detach().contiguous().numpy() for t in tensors]
+    """Calls a compiled function with the arrays of one model, or of each model of a stack (the first has a matrix)."""
+    arrays: list[Any] = [t.contiguous().numpy() for t in tensors]
     if arrays[0].ndim == 2:
         function(*arrays)
     else:
@@ -210,3 +216,22 @@ def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores
             for k in range(q + 1):
                 of_token[own[k]] += g_row[k]
                 of_position[own[k]] += g_row[k]
+
+
+@compiled
+def cross_entropy(labels, logits, losses, grad):
+    """The loss of every sequence, (B,), and the gradient of their mean, (B, N), from the probabilities in its place."""
+    B, N = logits.shape
+    for b in range(B):
+        label = labels[b, 0]
+        if grad[b, label] > SAFE_SUM:
+            losses[b] = -np.log(grad[b, label])
+        else:  # beyond what a probability can say in float32
+            most = logits[b].max()
+            total = np.float32(0)
+            for n in range(N):
+                total += np.exp(logits[b, n] - most)
+            losses[b] = np.log(total) + most - logits[b, label]
+        grad[b, label] -= np.float32(1)
+        for n in range(N):
+            grad[b, n] /= np.float32(B)
