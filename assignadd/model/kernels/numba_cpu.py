@@ -62,7 +62,6 @@ class CompiledKernels(TensorKernels):
         )  # fmt: skip
         return g_table
 
-
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         losses, grad = logits.new_empty(labels.shape), logits.softmax(-1)
         _for_each_model(cross_entropy, labels.unsqueeze(-1), logits, losses, grad)
@@ -195,7 +194,8 @@ def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores
     B, T = tokens.shape
     C = len(g_table)
     K = C - T
-    g_row = np.empty(T, g_table.dtype)
+    g_row, g_by_key = np.empty(T, g_table.dtype), np.empty((T, T), g_table.dtype)
+    g_positions = np.zeros((K, T), g_table.dtype)  # rows of query positions by key token: whole rows are added to
     for b in range(B):
         own = tokens[b]
         for q in range(T):
@@ -215,7 +215,14 @@ def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores
                 of_position[K + k] += g_row[k]
             for k in range(q + 1):
                 of_token[own[k]] += g_row[k]
-                of_position[own[k]] += g_row[k]
+                g_by_key[k, q] = g_row[k]
+            for k in range(q + 1, T):
+                g_by_key[k, q] = 0
+        for k in range(T):
+            of_key = g_positions[own[k]]
+            for q in range(T):
+                of_key[q] += g_by_key[k, q]
+    g_table[K:, :K] += g_positions.T
 
 
 @compiled

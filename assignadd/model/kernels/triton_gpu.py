@@ -14,8 +14,8 @@ from torch import Tensor
 from assignadd.model.kernels import triton_programs
 from assignadd.model.kernels.tensor import Moments, TensorKernels
 
-# Tiles of layer 1's score table, sequences in a tile, slices of the batch added up at the end; measured on an H200.
-TILE, TILE_SEQUENCES, SLICES, KEYS, TILE_WARPS = 128, 32, 8, 8, 4
+# Tiles of layer 1's score table, and slices of the batch that are summed at the end; measured on an H200.
+TILE, SLICES, TILE_WARPS = 128, 8, 4
 LOSS_ROWS, UPDATE_BLOCK = 16, 1024
 
 
@@ -82,12 +82,12 @@ class TritonKernels(TensorKernels):
         given = (g_usage, tokens, attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
         arrays = [_in_memory(x) for x in given]
         M, T, B = arrays[1].shape
-        g_pairs = torch.empty_like(arrays[2])
+        g_pairs = attention_1.new_empty(M, B, T, T)
         triton_programs.pairs_backward[_blocks(B, self._wide), M](*arrays, g_pairs, B, **self._wide)
         g_table = g_pairs.new_empty(M, SLICES, self.C, self.C)
         triton_programs.table_backward[SLICES, triton.cdiv(self.C, TILE) ** 2, M](
-            g_pairs, arrays[1], g_table, B, triton.cdiv(triton.cdiv(B, TILE_SEQUENCES), SLICES),
-            T=T, K=self.K, CR=TILE, CC=TILE, BB=TILE_SEQUENCES, PARTS=3, KEYS=KEYS, num_warps=TILE_WARPS,
+            g_pairs, arrays[1], g_table, B, triton.cdiv(B, SLICES),
+            T=T, K=self.K, TP=max(16, self._wide["TP"]), CR=TILE, CC=TILE, PARTS=3, num_warps=TILE_WARPS,
         )  # fmt: skip
         return g_table.sum(1)
 

@@ -120,7 +120,10 @@ def pairs_backward(
     g_used, tokens, attention, attention_2, copied_scores, g_scores, g_passed_on, g_pairs, B,
     T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of every causal pair's score in layer 1; g_used is the gradient of the usage (3C + 1, B)."""
+    """Gradient of every causal pair's score in layer 1; g_used is the gradient of the usage (3C + 1, B).
+
+    Its result is (B, query, key) in memory, as `table_backward` reads it.
+    """
     C: tl.constexpr = K + T
     m = tl.program_id(1).to(tl.int64)
     b1 = tl.program_id(0) * BB + tl.arange(0, BB)
@@ -141,47 +144,46 @@ def pairs_backward(
         g_key = tl.load(g_scores + of_query, mask=b1 < B, other=0.0)[None, :]
         a = tl.load(attention + ((m * T + q) * T + k) * B + b, mask=there, other=0.0)
         g = weight * passed_on + g_key * copied + tl.where(q == T - 1, from_equals, 0.0)
-        tl.store(g_pairs + ((m * T + q) * T + k) * B + b, a * (g - tl.sum(a * g, 0)[None, :]), mask=there)
+        tl.store(g_pairs + ((m * B + b) * T + q) * T + k, a * (g - tl.sum(a * g, 0)[None, :]), mask=there)
 
 
 @triton.jit
 def table_backward(
-    g_pairs, tokens, g_table, B, n_blocks,
-    T: tl.constexpr, K: tl.constexpr, CR: tl.constexpr, CC: tl.constexpr,
-    BB: tl.constexpr, PARTS: tl.constexpr, KEYS: tl.constexpr,
+    g_pairs, tokens, g_table, B, n_sequences,
+    T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, CR: tl.constexpr, CC: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """Gradient of layer 1's score table (C, C) from one slice of the sequences: sum of onehot(q) g(q, k) onehot(k).
 
-    Rows are collected by a matrix product with ones and zeros, which bfloat16 holds exactly; the other factor goes in
-    as the sum of PARTS bfloat16 numbers, three of which hold a float32. Keys come KEYS at a time, to load side by side.
+    Both factors of ones and zeros are exact in bfloat16; the other factor goes in as the sum of PARTS bfloat16 numbers,
+    three of which hold a float32.
     """
     C: tl.constexpr = K + T
     m = tl.program_id(2).to(tl.int64)
     piece = tl.program_id(0)
     columns: tl.constexpr = (C + CC - 1) // CC
-    row = (tl.program_id(1) // columns * CR + tl.arange(0, CR))[:, None]
-    column = (tl.program_id(1) % columns * CC + tl.arange(0, CC))[:, None]
-    own = tokens + m * T * B
+    row = tl.program_id(1) // columns * CR + tl.arange(0, CR)
+    column = tl.program_id(1) % columns * CC + tl.arange(0, CC)
+    t = tl.arange(0, TP)
     total = tl.zeros((CR, CC), dtype=tl.float32)
-    for block in range(n_blocks):
-        b = (piece * n_blocks + block) * BB + tl.arange(0, BB)
-        for q in range(T):
-            query = tl.load(own + q * B + b, mask=b < B, other=-1)[None, :]
-            onehot = ((row == query) | ((row == K + q) & (query >= 0))).to(tl.bfloat16)
-            of_keys = tl.zeros((CC, BB), dtype=tl.float32)
-            for group in range(q // KEYS + 1):
-                for i in tl.static_range(KEYS):
-                    k = group * KEYS + i
-                    there = b < B * (k < T)
-                    key = tl.load(own + k * B + b, mask=there, other=-1)[None, :]
-                    g = tl.load(g_pairs + ((m * T + q) * T + k) * B + b, mask=there, other=0.0)[None, :]
-                    of_keys += tl.where((column == key) | (column == K + k), g, 0.0)
-            for _ in tl.static_range(PARTS):
-                part = of_keys.to(tl.bfloat16)
-                total = tl.dot(onehot, tl.trans(part), total)
-                of_keys -= part.to(tl.float32)
-    out = ((m * tl.num_programs(0) + piece) * C + row) * C + tl.trans(column)
-    tl.store(g_table + out, total, mask=(row < C) & (tl.trans(column) < C))
+    for i in range(n_sequences):
+        b = piece * n_sequences + i
+        there = t < T * (b < B)
+        token = tl.load(tokens + (m * T + t) * B + b, mask=there, other=-1)
+        at = ((m * B + b) * T + t[:, None]) * T + t[None, :]
+        g = tl.load(g_pairs + at, mask=there[:, None] & there[None, :], other=0.0)  # (query, key)
+        keys = ((column[None, :] == token[:, None]) | (column[None, :] == K + t[:, None])).to(tl.bfloat16)
+        queries = ((row[:, None] == token[None, :]) | (row[:, None] == K + t[None, :])).to(tl.bfloat16)
+        of_keys = tl.zeros((TP, CC), dtype=tl.float32)
+        for _ in tl.static_range(PARTS):
+            part = g.to(tl.bfloat16)
+            of_keys = tl.dot(part, keys, of_keys)
+            g -= part.to(tl.float32)
+        for _ in tl.static_range(PARTS):
+            part = of_keys.to(tl.bfloat16)
+            total = tl.dot(queries, part, total)
+            of_keys -= part.to(tl.float32)
+    out = ((m * tl.num_programs(0) + piece) * C + row[:, None]) * C + column[None, :]
+    tl.store(g_table + out, total, mask=(row[:, None] < C) & (column[None, :] < C))
 
 
 @triton.jit
