@@ -26,6 +26,8 @@ class Bench:
     """About how long each measurement on a CPU takes; that of a training step takes longer, 20 s for paper."""
     lens: bool = True
     """Time TransformerLens too, where it is installed (pip install 'assignadd[lens]')."""
+    peers: bool = True
+    """On a GPU, time what one would write instead: vmap of the plain transformer, also compiled and as a CUDA graph."""
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU."""
     scaling: bool = False
@@ -35,7 +37,8 @@ class Bench:
     networks: int = 100
     """With --run, how many: its models' last checkpoints."""
     json: bool = False
-    """Print {"threads": {"1": {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"}, ...}, ...};
+    """Print {"machine", "backend", "threads": {"1": {"step_ms", "floor_ms", "plain_ms", "lens_ms", ...}}, ...};
+    on a GPU {"device", "us_per_model_step", "peers_us", ...};
     with --scaling {"tf32", "made_with", "points"}; with --run {"networks", "seconds"}."""
 
 
@@ -65,6 +68,7 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
     from assignadd.cli.screen import console
     from assignadd.measures.speed import checkpoint_ms
     from assignadd.model.table import covers
+    from assignadd.runs.environment import cpu_model
     from assignadd.training import speed
 
     cores = options.resolve_threads(None)
@@ -77,11 +81,19 @@ def _cpu(config: Config, args: Bench) -> dict[str, Any]:
             "gflop_per_step": speed.flops(config) / 1e9,
             "measures": checkpoint_ms(config, args.seconds) if covers(config) else None,
         }
-        return {
-            "threads": {
-                str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in range(1, min(cores, 2) + 1)
-            }
-        } | ours
+        counts = range(1, min(cores, 2) + 1)
+        threads = {str(n): speed.on_threads(config, n, args.seconds, args.lens) for n in counts}
+        return {"machine": cpu_model(), "backend": _backend(config, "cpu"), "threads": threads} | ours
+
+
+def _backend(config: Config, device: str) -> str:
+    """Which kernels train this architecture there; autograd where the tables do not cover it."""
+    import torch
+
+    from assignadd.model.kernels import kernels_for
+    from assignadd.model.table import covers
+
+    return kernels_for(config, torch.device(device), stacked=True).name if covers(config) else "autograd"
 
 
 def _cuda(config: Config, args: Bench) -> dict[str, Any]:
@@ -89,13 +101,17 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
 
     import torch
 
+    from assignadd.runs.environment import cpu_model
     from assignadd.training import speed
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
     return {
         "device": torch.cuda.get_device_name(),
+        "machine": cpu_model(),
+        "backend": _backend(config, "cuda"),
         "tf32": args.tf32,
         "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in CUDA_STACKS},
+        "peers_us": speed.cuda_peers(config, CUDA_STACKS[-1]) if args.peers else None,
         "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
 
@@ -183,6 +199,7 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
         columns,
         [[label, *[shown(t[key]) for t in result["threads"].values()]] for key, label in names.items()],
     )
+    console.print(f"{result['machine']}; kernels: {result['backend']}. {_advice(result)}")
     stacks = result["stacks"]
     on_one = result["threads"]["1"]["step_ms"]
     rows = [(n, f"{ms:.2f}", f"{stacks['1'] / ms:.2f}", f"{on_one / ms:.2f}") for n, ms in stacks.items()]
@@ -204,9 +221,23 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
     )
 
 
+def _advice(result: dict[str, Any]) -> str:
+    """What to give `assignadd train --threads`."""
+    times = {n: t["step_ms"] for n, t in result["threads"].items()}
+    best = min(times, key=lambda n: times[n])
+    return f"One model trains fastest with --threads {best}; several train in parallel, each on one thread."
+
+
 def _print_cuda(result: dict[str, Any], config: Config) -> None:
     from assignadd.cli.screen import print_table
 
-    rows = [(n, f"{us:.1f}") for n, us in result["us_per_model_step"].items()]
+    ours = result["us_per_model_step"]
+    rows = [(f"{n} models", f"{us:.1f}", f"{1e6 / us:,.0f}", "") for n, us in ours.items()]
+    best = ours[str(CUDA_STACKS[-1])]
+    rows += [
+        (f"{CUDA_STACKS[-1]} models, {name}", f"{us:.1f}", f"{1e6 / us:,.0f}", f"{us / best:.1f}")
+        for name, us in (result["peers_us"] or {}).items()
+    ]
     title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"
-    print_table(title, ("models", "us per model and step"), rows, f"{result['peak_memory_mb']:,.0f} MB at the peak")
+    columns = ("training", "us per model and step", "model-steps a second", "times ours")
+    print_table(title, columns, rows, f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak")

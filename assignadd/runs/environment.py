@@ -84,3 +84,13 @@ def _device_name(device: torch.device) -> str:
         return f"cuda ({torch.cuda.get_device_name(device)})"
     # The instruction set decides how sums are ordered, hence the last bits.
     return f"{device.type} ({platform.machine()}, {torch.backends.cpu.get_cpu_capability()})"
+
+
+def cpu_model() -> str:
+    """The model of this machine's processor, such as "Neoverse-N1"; its instruction set where none is known."""
+    try:
+        done = subprocess.run(["lscpu"], capture_output=True, text=True, timeout=20, env={"LC_ALL": "C"})
+    except (OSError, subprocess.SubprocessError):
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in done.stdout.splitlines() if line.startswith("Model name:")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -32,7 +32,7 @@ class CapturedStep:
         self._offsets = torch.arange(self.steps_ahead, device=step.device).view(-1, 1, 1)
         self._tokens = torch.zeros(self.steps_ahead, M, T, batch_size, dtype=dtype, device=step.device).mT
         self._labels = torch.zeros(self.steps_ahead, M, batch_size, dtype=torch.int64, device=step.device)
-        self._draw_graph, self._step_graph = _captured(self._draw), _captured(self._take_step)
+        self._draw_graph, self._step_graph = captured(self._draw), captured(self._take_step)
 
     def replay(self, steps: int) -> None:
         first = int(self._step)
@@ -55,7 +55,8 @@ class CapturedStep:
         self._take(Batch(tokens, self._labels.index_select(0, turn)[0]))
 
 
-def _captured(do: Callable[[], None]) -> torch.cuda.CUDAGraph:
+def captured(do: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """A CUDA graph of what `do` launches, after three calls to warm up."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

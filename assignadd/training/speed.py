@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,15 +15,13 @@ from torch import Tensor
 from assignadd.config import Config, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
-from assignadd.model.transformer import Transformer
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.sampler import Batch
+from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
+from assignadd.training.peers import Step, lens_installed, lens_step, plain_step, vmap_steps
 from assignadd.training.step import Group
 from assignadd.training.trainer import Trainer, prepare
-
-LENS = "transformer_lens"
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
@@ -75,8 +70,8 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     step_ms = _step_ms(group, seconds, rounds=3)
     rate = max(before, sgemm_gflops(config, seconds / 4))
     batch = group.sampler.sample(0, config.optim.batch)
-    plain_ms = _peer_ms(_plain_step(config, batch), seconds)
-    lens_ms = _peer_ms(_lens_step(config, batch), seconds) if lens and lens_installed() else None
+    plain_ms = _peer_ms(plain_step(config, batch), seconds)
+    lens_ms = _peer_ms(lens_step(config, batch), seconds) if lens and lens_installed() else None
     floor_ms = flops(config) / rate / 1e6
     return {
         "sgemm_gflops": rate,
@@ -90,17 +85,13 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     }
 
 
-def _peer_ms(step: Callable[[], None], seconds: float) -> float:
+def _peer_ms(step: Step, seconds: float) -> float:
     """With oneDNN, as torch comes, and without, as we train: whichever is faster on this machine."""
     times = []
     for onednn in (True, False):
         torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
         times.append(milliseconds(step, seconds / 2, 2))
     return min(times)
-
-
-def lens_installed() -> bool:
-    return importlib.util.find_spec(LENS) is not None
 
 
 def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
@@ -143,6 +134,24 @@ def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:
     return 1e6 * (time.perf_counter() - start) / steps / n_models
 
 
+def cuda_peers(config: Config, n_models: int, steps: int = 20) -> dict[str, float]:
+    """Microseconds per model and step of what a user would write instead, on one batch that is drawn beforehand."""
+    prepare("cuda", 1, config)
+    stack = Stack(config, initial_stack(config, [0]).flat.repeat(n_models, 1)).to("cuda")
+    seen = _splits(config, 1).expand(n_models, -1, -1)
+    batch = Sampler([config.task] * n_models, seen, [0] * n_models, device="cuda").sample(0, config.optim.batch)
+    found = {}
+    for name, step in vmap_steps(stack, batch).items():
+        step()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        found[name] = 1e6 * (time.perf_counter() - start) / steps / n_models
+    return found
+
+
 def peak_memory_mb() -> float:
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
@@ -176,35 +185,3 @@ def single_step_ms(config: Config, seconds: float) -> float:
     """One model on one thread, sampling included."""
     prepare("cpu", 1, config)
     return _step_ms(_group(config), seconds)
-
-
-def _plain_step(config: Config, batch: Batch) -> Callable[[], None]:
-    """The readable transformer, all positions, autograd and torch's AdamW."""
-    model = Transformer.from_stack(Stack(config, initial_stack(config, [0]).flat), 0)
-    return _autograd_step(config, batch, model)
-
-
-def _lens_step(config: Config, batch: Batch) -> Callable[[], None]:
-    """The same step through TransformerLens. Its native models have an MLP in every layer, as the paper's code had."""
-    lens: Any = importlib.import_module(LENS)
-    native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
-    m, task = config.model, config.task
-    shape = lens.TransformerBridgeConfig(
-        d_model=m.d_model, n_layers=m.n_layers, n_heads=m.n_heads, d_head=m.d_head, d_mlp=m.d_mlp[-1],
-        act_fn=m.activation,
-        n_ctx=task.length, d_vocab=Vocabulary(task).size, d_vocab_out=task.modulus, normalization_type=None,
-    )  # fmt: skip
-    return _autograd_step(config, batch, native.boot(shape))
-
-
-def _autograd_step(config: Config, batch: Batch, model: Any) -> Callable[[], None]:
-    tokens, labels = batch.tokens[0].contiguous(), batch.labels[0]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.optim.lr, weight_decay=config.optim.weight_decay)
-
-    def step() -> None:
-        loss = torch.nn.functional.cross_entropy(model(tokens)[:, -1], labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step

@@ -92,6 +92,7 @@ def test_bench(capsys):
         assert {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"} <= set(times)
         assert times["step_over_floor"] == pytest.approx(times["step_ms"] / times["floor_ms"])
     assert set(result["stacks"]) == {"1", "2", "8"}
+    assert result["machine"] and result["backend"] == "numba"
 
 
 def test_bench_takes_networks_from_a_run(here, capsys):

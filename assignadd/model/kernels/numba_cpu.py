@@ -25,6 +25,8 @@ SAFE_SUM = np.float32(1e-30)
 class CompiledKernels(TensorKernels):
     """Attention and loss by the functions below; the softmax of the loss and the update are torch's own kernels."""
 
+    name = "numba"
+
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         attention = usage.new_empty(*tokens.shape, self.T)
         # exp(score) is a product of four entries: 8,100 exponentials for a table instead of 70,000 for a batch.

@@ -40,6 +40,7 @@ class TensorKernels:
     The C = K + T rows of a table stand for K tokens and T positions. The axis M of a stack may be missing.
     """
 
+    name = "tensor operations"
     token_dtype = torch.int64
     """What the tokens of a training batch are stored as."""
 

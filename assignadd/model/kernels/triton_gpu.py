@@ -22,6 +22,7 @@ LOSS_ROWS, UPDATE_BLOCK = 16, 1024
 class TritonKernels(TensorKernels):
     """All operations for weights and tokens with the leading axis M."""
 
+    name = "triton"
     token_dtype = torch.int32
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):

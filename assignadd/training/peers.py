@@ -1,0 +1,90 @@
+"""Training steps as a user would write them without this package, for the benchmark to compare with."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.model.transformer import Transformer, reference_logits
+from assignadd.task.sampler import Batch
+from assignadd.task.vocabulary import Vocabulary
+from assignadd.training.cuda_graph import captured
+
+LENS = "transformer_lens"
+Step = Callable[[], object]
+
+
+def lens_installed() -> bool:
+    return importlib.util.find_spec(LENS) is not None
+
+
+def plain_step(config: Config, batch: Batch) -> Step:
+    """One model: the reference transformer at all positions, autograd and torch's AdamW."""
+    return _autograd_step(config, batch, Transformer.from_stack(initial_stack(config, [0]), 0))
+
+
+def lens_step(config: Config, batch: Batch) -> Step:
+    """One model in TransformerLens, whose native models have an MLP in every layer, as the paper's code has."""
+    lens: Any = importlib.import_module(LENS)
+    native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
+    m, task = config.model, config.task
+    shape = lens.TransformerBridgeConfig(
+        d_model=m.d_model, n_layers=m.n_layers, n_heads=m.n_heads, d_head=m.d_head, d_mlp=m.d_mlp[-1],
+        act_fn=m.activation, n_ctx=task.length, d_vocab=Vocabulary(task).size, d_vocab_out=task.modulus,
+        normalization_type=None,
+    )  # fmt: skip
+    return _autograd_step(config, batch, native.boot(shape))
+
+
+def _autograd_step(config: Config, batch: Batch, model: Any) -> Step:
+    tokens, labels = batch.tokens[0].contiguous(), batch.labels[0]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.optim.lr, weight_decay=config.optim.weight_decay)
+
+    def step() -> None:
+        loss = torch.nn.functional.cross_entropy(model(tokens)[:, -1], labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def vmap_steps(stack: Stack, batch: Batch) -> dict[str, Step]:
+    """A stack on a GPU by `torch.func.vmap` of the reference transformer with fused AdamW, in the four usual ways."""
+    losses: dict[str, Callable[..., Tensor]] = {"eager": _vmap_loss}
+    losses["compiled"] = torch.compile(_vmap_loss)
+    steps: dict[str, Step] = {}
+    for name, loss in losses.items():
+        steps[f"vmap, {name}"] = step = _vmap_step(stack, batch, loss)
+        steps[f"vmap, {name}, CUDA graph"] = captured(step).replay
+    return steps
+
+
+def _vmap_loss(stack: Stack, tokens: Tensor, labels: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    logits = reference_logits(stack, tokens, weights)
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()) * len(labels)
+
+
+def _vmap_step(stack: Stack, batch: Batch, loss: Callable[..., Tensor]) -> Step:
+    optim, tokens, labels = stack.config.optim, batch.tokens.contiguous(), batch.labels
+    weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
+    parameters = list(weights.values())
+    optimizer = torch.optim.AdamW(
+        parameters, lr=optim.lr, weight_decay=optim.weight_decay, fused=True, capturable=True
+    )  # fmt: skip
+
+    def step() -> None:
+        for parameter, grad in zip(
+            parameters, torch.autograd.grad(loss(stack, tokens, labels, weights), parameters), strict=True
+        ):
+            parameter.grad = grad
+        optimizer.step()
+
+    return step
