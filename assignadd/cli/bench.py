@@ -111,8 +111,8 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
         "backend": _backend(config, "cuda"),
         "tf32": args.tf32,
         "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in CUDA_STACKS},
+        "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,  # before the peers add theirs
         "peers_us": speed.cuda_peers(config, CUDA_STACKS[-1]) if args.peers else None,
-        "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,
     }
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import functional_call, vmap
 
 from assignadd.config import Config
 from assignadd.model.stack import Stack, initial_stack
-from assignadd.model.transformer import Transformer, reference_logits
+from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.cuda_graph import captured
@@ -67,12 +68,16 @@ def vmap_steps(stack: Stack, batch: Batch) -> dict[str, Step]:
     return steps
 
 
-def _vmap_loss(stack: Stack, tokens: Tensor, labels: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    logits = reference_logits(stack, tokens, weights)
+def _vmap_loss(model: Transformer, tokens: Tensor, labels: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    def answer(own: dict[str, Tensor], own_tokens: Tensor) -> Tensor:
+        return functional_call(model, own, (own_tokens, True))[:, -1]  # the last layer at the last position only
+
+    logits = vmap(answer)(weights, tokens)
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()) * len(labels)
 
 
 def _vmap_step(stack: Stack, batch: Batch, loss: Callable[..., Tensor]) -> Step:
+    model = Transformer(stack.config).to(stack.flat.device)
     optim, tokens, labels = stack.config.optim, batch.tokens.contiguous(), batch.labels
     weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
     parameters = list(weights.values())
@@ -82,7 +87,7 @@ def _vmap_step(stack: Stack, batch: Batch, loss: Callable[..., Tensor]) -> Step:
 
     def step() -> None:
         for parameter, grad in zip(
-            parameters, torch.autograd.grad(loss(stack, tokens, labels, weights), parameters), strict=True
+            parameters, torch.autograd.grad(loss(model, tokens, labels, weights), parameters), strict=True
         ):
             parameter.grad = grad
         optimizer.step()
