@@ -24,17 +24,10 @@ from assignadd.figures import (
     progress,
     scores,
     sweeps,
+    theory,
     variables,
 )
 from assignadd.figures.record import Absent, Data, FigureRecord, on_axes
-from assignadd.figures.theory import (
-    draw_theory_attention,
-    draw_theory_beta,
-    draw_theory_remainder,
-    theory_attention_data,
-    theory_beta_data,
-    theory_remainder_data,
-)
 from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
 from assignadd.measures.fourier import context_preactivations
 
@@ -271,21 +264,21 @@ THEORY = (
         "displayed term is. Below, look for the beta at which the stated step reaches accuracy 1, and whether they "
         "are shaded. The balancing step goes along the same gradient until assignment and second operand get equal "
         "attention.",
-        lambda _: theory_beta_data(study().scan), draw_theory_beta, height=3.9, width=6.6,
+        lambda _: theory.theory_beta_data(study().scan), theory.draw_theory_beta, height=3.9, width=6.6,
     ),
     FigureRecord(
         "theory_remainder", "The theorem's remainder",
         "At beta = log T. Left, every setting of the grid: does the remainder stay below a constant times the bound, "
         "and what does it follow? Right, where the remainder is smaller than the memory; the star is the paper's own "
         "experiment.",
-        lambda _: theory_remainder_data(study().grid, study().at), draw_theory_remainder, height=3.5, width=6.6,
+        lambda _: theory.theory_remainder_data(study().grid, study().at), theory.draw_theory_remainder, height=3.5, width=6.6,
     ),
     FigureRecord(
         "theory_attention", "What one gradient step leads to at beta = log T",
         "(a) Which step lengths add n + m (shaded), and whether the stated one is among them. (b) Accuracy with "
         "several assignments in context, after steps of different length. (c) What further steps do to the memory "
         "and to the spurious term, on data with several assignments and with one.",
-        lambda _: theory_attention_data(study().step), draw_theory_attention, height=2.5, width=7.0,
+        lambda _: theory.theory_attention_data(study().step), theory.draw_theory_attention, height=2.5, width=7.0,
     ),
     FigureRecord(
         "theory_real_gradient", "The theory's direction in real training",
