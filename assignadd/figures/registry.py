@@ -271,7 +271,8 @@ THEORY = (
         "At beta = log T. Left, every setting of the grid: does the remainder stay below a constant times the bound, "
         "and what does it follow? Right, where the remainder is smaller than the memory; the star is the paper's own "
         "experiment.",
-        lambda _: theory.theory_remainder_data(study().grid, study().at), theory.draw_theory_remainder, height=3.5, width=6.6,
+        lambda _: theory.theory_remainder_data(study().grid, study().at), theory.draw_theory_remainder,
+        height=3.5, width=6.6,
     ),
     FigureRecord(
         "theory_attention", "What one gradient step leads to at beta = log T",
