@@ -35,7 +35,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -63,7 +62,7 @@ PHASES = 5
 
 def handmade(
     config: Config | None = None,
-    kind: Literal["fourier", "table"] = "fourier",
+    kind: str = "fourier",
     frequencies: Sequence[int] | None = None,
 ) -> Stack:
     """A stack of one model that solves `config.task` exactly, in the dtype of `config.numerics`.
