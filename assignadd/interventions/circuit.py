@@ -196,7 +196,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 
 
 @torch.no_grad()
-def kept_logits(stack: Stack, tokens: Int[Tensor, "M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
+def kept_logits(stack: Stack, tokens: Int[Tensor, "#M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
     """Answer logits of every model with its own parts kept, on its own sequences or on shared ones (M = 1 in
     `tokens`)."""
     table, found = table_forward(stack.config, stack.flat.device), []
