@@ -35,6 +35,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -62,7 +63,7 @@ PHASES = 5
 
 def handmade(
     config: Config | None = None,
-    kind: str = "fourier",
+    kind: Literal["fourier", "table"] = "fourier",
     frequencies: Sequence[int] | None = None,
 ) -> Stack:
     """A stack of one model that solves `config.task` exactly, in the dtype of `config.numerics`.

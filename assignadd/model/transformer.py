@@ -178,7 +178,7 @@ class Transformer(Hooked):
         """Where the weights are; tools that hang on any model ask for it (pyvene)."""
         return self.embed.W_E.device
 
-    def forward(self, tokens: Int[Tensor, "*B T"], last_only: bool = False) -> Float[Tensor, "*B queries N"]:
+    def forward(self, tokens: Int[Tensor, "B T"], last_only: bool = False) -> Float[Tensor, "B queries N"]:
         """Logits at every position; the task's answer stands at the last (see `answer_logits`).
 
         With `last_only`, logits at the last position alone: nothing reads the last block's other positions, so they are
