@@ -67,10 +67,10 @@ class Kept:
     """Scores of layer 1, rows asking."""
     ov1: Bool[Tensor, " C"]
     """Rows that layer 1 copies."""
-    qk2: Bool[Tensor, "C2 2C"]
+    qk2: Bool[Tensor, "C+2 2*C"]
     """Scores of layer 2, rows asking: what layer 1 wrote into `=` (C rows), the token `=`, the last position. Columns,
     the keys: what a position holds before layer 1 (C), what layer 1 wrote into it (C)."""
-    ov2: Bool[Tensor, " 2C"]
+    ov2: Bool[Tensor, " 2*C"]
     """Rows that layer 2 fetches: what a key is, and what it was sent by layer 1."""
     frequencies: Bool[Tensor, " K"]
     """Frequencies of OV2(e_n) that stay; the constant always does."""
@@ -99,14 +99,20 @@ class Blocks:
         self.fetched = self.keys(self.numbers)
         self.identity = self.qk2(copied=self.variables, keys=self.keys(copied=self.variables))
 
-    def keys(self, held: Tensor | None = None, copied: Tensor | None = None) -> Bool[Tensor, " 2C"]:
+    def keys(
+        self, held: Bool[Tensor, " C"] | None = None, copied: Bool[Tensor, " C"] | None = None
+    ) -> Bool[Tensor, " {2*self.C}"]:
         """Keys of layer 2: rows that a position holds before layer 1, and rows that layer 1 copied into it."""
         none = torch.zeros(self.C, dtype=torch.bool)
         return torch.cat([none if held is None else held, none if copied is None else copied])
 
     def qk2(
-        self, keys: Bool[Tensor, " 2C"], copied: Tensor | None = None, token: bool = False, position: bool = False
-    ) -> Bool[Tensor, "C2 2C"]:
+        self,
+        keys: Bool[Tensor, " {2*self.C}"],
+        copied: Bool[Tensor, " C"] | None = None,
+        token: bool = False,
+        position: bool = False,
+    ) -> Bool[Tensor, "{self.C+2} {2*self.C}"]:
         """Scores of layer 2 from rows that layer 1 copied into `=`, the token `=` and the last position, each if asked
         for."""
         none = torch.zeros(self.C, dtype=torch.bool)
@@ -196,7 +202,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 
 
 @torch.no_grad()
-def kept_logits(stack: Stack, tokens: Int[Tensor, "M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
+def kept_logits(stack: Stack, tokens: Int[Tensor, "#M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
     """Answer logits of every model with its own parts kept, on its own sequences or on shared ones (M = 1 in
     `tokens`)."""
     table, found = table_forward(stack.config, stack.flat.device), []

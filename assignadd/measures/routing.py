@@ -36,13 +36,13 @@ class Routing:
     mass_l2_equal_to_values: Float[Tensor, " M"]
 
 
-def routing(stack: Stack, tokens: Int[Tensor, "M B T"], rows: Bool[Tensor, "M B"] | None = None) -> Routing:
+def routing(stack: Stack, tokens: Int[Tensor, "#M B T"], rows: Bool[Tensor, "#M B"] | None = None) -> Routing:
     """On every model's own sequences, or on shared ones (M = 1 in `tokens`); on some of them where `rows` says
     which."""
     return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool) if rows is None else rows])[0]
 
 
-def routings(stack: Stack, tokens: Int[Tensor, "M B T"], subsets: Sequence[Bool[Tensor, "M B"]]) -> list[Routing]:
+def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
     """The same for several subsets of the sequences, from one forward pass."""
     task = stack.config.task
     of = [roles(task, own) for own in tokens]
@@ -83,6 +83,6 @@ def _rates(looks: Looks, rows: Tensor) -> tuple[Tensor, ...]:
     return tuple(part[rows].float().sum() / whole[rows].sum() for part, whole in looks)
 
 
-def top_two_are(attention: Float[Tensor, "*M B T"], positions: Int[Tensor, "*#M #B 2"]) -> Bool[Tensor, "*M B"]:
+def top_two_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows 2"]) -> Bool[Tensor, "*rows"]:
     """Whether the two keys with the most attention are these positions, in either order."""
     return (attention.topk(2, -1).indices.sort(-1).values == positions.sort(-1).values).all(-1)

@@ -81,7 +81,7 @@ def random_contexts(
     return {n_vars: sequences(configs, seen, n_vars, n, draw).tokens for n_vars in (0, 1, 2)}
 
 
-def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M B T"]]) -> dict[tuple[int, int], Matching]:
+def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) -> dict[tuple[int, int], Matching]:
     """Figure cosine_sim_combined (a) on random contexts, for 0v-1v, 0v-2v and 1v-2v.
 
     Sequence i of every type is given the values of sequence i of type 0. Matched: sequence i of both types; mismatched:
@@ -100,7 +100,7 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M B T"]]) -> 
     }
 
 
-def against_ov2(stack: Stack, tokens: Int[Tensor, "M B T"]) -> AgainstOV2:
+def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
     """Figure cosine_sim_combined (b) on sequences in random order: to shuffle an operand is to take that of the next
     one."""
     values = roles(stack.config.task, tokens).values
@@ -148,7 +148,7 @@ def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
     return torch.stack([trace.resid_mid for trace in traces(stack, tokens)])
 
 
-def _over(cosines: Float[Tensor, "M B"], among: Bool[Tensor, "M B"] | None = None) -> Cosine:
+def _over(cosines: Float[Tensor, "M B"], among: Bool[Tensor, "#M B"] | None = None) -> Cosine:
     """Mean and standard deviation over the pairs of sequences (of those `among` them, where given)."""
     weight = torch.ones_like(cosines) if among is None else among.expand_as(cosines).to(cosines.dtype)
     n = weight.sum(-1)

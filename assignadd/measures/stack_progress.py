@@ -58,8 +58,8 @@ class AttentionRates:
 
 
 def routing_hits(
-    stack: Stack, tokens: Int[Tensor, "M B T"]
-) -> dict[str, tuple[Int[Tensor, "M B"], Int[Tensor, "M B"]]]:
+    stack: Stack, tokens: Int[Tensor, "#M B T"]
+) -> dict[str, tuple[Int[Tensor, "M B"], Int[Tensor, "#M B"]]]:
     """The three patterns of `routing` for all models at once: in each sequence, how often one is there, and how often
     it could be."""
     task = stack.config.task

@@ -63,7 +63,7 @@ def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
     return qk1_equals_parts(stack).sum(1)
 
 
-def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "M B T"], slot: int) -> Float[Tensor, " M"]:
+def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: int) -> Float[Tensor, " M"]:
     """Share of sequences in which the value of the operand in one slot is among the two keys that `=` attends to most
     in layer 2.
 

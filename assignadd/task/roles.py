@@ -58,7 +58,7 @@ def count_variables(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*
     return roles(task, tokens).is_variable.sum(-1)
 
 
-def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*M B 2"]) -> Int[Tensor, "*M B T"]:
+def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*#M B 2"]) -> Int[Tensor, "*M B T"]:
     """The same sequences with other values for the two operands, wherever those stand."""
     return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], 2))
 
