@@ -1,4 +1,4 @@
-"""Times of the measures: progress measures beside a plain loop, measures of the mechanism on a whole stack."""
+"""Times of the measures: progress measures compared with a plain loop, and measures of the mechanism."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from assignadd.training.trainer import prepare
 
 
 def checkpoint_ms(config: Config, seconds: float) -> dict[str, float]:
-    """Milliseconds a checkpoint on one thread: every progress measure here, and the paper's in the plain way."""
+    """Milliseconds per checkpoint on one thread, for `Progress` and for a plain script of the paper's measures."""
     prepare("cpu", 1, config)
     own = Member(0).config(config)
     progress, stack = Progress([own], pair_split(config.task, 0)[None]), initial_stack(config, [0])
@@ -48,8 +48,7 @@ def checkpoint_ms(config: Config, seconds: float) -> dict[str, float]:
 
 
 def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
-    """What a script would do for one checkpoint: all positions of every sequence, and the addition circuit number by
-    number."""
+    """A plain script for one checkpoint: full forward passes, and the addition circuit one pair after the other."""
     model: Any = Transformer.from_stack(stack, 0)
     numbers = range(stack.config.task.modulus)
 
@@ -71,8 +70,7 @@ def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
 def mechanism_seconds(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int
 ) -> dict[str, float]:
-    """Seconds on one thread for every measure of the mechanism on a stack: `n` sequences a type, `n_contexts` for the
-    cosines."""
+    """Seconds on one thread for the measures of the mechanism, on `n` sequences per type (`n_contexts` for cosines)."""
     prepare("cpu", 1, stack.config)
     measures: dict[str, Callable[[], object]] = {
         "attention patterns": lambda: [routing(stack, sequences(configs, seen, v, n).tokens) for v in (0, 1, 2)],
@@ -95,6 +93,7 @@ def mechanism_seconds(
 
 
 def _similarities(stack: Stack, contexts: dict[int, Tensor]) -> None:
+    """Takes every measure of `similarity`."""
     across_types(stack, contexts)
     on_template(stack)
     for tokens in contexts.values():
@@ -103,6 +102,7 @@ def _similarities(stack: Stack, contexts: dict[int, Tensor]) -> None:
 
 @torch.no_grad()
 def _seconds(do: Callable[[], object]) -> float:
+    """The time of one call."""
     start = time.perf_counter()
     do()
     return time.perf_counter() - start

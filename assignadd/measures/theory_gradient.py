@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config, UserError
+from assignadd.measures.scores import variable_outputs
 from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack, flatten, single_models
@@ -27,11 +28,10 @@ from assignadd.model.table import covers
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
-from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.step import gradient_of
 
 ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
-# Half of the way from the accuracy of the paper's run before its first spike (.75) to that after it (.99).
+# Halfway between the accuracies of the paper's run before its first spike (.75) and after it (.99).
 SPIKE_THRESHOLD = 0.87
 DIRECTIONS = 200  # number of permuted directions, and of random ones
 
@@ -42,7 +42,7 @@ def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
 
 
 def merged(stack: Stack) -> Stack:
-    """The same models with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are parameters."""
+    """Equivalent models with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are parameters."""
     if not covers(stack.config):
         raise UserError(
             "the theory's gradient is for the paper's architecture: two layers, one head, ReLU, no norms, no biases"
@@ -89,7 +89,7 @@ class TheoryGradient:
 
     @property
     def spike_at(self) -> int | None:
-        """The first of the steps after the first spike, in which the model learns to bind; None if there is none."""
+        """The first step after the first spike, in which the model learns to bind variables; None if there is none."""
         after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten().tolist()
         return self.steps[after[0]] if after else None
 
@@ -107,7 +107,7 @@ def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> Th
 def telling_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = 48) -> list[int]:
     """At most `most` of a run's steps: half of them over all of training, denser early, and half near the first spike.
 
-    `rows` are one model's metrics; without any (an imported run), or without a spike, all are over all of training.
+    `rows` are one model's metrics. Without metrics (an imported run) or without a spike, all are over all of training.
     """
     if len(steps) <= most:
         return list(steps)
@@ -123,7 +123,7 @@ def telling_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most:
 
 def alignment(stack: Stack, matrices: Float[Tensor, "M d d"], seed: int = 0) -> Alignment:
     """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
-    c = stack.W_E[:, list(Vocabulary(stack.config.task).variables)] @ OV(stack, 1)  # (M, V, d)
+    c = variable_outputs(stack)  # (M, V, d)
     p = stack.W_pos[:, -1:]  # (M, 1, d)
     G = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
     g = torch.Generator().manual_seed(seed)

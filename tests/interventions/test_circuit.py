@@ -137,18 +137,21 @@ def test_what_the_hand_made_model_needs_and_does_not(table):
 
 
 def test_faithfulness_and_necessity(table):
+    def worst_loss(group, name):
+        return (table.row("together", WHOLE) - table.row(group, name)).max()
+
     assert table.relative("together", WHOLE) == 1 and table.relative("together", COMPLEMENT) < 0.25
     assert (
         table.relative("together", SECTION_5)
         < table.relative("together", EQUALS_SLOTS)
         <= table.relative("together", COPIED_ALL)
     )
-    needed = {name for group, name in table.rows if group == "removed alone" and table.worst_loss(group, name) >= LOSS}
+    needed = {name for group, name in table.rows if group == "removed alone" and worst_loss(group, name) >= LOSS}
     assert {"QK1: positions to positions", "OV1: variables", "QK2: identity block", "OV2: numbers"} <= needed
     assert not {"QK1: numbers to variables", "QK1: positions to variables"} & needed
-    enough = {name for group, name in table.rows if group == "kept alone" and table.worst_loss(group, name) < LOSS}
+    enough = {name for group, name in table.rows if group == "kept alone" and worst_loss(group, name) < LOSS}
     assert enough == {"OV1: variables", "OV2: numbers, key frequencies", "MLP2: alone"}
-    assert table.worst_loss("together", WHOLE) == 0
+    assert worst_loss("together", WHOLE) == 0
     lost = table.row("together", WHOLE) - table.row("removed alone", "QK2: identity block")
     assert lost[table.worst_set("removed alone", "QK2: identity block")] == lost.max() > 0.5
 

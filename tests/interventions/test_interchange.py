@@ -1,5 +1,7 @@
 """Interchange accuracies where every answer is known, and against the hooked reference pair by pair."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -146,9 +148,7 @@ def test_the_same_as_patching_each_pair_in_the_reference(name):
         for base, source in zip(pairs.base, pairs.source.tolist(), strict=True)
     ]
     said = torch.cat(patched, 1)[0].argmax(-1)
-    interchange.pairs[name] = type(pairs)(
-        pairs.base, pairs.source, said, torch.ones_like(pairs.counts), pairs.base_vars, pairs.source_vars
-    )
+    interchange.pairs[name] = dataclasses.replace(pairs, answer=said, counts=torch.ones_like(pairs.counts))
     outcome = interchange(stack, alignments=[name])[0][name]
     assert outcome.n == 27 and outcome.accuracy() == 1.0
     assert (said != answers(TASK, pairs.base)).any()
