@@ -43,22 +43,6 @@ class Edits:
         return activation
 
 
-class Record:
-    """An edit that stores the activation and does not change it."""
-
-    def __init__(self) -> None:
-        self.seen: Tensor | None = None
-
-    def __call__(self, activation: Tensor) -> Tensor:
-        self.seen = activation
-        return activation
-
-    @property
-    def value(self) -> Tensor:
-        assert self.seen is not None, "the forward pass did not reach this hook"
-        return self.seen
-
-
 def rows(mask: Bool[Tensor, "B T"], activation: Tensor) -> Bool[Tensor, "..."]:
     """A mask over positions (over queries, for attention) in a shape that broadcasts with this activation."""
     last = mask[:, mask.shape[1] - activation.shape[-2] :]
@@ -159,9 +143,14 @@ class EditBuilder:
         """The unedited model's activation at the hook, or the chosen Fourier components of its embeddings."""
         if one.hook == "hook_embed" and one.frequencies is not None:
             return self._components(one.frequencies)[tokens]
-        record = Record()
+        recorded: list[Tensor] = []
+
+        def record(activation: Tensor) -> Tensor:
+            recorded.append(activation)
+            return activation
+
         self.forward(tokens, Edits((one.hook, record)))
-        return record.value
+        return recorded[0]
 
     def _components(self, frequencies: tuple[int, ...]) -> Float[Tensor, "K d"]:
         """The part of each number's embedding at these frequencies; zero for the other tokens."""

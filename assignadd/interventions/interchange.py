@@ -12,7 +12,7 @@ Each variable of the program (paper, section 5) is aligned with an activation:
 
 The activation is taken from the source prompt, the rest of the network runs on the base prompt, and the answer is
 compared with the program's (`pairs`). Controls: exchanging only the directions that the paper names (`named`), as many
-random directions (`random`), and another activation that should not hold the variable (`elsewhere`, see `ELSEWHERE`).
+random directions (`random`), and another activation that should not hold the variable (`elsewhere`, see `EXCHANGES`).
 `subspaces.Search` trains the directions instead.
 
 The last alignment is not one of `ALIGNMENTS`. It explains why exchanging the operand query fails on some sums with one
@@ -41,22 +41,11 @@ from assignadd.model.stack import Stack, single_models
 from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
 from assignadd.model.trace import Trace
-from assignadd.runs.folder import Run
 from assignadd.task.roles import Positions
 
 ALIGNMENTS = ("binding tag", "operand query", "query in QK2", "first value", "second value", "values", "sum")
 QUERY_AND_TAG = "query and tag"
 VARIANTS = ("whole", "named", "random", "elsewhere")
-ELSEWHERE = {
-    "binding tag": "layer 1's output at the assigned variables",
-    "operand query": "layer 1's output at the operand slots",
-    "query in QK2": "layer 1's output at the operand slots",
-    "first value": "what layer 2 brings from the position before",
-    "second value": "what layer 2 brings from the position before",
-    "values": "layer 1's output at `=`",
-    "sum": "layer 1's output at `=`",
-    QUERY_AND_TAG: "layer 1's output at the first operand slot",
-}
 PAIRS = 4000
 RANDOM_SEED = 7
 # Pairs for each checkpoint (the standard error of an accuracy of one half is about .02), and checkpoints of a run.
@@ -215,18 +204,6 @@ def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:
     return {"named": named, "random": random_directions(named, RANDOM_SEED)}
 
 
-def causes_over_time(
-    run: Run,
-    model: int = 0,
-    steps: Sequence[int] | None = None,
-    n: int = PAIRS_OVER_TIME,
-    listener: Listener = lambda done, total: None,
-) -> dict[str, np.ndarray]:
-    """Interchange accuracy of every alignment at all checkpoints, or at these steps; columns with their `step`s."""
-    steps = run.steps if steps is None else list(steps)
-    return causes_at(run.configs[model], run.seen[model], steps, lambda some: run.trajectory(some, model), n, listener)
-
-
 def causes_at(
     config: Config,
     seen: Tensor,
@@ -235,7 +212,10 @@ def causes_at(
     n: int = PAIRS_OVER_TIME,
     listener: Listener = lambda done, total: None,
 ) -> dict[str, np.ndarray]:
-    """The same columns for one model at these steps; `read` returns the stack of checkpoints at some steps."""
+    """Columns with the interchange accuracy of every alignment at these steps of a model, and with the steps.
+
+    `read` returns the stack of the checkpoints at some steps.
+    """
     interchange, outcomes = Interchange(config, seen, n), []
     for i, step in enumerate(steps):
         listener(i, len(steps))

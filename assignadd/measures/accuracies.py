@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config
@@ -14,9 +14,9 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
-from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet, PairKind, any_sums
+from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet, any_sums
 from assignadd.task.randomness import EvalSteps
-from assignadd.task.sampler import EveryPair, distinct_sums, pair_codes
+from assignadd.task.sampler import EveryPair, distinct_sums
 
 # Number of sequences in which each pair of numbers is added.
 CONTEXTS = 24
@@ -73,10 +73,3 @@ def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTE
         correct = answer_logits(one, batch.tokens).argmax(-1)[0] == batch.labels[0]
         right.index_add_(0, rows % (N * N), correct.float())
     return (right / contexts).view(N, N)
-
-
-def class_pairs(seen: Bool[Tensor, "N N"], kind: PairKind) -> Bool[Tensor, "N N"]:
-    """A mask of the pairs of one kind."""
-    mask = torch.zeros_like(seen).flatten()
-    mask[pair_codes(seen, kind)] = True
-    return mask.view_as(seen)

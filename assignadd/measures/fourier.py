@@ -160,7 +160,6 @@ def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
 class Filtered:
     """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with only some frequencies of OV2(n), and its constant."""
 
-    full: Float[Tensor, " M"]
     restricted: Float[Tensor, " M"]
     """With only the network's frequencies."""
     excluded: Float[Tensor, " M"]
@@ -181,7 +180,7 @@ def filtered_accuracies(stack: Stack) -> Filtered:
             but_one = torch.ones_like(own)
             but_one[i] = False
             without[i] = _kept_accuracy(one, but_one)
-        accuracies.append((*(_kept_accuracy(one, keep) for keep in (torch.ones_like(own), own, ~own)), without))
+        accuracies.append((*(_kept_accuracy(one, keep) for keep in (own, ~own)), without))
     return Filtered(*(torch.stack(values) for values in zip(*accuracies, strict=True)))
 
 

@@ -11,24 +11,11 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Member
+from assignadd.measures import fourier, scores
 from assignadd.measures.addition import wrong_pairs
-from assignadd.measures.fourier import (
-    circuit_waves,
-    context_waves,
-    embedding_spectrum,
-    filtered_accuracies,
-    readout_spectrum,
-)
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
 from assignadd.measures.progress import Progress
 from assignadd.measures.routing import routing
-from assignadd.measures.scores import (
-    EXCLUDED,
-    qk1_blocks,
-    qk1_num_to_prev_var,
-    qk2_ov1_var_identity,
-    qk2_ov1_var_margin,
-)
 from assignadd.measures.sequences import sequences
 from assignadd.measures.similarity import across_types, against_ov2, on_template, random_contexts
 from assignadd.model.stack import Stack, initial_stack
@@ -81,12 +68,12 @@ def mechanism_seconds(
             probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), s) for s in (None, 4)
         ],
         "Fourier analysis": lambda: (
-            context_waves(stack, configs, seen), circuit_waves(stack), filtered_accuracies(stack),
-            embedding_spectrum(stack), readout_spectrum(stack),
+            fourier.context_waves(stack, configs, seen), fourier.circuit_waves(stack),
+            fourier.filtered_accuracies(stack), fourier.embedding_spectrum(stack), fourier.readout_spectrum(stack),
         ),
         "score tables": lambda: (
-            qk1_blocks(stack), qk2_ov1_var_identity(stack), qk2_ov1_var_margin(stack),
-            [qk1_num_to_prev_var(stack, some) for k in range(len(EXCLUDED) + 1) for some in combinations(EXCLUDED, k)],
+            scores.qk1_blocks(stack), scores.qk2_ov1_var_identity(stack), scores.qk2_ov1_var_margin(stack),
+            [scores.qk1_num_to_prev_var(stack, some) for k in range(3) for some in combinations(scores.EXCLUDED, k)],
         ),
     }  # fmt: skip
     return {name: _seconds(measure) for name, measure in measures.items()}

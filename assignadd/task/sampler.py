@@ -33,10 +33,10 @@ class Batch:
     labels: Int[Tensor, "*M B"]
 
 
-def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
-    """The pairs of one kind as codes N n + m, in increasing order."""
+def pair_mask(seen: Bool[Tensor, "N N"], kind: PairKind) -> Bool[Tensor, "N N"]:
+    """A mask of the pairs of one kind."""
     different = ~torch.eye(len(seen), dtype=torch.bool, device=seen.device)
-    mask = {
+    return {
         "any": torch.ones_like(seen),
         "seen": seen,
         "held_out": ~seen,
@@ -44,12 +44,16 @@ def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
         "neither_order": ~seen & ~seen.T & different,
         "doubles": ~seen & ~different,
     }[kind]
-    return mask.flatten().nonzero().flatten()
+
+
+def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
+    """The pairs of one kind as codes N n + m, in increasing order."""
+    return pair_mask(seen, kind).flatten().nonzero().flatten()
 
 
 def distinct_sums(seen: Bool[Tensor, "N N"], kind: PairKind) -> int:
     """The number of different sums among the pairs of one kind; if both orders are held out, they count once."""
-    n = len(pair_codes(seen, kind))
+    n = int(pair_mask(seen, kind).sum())
     return n // 2 if kind == "neither_order" else n
 
 
