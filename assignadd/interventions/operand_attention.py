@@ -90,7 +90,7 @@ ONE_VARIABLE = (
     NO_PREFIX, LESS_VARIABLE, SET_LAYER_2,
 )  # fmt: skip
 LITERALS, TRAINED, BANNED, TWO = "0-var train", "1-var train", "1-var var-restricted", "2-var train"
-ASKED: dict[str, tuple[str, ...]] = {
+CHANGES_OF_SET: dict[str, tuple[str, ...]] = {
     LITERALS: (UNCHANGED, NO_SLOTS),
     TRAINED: ONE_VARIABLE,
     BANNED: ONE_VARIABLE,
@@ -118,7 +118,7 @@ def operand_attention(
     """The results of one model for each evaluation set; sets without sequences are left out."""
     require_covered(config)
     sets, results = {s.name: s for s in EVAL_SETS}, {}
-    for step, (name, changes) in zip(EvalSteps.OPERAND_ATTENTION, ASKED.items(), strict=False):
+    for step, (name, changes) in zip(EvalSteps.OPERAND_ATTENTION, CHANGES_OF_SET.items(), strict=False):
         try:
             exam = Exam([config], seen[None], [sets[name]], n, first_step=step)
         except EmptySetError:
@@ -135,23 +135,16 @@ def changed_attention(
     model, parts = Stages(one), []
     for own, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
         batch = EqualsAttention(model, Keys(Positions(one.config.task, own)))
-        parts.append(OperandAttention(
+        parts.append((
             {change: batch.logits(change).argmax(-1) == right for change in changes},
             {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in KINDS},
             {change: batch.operands_on_top(change) for change in (UNCHANGED, EXCHANGED) if change in changes},
-            batch.keys.positions.roles.is_variable[:, 0],
+            {"first": batch.keys.positions.roles.is_variable[:, 0]},
         ))  # fmt: skip
-    return OperandAttention(
-        _joined([part.correct for part in parts]),
-        _joined([part.weights for part in parts]),
-        _joined([part.operands_on_top for part in parts]),
-        torch.cat([part.first_is_variable for part in parts]),
+    correct, weights, on_top, is_variable = (
+        {key: torch.cat([part[key] for part in field]) for key in field[0]} for field in zip(*parts, strict=True)
     )
-
-
-def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The tensors of each key, concatenated over the parts."""
-    return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+    return OperandAttention(correct, weights, on_top, is_variable["first"])
 
 
 class EqualsAttention:

@@ -2,7 +2,7 @@
 
 A path is what one component contributes to the input of another at tokens of one role. It is replaced by its mean over
 all tokens of this role in the batch. All other paths keep their values, and everything after the receiver is computed
-again. The direct contribution of each component to the logits is exact, since logits are a sum (`direct_parts`).
+again. The direct contribution of each component to the logits is exact, since logits are a sum.
 The paper does not patch paths.
 """
 
@@ -71,6 +71,7 @@ def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
 class PathPatching:
     """Forward passes of one model on one batch of sequences in which single paths are patched."""
 
+    @torch.no_grad()
     def __init__(self, one: Stack, tokens: Int[Tensor, "B T"]):
         require_covered(one.config)
         self.model, self.labels = Stages(one), answers(one.config.task, tokens)
@@ -82,12 +83,13 @@ class PathPatching:
         )
         self.layer_1 = self.pattern @ self.values
 
+    @torch.no_grad()
     def answers(self) -> PathAnswers:
         """Which sequences are answered correctly as they are, and with each path patched."""
-        return PathAnswers(
-            self._correct(self.trace.logits), {path: self._correct(logits) for path, logits in self._patched()}
-        )
+        patched = {path: self._correct(logits) for path, logits in self._patched()}
+        return PathAnswers(self._correct(self.trace.logits), patched)
 
+    @torch.no_grad()
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
         """The contribution of each component to the right answer's logit, less its mean contribution to all logits."""
         at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
@@ -135,15 +137,3 @@ class PathPatching:
         pattern = model.pattern(query, trace.tokens, layer_1, change=keys)
         out = model.attention_output(pattern, trace.tokens, layer_1, change=values)
         return model.logits((own + at_equals if receiver == LAYER_1 else own) + out)
-
-
-@torch.no_grad()
-def path_answers(one: Stack, tokens: Int[Tensor, "B T"]) -> PathAnswers:
-    """Which of these sequences one model answers correctly, as it is and with each path patched."""
-    return PathPatching(one, tokens).answers()
-
-
-@torch.no_grad()
-def direct_parts(one: Stack, tokens: Int[Tensor, "B T"]) -> dict[str, Float[Tensor, " B"]]:
-    """The direct contribution of each component of one model to the right answer's logit."""
-    return PathPatching(one, tokens).direct_parts()

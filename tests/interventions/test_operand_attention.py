@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from assignadd.interventions.operand_attention import (
-    ASKED,
     BANNED,
     CHANGES,
+    CHANGES_OF_SET,
     EXCHANGED,
     LITERAL_TO_EQUALS,
     LITERALS,
@@ -110,11 +110,11 @@ def test_the_literal_of_another_sequence_equals_hooks_on_the_reference_transform
 
 def test_the_hand_made_model_needs_only_the_slots_of_variables():
     found = operand_attention(HANDMADE, CONFIG, SEEN, 300)
-    assert list(found) == list(ASKED)
+    assert list(found) == list(CHANGES_OF_SET)
     accuracy = {
         (name, change): x.float().mean().item() for name, own in found.items() for change, x in own.correct.items()
     }
-    assert all(accuracy[name, UNCHANGED] == 1 for name in ASKED)
+    assert all(accuracy[name, UNCHANGED] == 1 for name in CHANGES_OF_SET)
     assert accuracy[LITERALS, NO_SLOTS] == 1 and accuracy[TWO, ONLY_SLOTS] == 1
     for name in (TRAINED, BANNED):
         harmless = [c for c in ONE_VARIABLE if c not in (NO_VARIABLE, "variable slot x 0.8")]

@@ -15,7 +15,6 @@ from assignadd.interventions.paths import (
     VALUE,
     Path,
     PathPatching,
-    path_answers,
 )
 from assignadd.model.transformer import Transformer
 from assignadd.task.roles import Positions
@@ -35,7 +34,7 @@ def test_every_token_has_one_role():
 
 
 def test_only_the_paths_of_its_construction_matter_in_the_hand_made_model():
-    effects = path_answers(HANDMADE, ONE).effects
+    effects = PathPatching(HANDMADE, ONE).answers().effects
     # Its QK2 finds literals by their number and slot: what a slot is matters to its key as well.
     expected = STORY | {Path(EMBEDDING, slot, KEY) for slot in ("first", "second")}
     assert {path for path, effect in effects.items() if effect > 0.15} == expected
@@ -43,7 +42,7 @@ def test_only_the_paths_of_its_construction_matter_in_the_hand_made_model():
 
 
 def test_literals_need_no_layer_1():
-    effects = path_answers(HANDMADE, BATCH[:60]).effects
+    effects = PathPatching(HANDMADE, BATCH[:60]).answers().effects
     assert effects[Path(EMBEDDING, "first", VALUE)] > 0.5 and effects[Path(LAYER_2, "=", MLP2)] > 0.5
     assert all(effect == 0 for path, effect in effects.items() if LAYER_1 in (path.sender, path.receiver))
 
