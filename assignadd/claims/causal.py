@@ -24,7 +24,7 @@ from assignadd.interventions.interchange import (
     spread_steps,
 )
 from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
-from assignadd.interventions.paths import Path, PathAnswers, direct_parts, path_answers
+from assignadd.interventions.paths import Path, PathAnswers, PathPatching
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.sequences import sequences
 from assignadd.model.stack import Stack, initial_stack
@@ -70,7 +70,7 @@ class Causal:
     @cached_property
     def path_answers(self) -> dict[int, PathAnswers]:
         """The answers with each path replaced, by the number of variables in the sum."""
-        return {k: path_answers(self.stack, tokens) for k, tokens in self._few_sequences.items()}
+        return {k: PathPatching(self.stack, tokens).answers() for k, tokens in self._few_sequences.items()}
 
     @property
     def paths(self) -> dict[int, dict[Path, float]]:
@@ -80,7 +80,7 @@ class Causal:
     @cached_property
     def direct_parts(self) -> dict[int, dict[str, Tensor]]:
         """What each component adds to the correct answer's logit in each sequence, by the number of variables."""
-        return {k: direct_parts(self.stack, tokens) for k, tokens in self._few_sequences.items()}
+        return {k: PathPatching(self.stack, tokens).direct_parts() for k, tokens in self._few_sequences.items()}
 
     @property
     def direct_logits(self) -> dict[int, dict[str, float]]:

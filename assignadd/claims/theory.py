@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import CANNOT, Record, SeedResult, verdict_over
-from assignadd.measures.theory_verdicts import CLAIMS, RULES, real_statements
+from assignadd.measures.theory_gradient import CLAIMS, RULES, real_statements
 from assignadd.stats import median_interval
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import Study, statements, theory_study

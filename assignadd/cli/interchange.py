@@ -117,14 +117,15 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
 def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
     from assignadd.cli.screen import counting
     from assignadd.errors import RunError
-    from assignadd.interventions.interchange import PAIRS_OVER_TIME, causes_over_time, onset_steps, spread_steps
+    from assignadd.interventions.interchange import PAIRS_OVER_TIME, causes_at, onset_steps, spread_steps
 
     if len(run.steps) < 2:
         raise RunError(
             f"{run.name} has fewer than two checkpoints, which show nothing along training: leave --checkpoints out"
         )
+    config, seen, steps = run.configs[index], run.seen[index], spread_steps(run.steps, checkpoints)
     with counting(f"exchanging in {run.name}", "checkpoints") as listener:
-        found = causes_over_time(run, index, spread_steps(run.steps, checkpoints), n or PAIRS_OVER_TIME, listener)
+        found = causes_at(config, seen, steps, lambda some: run.trajectory(some, index), n or PAIRS_OVER_TIME, listener)
     accuracy = {
         name: [None if math.isnan(x) else x for x in values.tolist()]
         for name, values in found.items()

@@ -63,10 +63,10 @@ def main(arguments: list[str]) -> int:
 
 def _model(evidence: Evidence) -> dict[str, Any]:
     from assignadd.claims.operand_attention import found_on, losses
-    from assignadd.interventions.operand_attention import ASKED, UNCHANGED
+    from assignadd.interventions.operand_attention import CHANGES_OF_SET, UNCHANGED
 
     sets: dict[str, Any] = {}
-    for name in ASKED:
+    for name in CHANGES_OF_SET:
         if (found := found_on(evidence, name)) is None:
             continue
         changes = [change for change in found.correct if change != UNCHANGED]

@@ -92,7 +92,7 @@ def _found(
     args: Theory, s: Setting, run: Run | None, threads: int, say: Say
 ) -> tuple[Study, TheoryGradient | None, str, list[Statement]]:
     from assignadd.config import Config
-    from assignadd.measures.theory_verdicts import real_statements
+    from assignadd.measures.theory_gradient import real_statements
     from assignadd.theory.study import statements, theory_study
     from assignadd.training.trainer import prepare
 

@@ -15,9 +15,10 @@ from torch import Tensor
 from assignadd.figures.heatmap import draw_heat, thinned
 from assignadd.figures.record import FigureData
 from assignadd.figures.style import SMALLEST
-from assignadd.measures.accuracies import CONTEXTS, class_pairs
+from assignadd.measures.accuracies import CONTEXTS
 from assignadd.palette import BLUE, ERRORS, GREY, ORANGE, VERMILION
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, HELD_OUT_CLASSES, VARIABLES, PairKind
+from assignadd.task.sampler import pair_mask
 
 # Label and colour of each kind of pairs.
 CLASS_ROWS: dict[PairKind, tuple[str, str]] = {
@@ -73,7 +74,7 @@ class PairsData(FigureData):
 
 
 def pairs_data(accuracy: Mapping[int, Tensor], seen: Tensor) -> PairsData:
-    masks = np.stack([class_pairs(seen, kind).cpu().numpy() for kind in CLASS_ROWS])
+    masks = np.stack([pair_mask(seen, kind).cpu().numpy() for kind in CLASS_ROWS])
     found = np.stack([one.cpu().numpy() for one in accuracy.values()])
     below = (masks[:, None] & (found < HALF)).sum((2, 3))
     return PairsData(list(accuracy), found, seen.cpu().numpy(), list(CLASS_ROWS), masks.sum((1, 2)), below)

@@ -1,7 +1,7 @@
-"""Any specification on any stack and any batch: logits, answers, and what it does to the accuracy.
+"""Answer logits and accuracy of models under a list of interventions (`specification`).
 
-Edits hang on the hooks of the reference transformer, for every architecture. A swap takes the weights of one component
-from another checkpoint, seed or run.
+Activations are edited at the hooks of the reference transformer, so every architecture is covered. A swap takes the
+weights of one component from another checkpoint, seed or run. The paper makes no interventions.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ from assignadd.task.roles import answers
 from assignadd.task.sampler import Sampler
 
 Donors = Callable[[Swap, int], Stack]
-"""For a swap and the model's place in its stack, the model (a stack with M = 1) that gives the weights."""
+"""Returns the model (a stack with M = 1) that a swap takes weights from, given the index of the edited model."""
 REFERENCE_SEQUENCES = 512
 
 
 def no_donors(swap: Swap, model: int) -> Stack:
+    """Raises an error: there is no run whose weights could be swapped in."""
     raise ConfigError("interventions", swap.component, "no swap here: there is no run to take weights from")
 
 
 def reference_sequences(
     config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES
 ) -> Int[Tensor, "n T"]:
-    """Of the training law, all types in its mix, of seed 0: what `mean` and `resample` refer to. All pairs unless
-    `seen` says which."""
+    """Training sequences of seed 0, over which `mean` averages and from which `resample` draws.
+
+    They add all pairs of numbers, or those in `seen`.
+    """
     N = config.task.modulus
     seen = torch.ones(N, N, dtype=torch.bool) if seen is None else seen
     return Sampler([config.task], seen[None], [0]).sample(REFERENCE_STEP, n).tokens[0]
@@ -51,11 +54,10 @@ def apply(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Float[Tensor, "M B N"]:
-    """Answer logits of every model on its own sequences (or on shared ones, M = 1 in `tokens`) under the
-    interventions."""
+    """Answer logits of every model under the interventions, on its own sequences or on shared ones (M = 1)."""
     tokens = tokens.expand(len(stack), *tokens.shape[1:])
     reference = (reference_sequences(stack.config) if reference is None else reference).to(tokens.device)
-    found = []
+    logits = []
     for i, (one, own) in enumerate(zip(single_models(stack), tokens, strict=True)):
         for swap in [x for x in interventions if isinstance(x, Swap)]:
             one = swapped(one, donors(swap, i), swap.component)
@@ -64,12 +66,12 @@ def apply(
         for start in range(0, len(own), CHUNK):
             part = own[start : start + CHUNK].contiguous()
             parts.append(forward(part, builder.edits(part, interventions, start)))
-        found.append(torch.cat(parts))
-    return torch.stack(found)
+        logits.append(torch.cat(parts))
+    return torch.stack(logits)
 
 
 class EditedTransformer:
-    """One model (a stack with M = 1): its answer logits with edits at hook points."""
+    """Answer logits of one model (a stack with M = 1) with edits at hook points."""
 
     def __init__(self, one: Stack):
         self.model = Transformer.from_stack(one, 0)
@@ -84,7 +86,7 @@ class EditedTransformer:
 
 @dataclass(frozen=True)
 class Effect:
-    """The same sequences without and with an intervention."""
+    """Answer logits on the same sequences before and after an intervention."""
 
     before: Float[Tensor, "M B N"]
     after: Float[Tensor, "M B N"]
@@ -92,17 +94,14 @@ class Effect:
 
     @property
     def answers(self) -> tuple[Int[Tensor, "M B"], Int[Tensor, "M B"]]:
+        """The answers before and after."""
         return self.before.argmax(-1), self.after.argmax(-1)
 
     @property
     def accuracies(self) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
+        """The accuracy of each model before and after."""
         before, after = ((answer == self.labels).float().mean(1) for answer in self.answers)
         return before, after
-
-    @property
-    def accuracy_change(self) -> Float[Tensor, " M"]:
-        before, after = self.accuracies
-        return after - before
 
 
 def effect(
@@ -112,13 +111,16 @@ def effect(
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
 ) -> Effect:
+    """The answer logits of every model without and with the interventions."""
     labels = answers(stack.config.task, tokens).expand(len(stack), -1)
     return Effect(apply(stack, tokens, ()), apply(stack, tokens, interventions, reference, donors), labels)
 
 
 def donors_of(run: Run, step: int) -> Donors:
-    """Models of this run, at `step` unless the swap names another; of another run, its newest checkpoint and first
-    model."""
+    """Donors from this run at `step`, unless the swap names another step, seed or run.
+
+    From another run the default is the first model at its newest checkpoint.
+    """
 
     def donor(swap: Swap, model: int) -> Stack:
         other = open_run(swap.run) if swap.run is not None else run
@@ -130,7 +132,7 @@ def donors_of(run: Run, step: int) -> Donors:
 
 
 def swapped(one: Stack, other: Stack, component: str) -> Stack:
-    """The model with this component of another one."""
+    """A copy of the model with one component's weights taken from another model."""
     result = one.clone()
     for name, weight in result.weights.items():
         if name.startswith(COMPONENTS[component]):

@@ -1,8 +1,8 @@
-"""From a specification to edits of activations at named hook points, for one model and one batch.
+"""Edits of activations at named hook points that carry out a specification, for one model and one batch.
 
 Activations have the layout of the reference transformer: (B, T, d) in the residual stream, (B, heads, queries, keys) in
-attention. Where a pass computes the last position alone, an activation has that row alone, and masks are read from the
-end.
+attention. After its last attention layer a forward pass may compute only the last position. The activation then has one
+row, and masks and recorded activations are cut to the same last rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from assignadd.config import ConfigError
 from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace
-from assignadd.measures.fourier import circuit_waves, kept
+from assignadd.measures.fourier import at_frequencies, circuit_waves
 from assignadd.model.stack import Stack
 from assignadd.task.randomness import Stream, permutation
 from assignadd.task.roles import SINGLE_ROLES, Positions
@@ -27,7 +27,7 @@ Edit = Callable[[Tensor], Tensor]
 
 
 class Edits:
-    """For each hook the functions that change its activation, one after another."""
+    """The functions that change the activation at each hook, in the order in which they are applied."""
 
     def __init__(self, *pairs: tuple[str, Edit]):
         self.at: dict[str, list[Edit]] = {}
@@ -43,43 +43,26 @@ class Edits:
         return activation
 
 
-class Record:
-    """Keeps what it sees and changes nothing."""
-
-    def __init__(self) -> None:
-        self.seen: Tensor | None = None
-
-    def __call__(self, activation: Tensor) -> Tensor:
-        self.seen = activation
-        return activation
-
-    @property
-    def value(self) -> Tensor:
-        assert self.seen is not None, "the pass did not come by this hook"
-        return self.seen
-
-
 def rows(mask: Bool[Tensor, "B T"], activation: Tensor) -> Bool[Tensor, "..."]:
-    """A mask over positions (queries, in attention) that broadcasts over this activation."""
+    """A mask over positions (over queries, for attention) in a shape that broadcasts with this activation."""
     last = mask[:, mask.shape[1] - activation.shape[-2] :]
     return last[:, None, :, None] if activation.dim() == 4 else last[:, :, None]
 
 
 def last_rows(value: Tensor, activation: Tensor) -> Tensor:
-    """The rows of a recorded activation that this one has."""
+    """The last rows of a recorded activation, as many as `activation` has."""
     return value[..., value.shape[-2] - activation.shape[-2] :, :]
 
 
 class EditBuilder:
-    """Edits of one model's activations; what they refer to are its own activations, and those on a reference set (R,
-    T)."""
+    """Builds the edits for one model; means and resampled activations come from its pass over a reference set."""
 
     def __init__(self, one: Stack, forward: Forward, reference: Int[Tensor, "R T"]):
         self.one, self.forward, self.reference, self.task = one, forward, reference, one.config.task
         self._on_reference: dict[object, Tensor] = {}
 
     def edits(self, tokens: Int[Tensor, "B T"], interventions: Sequence[Intervention], first_row: int = 0) -> Edits:
-        """The changes for these sequences, the first of which is row `first_row` of its batch."""
+        """The edits for these sequences, which begin at row `first_row` of a larger batch."""
         positions, found = Positions(self.task, tokens), Edits()
         cuts = [one for one in interventions if isinstance(one, Cut)]
         for layer, head in dict.fromkeys((one.layer, one.head) for one in cuts):
@@ -96,7 +79,7 @@ class EditBuilder:
         return found
 
     def _on_head(self, head: int | None, edit: Edit) -> Edit:
-        """The same change in one head alone; activations (B, heads, queries, keys)."""
+        """The edit restricted to one head of an activation (B, heads, queries, keys); unchanged if `head` is None."""
         n_heads = self.one.config.model.n_heads
         if head is None:
             return edit
@@ -106,6 +89,7 @@ class EditBuilder:
         return lambda activation: torch.where(here, edit(activation), activation)
 
     def _replacement(self, one: Replace, positions: Positions, first_row: int) -> Edit:
+        """The edit that replaces an activation at some positions, for some neurons or frequencies."""
         where = positions.any_of(one.positions)
         value, where = self._value(one, positions, where, first_row)
         if one.hook == "hook_embed" and one.frequencies is not None:
@@ -120,7 +104,7 @@ class EditBuilder:
         return edit
 
     def _value(self, one: Replace, positions: Positions, where: Tensor, first_row: int) -> tuple[Tensor, Tensor]:
-        """What the activation is replaced with, and where; rows of T positions, or of the last alone."""
+        """The replacement, with rows for all T positions or for the last one, and the mask of replaced positions."""
         if one.action == "zero":
             return self.one.flat.new_zeros(1, self.task.length, 1), where
         if one.action == "patch":
@@ -132,8 +116,11 @@ class EditBuilder:
         return recorded[order[(first_row + torch.arange(len(positions.tokens))) % len(order)]], where
 
     def _patched(self, one: Replace, positions: Positions, where: Tensor) -> tuple[Tensor, Tensor]:
-        """A role of one token takes the source's activation at its own such token (none where it has none), others that
-        at the same position."""
+        """The activation on the source prompt, and the mask of replaced positions.
+
+        A role of a single token takes the source's activation at the token with that role, and is not replaced if the
+        source has no such token. All other roles and positions take the activation at the same position.
+        """
         tokens = torch.tensor([parse(one.source or "", self.task)], device=positions.tokens.device)
         source, value = Positions(self.task, tokens), self._recorded(one, tokens)
         shifted = value.expand(len(positions.tokens), *value.shape[1:])
@@ -146,28 +133,33 @@ class EditBuilder:
         return shifted, where
 
     def _of_reference(self, one: Replace) -> Tensor:
+        """The activations on the reference set, stored after the first call."""
         key = (one.hook, one.frequencies if one.hook == "hook_embed" else None)
         if key not in self._on_reference:
             self._on_reference[key] = self._recorded(one, self.reference)
         return self._on_reference[key]
 
     def _recorded(self, one: Replace, tokens: Int[Tensor, "B T"]) -> Tensor:
-        """The activation (or the component of the embedding) that the unchanged model has there."""
+        """The unedited model's activation at the hook, or the chosen Fourier components of its embeddings."""
         if one.hook == "hook_embed" and one.frequencies is not None:
             return self._components(one.frequencies)[tokens]
-        record = Record()
+        recorded: list[Tensor] = []
+
+        def record(activation: Tensor) -> Tensor:
+            recorded.append(activation)
+            return activation
+
         self.forward(tokens, Edits((one.hook, record)))
-        return record.value
+        return recorded[0]
 
     def _components(self, frequencies: tuple[int, ...]) -> Float[Tensor, "K d"]:
-        """What each number's embedding has in these frequencies; nothing for the other tokens."""
-        keep, N = self._frequency_mask(frequencies), self.task.modulus
-        numbers = self.one.W_E[:, :N]
-        found = torch.zeros_like(self.one.W_E[0])
-        found[:N] = (kept(numbers, keep) - numbers.mean(1, keepdim=True))[0]
-        return found
+        """The part of each number's embedding at these frequencies; zero for the other tokens."""
+        N, components = self.task.modulus, torch.zeros_like(self.one.W_E[0])
+        components[:N] = at_frequencies(self.one.W_E[:, :N], self._frequency_mask(frequencies))[0]
+        return components
 
     def _neurons(self, one: Replace) -> Bool[Tensor, " h"] | None:
+        """Which neurons are replaced; None for all of them, or for a hook that is not at the neurons."""
         if one.neurons is None and one.frequencies is None:
             return None
         h = self.one["blocks.1.mlp.W_in"].shape[-1]
@@ -177,11 +169,11 @@ class EditBuilder:
                 raise ConfigError("neurons", list(one.neurons), f"neurons from 0 to {h - 1}")
             chosen &= torch.isin(torch.arange(h, device=chosen.device), torch.tensor(one.neurons, device=chosen.device))
         if one.frequencies is not None:
-            keep = self._frequency_mask(one.frequencies)
-            chosen &= keep[circuit_waves(self.one).frequency[0] - 1]
+            chosen &= self._frequency_mask(one.frequencies)[circuit_waves(self.one).frequency[0] - 1]
         return chosen
 
     def _frequency_mask(self, frequencies: tuple[int, ...]) -> Bool[Tensor, " K"]:
+        """A mask of these frequencies, where entry k - 1 is frequency k."""
         most = self.task.modulus // 2
         if max(frequencies) > most:
             raise ConfigError("frequencies", list(frequencies), f"frequencies from 1 to {most}")
@@ -191,26 +183,26 @@ class EditBuilder:
 
 
 def shuffled(n: int) -> Int[Tensor, " n"]:
-    """A fixed permutation of n rows."""
+    """A fixed random permutation of n rows."""
     return permutation(n, Stream.ORDER, 0)
 
 
 def _cut(cuts: Sequence[Cut], positions: Positions) -> tuple[Edit, Edit]:
-    """Scores without these edges; and where a query has none left, a row of zeros: it attends nowhere."""
+    """Two edits: one removes these edges from the scores, the other zeroes the pattern of queries without keys."""
     T = positions.task.length
-    gone = torch.zeros(*positions.tokens.shape, T, dtype=torch.bool, device=positions.tokens.device)
+    removed = torch.zeros(*positions.tokens.shape, T, dtype=torch.bool, device=positions.tokens.device)
     for one in cuts:
-        gone |= positions.mask(one.query)[:, :, None] & positions.mask(one.key)[:, None]
-    future = torch.ones(T, T, dtype=torch.bool, device=gone.device).triu(1)
-    alone = (gone | future).all(-1)  # (B, T)
+        removed |= positions.mask(one.query)[:, :, None] & positions.mask(one.key)[:, None]
+    future = torch.ones(T, T, dtype=torch.bool, device=removed.device).triu(1)
+    without_keys = (removed | future).all(-1)  # (B, T)
     return (
-        lambda scores: scores.masked_fill(last_rows(gone, scores)[:, None], -math.inf),
-        lambda pattern: pattern.masked_fill(rows(alone, pattern), 0.0),
+        lambda scores: scores.masked_fill(last_rows(removed, scores)[:, None], -math.inf),
+        lambda pattern: pattern.masked_fill(rows(without_keys, pattern), 0.0),
     )
 
 
 def _set_row(one: Pattern, positions: Positions) -> Edit:
-    """The row of a query set to these weights, with no look ahead; weights that fall on one position add up."""
+    """The edit that sets a query's attention to these weights; weights of one position add up, later keys get zero."""
     query = positions.mask(one.query)
     row = sum(
         (weight * positions.mask(key).float() for key, weight in one.weights.items()),

@@ -1,25 +1,23 @@
-"""Interchange interventions: does a place in the network hold a variable of the program (Geiger et al., 2021)?
+"""Interchange interventions (Geiger et al., 2021), which test whether an activation holds a variable of the program.
 
-The program's variables, each aligned to a place:
+Each variable of the program (paper, section 5) is aligned with an activation:
 
-    binding tag     which variable an assigned number belongs to: layer 1's output at the assigned numbers
-    operand query   which variables are asked for: layer 1's output at `=`
-    query in QK2    the same, where only layer 2's scores read it, and not MLP2
-    first value, second value    the operand's value: what layer 2 brings to `=` from where that value stands
-    values          both of them: layer 2's output at `=`
+    binding tag     the variable that a number is assigned to: layer 1's output at the assigned numbers
+    operand query   the variables to look up: layer 1's output at `=`
+    query in QK2    the same, exchanged only for the queries of layer 2's scores
+    first value, second value    an operand's value: layer 2's output at `=` from the position of that value
+    values          both values: layer 2's output at `=`
     sum             MLP2's output at `=`
-    query and tag   the operand query, and layer 1's output at the second operand slot
+    query and tag   the operand query and layer 1's output at the second operand slot
 
-The last one is not among `ALIGNMENTS`, which are the program's. It explains why the operand query alone fails on part
-of the sums with one variable: layer 1 makes a literal in the second slot attend to a variable in the first, as it makes
-an assigned number attend to its variable. The literal so carries that variable's tag, and a query for another variable
-does not match it.
+The activation is taken from the source prompt, the rest of the network runs on the base prompt, and the answer is
+compared with the program's (`pairs`). Controls: exchanging only the directions that the paper names (`named`), as many
+random directions (`random`), and another activation that should not hold the variable (`elsewhere`, see `EXCHANGES`).
+`subspaces.Search` trains the directions instead.
 
-The activation there is taken from the source, the rest of the network runs on the base, and the answer must be the
-program's (`pairs`). Controls: only the directions that the paper names (`named`), as many random ones (`random`), and a
-place where the program's variable should not be (`elsewhere`, see `ELSEWHERE`).
-
-Directions that are searched for instead of named: `subspaces.Search`.
+The last alignment is not one of `ALIGNMENTS`. It explains why exchanging the operand query fails on some sums with one
+variable: layer 1 makes a literal in the second slot attend to a variable in the first, as it makes an assigned number
+attend to its variable. The literal therefore has the tag of that variable, and a query for another one does not match.
 """
 
 from __future__ import annotations
@@ -43,29 +41,18 @@ from assignadd.model.stack import Stack, single_models
 from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
 from assignadd.model.trace import Trace
-from assignadd.runs.folder import Run
-from assignadd.task.roles import Positions, roles
+from assignadd.task.roles import Positions
 
 ALIGNMENTS = ("binding tag", "operand query", "query in QK2", "first value", "second value", "values", "sum")
 QUERY_AND_TAG = "query and tag"
 VARIANTS = ("whole", "named", "random", "elsewhere")
-ELSEWHERE = {
-    "binding tag": "layer 1's output at the assigned variables",
-    "operand query": "layer 1's output at the operand slots",
-    "query in QK2": "layer 1's output at the operand slots",
-    "first value": "what layer 2 brings from the position before",
-    "second value": "what layer 2 brings from the position before",
-    "values": "layer 1's output at `=`",
-    "sum": "layer 1's output at `=`",
-    QUERY_AND_TAG: "layer 1's output at the first operand slot",
-}
 PAIRS = 4000
 RANDOM_SEED = 7
-# Pairs a checkpoint, which give one half to within .02 or so, and checkpoints of a run.
+# Pairs for each checkpoint (the standard error of an accuracy of one half is about .02), and checkpoints of a run.
 PAIRS_OVER_TIME, CHECKPOINTS = 1000, 60
-# A cause (or a measure) is there from where it stays above one half.
+# An interchange accuracy or a measure counts as present from the step after which it stays above this value.
 THRESHOLD = 0.5
-# The paper's measure of what each variable of the program needs, by its column in a measured trajectory.
+# The paper's progress measure (App. B) for each variable of the program, by its column in a measured trajectory.
 MEASURES = {
     "binding tag": "probe_l1_var_from_num",
     "operand query": "attn_l1_equal_to_operands (1-var)",
@@ -82,12 +69,12 @@ class Side(NamedTuple):
     trace: Trace
 
 
-# For base and source, the logits with a variable taken from the source: as it is aligned, and elsewhere.
+# Returns the answer logits of the base with an activation taken from the source, in the span of a basis if given.
 Exchange = Callable[[Stages, Side, Side, "Tensor | None"], Tensor]
 
 
 def _layer_1(*names: str) -> Exchange:
-    """Layer 1's output at the tokens of these roles."""
+    """Exchanges layer 1's output at the tokens of these roles."""
 
     def exchange(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
         own, other = model.layer_1(base.trace), model.layer_1(source.trace)
@@ -101,36 +88,39 @@ def _layer_1(*names: str) -> Exchange:
 
 
 def _query(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
-    """The residual of `=` that layer 2's scores read."""
+    """Exchanges the residual of `=` as the query of layer 2's scores."""
     own, trace, layer_1 = base.trace.resid_before_2, base.trace, model.layer_1(base.trace)
     pattern = model.pattern(own + within(source.trace.resid_before_2 - own, basis), trace.tokens, layer_1)
     return model.logits(own + model.attention_output(pattern, trace.tokens, layer_1))
 
 
 def _value(operand: str, before: int = 0) -> Exchange:
-    """What layer 2's attention writes into `=` from an operand's value, or from a position before it."""
+    """Exchanges layer 2's output at `=` from the position of an operand's value, or from `before` positions earlier."""
 
-    def written(model: Stages, side: Side) -> Tensor:
+    def output(model: Stages, side: Side) -> Tensor:
         trace = side.trace
         here = torch.arange(trace.tokens.shape[1]) == side.positions.position(f"{operand}_value")[:, None] - before
         return model.attention_output(trace.attention_2 * here, trace.tokens, model.layer_1(trace))
 
     def exchange(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
-        return model.logits(base.trace.resid_mid + within(written(model, source) - written(model, base), basis))
+        return model.logits(base.trace.resid_mid + within(output(model, source) - output(model, base), basis))
 
     return exchange
 
 
 def _values(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+    """Exchanges layer 2's attention output at `=`."""
     difference = source.trace.attention_output_2 - base.trace.attention_output_2
     return model.logits(base.trace.resid_mid + within(difference, basis))
 
 
 def _sum(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+    """Exchanges MLP2's output at `=`."""
     own, other = base.trace.mlp_out, source.trace.mlp_out
     return model.logits(base.trace.resid_mid, other if basis is None else own + within(other - own, basis))
 
 
+# For each alignment, the exchange of its activation and that of the `elsewhere` control.
 EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
     "binding tag": (_layer_1("assigned"), _layer_1("variables")),
     "operand query": (_layer_1("equals"), _layer_1("first", "second")),
@@ -141,6 +131,7 @@ EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
     "sum": (_sum, _layer_1("equals")),
     QUERY_AND_TAG: (_layer_1("equals", "second"), _layer_1("first")),
 }
+# The directions that the paper names for each alignment.
 NAMED: dict[str, Callable[[Stack], Tensor]] = {
     "binding tag": copied_variables, "operand query": copied_variables, "query in QK2": copied_variables,
     "first value": fetched_values, "second value": fetched_values, "values": fetched_values, "sum": read_answers,
@@ -149,13 +140,13 @@ NAMED: dict[str, Callable[[Stack], Tensor]] = {
 
 
 class Interchange:
-    """Fixed pairs of prompts for every alignment; called on a stack of models that share a task and a split."""
+    """Interchange accuracies of models that share a task and a split, on fixed pairs of prompts for every alignment."""
 
     def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int = PAIRS):
         task = config.task
         base, source = prompts(config, seen, n)
         values = value_pairs(task, base, source, (True, True))
-        query = query_pairs(task, base, base.roll(1, 0))  # a neighbour is of the same type
+        query = query_pairs(task, base, base.roll(1, 0))  # the previous prompt, nearly always of the same type
         self.pairs: dict[str, Pairs] = {
             "binding tag": tag_pairs(task, base),
             "operand query": query,
@@ -166,19 +157,17 @@ class Interchange:
             "sum": values,
             QUERY_AND_TAG: query,
         }
-        self._first_is_variable = {
-            name: roles(task, pairs.base).is_variable[:, 0] for name, pairs in self.pairs.items()
-        }
 
     @torch.no_grad()
     def __call__(
         self, stack: Stack, variants: Sequence[str] = ("whole",), alignments: Sequence[str] = ALIGNMENTS
     ) -> list[dict[str, Outcome]]:
-        """For each model the outcome of every alignment."""
+        """The outcome of every alignment, for each model."""
         require_covered(stack.config)
         return [self._outcomes(one, variants, alignments) for one in single_models(stack)]
 
     def _outcomes(self, one: Stack, variants: Sequence[str], alignments: Sequence[str]) -> dict[str, Outcome]:
+        """The outcome of every alignment for one model."""
         model, bases = Stages(one), {name: _bases(one, name, variants) for name in alignments}
         hits: dict[tuple[str, str], list[Tensor]] = {(name, variant): [] for name in alignments for variant in variants}
         for shared, names in self._sharing(alignments):
@@ -188,51 +177,31 @@ class Interchange:
                     pairs, exchange = self.pairs[name], EXCHANGES[name][variant == "elsewhere"]
                     answer = exchange(model, base, source, bases[name].get(variant)).argmax(-1)
                     hits[name, variant].append((answer == pairs.answer[part])[pairs.counts[part]])
-        return {name: self._outcome(name, {v: torch.cat(hits[name, v]) for v in variants}) for name in alignments}
+        return {
+            name: self.pairs[name].outcome({v: torch.cat(hits[name, v]) for v in variants}, self.pairs[name].counts)
+            for name in alignments
+        }
 
     def _sharing(self, alignments: Sequence[str]) -> list[tuple[Pairs, list[str]]]:
-        """The alignments, those with the same source prompts together: they share the traces of their prompts."""
-        groups: list[tuple[Pairs, list[str]]] = []
+        """The alignments grouped by their source prompts, so that each prompt is traced once."""
+        groups: dict[int, tuple[Pairs, list[str]]] = {}
         for name in alignments:
-            own = self.pairs[name]
-            for pairs, names in groups:
-                if pairs.source is own.source:
-                    names.append(name)
-                    break
-            else:
-                groups.append((own, [name]))
-        return groups
-
-    def _outcome(self, name: str, hits: dict[str, Tensor]) -> Outcome:
-        pairs = self.pairs[name]
-        return Outcome(
-            hits, *(x[pairs.counts] for x in (pairs.base_vars, pairs.source_vars, self._first_is_variable[name]))
-        )
+            pairs = self.pairs[name]
+            groups.setdefault(id(pairs.source), (pairs, []))[1].append(name)
+        return list(groups.values())
 
 
 def _side(model: Stages, task: Task, tokens: Int[Tensor, "B T"]) -> Side:
+    """The roles of these prompts and their forward pass."""
     return Side(Positions(task, tokens), model.trace(tokens))
 
 
 def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:
-    """The directions of the variants that have fewer than all."""
+    """The directions of the variants `named` and `random`, which exchange only a subspace."""
     if not {"named", "random"} & set(variants):
         return {}
     named = NAMED[name](one)
     return {"named": named, "random": random_directions(named, RANDOM_SEED)}
-
-
-def causes_over_time(
-    run: Run,
-    model: int = 0,
-    steps: Sequence[int] | None = None,
-    n: int = PAIRS_OVER_TIME,
-    listener: Listener = lambda done, total: None,
-) -> dict[str, np.ndarray]:
-    """Interchange accuracy of every alignment at every checkpoint (or at these steps), by column; `step` is one of
-    them."""
-    steps = run.steps if steps is None else list(steps)
-    return causes_at(run.configs[model], run.seen[model], steps, lambda some: run.trajectory(some, model), n, listener)
 
 
 def causes_at(
@@ -243,25 +212,26 @@ def causes_at(
     n: int = PAIRS_OVER_TIME,
     listener: Listener = lambda done, total: None,
 ) -> dict[str, np.ndarray]:
-    """The interchange accuracies of one model at these steps, by column; `read` returns the checkpoints."""
-    interchange, found = Interchange(config, seen, n), []
+    """Columns with the interchange accuracy of every alignment at these steps of a model, and with the steps.
+
+    `read` returns the stack of the checkpoints at some steps.
+    """
+    interchange, outcomes = Interchange(config, seen, n), []
     for i, step in enumerate(steps):
         listener(i, len(steps))
-        found.append(interchange(read([step]))[0])
+        outcomes.append(interchange(read([step]))[0])
     listener(len(steps), len(steps))
-    return {
-        "step": np.array(steps),
-        **{name: np.array([outcome[name].accuracy() for outcome in found]) for name in ALIGNMENTS},
-    }
+    accuracies = {name: np.array([outcome[name].accuracy() for outcome in outcomes]) for name in ALIGNMENTS}
+    return {"step": np.array(steps), **accuracies}
 
 
 def spread_steps(steps: Sequence[int], most: int = CHECKPOINTS) -> list[int]:
-    """At most so many of a run's checkpoints, evenly over training, the first and the last among them."""
+    """At most `most` of a run's steps, evenly spaced in their order and including the first and the last."""
     return [steps[i] for i in sorted({round(x) for x in np.linspace(0, len(steps) - 1, min(most, len(steps)))})]
 
 
 def onset_steps(columns: Mapping[str, np.ndarray]) -> dict[str, int | None]:
-    """For every column the step from which it stays above one half; None where that never comes."""
+    """The step from which each column stays above one half; None if it never does."""
     steps = columns["step"]
     found = {name: first_lasting(steps, values >= THRESHOLD) for name, values in columns.items() if name != "step"}
     return {name: None if at is None else int(steps[at]) for name, at in found.items()}

@@ -1,9 +1,9 @@
-"""One addition module? Whether MLP2 does the same sum for literals and for variables (paper, section 5.1).
+"""Two tests whether MLP2 adds literals and variables in the same way (paper, section 5.1).
 
-Three tests. Operand by operand exchange between types of sequences is `interchange` (alignments first value, second
-value, values, by types): to exchange the whole input of MLP2 would prove nothing, as all behind it is a function of
-that input. Here: the damage of removing a frequency, type by type; and a new MLP2 that has only ever seen sums of
-literals.
+The first compares, between types of sequences, how much removing each frequency reduces the margin of the answer. The
+second trains a new MLP2 on sums of literals only. A third test is in `interchange`: it exchanges the values of single
+operands between types (alignments first value, second value, values). Exchanging the whole input of MLP2 would show
+nothing, since the answer is a function of this input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from assignadd.model.stages import Stages
 from assignadd.task.randomness import TrainingLawDraws
 from assignadd.task.roles import answers
 
-# Sequences of literals that a grafted MLP2 is trained on.
+# Number of literal sequences on which a new MLP2 is trained.
 POOL = 16384
 STEPS, BATCH, LR = 500, 512, 2e-3
 RESAMPLING_SEED = 0
@@ -35,9 +35,11 @@ MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
 
 @dataclass(frozen=True)
 class FrequencyDamage:
-    """What sums of each type lose of their margin (the right answer's logit less the best other) when the neurons of
-    one of the network's frequencies give only their mean. Accuracy would not show it: no single frequency is needed for
-    the answer."""
+    """Margins of the answer when the neurons of one frequency are replaced by their mean, by type of sequence.
+
+    The margin is the right answer's logit less the largest other one. Accuracy would show no difference, since no
+    single frequency is necessary for the answer.
+    """
 
     frequencies: list[int]
     before: Float[Tensor, "types n"]
@@ -47,35 +49,36 @@ class FrequencyDamage:
 
     @property
     def loss(self) -> Float[Tensor, "F types"]:
-        """What each frequency is worth, as a part of the type's mean margin."""
+        """The loss of mean margin without each frequency, as a share of the type's mean margin."""
         return 1 - self.after.mean(-1) / self.before.mean(-1)
 
     @property
     def agreement(self) -> float:
-        """The least correlation, over the frequencies, between the losses of two types; NaN where nothing varies."""
+        """The smallest correlation over frequencies between the losses of two types; NaN if the losses are constant."""
         return _least_correlation(self.loss)
 
     def resampled(self, resamples: int) -> Float[Tensor, " resamples"]:
-        """The agreement with the sequences of each type drawn anew, with replacement."""
+        """Bootstrap values of the agreement, with the sequences of each type resampled."""
         types, n = self.before.shape
-        generator = torch.Generator().manual_seed(RESAMPLING_SEED)
-        found = []
+        generator, agreements = torch.Generator().manual_seed(RESAMPLING_SEED), []
         for _ in range(resamples):
             rows = torch.randint(n, (types, n), generator=generator)
             after = self.after.gather(-1, rows.expand(len(self.after), -1, -1))
-            found.append(_least_correlation(1 - after.mean(-1) / self.before.gather(-1, rows).mean(-1)))
-        return torch.tensor(found)
+            agreements.append(_least_correlation(1 - after.mean(-1) / self.before.gather(-1, rows).mean(-1)))
+        return torch.tensor(agreements)
 
 
 def _least_correlation(columns: Float[Tensor, "F types"]) -> float:
+    """The smallest correlation between two different columns."""
     r = torch.corrcoef(columns.T)
     return r[~torch.eye(len(r), dtype=torch.bool)].min().item()
 
 
 @torch.no_grad()
 def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = 1000) -> FrequencyDamage:
+    """The margins of one model on `n` sequences of each type, with and without each of its frequencies."""
     own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
-    types, reference = range(1 + min(2, config.task.max_assignments)), reference_sequences(config, seen)
+    types, reference = config.task.variable_counts, reference_sequences(config, seen)
     tokens = torch.cat([sequences([config], seen[None], kind, n).tokens[0] for kind in types])
     labels, frequency = answers(config.task, tokens), circuit_waves(one).frequency[0]
     model = Stages(one)
@@ -90,12 +93,13 @@ def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: i
 
 
 def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
+    """The right answer's logit less the largest other one."""
     right = logits.gather(1, labels[:, None])
     return (right - logits.scatter(1, labels[:, None], -math.inf).amax(1, keepdim=True))[:, 0]
 
 
 def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS, seed: int = 1) -> Stack:
-    """The model with a new MLP2, trained from random weights on seen sums of literals alone, all else as it was."""
+    """The model with a new MLP2, trained from random weights on seen sums of literals; other weights are unchanged."""
     pool = sequences([config], seen[None], 0, POOL, TrainingLawDraws.GRAFTED_MLP.start)
     with torch.no_grad():
         inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(one, part)])
@@ -111,7 +115,7 @@ def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = 
 def _fit(
     weights: dict[str, Tensor], inputs: Float[Tensor, "n d"], labels: Int[Tensor, " n"], W_U: Tensor, steps: int
 ) -> None:
-    """Cross entropy by AdamW with the paper's decay; the gradient of one hidden layer, written out."""
+    """Trains W_in and W_out in place on the cross entropy, by AdamW with the paper's weight decay."""
     W_in, W_out = (weights[name] for name in MLP2_WEIGHTS)
     optimizer = torch.optim.AdamW([W_in, W_out], lr=LR, weight_decay=Optim().weight_decay, fused=True)
     starts = range(0, len(inputs) - BATCH + 1, BATCH)

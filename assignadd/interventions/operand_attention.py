@@ -1,7 +1,7 @@
-"""What `=` needs from layer 1: accuracy with its attention weights there changed by hand.
+"""Accuracy when the attention weights of `=` in layer 1 are changed, which shows what `=` needs from layer 1.
 
-Nothing is renormalised: a weight that is set to zero leaves the others as they were. To remove an edge by its score
-(`Cut`) raises all the others, the variable's among them, and that alone can change the answer.
+The paper describes these weights in section 5.2. Nothing is renormalised: setting a weight to zero leaves the others
+unchanged. Removing an edge through its score (`Cut`) would raise all other weights, which alone can change the answer.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slo
 ONLY_VARIABLE, EXCHANGED, LESS_VARIABLE = "variable slot alone", "literal slot and = exchanged", "variable slot x 0.8"
 NO_FIRST, NO_SECOND, ONLY_SLOTS, NO_SLOTS = "no first slot", "no second slot", "operand slots alone", "no operand slots"
 NO_EQUALS, NO_PLUS, NO_PREFIX = "no =", "no +", "no prefix"
-
-
 # The kinds of keys whose weights are reported: attributes of `Keys`.
 KINDS = ("variable", "literal", "equals", "plus", "prefix")
 
 
 class Keys:
-    """Where the keys of each kind are, tokens (B, T)."""
+    """Masks (B, T) of the keys of each kind."""
 
     def __init__(self, positions: Positions):
         self.positions = positions
@@ -58,22 +56,23 @@ Change = Callable[[Row, Keys], Row]
 
 
 def without(kind: str) -> Change:
-    """No weight on the keys of a kind."""
+    """Sets the weights on keys of one kind to zero."""
     return lambda row, keys: row.masked_fill(getattr(keys, kind), 0.0)
 
 
 def alone(kind: str) -> Change:
-    """No weight on any other key."""
+    """Sets the weights on all other keys to zero."""
     return lambda row, keys: row.masked_fill(~getattr(keys, kind), 0.0)
 
 
 def literal_to_equals(row: Row, keys: Keys) -> Row:
+    """Moves the weight on the literal's slot to `=`."""
     weight = (row * keys.literal).sum(1, keepdim=True)
     return row.masked_fill(keys.literal, 0.0) + weight * keys.equals
 
 
 def exchanged(row: Row, keys: Keys) -> Row:
-    """The literal's slot gets the weight of `=`, and `=` that of the slot; for sums with one literal."""
+    """Exchanges the weights on the literal's slot and on `=`, for sums with one literal."""
     literal, equals = ((row * mask).sum(1, keepdim=True) for mask in (keys.literal, keys.equals))
     return torch.where(keys.literal, equals, torch.where(keys.equals, literal, row))
 
@@ -91,73 +90,65 @@ ONE_VARIABLE = (
     NO_PREFIX, LESS_VARIABLE, SET_LAYER_2,
 )  # fmt: skip
 LITERALS, TRAINED, BANNED, TWO = "0-var train", "1-var train", "1-var var-restricted", "2-var train"
-ASKED: dict[str, tuple[str, ...]] = {
+CHANGES_OF_SET: dict[str, tuple[str, ...]] = {
     LITERALS: (UNCHANGED, NO_SLOTS),
     TRAINED: ONE_VARIABLE,
     BANNED: ONE_VARIABLE,
     TWO: (UNCHANGED, NO_FIRST, NO_SECOND, ONLY_SLOTS),
 }
-"""The changes that are made on each evaluation set."""
+"""The changes that are tested on each evaluation set."""
 
 
 @dataclass(frozen=True)
 class OperandAttention:
-    """One model on one evaluation set, sequence by sequence."""
+    """Results of one model on the sequences of one evaluation set."""
 
     correct: dict[str, Bool[Tensor, " n"]]
-    """Whether the answer is right, by the change."""
+    """Whether the answer is right under each change."""
     weights: dict[str, Float[Tensor, " n"]]
-    """Layer 1's attention from `=` to the keys of each kind, unchanged."""
+    """Layer 1's unchanged attention from `=` to the keys of each kind."""
     operands_on_top: dict[str, Bool[Tensor, " n"]]
-    """Whether the two keys with the most weight are the operand slots: unchanged, and with the literal's slot and `=`
-    exchanged."""
+    """Whether the operand slots have the two largest weights, under the changes `UNCHANGED` and `EXCHANGED`."""
     first_is_variable: Bool[Tensor, " n"]
 
 
 def operand_attention(
     one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
 ) -> dict[str, OperandAttention]:
-    """For one model, by evaluation set: what each change of its attention does. Sets without a sequence are left
-    out."""
+    """The results of one model for each evaluation set; sets without sequences are left out."""
     require_covered(config)
-    sets, found = {s.name: s for s in EVAL_SETS}, {}
-    for step, (name, changes) in zip(EvalSteps.OPERAND_ATTENTION, ASKED.items(), strict=False):
+    sets, results = {s.name: s for s in EVAL_SETS}, {}
+    for step, (name, changes) in zip(EvalSteps.OPERAND_ATTENTION, CHANGES_OF_SET.items(), strict=False):
         try:
             exam = Exam([config], seen[None], [sets[name]], n, first_step=step)
         except EmptySetError:
             continue
-        found[name] = changed_attention(one, exam.tokens[0], exam.labels[0], changes)
-    return found
+        results[name] = changed_attention(one, exam.tokens[0], exam.labels[0], changes)
+    return results
 
 
 @torch.no_grad()
 def changed_attention(
     one: Stack, tokens: Int[Tensor, "B T"], labels: Int[Tensor, " B"], changes: Sequence[str]
 ) -> OperandAttention:
-    """What each of these changes does on some sequences."""
+    """The results of one model on these sequences under each of the changes."""
     model, parts = Stages(one), []
     for own, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
         batch = EqualsAttention(model, Keys(Positions(one.config.task, own)))
-        parts.append(OperandAttention(
+        parts.append((
             {change: batch.logits(change).argmax(-1) == right for change in changes},
             {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in KINDS},
             {change: batch.operands_on_top(change) for change in (UNCHANGED, EXCHANGED) if change in changes},
-            batch.keys.positions.roles.is_variable[:, 0],
+            {"first": batch.keys.positions.roles.is_variable[:, 0]},
         ))  # fmt: skip
-    return OperandAttention(
-        _joined([part.correct for part in parts]),
-        _joined([part.weights for part in parts]),
-        _joined([part.operands_on_top for part in parts]),
-        torch.cat([part.first_is_variable for part in parts]),
+    correct, weights, on_top, is_variable = (
+        {key: torch.cat([part[key] for part in field]) for key in field[0]} for field in zip(*parts, strict=True)
     )
-
-
-def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+    return OperandAttention(correct, weights, on_top, is_variable["first"])
 
 
 class EqualsAttention:
-    """One model on a batch of sequences, and what changes of the attention of `=` do to its answers."""
+    """Forward passes of one model on a batch of sequences with changed attention of `=`."""
 
     def __init__(self, model: Stages, keys: Keys):
         self.model, self.keys = model, keys
@@ -166,9 +157,11 @@ class EqualsAttention:
 
     @property
     def row(self) -> Row:
+        """Layer 1's unchanged attention weights from `=`."""
         return self.trace.attention_1[:, -1]
 
     def logits(self, change: str) -> Float[Tensor, "B N"]:
+        """Answer logits under a change."""
         tokens = self.trace.tokens
         if change == OTHER_LITERAL:
             return self.model.after_layer_1(tokens, *self._with_other_literals())
@@ -178,11 +171,15 @@ class EqualsAttention:
         return self.model.after_layer_1(tokens, self.layer_1.with_last_query(CHANGES[change](self.row, self.keys)))
 
     def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
+        """Whether the operand slots have the two largest weights under a change."""
         slots = self.keys.slots.nonzero()[:, 1].view(-1, 2)
         return top_two_are(CHANGES[change](self.row, self.keys), slots)
 
     def _with_other_literals(self) -> tuple[Layer1Output, Layer1Output]:
-        """What the literal's slot sends to `=` comes from the next sequence that has its literal in the same slot."""
+        """Layer 1's output in two parts: without the literal's slot, and from the literal's slot of another sequence.
+
+        The other sequence is the previous one in the batch that has its literal in the same slot.
+        """
         own = self.layer_1.with_last_query(without("literal")(self.row, self.keys))
         order = torch.arange(len(self.row))
         first_is_variable = self.keys.positions.roles.is_variable[:, 0]
@@ -193,6 +190,6 @@ class EqualsAttention:
         return own, Layer1Output(self.trace.tokens[order], sent, self.layer_1.rows)
 
     def _on_values(self) -> Float[Tensor, "B T"]:
-        """Layer 2's attention from `=`, half of it on each operand's value."""
-        values = self.keys.positions.mask("first_value").float() + self.keys.positions.mask("second_value").float()
-        return (values / 2).to(self.row.dtype)
+        """An attention pattern of `=` in layer 2 with one half on each operand's value."""
+        first, second = (self.keys.positions.mask(f"{operand}_value") for operand in ("first", "second"))
+        return (first.to(self.row.dtype) + second) / 2

@@ -1,9 +1,9 @@
-"""Path attribution: what each single path between two components is worth, by the role of its token.
+"""Path patching: the accuracy lost when a single path between two components is replaced by its mean.
 
-A path is a sender's message to one receiver. It is patched alone, with its mean over all tokens of the role in the
-batch; every other path carries what it carried, and everything behind the receiver is computed again. Its effect is
-what the accuracy loses. What a component adds to the logits directly is exact, because logits are a sum
-(`direct_parts`).
+A path is what one component contributes to the input of another at tokens of one role. It is replaced by its mean over
+all tokens of this role in the batch. All other paths keep their values, and everything after the receiver is computed
+again. The direct contribution of each component to the logits is exact, since logits are a sum.
+The paper does not patch paths.
 """
 
 from __future__ import annotations
@@ -22,48 +22,39 @@ from assignadd.task.roles import Positions, answers
 
 # Every token has exactly one of these roles.
 TOKEN_ROLES = (
-    "operand variable",
-    "operand number",
-    "other variable",
-    "other number",
-    "PAD",
-    "+",
-    "first",
-    "second",
-    "=",
-)
+    "operand variable", "operand number", "other variable", "other number", "PAD", "+", "first", "second", "=",
+)  # fmt: skip
 EMBEDDING, LAYER_1, LAYER_2, MLP2, LOGITS = "embedding", "layer 1", "layer 2", "MLP2", "logits"
 QUERY, KEY, VALUE = "query", "key", "value"
 
 
 @dataclass(frozen=True)
 class Path:
-    """From a component at tokens of a role to a receiver: layer 1 at a role, layer 2's query, key or value, MLP2, the
-    logits."""
+    """A path from a component at tokens of a role to layer 1, layer 2's query, key or value, MLP2, or the logits."""
 
     sender: str
     role: str
     receiver: str
     at: str = "="
-    """The role of the tokens that receive, in layer 1."""
+    """The role of the receiving tokens; `=` unless the receiver is layer 1."""
 
 
 @dataclass(frozen=True)
 class PathAnswers:
-    """Which sequences are answered correctly: by the network, and with each path patched."""
+    """Which sequences are answered correctly by the whole network, and with each path patched."""
 
     whole: Bool[Tensor, " B"]
     patched: dict[Path, Bool[Tensor, " B"]]
 
     @property
     def effects(self) -> dict[Path, float]:
-        """The accuracy that each path is worth."""
+        """The accuracy lost when each path is patched."""
         full = self.whole.double().mean().item()
         return {path: full - correct.double().mean().item() for path, correct in self.patched.items()}
 
 
 def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
-    """Where each role of the partition is."""
+    """A mask of the tokens with each of `TOKEN_ROLES`."""
     operand_variables = positions.mask("first_variable") | positions.mask("second_variable")
     assigned = positions.mask("assigned")
     operand_numbers = assigned & ~positions.mask("distractors")
@@ -78,8 +69,9 @@ def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
 
 
 class PathPatching:
-    """One model on one batch of sequences."""
+    """Forward passes of one model on one batch of sequences in which single paths are patched."""
 
+    @torch.no_grad()
     def __init__(self, one: Stack, tokens: Int[Tensor, "B T"]):
         require_covered(one.config)
         self.model, self.labels = Stages(one), answers(one.config.task, tokens)
@@ -91,15 +83,15 @@ class PathPatching:
         )
         self.layer_1 = self.pattern @ self.values
 
+    @torch.no_grad()
     def answers(self) -> PathAnswers:
         """Which sequences are answered correctly as they are, and with each path patched."""
-        return PathAnswers(
-            self._correct(self.trace.logits), {path: self._correct(logits) for path, logits in self._patched()}
-        )
+        patched = {path: self._correct(logits) for path, logits in self._patched()}
+        return PathAnswers(self._correct(self.trace.logits), patched)
 
+    @torch.no_grad()
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
-        """For each sequence what each component adds by itself to the right answer's logit, above its mean addition to
-        all answers."""
+        """The contribution of each component to the right answer's logit, less its mean contribution to all logits."""
         at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
         at_equals |= {LAYER_2: self.trace.attention_output_2, MLP2: self.trace.mlp_out}
         logits = {name: part @ self.model.weights.U for name, part in at_equals.items()}
@@ -110,7 +102,7 @@ class PathPatching:
         return logits.argmax(-1) == self.labels
 
     def _patched(self) -> Iterator[tuple[Path, Tensor]]:
-        """Every path with the answer logits where it alone carries its mean."""
+        """The answer logits with each single path replaced by its mean."""
         yield from self._into_layer_1()
         for sender, part in ((EMBEDDING, self.embedding), (LAYER_1, self.layer_1)):
             for role, where in self.roles.items():
@@ -123,7 +115,7 @@ class PathPatching:
             yield Path(sender, "=", receiver), self._logits(receiver, (part.mean(0) - part)[:, None])
 
     def _into_layer_1(self) -> Iterator[tuple[Path, Tensor]]:
-        """What tokens of one role send to tokens of another by layer 1's attention."""
+        """The same for paths from tokens of one role to tokens of another through layer 1's attention."""
         for role, keys in self.roles.items():
             sent = (self.pattern * keys[:, None]) @ self.values  # (B, T, d)
             received = (self.pattern * keys[:, None]).sum(-1) > 0
@@ -133,26 +125,15 @@ class PathPatching:
                     yield Path(EMBEDDING, role, LAYER_1, at), self._logits(LAYER_1, change)
 
     def _logits(self, receiver: str, change: Float[Tensor, "B T d"]) -> Float[Tensor, "B N"]:
-        """Answer logits where the receiver alone reads the residual with this change, of all positions or of `=`
-        alone."""
+        """Answer logits if only the receiver reads the residual with this change, at all positions or only at `=`."""
         model, trace, at_equals = self.model, self.trace, change[:, -1]
         if receiver == LOGITS:
             return trace.logits + at_equals @ model.weights.U
         if receiver == MLP2:
             return model.logits(trace.resid_mid, model.mlp(trace.resid_mid + at_equals))
         own, layer_1 = trace.resid_before_2, model.layer_1(trace)
-        asks = own + at_equals if receiver in (QUERY, LAYER_1) else own
+        query = own + at_equals if receiver in (QUERY, LAYER_1) else own
         keys, values = (change if receiver in (part, LAYER_1) else None for part in (KEY, VALUE))
-        pattern = model.pattern(asks, trace.tokens, layer_1, change=keys)
+        pattern = model.pattern(query, trace.tokens, layer_1, change=keys)
         out = model.attention_output(pattern, trace.tokens, layer_1, change=values)
         return model.logits((own + at_equals if receiver == LAYER_1 else own) + out)
-
-
-@torch.no_grad()
-def path_answers(one: Stack, tokens: Int[Tensor, "B T"]) -> PathAnswers:
-    return PathPatching(one, tokens).answers()
-
-
-@torch.no_grad()
-def direct_parts(one: Stack, tokens: Int[Tensor, "B T"]) -> dict[str, Float[Tensor, " B"]]:
-    return PathPatching(one, tokens).direct_parts()

@@ -1,7 +1,7 @@
-"""Interventions as data: what to change in a forward pass, as frozen records with strict JSON in and out.
+"""Interventions on a forward pass as frozen records, and their strict conversion from and to JSON.
 
-A specification is a list of interventions. Weights are swapped first; the others act in one pass, in the order of the
-network, and several at one place in the order of the list. An unknown key or a wrong value is one line that names it.
+A specification is a list of interventions. Weights are swapped first. The other interventions act in one forward pass;
+several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names it.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ COMPONENTS = {
     "mlp2": ("blocks.1.mlp.",),
     "unembed": ("unembed.",),
 }
-"""What each component's weights are called; `embed` is tokens and positions."""
+"""The prefixes of the names of each component's weights; `embed` has tokens and positions."""
 ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
 
 
 @dataclass(frozen=True)
 class Replace:
-    """An activation gives way to zero, to its mean over a reference set, or to its value on another sequence."""
+    """Replaces an activation by zero, by its mean over a reference set, or by its value on another sequence."""
 
     action: str
     hook: str
     positions: tuple[Place, ...] | None = None
-    """Roles or positions; all where None."""
+    """Roles or positions; None for all."""
     neurons: tuple[int, ...] | None = None
     frequencies: tuple[int, ...] | None = None
-    """At the MLP the neurons with these dominant frequencies, at hook_embed these Fourier components of the numbers."""
+    """At the MLP the neurons with these best frequencies, at hook_embed these Fourier components of the numbers."""
     source: str | None = None
     """The other prompt of a patch."""
     head: int | None = None
-    """Of a pattern: one head, counted from 0; all where None."""
+    """For attention patterns: one head, counted from 0; None for all."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """An edge of attention removed: its score is minus infinity, the others share what it had. Layers count from 1."""
+    """Removes an edge of attention by setting its score to minus infinity. Layers are counted from 1."""
 
     layer: int
     query: Place
@@ -66,8 +66,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A row of a pattern set by hand; a role of several tokens gives each of them its weight, what is not named gets
-    none."""
+    """Sets a row of an attention pattern: each token with a named role gets the role's weight, all others zero."""
 
     layer: int
     query: Place
@@ -78,7 +77,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Swap:
-    """A component's weights from another checkpoint, seed or run; what is None is that of the model itself."""
+    """Takes a component's weights from another checkpoint, seed or run; a field that is None is the model's own."""
 
     component: str
     step: int | None = None
@@ -92,7 +91,7 @@ KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
 
 
 def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
-    """From JSON, or from the path of a JSON file."""
+    """The interventions in a JSON text, or in the JSON file at this path."""
     data = text.encode() if isinstance(text, str) else text
     if not data.lstrip().startswith((b"[", b"{")):
         try:
@@ -105,19 +104,20 @@ def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
 
 
 def specification(values: Any) -> tuple[Intervention, ...]:
-    """From parsed JSON."""
+    """The interventions in a parsed JSON list."""
     if not isinstance(values, list):
         raise ConfigError("interventions", values, "a list of interventions")
     return tuple(_intervention(f"interventions[{i}]", value) for i, value in enumerate(values))
 
 
 def to_json(interventions: Sequence[Intervention]) -> str:
-    """The list that reads back as these interventions; what is None is left out."""
+    """The interventions as a JSON list that `read_specification` accepts, without fields that are None."""
     fields = ({"action": one.action} | dataclasses.asdict(one) for one in interventions)
     return json.dumps([{k: v for k, v in named.items() if v is not None} for named in fields])
 
 
 def _intervention(name: str, values: Any) -> Intervention:
+    """One intervention from its JSON object, which error messages call `name`."""
     if not isinstance(values, dict) or values.get("action") not in ACTIONS:
         shown = values.get("action") if isinstance(values, dict) else values
         raise ConfigError(f"{name}.action", shown, "one of " + ", ".join(ACTIONS))
@@ -139,6 +139,7 @@ def _intervention(name: str, values: Any) -> Intervention:
 
 
 def _checked_together(name: str, one: Any) -> Intervention:
+    """The intervention itself, or an error if two of its fields contradict each other."""
     if isinstance(one, Swap) and (one.step, one.seed, one.run) == (None, None, None):
         raise ConfigError(f"{name}.step", None, "a step, a seed or a run to take the weights from")
     if isinstance(one, Replace):
@@ -147,15 +148,15 @@ def _checked_together(name: str, one: Any) -> Intervention:
         if one.neurons is not None and one.hook not in NEURON_HOOKS:
             raise ConfigError(f"{name}.neurons", list(one.neurons), "null but at " + " and ".join(NEURON_HOOKS))
         if one.frequencies is not None and one.hook not in ("hook_embed", *NEURON_HOOKS):
-            raise ConfigError(
-                f"{name}.frequencies", list(one.frequencies), "null but at hook_embed, " + " and ".join(NEURON_HOOKS)
-            )
+            allowed = "hook_embed, " + " and ".join(NEURON_HOOKS)
+            raise ConfigError(f"{name}.frequencies", list(one.frequencies), f"null but at {allowed}")
         if one.head is not None and not one.hook.endswith("hook_pattern"):
             raise ConfigError(f"{name}.head", one.head, "null but at attention patterns")
     return one
 
 
 def _whole(least: int) -> Callable[[Any], bool]:
+    """Accepts whole numbers from `least` on."""
     return lambda x: isinstance(x, int) and not isinstance(x, bool) and x >= least
 
 
@@ -164,6 +165,7 @@ def _is_place(x: Any) -> bool:
 
 
 def _all(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Accepts non-empty tuples of accepted values."""
     return lambda xs: isinstance(xs, tuple) and len(xs) > 0 and all(map(accepts, xs))
 
 
@@ -174,6 +176,7 @@ def _are_weights(x: Any) -> bool:
     return numbers and all(key in ROLES or key.isdecimal() for key in x)
 
 
+# For each field, which values it accepts and the words for them in error messages.
 _PLACE = "a position, or a role among " + ", ".join(ROLES)
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "action": (lambda x: x in ACTIONS, "one of " + ", ".join(ACTIONS)),

@@ -1,18 +1,15 @@
-"""Subspaces of what is passed on: those that the paper names, random ones of the same rank, and those that a search
-finds.
+"""Subspaces of activations: those that the paper names, random ones of the same rank, and those found by a search.
 
-Distributed alignment search (Geiger et al., 2023): is there a subspace of `=` that carries a variable of the program?
+The search is distributed alignment search (Geiger et al., 2023). It looks for a subspace of the residual of `=` that
+holds a variable of the program (first operand, second operand or sum), before MLP2 or after it. Directions are trained
+such that exchanging them between two prompts yields the program's answer, on one half of the pairs. The other half
+gives the interchange accuracy. The rotation and the exchange are from pyvene.
 
-    first operand, second operand, sum    each of them before MLP2 (the residual after layer 2's attention) and after it
-
-A rotation is trained until exchanging its first directions between two prompts makes the answer the program's, on one
-half of the pairs; the other half gives the interchange accuracy. The rotation and its exchange are pyvene's.
-
-Such a search can make a program come true that the network does not run (Makelov et al., 2023), so every subspace has
-its controls: as many random directions (`random`), and the answer as if all but this variable had been exchanged
-(`complement`). Layer 2 adds what it brings of both operands, OV2(a) + OV2(b): where nothing tells them apart, to
-exchange a part of that is to add all four operands of two prompts, and the answer is any of their six pairs, the one
-that was asked for no more often than its complement.
+Such a search can find a program that the network does not run (Makelov et al., 2023). Every subspace therefore has two
+controls: as many random directions (`random`), and how often the answer is the one with all other variables exchanged
+(`complement`). Layer 2 adds its outputs for both operands, OV2(a) + OV2(b) (paper, section 5.1). If nothing
+distinguishes the operands, exchanging a part of this sum mixes all four operands of the two prompts. The answer can
+then be the sum of any two of them, and the intended pair is no more frequent than its complement.
 """
 
 from __future__ import annotations
@@ -31,67 +28,61 @@ from assignadd.config import Config, ConfigError
 from assignadd.interventions.edits import shuffled
 from assignadd.interventions.pairs import Outcome, Pairs, prompts, value_pairs
 from assignadd.measures.addition import number_outputs
-from assignadd.measures.fourier import kept, network_frequencies
-from assignadd.model.circuits import OV
+from assignadd.measures.fourier import at_frequencies, network_frequencies
+from assignadd.measures.scores import variable_outputs
 from assignadd.model.stack import Stack
 from assignadd.model.stages import Stages
 from assignadd.model.table import require_covered
 from assignadd.task.randomness import Stream, normals
-from assignadd.task.roles import roles
-from assignadd.task.vocabulary import Vocabulary
 
-# Directions below this part of the longest are rounding.
+# Singular values below this fraction of the largest are treated as zero.
 RANK_TOLERANCE = 1e-4
 VARIABLES = {"first operand": (True, False), "second operand": (False, True), "sum": (True, True)}
-"""Each with the operands whose values come from the source."""
+"""For each variable, which operands take their values from the source (first, second)."""
 PLACES = ("before MLP2", "after MLP2")
 SEARCHED, RANDOM, COMPLEMENT = "searched", "random", "complement"
-# Pairs, half of them to search on; the optimiser's settings, by which the accuracies no longer change.
+# Number of pairs, half of them for the search, and settings of the optimiser with which the accuracies converge.
 PAIRS, STEPS, BATCH, LR = 8000, 250, 512, 1e-2
 SEED = 11
 Readout = Callable[[Tensor], Tensor]
-"""From an activation at `=` to the answer logits."""
+"""Answer logits as a function of an activation at `=`."""
 
 
 def copied_variables(one: Stack) -> Float[Tensor, "r d"]:
-    """The span of OV1(e_v): what layer 1 copies of a variable."""
-    return span(one.W_E[0, Vocabulary(one.config.task).first_variable :] @ OV(one, 1)[0])
+    """A basis of the span of OV1(e_v), what layer 1 copies of a variable (section 5.2)."""
+    return span(variable_outputs(one)[0])
 
 
 def fetched_values(one: Stack) -> Float[Tensor, "r d"]:
-    """The span of OV2(e_n) in the network's frequencies: what layer 2 fetches of a number."""
-    return span(_in_frequencies(one, number_outputs(one)))
+    """A basis of the span of OV2(e_n) at the network's frequencies, what layer 2 copies of a number (section 5.1)."""
+    return span(at_frequencies(number_outputs(one), network_frequencies(one)[0])[0])
 
 
 def read_answers(one: Stack) -> Float[Tensor, "r d"]:
-    """The span of W_U's columns in the network's frequencies: what the unembedding reads of the sum."""
-    return span(_in_frequencies(one, one.W_U.mT))
-
-
-def _in_frequencies(one: Stack, functions: Float[Tensor, "1 N d"]) -> Float[Tensor, "N d"]:
-    return (kept(functions, network_frequencies(one)[0]) - functions.mean(1, keepdim=True))[0]
+    """A basis of the span of W_U's columns at the network's frequencies, what the unembedding reads of the sum."""
+    return span(at_frequencies(one.W_U.mT, network_frequencies(one)[0])[0])
 
 
 def span(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "r d"]:
-    """Orthonormal rows that span these."""
+    """An orthonormal basis, in rows, of the span of these vectors."""
     _, lengths, directions = torch.linalg.svd(vectors.double(), full_matrices=False)
     return directions[lengths > RANK_TOLERANCE * lengths[0]].to(vectors.dtype)
 
 
 def random_directions(like: Float[Tensor, "r d"], seed: int) -> Float[Tensor, "r d"]:
-    """As many orthonormal rows, drawn from the uniform law."""
+    """As many orthonormal rows as `like` has, uniformly distributed."""
     rank, d = like.shape
     drawn = normals(seed, Stream.DIRECTIONS, torch.arange(rank * d)).view(d, rank)
     return torch.linalg.qr(drawn)[0].T.to(like)
 
 
 def within(difference: Float[Tensor, "... d"], basis: Float[Tensor, "r d"] | None) -> Float[Tensor, "... d"]:
-    """The part of a difference that lies in a subspace; all of it without one."""
+    """The projection of a difference onto a subspace; the difference itself if `basis` is None."""
     return difference if basis is None else (difference @ basis.T) @ basis
 
 
 class Search:
-    """Fixed pairs of unrelated prompts, as many of each pair of types; those in even rows are searched on."""
+    """Searches for subspaces on fixed pairs of unrelated prompts: even rows for the search, odd ones for the test."""
 
     def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int = PAIRS):
         self.base, self.source = prompts(config, seen, n)
@@ -103,29 +94,28 @@ class Search:
     def __call__(
         self, one: Stack, variable: str, place: str, rank: int, seed: int = SEED, steps: int = STEPS
     ) -> Outcome:
-        """On pairs that were not searched on: the subspace found, a random one, and what the found one does instead."""
+        """The outcome on the test pairs of the subspace found and of its two controls."""
         if not 1 <= rank <= one.config.model.d_model:
             raise ConfigError("rank", rank, f"a number of directions from 1 to {one.config.model.d_model}")
         first, second = VARIABLES[variable]
         pairs, complement = self.pairs[first, second], self.pairs[not first, not second]
         readout, base, source = self.activations(one, place)
         even = torch.arange(len(base)) % 2 == 0
-        shown, held_out = pairs.counts & even, pairs.counts & ~even
+        train, test = pairs.counts & even, pairs.counts & ~even
         start = random_directions(base[:rank], seed)
-        found = searched(readout, base[shown], source[shown], pairs.answer[shown], start, steps)
-        own, other = base[held_out], source[held_out]
+        found = searched(readout, base[train], source[train], pairs.answer[train], start, steps)
+        own, other = base[test], source[test]
         answers = {
             name: readout(own + within(other - own, basis)).argmax(-1)
             for name, basis in ((SEARCHED, found), (RANDOM, start))
         }
-        hits = {name: answer == pairs.answer[held_out] for name, answer in answers.items()}
-        hits[COMPLEMENT] = answers[SEARCHED] == complement.answer[held_out]
-        first_is_variable = roles(one.config.task, pairs.base).is_variable[:, 0]
-        return Outcome(hits, *(x[held_out] for x in (pairs.base_vars, pairs.source_vars, first_is_variable)))
+        hits = {name: answer == pairs.answer[test] for name, answer in answers.items()}
+        hits[COMPLEMENT] = answers[SEARCHED] == complement.answer[test]
+        return pairs.outcome(hits, test)
 
     @torch.no_grad()
     def activations(self, one: Stack, place: str) -> tuple[Readout, Float[Tensor, "B d"], Float[Tensor, "B d"]]:
-        """What follows a place, and what base and source have there."""
+        """The logits as a function of the activation at a place, and the activations of base and source there."""
         require_covered(one.config)
         model = Stages(one)
         base, source = (model.trace(tokens) for tokens in (self.base, self.source))
@@ -142,7 +132,7 @@ def searched(
     start: Float[Tensor, "r d"],
     steps: int = STEPS,
 ) -> Float[Tensor, "r d"]:
-    """Orthonormal directions, found from `start`, along which the source's activation makes the answer this one."""
+    """Orthonormal directions, trained from `start`, whose exchange with the source yields these answers."""
     rotation = _rotation(start)
     optimiser = torch.optim.Adam(rotation.parameters(), lr=LR)
     slower = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1 / steps, steps)
@@ -157,9 +147,10 @@ def searched(
 
 
 def _rotation(start: Float[Tensor, "r d"]) -> Any:
+    """pyvene's intervention that exchanges a trainable subspace, which begins as the span of `start`."""
     if importlib.util.find_spec("pyvene") is None:
         raise ConfigError("search", "subspaces", "pyvene to be installed: pip install 'assignadd[das]'")
-    # It speaks when imported, and draws the directions that complete a rotation.
+    # pyvene prints when it is imported, and draws random directions to complete the rotation.
     with contextlib.redirect_stdout(io.StringIO()), torch.random.fork_rng(devices=[]):
         import pyvene
 

@@ -1,5 +1,4 @@
-"""Accuracy on every evaluation set, with its interval, and for every pair of numbers (paper, figure "accuracies",
-section 4)."""
+"""Accuracy on every evaluation set, with its interval, and for every pair of numbers (paper, figure accuracies)."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config
@@ -15,33 +14,34 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
-from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet, PairKind, any_sums
+from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet, any_sums
 from assignadd.task.randomness import EvalSteps
-from assignadd.task.sampler import EveryPair, distinct_sums, pair_codes
+from assignadd.task.sampler import EveryPair, distinct_sums
 
-# Sequences in which each pair of numbers is added.
+# Number of sequences in which each pair of numbers is added.
 CONTEXTS = 24
 
 
 @dataclass(frozen=True)
 class Accuracy:
+    """The accuracy on one evaluation set, with its 95 % interval."""
+
     accuracy: float
     n: int
-    """Sequences."""
+    """Number of sequences."""
     interval: Interval
     pairs: int | None = None
-    """How many pairs of numbers the interval is over, where it is over pairs and not over sequences; n + m and m + n
-    are one."""
+    """Number of pairs of numbers, if the interval is for a sample of pairs and not of sequences; n + m and m + n count
+    as one pair."""
 
 
 def set_accuracies(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] = ALL_SETS
 ) -> list[dict[str, Accuracy]]:
-    """For each model, the accuracy on `n` sequences of every set that has any; `configs` and `seen` are the models'
-    own.
+    """For each model, the accuracy on `n` sequences of every set that is not empty (figure accuracies).
 
-    The interval of a class of held-out pairs is over its pairs, if there are fewer of them than sequences: many
-    sequences that add one pair say little about the next pair of the class.
+    For a class of held-out pairs with fewer pairs than sequences, the sample size of the interval is the number of
+    pairs, since many sequences that add the same pair say little about other pairs of the class.
     """
     results, by_name = [], {s.name: s for s in sets}
     for model, config, own_seen in zip(single_models(stack), configs, seen.unsqueeze(1), strict=True):
@@ -54,7 +54,7 @@ def set_accuracies(
 
 
 def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
-    """The accuracy of one model on one set, with its 95 % interval."""
+    """The accuracy from the number of correct answers, with its interval."""
     pairs = distinct_sums(seen, evalset.pair) if evalset.pair in HELD_OUT_CLASSES else n
     if pairs >= n:
         return Accuracy(correct / n, n, wilson(correct, n))
@@ -62,11 +62,10 @@ def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
 
 
 def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
-    """One model's share of right answers for each pair (n, m), in `contexts` sequences with `n_vars` variables in any
-    slot."""
+    """One model's accuracy on each pair (n, m), over `contexts` sequences with `n_vars` variables in any slot."""
     N = config.task.modulus
-    everything = torch.ones(1, N, N, dtype=torch.bool)
-    sampler = EveryPair([config.task], everything, [config.seed.data or 0], any_sums(n_vars), one.flat.device)
+    all_pairs = torch.ones(1, N, N, dtype=torch.bool)
+    sampler = EveryPair([config.task], all_pairs, [config.seed.data or 0], any_sums(n_vars), one.flat.device)
     right = torch.zeros(N * N, device=one.flat.device)
     for start in range(0, N * N * contexts, CHUNK):
         rows = torch.arange(start, min(start + CHUNK, N * N * contexts), device=right.device)
@@ -74,10 +73,3 @@ def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTE
         correct = answer_logits(one, batch.tokens).argmax(-1)[0] == batch.labels[0]
         right.index_add_(0, rows % (N * N), correct.float())
     return (right / contexts).view(N, N)
-
-
-def class_pairs(seen: Bool[Tensor, "N N"], kind: PairKind) -> Bool[Tensor, "N N"]:
-    """The pairs of one kind as a mask."""
-    mask = torch.zeros_like(seen).flatten()
-    mask[pair_codes(seen, kind)] = True
-    return mask.view_as(seen)

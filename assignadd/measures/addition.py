@@ -1,4 +1,4 @@
-"""The OV-MLP circuit alone: W_U MLP2(OV2(a) + OV2(b)), no attention and no residual (paper, section 5.1; App. B)."""
+"""The isolated addition circuit W_U MLP2(OV2(a) + OV2(b)), without attention and residual (section 5.1; App. B)."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from assignadd.task.arithmetic import answer_of
 
 
 def number_outputs(stack: Stack) -> Float[Tensor, "M N d"]:
-    """OV2(e_n): what layer 2 writes into `=` when it attends to the number n alone."""
+    """OV2(e_n): what layer 2 adds to `=` if it attends only to the number n."""
     return stack.W_E[:, : stack.config.task.modulus] @ OV(stack, 2)
 
 
 def pair_logits(stack: Stack, numbers: Float[Tensor, "M N d"], first: Tensor, second: Tensor) -> Float[Tensor, "M P N"]:
-    """W_U MLP2(x_a + x_b) for P pairs (a, b), where x holds a vector for every number."""
+    """Logits W_U MLP2(x_a + x_b) for P pairs (a, b), where x has a vector for every number."""
     x = numbers @ stack["blocks.1.mlp.W_in"]  # (M, N, h)
     neurons = (x[:, first] + x[:, second]).relu_()  # (M, P, h)
     return neurons @ (stack["blocks.1.mlp.W_out"] @ stack.W_U)
 
 
 def pairs_added(stack: Stack, numbers: Float[Tensor, "M N d"]) -> Bool[Tensor, "M N N"]:
-    """For which pairs (a, b) W_U MLP2(x_a + x_b) is largest at a + b. Both orders have the same sum: half of them are
-    worked out."""
+    """Whether W_U MLP2(x_a + x_b) is largest at a + b; pairs (a, b) and (b, a) are computed once."""
     N = numbers.shape[1]
     first, second = torch.triu_indices(N, N, device=numbers.device)
     right = pair_logits(stack, numbers, first, second).argmax(-1) == answer_of(first, second, N)  # (M, P)
-    found = right.new_zeros(len(right), N, N)
-    found[:, first, second] = found[:, second, first] = right
-    return found
+    is_added = right.new_zeros(len(right), N, N)
+    is_added[:, first, second] = is_added[:, second, first] = right
+    return is_added
 
 
 def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
@@ -45,5 +44,5 @@ def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:
 
 
 def wrong_pairs(stack: Stack) -> list[list[tuple[int, int]]]:
-    """For each model, the pairs that the circuit gets wrong."""
+    """For each model, the pairs that the circuit adds wrongly."""
     return [[(n, m) for n, m in pairs.nonzero().tolist()] for pairs in ~ov2_mlp2_correct(stack)]

@@ -1,6 +1,6 @@
-"""The columns that are measured along training, one record each: name, label, unit, level, sample size and colour.
+"""The table of measured columns: name, label, unit, level, sample size and colour of each (paper, App. B, and ours).
 
-Onsets, figures, the report, the explorer page and the terminal read them here. `measures.progress` measures them.
+Onsets, figures, the report, the explorer page and the terminal use this table. `measures.progress` takes the measures.
 """
 
 from __future__ import annotations
@@ -19,54 +19,55 @@ AS_IN_TRAINING = f" ({{n_vars}}-var, {TRAINING_LAW})"
 SOLID, DASHED, DENSE = "-", (0, (5, 1.5)), (0, (2, 1.2))
 # Panels of figure `progress_measures`.
 ADDING_AND_COPYING, ROUTING = "adding; copying a variable\ninto its number", "routing"
-MOST = 0.9  # of eleven positions or twelve variables, all but one
-# Of an accuracy: well above guessing, and above what a model reaches with one operand right. Of attention: the largest.
+MOST = 0.9  # reached when all but one of eleven positions or twelve variables are right
+# An accuracy of one half is above chance, and above that of a model that finds only one operand. An attention weight
+# above one half is the largest.
 HALF = 0.5
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column, or several that differ in what stands in braces: `{n_vars}`, `{variable}`, `{slot}` and so on."""
+    """The record of a column, or of all columns that differ in a field in braces such as `{n_vars}` or `{variable}`."""
 
     name: str
-    """As in tables, files and JSON."""
+    """The name in tables, files and JSON."""
     label: str
-    """As people read it; for the columns by `{n_vars}`, the number of variables follows."""
+    """The label for readers, to which `column_label` appends the number of variables."""
     unit: str
     level: float | None = None
-    """What it must reach to count as there; None where no level means that."""
+    """The value at which what is measured counts as present; None if there is no such value."""
     n: int | None = None
-    """Sequences behind a point; None where nothing is sampled, as for what the weights alone say."""
+    """Number of sequences per value; None for measures of the weights, which sample nothing."""
     panel: str = ""
-    """Of figure `progress_measures`, where it is drawn there."""
+    """The panel of figure `progress_measures` that shows it; empty if none does."""
     paper: bool = False
-    """Whether it is one of the seven measures of App. B, and no variant of ours."""
+    """Whether it is one of the seven measures of App. B."""
     colour: str = GREY
     line: str | tuple[int, tuple[float, ...]] = SOLID
 
     @property
     def family(self) -> str:
-        """The name without the number of variables, which the rows of figures are called by."""
+        """The name without the number of variables."""
         return self.name.removesuffix(BY_TYPE)
 
     def fields(self, column: str) -> dict[str, str] | None:
-        """What stands in the braces in a column's name; None if it is not one of this measure's columns."""
+        """The values of the fields in braces in a column's name; None if the column belongs to another measure."""
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>\\S+)", re.escape(self.name))
         found = re.fullmatch(pattern, column)
         return None if found is None else found.groupdict()
 
     def text(self, value: float) -> str:
-        """A value as people read it, with its unit."""
+        """A value with its unit, for readers."""
         return f"{value:.2f} {self.unit}"
 
     def columns(self, names: Iterable[str]) -> list[str]:
-        """Those of these columns that are this measure's."""
+        """The columns among `names` that belong to this measure."""
         return [name for name in names if self.fields(name) is not None]
 
 
-# Assigned numbers are counted by sequence, as those of one sequence share a context: this n is on the safe side (over
-# fresh sequences their share varies as if a few times as many were independent). A mean of attention weights between 0
-# and 1 has at most the variance of a share of the same size.
+# For shares of assigned numbers, n is the number of sequences, since numbers in the same sequence are not independent.
+# This is conservative: between samples the share varies as if n were a few times larger. A mean of attention weights
+# between 0 and 1 has at most the variance of a share with the same mean.
 _RATES = (
     Measure(
         "attn_l1_num_to_prev" + BY_TYPE, "layer 1: number attends to its variable", "of assigned numbers",
@@ -128,7 +129,7 @@ MEASURES: tuple[Measure, ...] = (
     ),
     *_RATES,
     VARIABLE_ACCURACY,
-    # Without a level: what a larger number means depends on the network, or it is a variant of a measure above.
+    # Without a level: variants of measures above, and values whose meaning depends on the network.
     *(
         Measure(rate.family + AS_IN_TRAINING, f"{rate.label}, as in training", rate.unit, n=rate.n, colour=rate.colour)
         for rate in _RATES
@@ -152,7 +153,7 @@ def measure_of(column: str) -> Measure:
 
 
 def column_label(column: str) -> str:
-    """What people read instead of a column's name."""
+    """The label of a column, for readers."""
     measure = measure_of(column)
     fields = measure.fields(column) or {}
     label = measure.label.format(**fields)

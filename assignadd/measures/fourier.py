@@ -1,9 +1,9 @@
-"""Fourier features of the addition circuit: all neurons of MLP2, not the best one (paper, section 5.1, figure preacts).
+"""Fourier features of the addition circuit, for all neurons of MLP2 (paper, section 5.1; figure preacts shows one).
 
-Functions of a number n are written in the orthonormal real basis over Z_N: the constant, then cos and sin of 2 pi k n /
-N for k = 1..K, K = N // 2 (for even N the last has no sine). Everything of the circuit is a sum of a function of the
-first operand and one of the second, so its spectrum over pairs is that over numbers. Entry k - 1 of an axis K is
-frequency k.
+Functions of a number n are written in the orthonormal real basis over Z_N: the constant, then cos(2 pi k n / N) and
+sin(2 pi k n / N) for k = 1..K, where K = N // 2 (for even N the last one has no sine). Every preactivation of the
+circuit is a function of the first operand plus a function of the second, so a spectrum over numbers describes it.
+Entry k - 1 of an axis K is frequency k.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from assignadd.model.stack import Stack, single_models
 from assignadd.task.arithmetic import pair_values
 from assignadd.task.roles import with_values
 
-# A frequency is the network's where it holds at least this part of an equal share 1/K of the preactivations' power. On
-# the paper's network the weakest of the ten has 2.1 equal shares, the strongest of the others .015.
+# A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/K. On the
+# paper's network the weakest of its ten frequencies has 2.1 / K, the strongest of the others .015 / K.
 LEAST_SHARE = 0.5
 
 
 def fourier_basis(N: int) -> Float[Tensor, "N N"]:
-    """Orthonormal rows: constant, cos 1, sin 1, cos 2, sin 2, ...; in float64."""
+    """Orthonormal rows in float64: the constant, then cosine and sine of frequency 1, of frequency 2, and so on."""
     n, k = torch.arange(N, dtype=torch.float64), basis_frequencies(N)
     angle = 2 * math.pi * ((k[:, None] * n) % N) / N
     is_sine = (torch.arange(N) % 2 == 0)[:, None] & (k > 0)[:, None]
@@ -44,67 +44,71 @@ def basis_frequencies(N: int) -> Int[Tensor, " N"]:
 
 
 def spectrum(functions: Float[Tensor, "M N d"]) -> Float[Tensor, "M K"]:
-    """Share of each frequency in the power of d functions of a number, the constant left out; 0 where there is none."""
+    """Share of each frequency in the power of d functions of a number without their means; 0 if they are constant."""
     N = functions.shape[1]
     centred = functions - functions.mean(1, keepdim=True)
     power = (fourier_basis(N)[1:].to(functions) @ centred).square().sum(-1)  # (M, N - 1)
-    by_frequency = power.new_zeros(len(power), N // 2).index_add_(
-        1, basis_frequencies(N)[1:].to(power.device) - 1, power
-    )
+    by_frequency = _by_frequency(power)
     return by_frequency / by_frequency.sum(1, keepdim=True).clamp(min=torch.finfo(power.dtype).tiny)
 
 
+def _by_frequency(power: Float[Tensor, "M rows ..."]) -> Float[Tensor, "M K ..."]:
+    """The power of each frequency: the sum over its cosine and its sine, the rows of the basis after the constant."""
+    N = power.shape[1] + 1
+    frequency = basis_frequencies(N)[1:].to(power.device)
+    return power.new_zeros(len(power), N // 2, *power.shape[2:]).index_add_(1, frequency - 1, power)
+
+
 def embedding_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
-    """Of the rows of W_E that embed numbers."""
+    """The spectrum of the rows of W_E that embed numbers."""
     return spectrum(stack.W_E[:, : stack.config.task.modulus])
 
 
 def preactivation_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
-    """Of the neurons' preactivations OV2(n) W_in, as functions of one operand n."""
+    """The spectrum of the neurons' preactivations OV2(n) W_in as functions of one operand n."""
     return spectrum(number_outputs(stack) @ stack["blocks.1.mlp.W_in"])
 
 
 def readout_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
-    """Of W_out W_U: each neuron's effect on the logits, as a function of the answer."""
+    """The spectrum of W_out W_U, each neuron's effect on the logits, as a function of the answer."""
     return spectrum((stack["blocks.1.mlp.W_out"] @ stack.W_U).mT)
 
 
 def network_frequencies(stack: Stack) -> Bool[Tensor, "M K"]:
-    """Which frequencies are the network's: those with at least half an equal share of its preactivations' power."""
+    """Which frequencies are the network's: those with a share of at least 1 / (2K) of its preactivations' power."""
     shares = preactivation_spectrum(stack)
     return shares >= LEAST_SHARE / shares.shape[1]
 
 
 @dataclass(frozen=True)
 class Waves:
-    """Every neuron's best fit  A cos(2 pi k n / N + alpha) + B cos(2 pi k m / N + beta)  with one frequency k."""
+    """Every neuron's best fit A cos(2 pi k n / N + alpha) + B cos(2 pi k m / N + beta) with one frequency k."""
 
     frequency: Int[Tensor, "M h"]
     share: Float[Tensor, "M h"]
-    """Part of the variance over the N^2 pairs that this fit explains (0 for a neuron that is constant)."""
+    """Share of the variance over the N^2 pairs that this fit explains (0 for a constant neuron)."""
     amplitude: Float[Tensor, "M 2 h"]
     """A for the first operand, B for the second."""
     phase: Float[Tensor, "M 2 h"]
     """alpha, beta in (-pi, pi]."""
 
     def fitted(self, N: int, neuron: int) -> Float[Tensor, "M N N"]:
-        """One neuron's fit over all pairs (n, m): the prediction to lay beside its map (figure preacts)."""
+        """One neuron's fit for all pairs (n, m), to be compared with its preactivations (figure preacts)."""
         n = torch.arange(N, dtype=self.share.dtype, device=self.share.device)
-        turn = self.frequency[:, neuron, None] * n * (2 * math.pi / N)  # (M, N)
+        angle = self.frequency[:, neuron, None] * n * (2 * math.pi / N)  # (M, N)
         first, second = (
-            self.amplitude[:, i, neuron, None] * (turn + self.phase[:, i, neuron, None]).cos() for i in (0, 1)
+            self.amplitude[:, i, neuron, None] * (angle + self.phase[:, i, neuron, None]).cos() for i in (0, 1)
         )
         return first.unsqueeze(2) + second.unsqueeze(1)
 
 
 def circuit_waves(stack: Stack) -> Waves:
-    """Of the preactivations (OV2(n) + OV2(m)) W_in: symmetric in the operands, so that A = B and alpha = beta."""
+    """The waves of the preactivations (OV2(n) + OV2(m)) W_in; by symmetry A = B and alpha = beta."""
     return _together(waves(circuit_preactivations(one)) for one in single_models(stack))
 
 
 def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], contexts: int = 1) -> Waves:
-    """Of the preactivations in sequences of the training law (see `context_preactivations`): each operand has its
-    own."""
+    """The waves of the preactivations in training sequences (see `context_preactivations`)."""
     models = enumerate(single_models(stack))
     return _together(
         waves(context_preactivations(one, configs[i : i + 1], seen[i : i + 1], contexts)) for i, one in models
@@ -112,7 +116,7 @@ def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M
 
 
 def circuit_preactivations(stack: Stack) -> Float[Tensor, "M N N h"]:
-    """(OV2(n) + OV2(m)) W_in for all pairs."""
+    """The preactivations (OV2(n) + OV2(m)) W_in for all pairs (n, m)."""
     x = number_outputs(stack) @ stack["blocks.1.mlp.W_in"]
     return x.unsqueeze(2) + x.unsqueeze(1)
 
@@ -120,8 +124,7 @@ def circuit_preactivations(stack: Stack) -> Float[Tensor, "M N N h"]:
 def context_preactivations(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], contexts: int = 1
 ) -> Float[Tensor, "M N N h"]:
-    """For all pairs, the mean preactivation over 3 `contexts` random sequences of the training law that add them, as
-    many of each type."""
+    """The mean preactivations for all pairs (n, m), over `contexts` training sequences of each type that add them."""
     task = stack.config.task
     N = task.modulus
     pairs = torch.stack(pair_values(torch.arange(N * N, device=stack.flat.device), N), 1)
@@ -135,14 +138,13 @@ def context_preactivations(
 
 
 def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
-    """The best wave of one frequency for every neuron, by projection: it sees the map only through its two marginal
-    means."""
+    """The wave of one frequency that fits each neuron best, by projection of its mean over either operand."""
     N = preactivations.shape[1]
-    basis, k = fourier_basis(N).to(preactivations), basis_frequencies(N).to(preactivations.device)
+    basis = fourier_basis(N).to(preactivations)
     marginals = torch.stack([preactivations.mean(2), preactivations.mean(1)], 1)  # (M, 2, N, h)
     coefficients = (basis @ marginals)[:, :, 1:]  # (M, 2, N - 1, h)
     power = N * coefficients.square().sum(1)  # (M, N - 1, h)
-    by_frequency = power.new_zeros(len(power), N // 2, power.shape[-1]).index_add_(1, k[1:] - 1, power)
+    by_frequency = _by_frequency(power)
     best = by_frequency.argmax(1)  # (M, h)
     variance = (preactivations - preactivations.mean((1, 2), keepdim=True)).square().sum((1, 2))
     share = by_frequency.amax(1) / variance.clamp(min=torch.finfo(variance.dtype).tiny)
@@ -150,47 +152,55 @@ def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
     padded = torch.cat([coefficients, torch.zeros_like(coefficients[:, :, :1])], 2)
     at = (2 * best)[:, None, None].expand(-1, 2, 1, -1)
     cosine, sine = padded.gather(2, at).squeeze(2), padded.gather(2, at + 1).squeeze(2)  # (M, 2, h)
-    unit = (torch.where(2 * (best + 1) == N, 1, 2).to(share) / N).sqrt()[:, None]  # a basis row's own amplitude
+    unit = (torch.where(2 * (best + 1) == N, 1, 2).to(share) / N).sqrt()[:, None]  # the amplitude of a row of the basis
     return Waves(best + 1, share, unit * torch.hypot(cosine, sine), torch.atan2(-sine, cosine))
 
 
 @dataclass(frozen=True)
 class Filtered:
-    """Accuracy of the OV2-MLP2 circuit over all N^2 pairs with some frequencies of OV2(n) kept; the constant always
-    is."""
+    """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with only some frequencies of OV2(n), and its constant."""
 
-    full: Float[Tensor, " M"]
     restricted: Float[Tensor, " M"]
-    """With the network's frequencies alone."""
+    """With only the network's frequencies."""
     excluded: Float[Tensor, " M"]
-    """With all others."""
+    """With all other frequencies."""
     without: Float[Tensor, "M K"]
-    """With all frequencies but one, for each of the network's; nan for the others."""
+    """With all frequencies but one, for each of the network's frequencies; NaN for the others."""
 
 
 def filtered_accuracies(stack: Stack) -> Filtered:
-    """Whether the network's frequencies carry the addition (restricted near 1), and alone do (excluded near chance)."""
-    found = []
+    """The accuracies of the circuit with some frequencies removed.
+
+    The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
+    """
+    accuracies = []
     for one, own in zip(single_models(stack), network_frequencies(stack), strict=True):
         without = torch.full_like(own, torch.nan, dtype=one.flat.dtype)
         for i in own.nonzero().flatten().tolist():
             but_one = torch.ones_like(own)
             but_one[i] = False
             without[i] = _kept_accuracy(one, but_one)
-        found.append((*(_kept_accuracy(one, keep) for keep in (torch.ones_like(own), own, ~own)), without))
-    return Filtered(*(torch.stack(values) for values in zip(*found, strict=True)))
+        accuracies.append((*(_kept_accuracy(one, keep) for keep in (own, ~own)), without))
+    return Filtered(*(torch.stack(values) for values in zip(*accuracies, strict=True)))
 
 
 def kept(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " K"]) -> Float[Tensor, "M N d"]:
-    """The same functions of a number with only these frequencies and the constant."""
+    """The functions of a number restricted to these frequencies and the constant."""
     basis = fourier_basis(functions.shape[1]).to(functions)
     rows = torch.cat([keep.new_ones(1), keep])[basis_frequencies(len(basis)).to(keep.device)]
     return basis[rows].T @ (basis[rows] @ functions)
 
 
+def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " K"]) -> Float[Tensor, "M N d"]:
+    """The functions of a number restricted to these frequencies, without the constant."""
+    return kept(functions, keep) - functions.mean(1, keepdim=True)
+
+
 def _kept_accuracy(one: Stack, keep: Bool[Tensor, " K"]) -> Float[Tensor, ""]:
+    """Accuracy of the circuit with these frequencies of OV2(n)."""
     return pairs_added(one, kept(number_outputs(one), keep)).to(one.flat.dtype).mean()
 
 
 def _together(parts: Iterable[Waves]) -> Waves:
+    """The waves of several models as those of one stack."""
     return Waves(*(torch.cat(values) for values in zip(*(vars(part).values() for part in parts), strict=True)))

@@ -1,10 +1,9 @@
-"""Linear probes: for the answer at every stage of `=` (paper, section 5.1), for the variable at assigned numbers
-(App. B).
+"""Linear probes for the answer at every stage of `=` (section 5.1) and for the variable at assigned numbers (App. B).
 
-A probe is the ridge-regularised least-squares classifier: centred features, one-hot targets, the exact minimiser in
-closed form, so there is no training that could stop too early. The ridge is a multiple of the features' mean variance.
-A multinomial logistic regression run to convergence (L-BFGS) draws the same conclusions on the paper's network at every
-stage, at ten to thirty times the cost.
+A probe is a ridge-regularised least-squares classifier with centred features and one-hot targets. Its exact minimiser
+is known in closed form, so no training can stop too early. The ridge is a multiple of the features' mean variance. A
+multinomial logistic regression trained to convergence (L-BFGS) leads to the same conclusions on the paper's network at
+every stage, at ten to thirty times the cost.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, wor
 from assignadd.task.roles import roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
-# Of the sequences (or pairs); the rest is for testing.
+# Share of the sequences (or pairs) for training; the others are for testing.
 TRAIN_SHARE = 0.7
-# 512 neurons on 2,436 pairs overfit with a smaller one: .91 at .01 against .996 on the paper's network. No other stage
-# cares.
+# With a smaller ridge, 512 neurons overfit 2,436 pairs: .91 with .01, .996 with 1 on the paper's network. The probes at
+# the other stages depend little on it.
 ANSWER_RIDGE = 1.0
-# Here a large one costs accuracy while the variable is faint among what else the residual holds (.95 against 1.0 at
-# step 3,001).
+# A large ridge costs accuracy early in training, when the variable is a small part of the residual (.95 instead of 1.0
+# at step 3,001).
 VARIABLE_RIDGE = 0.01
 ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
 
@@ -44,14 +43,12 @@ STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons afte
 
 @dataclass(frozen=True)
 class AnswerProbes:
-    """Accuracy of a linear probe for the answer at every stage of the residual of `=` in layer 2, in the order of
-    `STAGES`."""
+    """Accuracy of linear probes for the answer from the vectors at `=` named in `STAGES`."""
 
     test: Float[Tensor, "M stages"]
     train: Float[Tensor, "M stages"]
     control: Float[Tensor, "M stages"]
-    """On test rows, of probes trained and tested on labels shuffled among the pairs: 1/N but for chance when split by
-    pair."""
+    """Test accuracy with labels shuffled among the pairs; about 1/N if split by pair."""
     n_train: int
     n_test: int
 
@@ -63,13 +60,15 @@ def answer_probes(
     split: Literal["pair", "row"] = "pair",
     contexts: int = 1,
 ) -> AnswerProbes:
-    """Probes on `contexts` N^2 sequences whose types 0-var, 1-var, 2-var take turns, in contexts of the training law.
+    """Accuracy of linear probes for the answer before and after MLP2 (section 5.1), on `contexts` N^2 sequences.
 
-    `split="pair"`: every pair of numbers (n, m) is added in `contexts` sequences, and no pair is on both sides. Before
-    the MLP such a probe falls *below* 1/N: what it can fit is a function of n plus one of m, and the answer of a
-    left-out pair is just the one missing among the training pairs with this n and among those with this m.
-    `split="row"`: pairs are drawn with replacement, so that most test pairs were trained on in other contexts, some
-    more often than others; then the same fit is a little above 1/N.
+    The sequences follow the training distribution; 0, 1 and 2 variables alternate.
+
+    `split="pair"`: every pair of numbers (n, m) is added in `contexts` sequences, and is either for training or for
+    testing. Before the MLP the accuracy is *below* 1/N: the probe can fit only a function of n plus a function of m,
+    and the answer of a test pair occurs less often among the training pairs with the same n or m.
+    `split="row"`: pairs are drawn with replacement, so most test pairs also occur in training, some more often than
+    others. The accuracy before the MLP is then a little above 1/N.
     """
     task, N = stack.config.task, stack.config.task.modulus
     n_pairs = N * N
@@ -78,24 +77,23 @@ def answer_probes(
     values = torch.stack(pair_values(pairs, N), 1)
     shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
     labels = torch.stack([answer_of(*pair_values(codes, N), N) for codes in (pairs, shuffled)])  # (2, n)
-    found = []
+    accuracies = []
     for i, one in enumerate(single_models(stack)):
         tokens = with_values(task, mixed_sequences(configs[i : i + 1], seen[i : i + 1], n), values)
         (trace,) = traces(one, tokens)
         stages = [least_squares_probe(x, labels, N, n_train, ANSWER_RIDGE) for x in _stages(one, trace)]
-        found.append(torch.stack(stages, 1))  # (test or train, stages, labels)
-    test, train = torch.stack(found, 1)  # (M, stages, labels) each
+        accuracies.append(torch.stack(stages, 1))  # (test or train, stages, labels)
+    test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
     return AnswerProbes(test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
 
 
 def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
-    """Test accuracy of a linear probe for the variable, from the residual after layer 1 at the numbers assigned
-    (App. B).
+    """Test accuracy of a linear probe for the variable from the residual after layer 1 at assigned numbers (App. B).
 
-    That residual is the number's embedding, its position's, and what layer 1's attention writes. Trained on the first
-    sequences of `tokens`, tested on the last 30 %. Converged where `steps` is None; `steps=4` is the variant of the
-    paper's code, a softmax probe after that many full-batch steps of Adam (lr .01) from zero, whose rise is partly the
-    probe's own. Random weights are not at 1/V: evenly spread attention brings every variable so far, this one included.
+    The probe is trained on the first 70 % of the sequences and tested on the others. It is converged if `steps` is
+    None. With `steps=4` it is the probe of the paper's code, a softmax probe after four full-batch steps of Adam
+    (lr .01) from zero; its accuracy rises in part because the probe has not converged. Random weights are above 1/V,
+    since uniform attention copies all earlier variables, among them the right one.
     """
     task, accuracies = stack.config.task, []
     first_test = int(TRAIN_SHARE * tokens.shape[1])
@@ -115,7 +113,7 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: in
 def mixed_sequences(
     configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, draw: int = 0
 ) -> Int[Tensor, "M n T"]:
-    """`n` sequences for each model whose types, 0, 1 and 2 variables, take turns."""
+    """`n` sequences for each model, with 0, 1 and 2 variables in turn."""
     of_types = [sequences(configs, seen, n_vars, -(-n // 3), draw).tokens for n_vars in (0, 1, 2)]
     return torch.stack(of_types, 2).flatten(1, 2)[:, :n]
 
@@ -128,12 +126,11 @@ def least_squares_probe(
     train = x[:n_train]
     targets = one_hot(labels[:, :n_train], classes).to(x.dtype).transpose(0, 1)  # (n_train, L, classes)
     means = targets.mean(0)
-    # The smallest ridge stands in for none where a stage is constant, as the output of an ablated MLP is.
+    # The lower bound keeps the matrix invertible if a stage is constant, as the output of an ablated MLP is.
     strength = (ridge * train.square().sum() / x.shape[1]).clamp(min=1e-30)
     gram = train.T @ train + strength * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    weights = torch.cholesky_solve(
-        train.T @ (targets - means).flatten(1), torch.linalg.cholesky(gram)
-    )  # (d, L classes)
+    products = train.T @ (targets - means).flatten(1)
+    weights = torch.cholesky_solve(products, torch.linalg.cholesky(gram))  # (d, L classes)
     guesses = ((x @ weights).view(len(x), len(labels), classes) + means).argmax(-1).T  # (L, n)
     right = (guesses == labels).to(x.dtype)
     return torch.stack([right[:, n_train:].mean(1), right[:, :n_train].mean(1)])
@@ -157,20 +154,20 @@ def adam_probe(
 
 
 def _stages(one: Stack, trace: Trace) -> tuple[Tensor, ...]:
-    """The vectors at `=` named in STAGES, (n, d) or (n, h)."""
+    """The vectors at `=` named in `STAGES`, (n, d) or (n, h)."""
     W_in, W_out = one["blocks.1.mlp.W_in"][0], one["blocks.1.mlp.W_out"][0]
     before = trace.resid_mid @ W_in
     return trace.resid_before_2, trace.resid_mid, before, trace.neurons, trace.neurons @ W_out, trace.resid_post
 
 
 def _after_layer_1(one: Stack, trace: Trace, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
-    """Residual after layer 1 at every position."""
+    """The residual after layer 1 at every position: embeddings and attention output."""
     x = one.W_E[0][tokens] + one.W_pos[0]
     return x + trace.attention_1 @ (x @ OV(one, 1)[0])
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:
-    """Codes N n + m of the pairs to add, those for training first."""
+    """Codes N n + m of the pairs to add; the first ones are for training."""
     step = EvalSteps.PROBE_SPLIT.start
     if split == "pair":
         return permutation(N * N, Stream.EVAL, step).repeat_interleave(contexts)

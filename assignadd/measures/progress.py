@@ -1,38 +1,44 @@
-"""The progress measures of App. B, and ours, on any stack: a column per number, a value per model."""
+"""Progress measures of any stack (paper, App. B, and variants of ours), in columns with one value per model.
+
+`Progress` takes all measures, one model after the other. `StackProgress` takes those that are fast enough to be taken
+during a sweep, for all models at once.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.measures.addition import ov2_mlp2_accuracy
 from assignadd.measures.fourier import filtered_accuracies, network_frequencies
 from assignadd.measures.probes import probe_l1_var_from_num
-from assignadd.measures.routing import routings
+from assignadd.measures.routing import pattern_counts, routings
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import any_sequences, sequences
 from assignadd.measures.variables import SLOTS, qk1_equals_to_variables, variable_accuracy, variable_exam
+from assignadd.model.accuracy import Exam
+from assignadd.model.forward import CHUNK, trace
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers
-from assignadd.task.roles import as_in_training
+from assignadd.task.roles import as_in_training, roles
 
 Columns = dict[str, Tensor]
 Measures = Callable[[Stack], Columns]
-SEQUENCES = 512
-# The sequences of a batch that training could show: seen pairs, no banned slot.
+# Sequences of each type for `Progress` and for `StackProgress`; sequences for each variable and slot.
+SEQUENCES, STACK_SEQUENCES, PER_VARIABLE = 512, 256, 64
+# Columns on the sequences that training could contain: seen pairs, no variable in a banned slot.
 TRAINING_LAW = "training law"
-PER_VARIABLE = 64
 
 
 class Progress:
-    """The measures on fixed sequences: of every model's own split, or of one split for a whole trajectory."""
+    """All measures, on fixed sequences of each model's own split, or of one split for all models."""
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
         task = configs[0].task
@@ -40,28 +46,28 @@ class Progress:
         self.as_in_training = {n_vars: as_in_training(task, seen, tokens) for n_vars, tokens in self.tokens.items()}
         self.probed = sequences(configs, seen, 1, n).tokens
         self.exam = variable_exam(configs, seen, per_variable)
-        self.variables = task.variables
 
     def __call__(self, stack: Stack) -> Columns:
-        parts = (
-            circuit_columns(stack),
-            self.routing(stack),
-            self.probes(stack),
-            fourier_columns(stack),
-            self.by_variable(stack),
+        scores = qk1_equals_to_variables(stack)
+        return (
+            circuit_columns(stack)
+            | self.routing(stack)
+            | self.probes(stack)
+            | fourier_columns(stack)
+            | accuracy_columns(stack, self.exam)
+            | {f"qk1 = to {v}": scores[:, i] for i, v in enumerate(stack.config.task.variables)}
+            | norm_columns(stack)
         )
-        return {name: values for part in (*parts, norm_columns(stack)) for name, values in part.items()}
 
     def probes(self, stack: Stack) -> Columns:
-        """On the sequences with one variable, converged and as the paper's code trained them."""
+        """Accuracy of the probes for the variable on one-variable sums: converged, and as in the paper's code."""
         return {
             "probe_l1_var_from_num": probe_l1_var_from_num(stack, self.probed),
             "probe_l1_var_from_num (four steps)": probe_l1_var_from_num(stack, self.probed, steps=4),
         }
 
     def routing(self, stack: Stack) -> Columns:
-        """Rates and masses of the attention patterns, per number of variables: on all sequences, and on those training
-        could show."""
+        """Rates and masses of the attention patterns by type, on all sequences and on those training could contain."""
         columns: Columns = {}
         for n_vars, tokens in self.tokens.items():
             every, trained = routings(stack, tokens, [torch.ones_like(rows := self.as_in_training[n_vars]), rows])
@@ -69,18 +75,40 @@ class Progress:
             columns |= {f"{name} ({n_vars}-var, {TRAINING_LAW})": values for name, values in vars(trained).items()}
         return columns
 
-    def by_variable(self, stack: Stack) -> Columns:
-        accuracy, asked = variable_accuracy(stack, self.exam), qk1_equals_to_variables(stack)
-        columns = {
-            f"accuracy {v} {slot}": accuracy[:, s, i]
-            for s, slot in enumerate(SLOTS)
-            for i, v in enumerate(self.variables)
-        }
-        return columns | {f"qk1 = to {v}": asked[:, i] for i, v in enumerate(self.variables)}
+
+class StackProgress:
+    """The measures that a sweep takes, on fixed sequences of every model's own split; columns as in `Progress`."""
+
+    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int = STACK_SEQUENCES):
+        self.attention = AttentionRates(configs, seen, configs[0].task.variable_counts[1:], n)
+        self.exam = variable_exam(configs, seen, PER_VARIABLE)
+
+    def __call__(self, stack: Stack) -> Columns:
+        return circuit_columns(stack) | self.attention(stack) | accuracy_columns(stack, self.exam)
+
+
+class AttentionRates:
+    """The rates (not the masses) of `routing` for all models of a stack at once, on `n` sequences of each type."""
+
+    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], types: Iterable[int], n: int):
+        self.task = configs[0].task
+        self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
+        self.as_in_training = {v: as_in_training(self.task, seen, tokens) for v, tokens in self.tokens.items()}
+
+    def __call__(self, stack: Stack) -> Columns:
+        columns: Columns = {}
+        for n_vars, tokens in self.tokens.items():
+            chunks = tokens.split(CHUNK, 1)
+            parts = [pattern_counts(trace(stack, chunk), roles(self.task, chunk), self.task) for chunk in chunks]
+            for name in [name for name in parts[0] if name.startswith("attn_")]:
+                hits, out_of = (torch.cat([part[name][i] for part in parts], -1) for i in (0, 1))  # (M, n) each
+                for law, rows in (("", torch.ones_like(hits)), (f", {TRAINING_LAW}", self.as_in_training[n_vars])):
+                    columns[f"{name} ({n_vars}-var{law})"] = (hits * rows).sum(1) / (out_of * rows).sum(1)
+        return columns
 
 
 def circuit_columns(stack: Stack) -> Columns:
-    """What the weights alone say."""
+    """The measures that depend only on the weights."""
     margin = qk2_ov1_var_margin(stack)
     return {
         "ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack),
@@ -92,8 +120,14 @@ def circuit_columns(stack: Stack) -> Columns:
     }
 
 
+def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
+    """The accuracy with each variable in the first and in the second slot."""
+    accuracy, letters = variable_accuracy(stack, exam), stack.config.task.variables
+    return {f"accuracy {v} {slot}": accuracy[:, s, i] for s, slot in enumerate(SLOTS) for i, v in enumerate(letters)}
+
+
 def fourier_columns(stack: Stack) -> Columns:
-    """How much of the addition is in the network's frequencies, and what each is worth."""
+    """The number of the network's frequencies, and the accuracy of the addition circuit with some of them removed."""
     found, own = filtered_accuracies(stack), network_frequencies(stack)
     columns = {
         "fourier_frequencies": own.sum(1),
@@ -104,12 +138,12 @@ def fourier_columns(stack: Stack) -> Columns:
 
 
 def norm_columns(stack: Stack) -> dict[str, Float[Tensor, " M"]]:
-    """The Frobenius norm of every matrix."""
+    """The Frobenius norm of every weight matrix."""
     return {f"norm {name}": weight.flatten(1).norm(dim=1) for name, weight in stack.weights.items()}
 
 
 class Observing:
-    """An observer for `train_run`: a dict of measures per model; empty for an architecture that they do not fit."""
+    """An observer for `train_run`: the measures of each model; none for architectures that the tables do not cover."""
 
     def __init__(
         self, configs: Sequence[Config], seen: Tensor, kind: Callable[[Sequence[Config], Tensor], Measures] = Progress
@@ -129,5 +163,5 @@ class Observing:
 
 
 def _rounded(value: float) -> float | None:
-    """Six digits, more than some hundred sequences say; None where a diverged model or an empty set has no number."""
+    """The value to six digits, more than a few hundred sequences can resolve; None if it is not finite."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,8 +1,9 @@
-"""Where the heads attend: rates and masses of the attention patterns that the circuit needs (paper, figure attention;
-App. B).
+"""Rates and masses of the attention patterns that the circuit needs (paper, figure attention; App. B).
 
-The paper's plateaus of 80 to 99 % (App. B) come from variables in slots where training never put them. So the sequences
-add any pair of values with variables in any slot; what training could have shown is a subset with rates of its own.
+A rate is the share of cases in which the keys with the most attention are the right ones, a mass is the attention that
+these keys get. The paper's plateaus of 80 to 99 % (App. B) are due to variables in slots that are banned in training.
+The sequences for these measures therefore add any pair of values with variables in any slot. Rates on the subset that
+training could contain are reported separately.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from assignadd.config import Task
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack
 from assignadd.model.table import Trace
@@ -22,65 +24,55 @@ from assignadd.task.roles import Roles, operand_slots, roles
 
 @dataclass(frozen=True)
 class Routing:
-    """For each model, over some sequences: how often a pattern is as expected, and how much attention lies where it
-    should."""
+    """Rates and masses of three attention patterns over some sequences, for each model."""
 
     attn_l1_equal_to_operands: Float[Tensor, " M"]
-    """Share of sequences in which the top two keys of `=` in layer 1 are the operand slots."""
+    """Share of sequences in which the two keys with most attention of `=` in layer 1 are the operand slots."""
     attn_l1_num_to_prev: Float[Tensor, " M"]
-    """Share of assigned numbers that attend most to the position before them in layer 1."""
+    """Share of assigned numbers that attend most to the previous position in layer 1."""
     attn_l2_equal_to_values: Float[Tensor, " M"]
-    """Share of sequences in which the top two keys of `=` in layer 2 are the operands' values."""
+    """Share of sequences in which the two keys with most attention of `=` in layer 2 are the operands' values."""
     mass_l1_equal_to_operands: Float[Tensor, " M"]
     mass_l1_num_to_prev: Float[Tensor, " M"]
     mass_l2_equal_to_values: Float[Tensor, " M"]
 
 
 def routing(stack: Stack, tokens: Int[Tensor, "#M B T"], rows: Bool[Tensor, "#M B"] | None = None) -> Routing:
-    """On every model's own sequences, or on shared ones (M = 1 in `tokens`); on some of them where `rows` says
-    which."""
+    """Rates and masses on every model's own sequences or on shared ones (M = 1), or on those marked in `rows`."""
     return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool) if rows is None else rows])[0]
 
 
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
-    """The same for several subsets of the sequences, from one forward pass."""
+    """Rates and masses on several subsets of the sequences, from one forward pass."""
     task = stack.config.task
     of = [roles(task, own) for own in tokens]
-    found = []
+    found: list[list[Routing]] = [[] for _ in subsets]
     for i, trace in enumerate(traces(stack, tokens)):
         own = i % len(of)
-        looks = _looks(trace, of[own], operand_slots(task))
-        found.append([_rates(looks, rows[own]) for rows in subsets])
-    return [
-        Routing(*(torch.stack(values) for values in zip(*models, strict=True))) for models in zip(*found, strict=True)
-    ]
+        counts = pattern_counts(trace, of[own], task)
+        for models, rows in zip(found, subsets, strict=True):
+            rates = {name: part[rows[own]].float().sum() / n[rows[own]].sum() for name, (part, n) in counts.items()}
+            models.append(Routing(**rates))
+    return [Routing(*map(torch.stack, zip(*(vars(one).values() for one in models), strict=True))) for models in found]
 
 
-# For each pattern, sequence by sequence: how much of it there is, and out of how much. (B,) each.
-Looks = list[tuple[Tensor, Tensor]]
-
-
-def _looks(trace: Trace, role: Roles, operands: tuple[int, int]) -> Looks:
-    """In the order of the fields of `Routing`."""
-    from_equals_1, from_equals_2 = trace.attention_1[:, -1], trace.attention_2  # (B, T) each
-    to_previous = trace.attention_1.diagonal(-1, -2, -1)  # (B, T - 1): query t, key t - 1
-    best = trace.attention_1.argmax(-1)[:, 1:]  # (B, T - 1)
-    previous = torch.arange(best.shape[1], device=best.device)
-    numbers = role.assigned[:, 1:]
-    slots = torch.tensor(operands, device=best.device).expand_as(role.value_positions)
-    one, n_numbers = torch.ones_like(from_equals_1[:, 0]), numbers.sum(1)
-    return [
-        (top_two_are(from_equals_1, slots), one),
-        (((best == previous) & numbers).sum(1), n_numbers),
-        (top_two_are(from_equals_2, role.value_positions), one),
-        (from_equals_1.gather(1, slots).sum(1), one),
-        ((to_previous * numbers).sum(1), n_numbers),
-        (from_equals_2.gather(1, role.value_positions).sum(1), one),
-    ]
-
-
-def _rates(looks: Looks, rows: Tensor) -> tuple[Tensor, ...]:
-    return tuple(part[rows].float().sum() / whole[rows].sum() for part, whole in looks)
+def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, tuple[Tensor, Tensor]]:
+    """Numerator and denominator of each field of `Routing` in every sequence, (..., B) each."""
+    from_equals_1, from_equals_2 = trace.attention_1[..., -1, :], trace.attention_2  # (..., B, T) each
+    to_previous = trace.attention_1.diagonal(-1, -2, -1)  # (..., B, T - 1): query t, key t - 1
+    best = trace.attention_1.argmax(-1)[..., 1:]  # (..., B, T - 1)
+    previous = torch.arange(best.shape[-1], device=best.device)
+    numbers = role.assigned[..., 1:]
+    slots = torch.tensor(operand_slots(task), device=best.device).expand_as(role.value_positions)
+    one, n_numbers = torch.ones_like(from_equals_1[..., 0]), numbers.sum(-1)
+    return {
+        "attn_l1_equal_to_operands": (top_two_are(from_equals_1, slots), one),
+        "attn_l1_num_to_prev": (((best == previous) & numbers).sum(-1), n_numbers),
+        "attn_l2_equal_to_values": (top_two_are(from_equals_2, role.value_positions), one),
+        "mass_l1_equal_to_operands": (from_equals_1.gather(-1, slots).sum(-1), one),
+        "mass_l1_num_to_prev": ((to_previous * numbers).sum(-1), n_numbers),
+        "mass_l2_equal_to_values": (from_equals_2.gather(-1, role.value_positions).sum(-1), one),
+    }
 
 
 def top_two_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows 2"]) -> Bool[Tensor, "*rows"]:

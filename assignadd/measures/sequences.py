@@ -1,4 +1,4 @@
-"""Sequences for the measures, by the number of variables in the sum; no exam draws the same ones."""
+"""Sequences for the measures, from steps of the evaluation stream that no exam uses."""
 
 from __future__ import annotations
 
@@ -14,20 +14,17 @@ from assignadd.task.sampler import Batch, Sampler
 
 
 def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int, draw: int = 0) -> Batch:
-    """`n` sequences for each model that add `n_vars` variables as training does: seen pairs, no banned slot; tokens (M,
-    n, T)."""
-    return _drawn(
-        configs, seen, EvalSet(f"{n_vars}-var train", n_vars=n_vars), EvalSteps.TRAINING_LAW[3 * draw + n_vars], n
-    )
+    """`n` sequences for each model with `n_vars` variables as in training: seen pairs, no banned slots."""
+    evalset = EvalSet(f"{n_vars}-var train", n_vars=n_vars)
+    return _drawn(configs, seen, evalset, EvalSteps.TRAINING_LAW[3 * draw + n_vars], n)
 
 
 def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int) -> Batch:
-    """`n` sequences for each model that add any pair of values, with `n_vars` variables in any slot; tokens (M, n,
-    T)."""
+    """`n` sequences for each model that add any pair of values, with `n_vars` variables in any slot."""
     return _drawn(configs, seen, any_sums(n_vars), EvalSteps.ANY_SUMS[n_vars], n)
 
 
 def _drawn(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int) -> Batch:
-    return Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], evalset, seen.device).sample(
-        step, n
-    )
+    """The first `n` sequences of an evaluation set at this step, for each model."""
+    tasks, seeds = [c.task for c in configs], [c.seed.data or 0 for c in configs]
+    return Sampler(tasks, seen, seeds, evalset, seen.device).sample(step, n)

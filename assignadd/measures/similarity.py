@@ -1,5 +1,4 @@
-"""One representation for literal and bound operands: cosines of what `=` holds before MLP2 (paper, figure
-cosine_sim_combined)."""
+"""Cosine similarities of the residual of `=` before MLP2 (paper, section 5.1, figure cosine_sim_combined)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from assignadd.task.roles import roles, with_values
 
 @dataclass(frozen=True)
 class Cosine:
-    """Cosines over pairs of vectors, for each model: their mean, their standard deviation, and how many pairs."""
+    """Mean and standard deviation of cosines over pairs of vectors, and the number of pairs, for each model."""
 
     mean: Float[Tensor, " M"]
     std: Float[Tensor, " M"]
@@ -33,34 +32,34 @@ class Cosine:
 
 @dataclass(frozen=True)
 class Matching:
-    """Figure cosine_sim_combined (a): pairs of sequences of different type."""
+    """Cosines between sequences of different types (figure cosine_sim_combined a)."""
 
     matched: Cosine
     """Both add the same two values in the same slots."""
     mismatched: Cosine
-    """They add different values; a pair and its mirror image count as the same and are left out."""
+    """They add different values; a pair of values and its mirror image are not different."""
 
 
 @dataclass(frozen=True)
 class Shuffles:
-    """Cosines of one vector at `=` with OV2(a) + OV2(b)."""
+    """Cosines of a vector at `=` with OV2(a) + OV2(b)."""
 
     matched: Cosine
     """a and b are the two values of the sequence."""
     second_shuffled: Cosine
-    """b is the second value of another sequence (the baseline of the paper's code)."""
+    """a is the first value of the sequence, b the second value of another one (baseline of the paper's code)."""
     both_shuffled: Cosine
-    """a and b are values of two other sequences."""
+    """a and b are the first and second value of two other sequences."""
 
 
 @dataclass(frozen=True)
 class AgainstOV2:
-    """Figure cosine_sim_combined (b), for both vectors that its text could mean."""
+    """Cosines with OV2(a) + OV2(b) (figure cosine_sim_combined b), for both vectors that the text could mean."""
 
     residual: Shuffles
     """The whole residual at `=` before MLP2."""
     attention_output: Shuffles
-    """What layer 2's attention alone writes there."""
+    """Only the output of layer 2's attention there."""
 
 
 PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))
@@ -69,10 +68,10 @@ PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))
 def random_contexts(
     configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, any_slot: bool = True, draw: int = 0
 ) -> dict[int, Int[Tensor, "M n T"]]:
-    """`n` sequences of 0, 1 and 2 variables for each model.
+    """`n` sequences with 0, 1 and 2 variables for each model.
 
-    The claim is about any sequence, so by default variables stand in any slot, banned or not (so are the reference
-    numbers measured); without `any_slot` the bans of training hold, and cosines come out a little higher.
+    The claim is about any sequence, so by default variables are in any slot, banned or not, as for the reference
+    numbers. With `any_slot=False` the bans of training apply, and the cosines are a little higher.
     """
     if any_slot:
         configs = [
@@ -82,10 +81,10 @@ def random_contexts(
 
 
 def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) -> dict[tuple[int, int], Matching]:
-    """Figure cosine_sim_combined (a) on random contexts, for 0v-1v, 0v-2v and 1v-2v.
+    """Cosines between two types (by numbers of variables) on random contexts (figure cosine_sim_combined a).
 
-    Sequence i of every type is given the values of sequence i of type 0. Matched: sequence i of both types; mismatched:
-    sequence i of the one type and i + 1 of the other, an unrelated one.
+    Sequence i of every type gets the values of sequence i of type 0. Sequence i of both types is a matched pair,
+    sequence i of one type and the unrelated sequence i + 1 of the other a mismatched one.
     """
     task, values = stack.config.task, roles(stack.config.task, contexts[0]).values  # (M, B, 2)
     residuals = {n_vars: _residuals(stack, with_values(task, tokens, values)) for n_vars, tokens in contexts.items()}
@@ -101,8 +100,10 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) ->
 
 
 def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
-    """Figure cosine_sim_combined (b) on sequences in random order: to shuffle an operand is to take that of the next
-    one."""
+    """Cosines with OV2(a) + OV2(b) (figure cosine_sim_combined b).
+
+    The sequences are in random order, so an operand is shuffled by taking that of the next sequence.
+    """
     values = roles(stack.config.task, tokens).values
     vectors, cosines = number_outputs(stack), []
     for i, trace in enumerate(traces(stack, tokens)):
@@ -115,10 +116,10 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
 
 
 def on_template(stack: Stack) -> Matching:
-    """Figure cosine_sim_combined (a) on one template, for all N^2 pairs of values: mismatched are all pairs of such
-    pairs.
+    """Cosines between types on one template with all N^2 pairs of values (figure cosine_sim_combined a).
 
-    The paper does not write its template down ("b 3 + b 4 =" against "+ 3 4 ="); see `task.examples.template`.
+    Every two different pairs of values are mismatched. The paper does not give its template ("b 3 + b 4 =" and
+    "+ 3 4 ="); ours is `task.examples.template`.
     """
     pair = [tokens[None].to(stack.flat.device) for tokens in examples.template(stack.config.task)]
     found = [_all_pairs(*(_residuals(one, tokens)[0] for tokens in pair)) for one in single_models(stack)]
@@ -130,13 +131,13 @@ def on_template(stack: Stack) -> Matching:
 
 
 def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosines of the rows that belong together; mean and standard deviation of all others but mirror images."""
+    """Cosines of rows of x and y with the same values; mean and standard deviation of all others but mirror images."""
     u, v = normalize(x.double(), dim=-1), normalize(y.double(), dim=-1)
     index = torch.arange(len(u), device=u.device)
     mirror = index.view(math.isqrt(len(u)), -1).T.flatten()
     matched = (u * v).sum(-1)
     mirrored = (u * v[mirror]).sum(-1)[mirror != index]  # a double is its own mirror image
-    # Sums of all N^4 cosines and of their squares without ever forming them: (sum u).(sum v) and <U^T U, V^T V>.
+    # The sums of all N^4 cosines and of their squares are (sum u).(sum v) and <U^T U, V^T V>.
     same, n = torch.cat([matched, mirrored]), len(u) ** 2 - len(matched) - len(mirrored)
     mean = (u.sum(0) @ v.sum(0) - same.sum()) / n
     square = (((u.T @ u) * (v.T @ v)).sum() - same.square().sum()) / n
@@ -144,12 +145,12 @@ def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tens
 
 
 def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
-    """Residual at `=` before MLP2, (M, B, d)."""
+    """The residual of `=` before MLP2, (M, B, d)."""
     return torch.stack([trace.resid_mid for trace in traces(stack, tokens)])
 
 
 def _over(cosines: Float[Tensor, "M B"], among: Bool[Tensor, "#M B"] | None = None) -> Cosine:
-    """Mean and standard deviation over the pairs of sequences (of those `among` them, where given)."""
+    """Mean and standard deviation over the pairs of sequences, or over those marked in `among`."""
     weight = torch.ones_like(cosines) if among is None else among.expand_as(cosines).to(cosines.dtype)
     n = weight.sum(-1)
     mean = (cosines * weight).sum(-1) / n

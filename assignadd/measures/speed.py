@@ -1,4 +1,4 @@
-"""Times of the measures: progress measures beside a plain loop, measures of the mechanism on a whole stack."""
+"""Times of the measures: progress measures compared with a plain loop, and measures of the mechanism."""
 
 from __future__ import annotations
 
@@ -11,24 +11,11 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Member
+from assignadd.measures import fourier, scores
 from assignadd.measures.addition import wrong_pairs
-from assignadd.measures.fourier import (
-    circuit_waves,
-    context_waves,
-    embedding_spectrum,
-    filtered_accuracies,
-    readout_spectrum,
-)
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
 from assignadd.measures.progress import Progress
 from assignadd.measures.routing import routing
-from assignadd.measures.scores import (
-    EXCLUDED,
-    qk1_blocks,
-    qk1_num_to_prev_var,
-    qk2_ov1_var_identity,
-    qk2_ov1_var_margin,
-)
 from assignadd.measures.sequences import sequences
 from assignadd.measures.similarity import across_types, against_ov2, on_template, random_contexts
 from assignadd.model.stack import Stack, initial_stack
@@ -39,7 +26,7 @@ from assignadd.training.trainer import prepare
 
 
 def checkpoint_ms(config: Config, seconds: float) -> dict[str, float]:
-    """Milliseconds a checkpoint on one thread: every progress measure here, and the paper's in the plain way."""
+    """Milliseconds per checkpoint on one thread, for `Progress` and for a plain script of the paper's measures."""
     prepare("cpu", 1, config)
     own = Member(0).config(config)
     progress, stack = Progress([own], pair_split(config.task, 0)[None]), initial_stack(config, [0])
@@ -48,8 +35,7 @@ def checkpoint_ms(config: Config, seconds: float) -> dict[str, float]:
 
 
 def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
-    """What a script would do for one checkpoint: all positions of every sequence, and the addition circuit number by
-    number."""
+    """A plain script for one checkpoint: full forward passes, and the addition circuit one pair after the other."""
     model: Any = Transformer.from_stack(stack, 0)
     numbers = range(stack.config.task.modulus)
 
@@ -71,8 +57,7 @@ def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
 def mechanism_seconds(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int
 ) -> dict[str, float]:
-    """Seconds on one thread for every measure of the mechanism on a stack: `n` sequences a type, `n_contexts` for the
-    cosines."""
+    """Seconds on one thread for the measures of the mechanism, on `n` sequences per type (`n_contexts` for cosines)."""
     prepare("cpu", 1, stack.config)
     measures: dict[str, Callable[[], object]] = {
         "attention patterns": lambda: [routing(stack, sequences(configs, seen, v, n).tokens) for v in (0, 1, 2)],
@@ -83,18 +68,19 @@ def mechanism_seconds(
             probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), s) for s in (None, 4)
         ],
         "Fourier analysis": lambda: (
-            context_waves(stack, configs, seen), circuit_waves(stack), filtered_accuracies(stack),
-            embedding_spectrum(stack), readout_spectrum(stack),
+            fourier.context_waves(stack, configs, seen), fourier.circuit_waves(stack),
+            fourier.filtered_accuracies(stack), fourier.embedding_spectrum(stack), fourier.readout_spectrum(stack),
         ),
         "score tables": lambda: (
-            qk1_blocks(stack), qk2_ov1_var_identity(stack), qk2_ov1_var_margin(stack),
-            [qk1_num_to_prev_var(stack, some) for k in range(len(EXCLUDED) + 1) for some in combinations(EXCLUDED, k)],
+            scores.qk1_blocks(stack), scores.qk2_ov1_var_identity(stack), scores.qk2_ov1_var_margin(stack),
+            [scores.qk1_num_to_prev_var(stack, some) for k in range(3) for some in combinations(scores.EXCLUDED, k)],
         ),
     }  # fmt: skip
     return {name: _seconds(measure) for name, measure in measures.items()}
 
 
 def _similarities(stack: Stack, contexts: dict[int, Tensor]) -> None:
+    """Takes every measure of `similarity`."""
     across_types(stack, contexts)
     on_template(stack)
     for tokens in contexts.values():
@@ -103,6 +89,7 @@ def _similarities(stack: Stack, contexts: dict[int, Tensor]) -> None:
 
 @torch.no_grad()
 def _seconds(do: Callable[[], object]) -> float:
+    """The time of one call."""
     start = time.perf_counter()
     do()
     return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""The gradient of the one-variable loss and the change of QK2 in training, compared with theorem C.1.
+"""The gradient of the one-variable loss and the change of QK2 in training, and verdicts on theorem C.1.
 
 The theorem predicts that both point along an associative memory; the paper does not test this on a trained network.
 In the row convention of `circuits` the predicted direction is sum_v (c_v + p_T)^T c_v: queries are rows, c_v = e_v OV1
@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config, UserError
+from assignadd.measures.scores import variable_outputs
 from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack, flatten, single_models
@@ -27,11 +28,11 @@ from assignadd.model.table import covers
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
-from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.step import gradient_of
+from assignadd.verdicts import UNTESTABLE, Statement, decided
 
 ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
-# Half of the way from the accuracy of the paper's run before its first spike (.75) to that after it (.99).
+# Halfway between the accuracies of the paper's run before its first spike (.75) and after it (.99).
 SPIKE_THRESHOLD = 0.87
 DIRECTIONS = 200  # number of permuted directions, and of random ones
 
@@ -42,7 +43,7 @@ def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
 
 
 def merged(stack: Stack) -> Stack:
-    """The same models with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are parameters."""
+    """Equivalent models with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are parameters."""
     if not covers(stack.config):
         raise UserError(
             "the theory's gradient is for the paper's architecture: two layers, one head, ReLU, no norms, no biases"
@@ -89,7 +90,7 @@ class TheoryGradient:
 
     @property
     def spike_at(self) -> int | None:
-        """The first of the steps after the first spike, in which the model learns to bind; None if there is none."""
+        """The first step after the first spike, in which the model learns to bind variables; None if there is none."""
         after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten().tolist()
         return self.steps[after[0]] if after else None
 
@@ -107,7 +108,7 @@ def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> Th
 def telling_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = 48) -> list[int]:
     """At most `most` of a run's steps: half of them over all of training, denser early, and half near the first spike.
 
-    `rows` are one model's metrics; without any (an imported run), or without a spike, all are over all of training.
+    `rows` are one model's metrics. Without metrics (an imported run) or without a spike, all are over all of training.
     """
     if len(steps) <= most:
         return list(steps)
@@ -123,7 +124,7 @@ def telling_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most:
 
 def alignment(stack: Stack, matrices: Float[Tensor, "M d d"], seed: int = 0) -> Alignment:
     """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
-    c = stack.W_E[:, list(Vocabulary(stack.config.task).variables)] @ OV(stack, 1)  # (M, V, d)
+    c = variable_outputs(stack)  # (M, V, d)
     p = stack.W_pos[:, -1:]  # (M, 1, d)
     G = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
     g = torch.Generator().manual_seed(seed)
@@ -165,3 +166,94 @@ def derangements(V: int, count: int, g: torch.Generator) -> Tensor:
         if not (order == torch.arange(V)).any():
             found.append(order)
     return torch.stack(found)
+
+
+CLAIMS = {
+    "real_gradient": (
+        "While a network learns to bind, the gradient of QK2 on one-variable data points along the predicted memory",
+        "section 7: sum_v OV1 e_v (OV1 e_v + p_T)^T is in the negative gradient (simplified setup)",
+    ),
+    "real_change": (
+        "While a network learns to bind, QK2 moves along the predicted memory",
+        "section 7: an update along this negative gradient leads to the QK_2 mechanism",
+    ),
+    "real_dominant": (
+        "The predicted memory is the dominant term of a real gradient",
+        'section 7: "has the following associative memory as its dominant term"',
+    ),
+    "real_spurious": (
+        "The memory comes with a term in p_T of the same weight",
+        "section 7: (OV1 e_v + p_T), where both have coefficient one",
+    ),
+}
+
+# The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
+# the binding), not the null's own value: a network without the effect passes in at most about 5 % of cases.
+NULL = (
+    f"holds if the mean cosine is above the 95 % quantile of {DIRECTIONS} directions with variables permuted and of "
+    f"{DIRECTIONS} random ones"
+)
+RULES = {
+    "real_gradient": NULL,
+    "real_change": NULL,
+    "real_dominant": "holds if it has more than half of the gradient's squared norm at some checkpoint: a cosine above "
+    "0.707",
+    "real_spurious": "holds if the p_T term's cosine is more than half of the binding's",
+}
+
+
+def untested(why: str) -> list[Statement]:
+    """Each of the four statements as one that cannot be tested, with the reason."""
+    return [Statement(f"theory.{key}", *words, None, UNTESTABLE, why, RULES[key]) for key, words in CLAIMS.items()]
+
+
+def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statement]:
+    """The four verdicts for the model called `name`, over the last quarter of the steps before its first spike."""
+    if found is None:
+        return untested("no run was given")
+    end = found.spike_at
+    if end is None:
+        best = float(found.accuracy.max())
+        return untested(f"{name} does not bind variables ({best:.2f} on one-variable sequences at best)")
+    steps = torch.tensor(found.steps)
+    during, before, after = (steps >= 0.75 * end) & (steps < end), steps < 0.75 * end, steps >= end
+    moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
+    if not during.any():
+        return untested(f"{name} has no checkpoint in the last quarter of the steps before its first spike, at {end:,}")
+    where = f"{name}, the last quarter of the {end:,} steps until its first spike (checkpoints: {int(during.sum())})"
+    gradient, change = _Means(found.descent, during), _Means(found.change, moving)
+    also = f"; {_mean(found.descent.memory, before)} before, {_mean(found.descent.memory, after)} after"
+    top = float(found.descent.memory.max())
+    ratio = gradient.spurious / gradient.binding
+    share = f"largest cosine at any of {len(steps)} checkpoints of {name} ({top**2:.1%} of the squared norm)"
+    changed = f"mean cosine of the change of QK2 between checkpoints, {where}; {change.beside}"
+    parts = f"mean cosine with p_T^T sum c_v ({gradient.spurious:+.3f}) over that with sum c_v^T c_v"
+    values: dict[str, tuple[float, bool, str]] = {
+        "real_gradient": (gradient.memory, gradient.above, f"mean cosine, {where}; {gradient.beside}{also}"),
+        "real_change": (change.memory, change.above, changed),
+        "real_dominant": (top, top > math.sqrt(0.5), share),
+        "real_spurious": (ratio, ratio > 0.5, f"{parts} ({gradient.binding:+.3f}), {where}"),
+    }
+    return [
+        Statement(f"theory.{key}", *CLAIMS[key], value, decided(holds), detail, RULES[key])
+        for key, (value, holds, detail) in values.items()
+    ]
+
+
+class _Means:
+    """Means over some checkpoints; each permuted or random direction is averaged over the checkpoints."""
+
+    def __init__(self, found: Alignment, chosen: Tensor):
+        self.memory, self.binding, self.spurious = (
+            float(x[chosen].mean()) for x in (found.memory, found.binding, found.spurious)
+        )
+        permuted, random = found.permuted[chosen].mean(0), found.random[chosen].mean(0)
+        limits = [float(x.quantile(0.95)) for x in (permuted, random)]
+        self.above = self.memory > max(limits)
+        of_permuted = f"permuted {float(permuted.mean()):+.3f} (95 % below {limits[0]:+.3f})"
+        self.beside = f"{of_permuted}, random (95 % below {limits[1]:+.3f})"
+
+
+def _mean(values: Tensor, chosen: Tensor) -> str:
+    """The mean of the chosen values as text."""
+    return f"{float(values[chosen].mean()):+.3f}" if chosen.any() else "none"

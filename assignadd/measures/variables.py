@@ -1,5 +1,4 @@
-"""Variable by variable: how well each is looked up from each operand slot, and how strongly `=` asks for it (paper,
-figure late)."""
+"""Accuracy and attention scores for each variable in each operand slot (paper, section 6, figure late)."""
 
 from __future__ import annotations
 
@@ -24,27 +23,26 @@ SLOTS = ("first", "second")
 
 
 def variable_sets(task: Task) -> list[EvalSet]:
-    """For every variable and slot the sums with it there, and nothing banned beside it: two-variable ones where the
-    task has them."""
-    n_vars = min(2, task.max_assignments)
-    first = [
-        EvalSet(f"{task.variables[v]} first", n_vars, n_banned=count_banned(task, v, LITERAL), first=v)
-        for v in range(task.n_vars)
-    ]
-    second = [
-        EvalSet(f"{task.variables[v]} second", n_vars, n_banned=count_banned(task, LITERAL, v), second=v)
-        for v in range(task.n_vars)
-    ]
-    return first + second
+    """An evaluation set for each slot and variable, in which no other operand is in a slot banned for it.
+
+    Sums have two variables if the task allows it, otherwise one.
+    """
+    sets, n_vars = [], task.variable_counts[-1]
+    for slot in SLOTS:
+        for v, letter in enumerate(task.variables):
+            first, second = (v, None) if slot == "first" else (None, v)
+            n_banned = count_banned(task, *(LITERAL if x is None else x for x in (first, second)))
+            sets.append(EvalSet(f"{letter} {slot}", n_vars, n_banned=n_banned, first=first, second=second))
+    return sets
 
 
 def variable_exam(configs: Sequence[Config], seen: Tensor, n: int) -> Exam:
-    """`n` sequences for each variable and slot."""
+    """An exam of `n` sequences for each variable and slot."""
     return Exam(configs, seen, variable_sets(configs[0].task), n, seen.device)
 
 
 def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M 2 V"]:
-    """Accuracy with each variable in the first and in the second slot; NaN where the task has no such sum."""
+    """Accuracy with each variable in the first and in the second slot; NaN if the task has no such sum."""
     names = [s.name for s in variable_sets(stack.config.task)]
     accuracy = stack.flat.new_full((len(stack), len(names)), torch.nan)
     accuracy[:, [names.index(name) for name in exam.names]] = exam.count_correct(stack).to(accuracy.dtype) / exam.n
@@ -52,23 +50,21 @@ def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M 2 V"]:
 
 
 def qk1_equals_parts(stack: Stack) -> Float[Tensor, "M 2 V"]:
-    """[E_=; P_=] QK1 E_v: what the token `=` and its position ask of each variable by its name."""
+    """[E_=; P_=] QK1 E_v: scores of the token `=` and of its position with each variable (figure late c)."""
     vocabulary = Vocabulary(stack.config.task)
-    asks = torch.stack([stack.W_E[:, vocabulary.equals], stack.W_pos[:, -1]], 1)  # (M, 2, d)
-    return asks @ QK(stack, 1) @ stack.W_E[:, vocabulary.first_variable :].mT
+    queries = torch.stack([stack.W_E[:, vocabulary.equals], stack.W_pos[:, -1]], 1)  # (M, 2, d)
+    return queries @ QK(stack, 1) @ stack.W_E[:, vocabulary.first_variable :].mT
 
 
 def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
-    """(E_= + P_=) QK1 E_v: how strongly `=` asks for each variable by its name (figure late a)."""
+    """(E_= + P_=) QK1 E_v: the score of `=` with each variable (figure late a)."""
     return qk1_equals_parts(stack).sum(1)
 
 
 def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: int) -> Float[Tensor, " M"]:
-    """Share of sequences in which the value of the operand in one slot is among the two keys that `=` attends to most
-    in layer 2.
+    """Share of sequences in which `=` attends to the value of one operand in layer 2 (section 6).
 
-    `slot` is 0 for the first operand, 1 for the second (paper, section 6: "fails to attend to the variable-assigned
-    constant").
+    The value must be among the two keys with the most attention. `slot` is 0 for the first operand, 1 for the second.
     """
     top = trace(stack, tokens).attention_2.topk(2, -1).indices  # (M, B, 2)
     value = roles(stack.config.task, tokens).value_positions[..., slot, None]  # (M, B, 1)
@@ -79,8 +75,8 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
     """sum_p a1(=, p) a1(n, n - 1) ((E_x + P_p) OV1) QK2 (E_v OV1)^T over both operand slots p, x the token there.
 
     The part of the layer-2 score between `=` and the number n assigned to v (position 4 in the paper's sequence) that
-    comes from what layer 1 copied into either (figure late d). By the slot of v, and by v; a1 are layer-1 attention
-    weights.
+    is due to what layer 1 copied into both (figure late d), by the slot of v and by v; a1 are attention weights of
+    layer 1.
     """
     task = stack.config.task
     tokens = path_sequences(task).to(stack.flat.device)  # (B, T), B = 2 V
@@ -89,15 +85,15 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
     number = role.value_positions[role.is_variable]  # (B,): each sequence has one variable
     attention = trace(stack, tokens[None]).attention_1  # (M, B, T, T)
     OV1 = OV(stack, 1)
-    held = (stack.W_E[:, tokens[:, slots]] + stack.W_pos[:, None, slots]) @ OV1[:, None]  # (M, B, 2, d)
-    kept = (stack.W_E[:, tokens[each, number - 1]] @ OV1).unsqueeze(2)  # (M, B, 1, d)
-    scores = ((held @ QK(stack, 2)[:, None]) * kept).sum(-1)  # (M, B, 2)
+    in_equals = (stack.W_E[:, tokens[:, slots]] + stack.W_pos[:, None, slots]) @ OV1[:, None]  # (M, B, 2, d)
+    in_number = (stack.W_E[:, tokens[each, number - 1]] @ OV1).unsqueeze(2)  # (M, B, 1, d)
+    scores = ((in_equals @ QK(stack, 2)[:, None]) * in_number).sum(-1)  # (M, B, 2)
     terms = (attention[:, :, -1, slots] * scores).sum(-1) * attention[:, each, number, number - 1]  # (M, B)
     return terms.view(len(stack), 2, -1)
 
 
 def path_sequences(task: Task) -> Int[Tensor, "B T"]:
-    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`; the rest is that of figure
+    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`, from the sequence of figure
     attention."""
     tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
     if tokens is None:

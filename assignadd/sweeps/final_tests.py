@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.stack_progress import AttentionRates
+from assignadd.measures.progress import AttentionRates
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Member
 from assignadd.errors import RunError
-from assignadd.measures.progress import Observing
-from assignadd.measures.stack_progress import StackProgress
+from assignadd.measures.progress import Observing, StackProgress
 from assignadd.model.forward import CHUNK
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack

@@ -1,5 +1,4 @@
-"""The answer of a sequence, and pairs of numbers as whole numbers: the only place that computes modulo N (SPEC section
-1).
+"""Addition modulo N, and pairs of numbers encoded as single integers; no other package computes modulo N (section 3).
 
 Every function takes and returns Python integers, or tensors that broadcast together.
 """
@@ -20,10 +19,10 @@ def answer_of(first: Number, second: Number | int, modulus: int) -> Number:
 
 
 def pair_code(first: Number, second: Number, modulus: int) -> Number:
-    """The pair (n, m) as the whole number N n + m."""
+    """The pair (n, m) encoded as N n + m."""
     return first * modulus + second
 
 
 def pair_values(code: Number, modulus: int) -> tuple[Number, Number]:
-    """The values (n, m) of a pair that is given as N n + m."""
+    """The pair (n, m) that is encoded as N n + m."""
     return code // modulus, code % modulus

@@ -1,8 +1,7 @@
-"""Sequences of the task on a CPU, one after the other in compiled code (SPEC section 1).
+"""Random sequences of the task on a CPU, drawn one after the other by compiled code (paper, section 3).
 
-`assignadd.task.sampler` says in tensor operations which sequence a (seed, stream, step, row) stands for. The functions
-here return the same integers several times faster. All numbers are unsigned 64-bit integers, since Numba turns a sum of
-a signed and an unsigned one into floating point.
+The functions return the same integers as the tensor operations of `assignadd.task.sampler`, several times faster. All
+numbers are unsigned 64-bit integers, since Numba converts the sum of a signed and an unsigned one to floating point.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ZERO, ONE, TWO, THREE, FOUR, WORD_BITS, LOW = (np.uint64(x) for x in (0, 1, 2, 3
 MULTIPLIER_0, MULTIPLIER_1 = (np.uint64(x) for x in MULTIPLIERS)
 WEYL_0, WEYL_1 = (np.uint64(x) for x in WEYL)
 KIND_FIRST, KIND_SECOND, KIND_TWO = (np.uint64(kind) for kind in (Kind.FIRST, Kind.SECOND, Kind.TWO))
-# The random words of so many rows are made together: 3 kB of them for the paper's task.
+# Number of rows whose random words are computed together: 3 kB for the paper's task.
 ROWS_AT_ONCE = np.uint64(64)
 DATA = np.uint64(Stream.DATA)
 # The draws of a sequence in the order of `Sampler._bounds`: after the number of assignments come the operands' slots,
@@ -33,7 +32,7 @@ DRAW_SLOT_FIRST, DRAW_SLOT_SECOND, DRAW_CHOICE, DRAW_PAIR, DRAW_PADS = (np.uint6
 
 
 class CompiledSampler:
-    """The law of a `Sampler` in the form that compiled code reads; the arguments are attributes of the `Sampler`."""
+    """The tables of a `Sampler` in the form that compiled code reads; the arguments are attributes of the `Sampler`."""
 
     def __init__(
         self,
@@ -94,16 +93,16 @@ def _pair_table(codes: Tensor, N: int) -> np.ndarray:
 
 
 def _choice_table(choices: Tensor, vocabulary: Vocabulary) -> np.ndarray:
-    """For each choice of operands the lower and the higher of its variables (V where there is none), and the tokens of
-    the first and the second one (not used for a literal): (choices, 4)."""
+    """For each choice of operands, (choices, 4): the lower and the higher variable (V if there is none), and the tokens
+    of the first and the second operand (not used for a literal)."""
     low_high = torch.where(choices == LITERAL, vocabulary.task.n_vars, choices).sort(1).values
     return torch.cat([low_high, choices + vocabulary.first_variable], 1).numpy().astype(np.uint16)
 
 
 def _word_of_each_draw(bounds: Sequence[int]) -> np.ndarray:
-    """The random word that each draw begins, or 0 where it takes what the draw before has left (`randomness.Digits`).
+    """The random word that each draw uses, or 0 if it uses the rest of the previous word (`randomness.Digits`).
 
-    Word 0 decides the kind of the sequence and begins no draw.
+    Word 0 decides the kind of the sequence and is not used for draws.
     """
     begins, count, room = [], 0, 0
     for bound in bounds:
@@ -131,10 +130,10 @@ def draw_sequences(
     tokens,
     labels,
 ):
-    """Fills tokens (S M B, T) and labels (S M B). What `stream` to `ids` are, `CompiledSampler.law` says."""
+    """Fills tokens (S M B, T) and labels (S M B); the arguments `stream` to `ids` are `CompiledSampler.law`."""
     n_words = np.uint64(begins.max()) + ONE
     words = np.empty((ROWS_AT_ONCE, (n_words + THREE) // FOUR * FOUR), dtype=np.uint32)
-    scratch = np.empty((4, 32), dtype=np.uint64)  # as many as there are variables, and more
+    scratch = np.empty((4, 32), dtype=np.uint64)  # 32 is at least the number of variables
     out = ZERO
     for step in steps:
         for model in range(np.uint64(len(seeds))):
@@ -150,9 +149,9 @@ def draw_sequences(
 
 @njit(cache=True)
 def fill_words(seed, stream, step, first_row, n_rows, words):
-    """The random words of consecutive rows, as `randomness.words`: Philox4x32-10.
+    """Fills the random words of consecutive rows, as `randomness.words`: Philox4x32-10.
 
-    In a loop of its own, where the processor overlaps the long chains of dependent operations of several rows.
+    This is a separate loop so that the processor can overlap the long chains of dependent operations of several rows.
     """
     for row in range(n_rows):
         for block in range(np.uint64(words.shape[1] // 4)):
@@ -171,7 +170,7 @@ def fill_words(seed, stream, step, first_row, n_rows, words):
 
 @njit(cache=True)
 def digit(word, bound):
-    """A uniform whole number below `bound` and what is left of the random word, as `randomness.digit`."""
+    """A uniform integer below `bound` and the rest of the random word, as `randomness.digit`."""
     product = word * bound
     return product >> WORD_BITS, product & LOW
 
@@ -196,7 +195,7 @@ def assemble(
     out,
     scratch,
 ):
-    """Fills tokens and labels from `out` on with the sequences of a model that the first `n_rows` of `words` stand for.
+    """Fills tokens and labels from `out` on with the sequences of a model for the first `n_rows` rows of `words`.
 
     The steps are those of `Sampler._assemble`.
     """
@@ -237,7 +236,7 @@ def assemble(
         first_value, second_value = pairs[model, pair, 0], pairs[model, pair, 1]
         labels[out] = pairs[model, pair, 2]
 
-        # How many PADs stand before each assignment.
+        # The number of PADs before each assignment.
         for i in range(most + ONE):
             scratch[PADS, i] = ZERO
         for i in range(n_pads):
@@ -246,7 +245,7 @@ def assemble(
             gap, word = digit(word, n + ONE)
             scratch[PADS, gap] += np.uint64(i < prefix - TWO * n)
 
-        # Distinct variables other than the operands: a partial Fisher-Yates shuffle of as many numbers as are left.
+        # Distinct variables other than the operands, by a partial Fisher-Yates shuffle.
         for i in range(V):
             scratch[DECK, i] = i
         left = V - has_first - has_second
@@ -260,7 +259,7 @@ def assemble(
             variable += np.uint64(variable >= high)
             scratch[DEALT, i] = variable + first_variable
 
-        # Assignments from the n-th on, and those of literals, are written to where the addition overwrites them.
+        # Assignments from the n-th on, and those of literals, are written where the addition overwrites them later.
         for i in range(prefix):
             tokens[out, i] = pad
         start = ZERO

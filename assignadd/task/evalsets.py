@@ -1,4 +1,4 @@
-"""The evaluation sets as a table (paper, figure "accuracies"), and the ones nobody reported."""
+"""The evaluation sets of the paper (figure accuracies), and further ones that the paper does not report."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ PairKind = Literal["any", "seen", "held_out", "mirror_seen", "neither_order", "d
 
 @dataclass(frozen=True)
 class EvalSet:
-    """Sequences with `n_vars` operands that are variables, `n_banned` of them in a slot banned for them (None: any
-    number).
+    """A set of sequences in which `n_vars` of the operands are variables.
 
-    `pair` says which pairs (n, m) of values they add. The held-out pairs form three classes: `mirror_seen`, where (m,
-    n) was seen in training; `neither_order`, where n != m and (m, n) is held out too; and `doubles`, n + n.
+    `n_banned` variables are in a slot that is banned for them (None: any number). `pair` is the kind of pairs (n, m) of
+    values that are added. Held-out pairs form three classes: `mirror_seen`, where (m, n) is seen in training;
+    `neither_order`, where n != m and (m, n) is held out too; and `doubles`, n + n.
     """
 
     name: str
@@ -23,15 +23,16 @@ class EvalSet:
     n_banned: int | None = 0
     first: int | None = None
     second: int | None = None
-    """The variable (by its number) that stands in a slot, where the set wants a certain one."""
+    """The variable (by its number) that must be in each slot; None for any operand."""
 
     @property
     def label(self) -> str:
-        """The set in plain words, as tables and figures show it."""
+        """The name of the set in plain words, for tables and figures."""
         pair = PAIRS[self.pair] if self.pair != "seen" or not self.n_banned else ""
         return ", ".join(part for part in (VARIABLES[self.n_vars], pair, BANNED[self.n_vars, self.n_banned]) if part)
 
     def allows(self, first: int, second: int) -> bool:
+        """Whether these operands, by number, are in the slots that the set requires."""
         return self.first in (None, first) and self.second in (None, second)
 
 
@@ -69,12 +70,12 @@ DOUBLY_HELD_OUT = (
 CLASS_SETS = tuple(
     EvalSet(f"{n_vars}-var {pair.replace('_', ' ')}", n_vars, pair) for n_vars in (0, 1, 2) for pair in HELD_OUT_CLASSES
 )
-# What training evaluates as it goes.
+# Evaluated during training.
 RECORDED_SETS = EVAL_SETS + DOUBLY_HELD_OUT
 ALL_SETS = RECORDED_SETS + CLASS_SETS
 LABELS = {s.name: s.label for s in ALL_SETS}
 
 
 def any_sums(n_vars: int) -> EvalSet:
-    """Sums of any pair of values, with variables in any slot: what training shows and what it holds out."""
+    """The set of sums of any pair of values, seen or held out, with `n_vars` variables in any slot."""
     return EvalSet(f"{n_vars}-var any", n_vars, pair="any", n_banned=None)

@@ -1,4 +1,4 @@
-"""The sequences the paper shows, and their like for tasks of another size."""
+"""The example sequences of the paper (figures token-seqs, attention), adapted to tasks of another size."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TOKEN_SEQS = (
     "a 3 c 58 PAD d 19 f 6 b 47 PAD + b f =",
 )
 ATTENTION = "PAD PAD PAD b 7 PAD e 5 PAD d 2 PAD + b 9 ="
-PADDING = 3  # a seed: where the PADs of a sequence fall that is not the paper's own
+PADDING = 3  # the seed for the positions of PADs in an adapted sequence
 
 
 def fitted(text: str, task: Task) -> list[int] | None:
-    """The paper's sequence where the task has room for it; else its addition with fewer assignments, numbers mod N.
+    """The tokens of a sequence of the paper, with fewer assignments and numbers mod N if the task is too small for it.
 
-    None where the task cannot have such an addition: two variables, but only one assignment.
+    None if the task has no such addition: two variables, but only one assignment.
     """
     try:
         return parse(text, task)
@@ -35,15 +35,16 @@ def fitted(text: str, task: Task) -> list[int] | None:
 
 
 def exchanged(tokens: list[int], one: int, other: int) -> list[int]:
-    """The same sequence with every `one` replaced by `other` and the reverse."""
+    """The sequence with the tokens `one` and `other` exchanged."""
     return [{one: other, other: one}.get(token, token) for token in tokens]
 
 
 def _shortened(text: str, task: Task) -> str | None:
+    """The sequence in text form with fewer assignments and numbers mod N; None if an operand cannot be assigned."""
     tokens, paper = parse(text, PAPER), Vocabulary(PAPER)
     values, operands = assignments(tokens, PAPER), [tokens[slot] for slot in operand_slots(PAPER)]
-    most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the room is left to PADs
-    kept = sorted(values, key=lambda v: v not in operands)[:most]  # the operands' own first
+    most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
+    kept = sorted(values, key=lambda v: v not in operands)[:most]  # those of the operands first
     if any(paper.is_variable(x) and x not in kept for x in operands):
         return None
     letters = dict(zip(kept, _letters([paper.name(v) for v in kept], task), strict=True))
@@ -52,13 +53,13 @@ def _shortened(text: str, task: Task) -> str | None:
 
 
 def _letters(wanted: list[str], task: Task) -> list[str]:
-    """Each letter that the task has, and another of the task's in place of one that it has not."""
+    """The wanted letters, where those that the task does not have are replaced by others."""
     free = [letter for letter in task.variables if letter not in wanted]
     return [letter if letter in task.variables else free.pop(0) for letter in wanted]
 
 
 def names(tokens: list[int], task: Task) -> list[str]:
-    """The tokens as they are written under a figure, PAD in full."""
+    """The names of the tokens as in figures, with PAD written in full."""
     vocabulary = Vocabulary(task)
     return ["PAD" if token == vocabulary.pad else vocabulary.name(token) for token in tokens]
 
@@ -66,9 +67,9 @@ def names(tokens: list[int], task: Task) -> list[str]:
 def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
     """`a 1 b n c 2 d 3 PAD PAD PAD PAD + b m =` and the same context with `+ n m =`, for all pairs (n, m).
 
-    The letters are the first four that may stand first in training (c, d, e, f in the preset `paper`); a smaller task
-    has fewer assignments. On the paper's network every template of this kind, with number, places and values of the
-    assignments varied, has a matched cosine of .96 to .99 and a mismatched one of .09 to .14.
+    The letters are the first four that are allowed in the first slot in training (c, d, e, f in the preset `paper`); a
+    smaller task has fewer assignments. On the paper's network, templates with other numbers, positions and values of
+    the assignments have matched cosines of .96 to .99 and mismatched ones of .09 to .14.
     """
     vocabulary, N = Vocabulary(task), task.modulus
     letters = [v for v in task.variables if v not in task.banned_first] or list(task.variables)

@@ -1,4 +1,4 @@
-"""Which variables may stand where: every ordered choice of operands, counted by how many stand in a banned slot."""
+"""All choices of operands, by the number of variables in slots that are banned for them (paper, section 3)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ class Kind(IntEnum):
 
 
 def operand_choices(task: Task, kind: Kind, n_banned: int | None) -> list[tuple[int, int]]:
-    """All (first, second) of this kind, as variable numbers or LITERAL, with exactly `n_banned` in a banned slot (None:
-    any number)."""
+    """All operands (first, second) of this kind, as variable numbers or LITERAL.
+
+    Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
+    """
     return [choice for choice in _choices(task, kind) if n_banned in (None, count_banned(task, *choice))]
 
 
 def count_banned(task: Task, first: int, second: int) -> int:
-    """Operands that stand in a slot banned for them (LITERAL never does)."""
+    """The number of operands in a slot that is banned for them; LITERAL is never banned."""
     return (first in _numbers(task, task.banned_first)) + (second in _numbers(task, task.banned_second))
 
 

@@ -1,7 +1,7 @@
-"""Randomness as a pure function: Philox4x32-10 (Salmon et al., 2011) in int64 tensor arithmetic.
+"""Random numbers as a pure function: Philox4x32-10 (Salmon et al., 2011) in int64 tensor arithmetic.
 
-A word depends on (seed, stream, step, row, block) and nothing else, so the same integers come out on a CPU and on a
-GPU, for one model or a stack, in any order. There is no generator whose state could be lost or shared.
+A word depends only on (seed, stream, step, row, block), so the integers are the same on a CPU and on a GPU, for one
+model or a stack, in any order. There is no generator whose state could be lost or shared.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ MASK = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
-# A word yields digits while the product of their bounds stays within 2^16. Each joint outcome is then off its exact
-# probability by less than one part in 2^16 (2^32 words shared among at most 2^16 outcomes), each single digit by far
+# Several digits are drawn from one word as long as the product of their bounds is at most 2^16. The probability of each
+# joint outcome is then exact to one part in 2^16 (2^32 words for at most 2^16 outcomes), that of a single digit to much
 # less.
 DIGIT_SPACE = 1 << 16
 
 
 class Stream(IntEnum):
-    """What a random word is for; streams of one seed never share a word."""
+    """The purpose of a random word; the streams of one seed share no words."""
 
     DATA = 0  # training sequences
-    EVAL = 1  # evaluation sequences, and what is drawn for them: see `EvalSteps`
+    EVAL = 1  # evaluation sequences and choices made for them: see `EvalSteps`
     INIT = 2  # initial weights
     SPLIT = 3  # which pairs of numbers are seen
-    PADDING = 4  # where the PADs of a typed sequence stand
+    PADDING = 4  # positions of the PADs in a typed sequence
     DIRECTIONS = 5  # random directions that a subspace is compared with
     ORDER = 6  # the order in which sequences are resampled or searched
 
 
 class EvalSteps:
-    """The steps of the evaluation stream, reserved by purpose; no two ranges overlap."""
+    """The steps of the evaluation stream that are reserved for each purpose; no two ranges overlap."""
 
     EXAMS = range(0, 900)  # one step for each evaluation set of an exam, in the order of its sets
     EXPLORER_EXAMPLES = range(900, 1000)  # the prompts that the explorer offers
@@ -47,11 +47,11 @@ class EvalSteps:
     PROBE_SPLIT = range(1 << 30, (1 << 30) + 1)  # which pairs an answer probe is trained on
     PROBE_CONTROL = range((1 << 30) + 1, (1 << 30) + 2)  # the shuffled labels of its control
     INTERCHANGE_VALUES = range((1 << 30) + 2, (1 << 30) + 3)  # fresh values of source prompts
-    INTERCHANGE_QUERIES = range((1 << 30) + 3, (1 << 30) + 4)  # which other variables source prompts ask for
+    INTERCHANGE_QUERIES = range((1 << 30) + 3, (1 << 30) + 4)  # operands of source prompts
 
 
 class TrainingLawDraws:
-    """The draws of `EvalSteps.TRAINING_LAW`, reserved by purpose."""
+    """The draws of `EvalSteps.TRAINING_LAW` that are reserved for each purpose."""
 
     MEASURES = range(0, 50)  # a measure that averages over contexts uses one draw for each
     GRAFTED_MLP = range(50, 51)  # sums of literals that a grafted MLP2 is trained on
@@ -69,8 +69,8 @@ def philox(
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(ROUNDS):
-        # Products of two 32-bit words fill 64 bits; int64 wraps, so the low 32 bits are right and so are the high
-        # ones once the sign that the shift drags in is masked off. What is only added bit by bit is masked after that.
+        # The product of two 32-bit words has 64 bits. int64 wraps around, so the low 32 bits are right, and the high
+        # ones are right once the sign bits that the shift inserts are masked. Masking after the XOR is enough.
         p0, p1 = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
         c0, c1 = ((p1 >> 32) ^ c1 ^ k0) & MASK, p1
         c2, c3 = ((p0 >> 32) ^ c3 ^ k1) & MASK, p0
@@ -79,7 +79,7 @@ def philox(
 
 
 def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int) -> Tensor:
-    """n random 32-bit words for every (seed, step, row), which broadcast together: (n, ...)."""
+    """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together."""
     blocks = (n + 3) // 4
     shape = torch.broadcast_shapes(seed.shape, step.shape, row.shape)
     block = torch.arange(blocks, device=row.device).view(-1, *[1] * len(shape))
@@ -95,20 +95,20 @@ def permutation(n: int, stream: Stream, step: int) -> Tensor:
 
 
 def digit(word: Tensor, bound: Tensor | int) -> tuple[Tensor, Tensor]:
-    """A uniform whole number below `bound` from a 32-bit word read as a fraction, and the fraction that is left."""
+    """A uniform integer below `bound` from a 32-bit word, read as a fraction in [0, 1), and the remaining fraction."""
     product = word * bound
     return product >> 32, product & MASK
 
 
 class Digits:
-    """Uniform whole numbers drawn one after another from random words, several from each word (mixed radix)."""
+    """Uniform integers drawn one after another from random words, several from each word (mixed radix)."""
 
     def __init__(self, random_words: Tensor):
         self._words = iter(random_words.unbind(0))
         self._room = 0
 
     def below(self, bound: Tensor | int, at_most: int) -> Tensor:
-        """Uniform on 0..bound-1; `at_most` bounds `bound` and says when a fresh word is due."""
+        """A uniform integer in 0..bound-1; `at_most`, an upper limit of `bound`, decides when a new word is used."""
         if self._room < at_most:
             self._word, self._room = next(self._words), DIGIT_SPACE
         self._room //= at_most
@@ -117,7 +117,7 @@ class Digits:
 
     @staticmethod
     def words_needed(bounds: list[int]) -> int:
-        """How many words a sequence of draws with these `at_most` takes."""
+        """The number of words that draws with these values of `at_most` use."""
         count = room = 0
         for bound in bounds:
             if room < bound:
@@ -127,7 +127,7 @@ class Digits:
 
 
 def normals(seed: int, stream: Stream, row: Tensor) -> Tensor:
-    """Standard normals, one per row, by Box-Muller in float64; the same on every machine up to libm's last bit."""
+    """Standard normal numbers, one per row, by Box-Muller in float64; equal on all machines up to rounding in libm."""
     zero = torch.zeros((), dtype=torch.int64)
     w = words(torch.tensor(seed), stream, zero, row, 2).double()
     radius = torch.sqrt(-2 * torch.log((w[0] + 1) / 2**32))

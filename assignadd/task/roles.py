@@ -15,17 +15,18 @@ from assignadd.task.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Roles:
+    """The operands of each sequence and the assigned numbers."""
+
     value_positions: Int[Tensor, "*M B 2"]
-    """Where each operand's value stands: behind its variable in the prefix, or in the operand slot where it is a
-    literal."""
+    """The position of each operand's value: after its variable in the prefix, or the operand slot of a literal."""
     values: Int[Tensor, "*M B 2"]
     is_variable: Bool[Tensor, "*M B 2"]
     assigned: Bool[Tensor, "*M B T"]
-    """The numbers of the prefix, each assigned to the variable before it."""
+    """A mask of the numbers in the prefix, each assigned to the variable before it."""
 
 
 def fixed_positions(task: Task) -> dict[str, int]:
-    """The positions of the roles that stand at the same place in every sequence (12 to 15 in the paper)."""
+    """The positions of the roles that are the same in every sequence (12 to 15 in the paper)."""
     return {role: task.prefix + i for i, role in enumerate(("plus", "first", "second", "equals"))}
 
 
@@ -48,24 +49,23 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
 
 
 def answers(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
-    """The sum mod N that each sequence asks for."""
+    """The answer to each sequence, a sum mod N."""
     first, second = roles(task, tokens).values.unbind(-1)
     return answer_of(first, second, task.modulus)
 
 
 def count_variables(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
-    """How many of the two operands are variables."""
+    """The number of operands that are variables, in each sequence."""
     return roles(task, tokens).is_variable.sum(-1)
 
 
 def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*#M B 2"]) -> Int[Tensor, "*M B T"]:
-    """The same sequences with other values for the two operands, wherever those stand."""
+    """The sequences with the values of the two operands replaced, in the prefix or in the operand slots."""
     return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], 2))
 
 
 def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B"]:
-    """Which sequences training could have shown: they add a seen pair, and no operand stands in a slot banned for
-    it."""
+    """Which sequences training could contain: they add a seen pair, and no operand is in a slot banned for it."""
     first, second = roles(task, tokens).values.unbind(-1)
     allowed = seen.flatten(-2).gather(-1, pair_code(first, second, task.modulus))
     for slot, letters in zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True):
@@ -74,7 +74,7 @@ def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor,
     return allowed
 
 
-# Roles that are one token at most, and roles that many tokens may have.
+# Roles that at most one token has, and roles that several tokens can have.
 SINGLE_ROLES = ("equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable")
 ROLES = (*SINGLE_ROLES, "assigned", "variables", "distractors", "pads")
 Place = str | int
@@ -91,7 +91,7 @@ class Positions:
         self._at = torch.arange(task.length, device=tokens.device)
 
     def mask(self, place: Place) -> Bool[Tensor, "B T"]:
-        """True where a sequence has this role, or at this position; nowhere where it has no such token."""
+        """A mask of the tokens with this role, or at this position."""
         if isinstance(place, int) or place.isdecimal():
             if int(place) >= self.task.length:
                 raise ConfigError("position", place, f"0 to {self.task.length - 1}")
@@ -108,8 +108,7 @@ class Positions:
         return (self.tokens >= self.vocabulary.first_variable) & (self._at < self.task.prefix)  # variables
 
     def position(self, role: str) -> Int[Tensor, " B"]:
-        """Where the one token of a single role stands; -1 where a sequence has none (the variable of a literal
-        operand)."""
+        """The position of the token with a single role; -1 if there is none (the variable of a literal operand)."""
         fixed = fixed_positions(self.task)
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])
@@ -118,7 +117,7 @@ class Positions:
         return value if role.endswith("_value") else torch.where(self.roles.is_variable[:, operand], value - 1, -1)
 
     def any_of(self, places: tuple[Place, ...] | None) -> Bool[Tensor, "B T"]:
-        """Every position that one of these names; all where None."""
+        """A mask of the tokens with any of these roles or positions; all tokens if None."""
         found = torch.full(self.tokens.shape, places is None, device=self.tokens.device)
         for place in places or ():
             found = found | self.mask(place)

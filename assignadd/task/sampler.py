@@ -1,8 +1,8 @@
-"""Sequences of the task, any number at once, on any device (SPEC section 1).
+"""Random sequences of the task, in batches and on any device (paper, section 3).
 
 A sequence is a function of (seed, stream, step, row): see `randomness`. Tokens are returned as (..., B, T). Inside this
-module the B rows come last: operations along B are fast, and the table forward reads the same memory. A test holds the
-sampler equal to `tests/task/plain_sampler.py`, the same law for one row in plain Python.
+module B is the last axis, since operations along B are fast and the table forward reads the same memory. A test
+compares the sampler with `tests/task/plain_sampler.py`, which draws one row in plain Python.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Batch:
     labels: Int[Tensor, "*M B"]
 
 
-def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
-    """The pairs of one kind as codes N n + m, in increasing order."""
+def pair_mask(seen: Bool[Tensor, "N N"], kind: PairKind) -> Bool[Tensor, "N N"]:
+    """A mask of the pairs of one kind."""
     different = ~torch.eye(len(seen), dtype=torch.bool, device=seen.device)
-    mask = {
+    return {
         "any": torch.ones_like(seen),
         "seen": seen,
         "held_out": ~seen,
@@ -44,25 +44,28 @@ def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
         "neither_order": ~seen & ~seen.T & different,
         "doubles": ~seen & ~different,
     }[kind]
-    return mask.flatten().nonzero().flatten()
+
+
+def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
+    """The pairs of one kind as codes N n + m, in increasing order."""
+    return pair_mask(seen, kind).flatten().nonzero().flatten()
 
 
 def distinct_sums(seen: Bool[Tensor, "N N"], kind: PairKind) -> int:
-    """How many different sums the pairs of one kind are: where both orders of a pair are held out, n + m and m + n
-    count once."""
-    n = len(pair_codes(seen, kind))
+    """The number of different sums among the pairs of one kind; if both orders are held out, they count once."""
+    n = int(pair_mask(seen, kind).sum())
     return n // 2 if kind == "neither_order" else n
 
 
 class EmptySetError(UserError, ValueError):
-    """An evaluation set that no sequence belongs to under this task."""
+    """Raised for an evaluation set without sequences in this task."""
 
 
 class Sampler:
-    """The law of one kind of sequences for a stack of models, each with its own split, mix and seed.
+    """Draws sequences of one kind for a stack of models, each with its own split, mix and seed.
 
-    `tasks` hold one task per model, alike but for the fractions and the mix; `seen` is (M, N, N).
-    Without `evalset` it is the training law.
+    `tasks` has one task per model, which may differ in the fractions and the mix; `seen` is (M, N, N). Sequences are
+    those of `evalset`, or training sequences if it is None.
     """
 
     def __init__(
@@ -79,8 +82,7 @@ class Sampler:
         self.seeds = torch.tensor(list(seeds), device=device)[:, None]  # (M, 1)
         self._load_pairs(tasks, seen, evalset.pair if evalset else "seen", device)
         self._load_operands(tasks, evalset, device)
-        # 0, 1, ... as far as assignments and PADs are counted; in int16, which holds all such counts at a quarter of
-        # the memory.
+        # 0, 1, ... for counting assignments and PADs, in int16 to save memory.
         self._counting = torch.arange(task.prefix, dtype=torch.int16, device=device)[:, None]
         N, V, n, pads = task.modulus, task.n_vars, task.max_assignments, task.prefix - 2
         self._bounds = [n, n, n, len(self.operands), N * N, *[n + 1] * pads, *range(V, V - n, -1), *[N] * n]
@@ -98,7 +100,7 @@ class Sampler:
         self._pair_base = torch.arange(len(codes), device=device)[:, None] * self.pairs.shape[1]
 
     def _load_operands(self, tasks: Sequence[Task], evalset: EvalSet | None, device: str | torch.device) -> None:
-        """Operand choices in one table, kind by kind, and for each model the cumulative shares of the kinds."""
+        """Sets the table of operand choices, ordered by kind, and the cumulative shares of the kinds for each model."""
         most = self.task.max_assignments
         kinds = [k for k in Kind if k.n_vars <= most and (evalset is None or k.n_vars == evalset.n_vars)]
         choices = {
@@ -122,13 +124,13 @@ class Sampler:
         self.operands = torch.tensor([c for k in Kind for c in choices[k]], device=device)  # (choices, 2)
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
-        """`rows` sequences for each model and each step; a step of shape (S, 1, 1) gives (S, M, B, T)."""
+        """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
         if self._is_compiled and (not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)):
             return Batch(*self._compiled.sample(step, rows, first_row))
         return self._sample_in_tensors(step, rows, first_row)
 
     def _sample_in_tensors(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
-        """The same sequences in tensor operations, on any device: the specification of the compiled code."""
+        """The same sequences in tensor operations, on any device; the compiled code must return the same."""
         device = self.seeds.device
         step = torch.as_tensor(step, device=device)
         row = torch.arange(first_row, first_row + rows, device=device)
@@ -138,7 +140,7 @@ class Sampler:
 
     @cached_property
     def _is_compiled(self) -> bool:
-        """Whether compiled code draws the sequences: on a CPU where Numba is installed, and not for subclasses."""
+        """Whether compiled code draws the sequences: on a CPU, if Numba is installed, and not for subclasses."""
         return type(self) is Sampler and self.seeds.device.type == "cpu" and find_spec("numba") is not None
 
     @cached_property
@@ -152,15 +154,14 @@ class Sampler:
         task, vocabulary = self.task, self.vocabulary
         N, most = task.modulus, task.max_assignments
 
-        # How many assignments, and which of them are the operands' (`most`, past the end, where an operand is a
-        # literal).
+        # The number of assignments, and which of them are the operands' (`most`, past the end, for a literal).
         n = self._assignments(kind, draw)
         has_first, has_second = (kind == Kind.FIRST) | (kind == Kind.TWO), kind >= Kind.SECOND
         slot_first = torch.where(has_first, draw.below(n, most), most)
         slot_second = draw.below((n - has_first.long()).clamp(min=1), most)
         slot_second = torch.where(has_second, slot_second + (slot_second >= slot_first), most)
 
-        # The operands: which variables, and the pair of values they add up to.
+        # The operands: their variables, and their pair of values.
         choice = self.starts[kind] + self._choice(draw.below(self.counts[kind], len(self.operands)), row)
         first, second = self.operands[:, 0][choice], self.operands[:, 1][choice]
         code = self.pairs.view(-1)[self._pair_base + self._pair(draw.below(self.n_pairs, N * N), row)]
@@ -184,35 +185,37 @@ class Sampler:
         return Batch(tokens[..., : task.length, :].mT, answer_of(first_value, second_value, N))
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
-        """Which of the possible operands a row adds."""
+        """The index of the operands of each row."""
         return drawn
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
-        """Which of the possible pairs of values a row adds."""
+        """The index of the pair of values of each row."""
         return drawn
 
     def _assignments(self, kind: Tensor, draw: Digits) -> Tensor:
-        """How many assignments: in training uniform on 1..most, then at least 2 for two variables; in an evaluation set
-        every number that is possible is as likely (so are the reference accuracies of SPEC section 5 measured)."""
+        """The number of assignments: in training uniform on 1..most, then raised to 2 for two variables.
+
+        In an evaluation set it is uniform on the possible numbers, as for the reference accuracies.
+        """
         most, least = self.task.max_assignments, 1 + (kind == Kind.TWO).long()
         if self.stream == Stream.DATA:
             return torch.maximum(1 + draw.below(most, most), least)
         return least + draw.below(most + 1 - least, most)
 
     def _assignment_starts(self, n: Tensor, draw: Digits) -> Tensor:
-        """Where each assignment begins when every PAD falls into one of the n + 1 gaps, uniformly and independently.
+        """The position where each assignment begins, with each PAD uniformly in one of the n + 1 gaps.
 
-        Assignment i stands behind 2 i tokens of earlier assignments and the PADs of gaps 0..i. Assignments from the
-        n-th on, and the extra last one, begin at T: two spare rows below the sequence, cut off in the end.
+        Before assignment i there are 2 i tokens of earlier assignments and the PADs of gaps 0..i. Assignments from the
+        n-th on, and the additional last one, begin at T: two spare rows after the sequence that are cut off later.
         """
         task, most = self.task, self.task.max_assignments
         gaps = torch.empty((*n.shape[:-1], task.prefix - 2, n.shape[-1]), dtype=torch.int16, device=n.device)
         for i in range(gaps.shape[-2]):
             gaps[..., i, :] = draw.below(n + 1, most + 1)
         n = n.to(torch.int16).unsqueeze(-2)
-        gaps.add_(self._counting[: task.prefix - 2] >= task.prefix - 2 * n, alpha=most)  # PADs too many: behind all
-        # clamp(gap, i, i + 1) is i for a PAD before assignment i and i + 1 for one behind it, so that the sum over all
-        # PADs falls short of i + 1 each by the number of those before. Comparing would take twice as long.
+        gaps.add_(self._counting[: task.prefix - 2] >= task.prefix - 2 * n, alpha=most)  # surplus PADs: at the end
+        # clamp(gap, i, i + 1) is i for a PAD before assignment i and i + 1 for one after it. The sum over all PADs is
+        # therefore i + 1 each, less the number of PADs before. Comparing would take twice as long.
         clamped = torch.stack([gaps.clamp(i, i + 1).sum(-2, dtype=torch.int16) for i in range(most + 1)], -2)
         assignment = self._counting[: most + 1]
         starts = (task.prefix - 2) * (assignment + 1) - clamped + 2 * assignment
@@ -221,8 +224,7 @@ class Sampler:
     def _distractors(
         self, first: Tensor, second: Tensor, slot_first: Tensor, slot_second: Tensor, draw: Digits
     ) -> Tensor:
-        """Distinct variables other than the operands for every assignment (those at the operands' slots are not
-        used)."""
+        """Distinct variables other than the operands for every assignment; those of the operands are not used."""
         V, most = self.task.n_vars, self.task.max_assignments
         n_operands = (first != LITERAL).long() + (second != LITERAL)
         deck = torch.arange(V, device=first.device, dtype=torch.int16)[:, None]
@@ -232,13 +234,13 @@ class Sampler:
             j = (i + draw.below((V - n_operands - i).clamp(min=1), V - i)).unsqueeze(-2)
             dealt.append(deck.gather(-2, j))
             deck.scatter_(-2, j, deck[..., i : i + 1, :].clone())
-        # Those numbers name the variables that are left when the operands are taken out of the alphabet.
+        # These numbers count the variables without the operands.
         low = torch.minimum(torch.where(first == LITERAL, V, first), torch.where(second == LITERAL, V, second))
         high = torch.where(n_operands == 2, torch.maximum(first, second), V)
         variables = torch.cat(dealt, -2)
         variables += variables >= low.to(torch.int16).unsqueeze(-2)
         variables += variables >= high.to(torch.int16).unsqueeze(-2)
-        # Assignment i takes the distractor whose rank is i less the operands' slots before it.
+        # Assignment i takes the distractor with index i less the number of operands' assignments before it.
         assignment = self._counting[:most]
         earlier = [(assignment - slot.to(torch.int16).unsqueeze(-2)).clamp_(0, 1) for slot in (slot_first, slot_second)]
         rank = assignment - earlier[0] - earlier[1]
@@ -246,11 +248,11 @@ class Sampler:
 
 
 class EveryAddition(Sampler):
-    """Row r adds pair number r div (choices) of each model's own with the operands number r mod (choices)."""
+    """Draws every pair with every choice of operands: row r has pair r // choices and operands r % choices."""
 
     @property
     def n_rows(self) -> Tensor:
-        """How many rows each model has, (M, 1); later rows repeat the last pair."""
+        """The number of rows of each model, (M, 1); later rows repeat the last pair."""
         return self.n_pairs * len(self.operands)
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
@@ -261,7 +263,7 @@ class EveryAddition(Sampler):
 
 
 class EveryPair(Sampler):
-    """Row r adds pair number r modulo the number of pairs, with operands and a context drawn anew."""
+    """Draws every pair in turn: row r adds pair r modulo the number of pairs, with random operands and assignments."""
 
     def _pair(self, drawn: Tensor, row: Tensor) -> Tensor:
         return (row % self.n_pairs).expand_as(drawn)

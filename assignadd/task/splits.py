@@ -1,4 +1,4 @@
-"""Which pairs of numbers training may add (`seen`) and which it may not (`held_out`)."""
+"""The split of pairs of numbers into those that training adds (seen) and held-out ones (paper, section 3)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from assignadd.task.randomness import Stream, words
 
 
 def pair_split(task: Task, seed: int) -> Bool[Tensor, "N N"]:
-    """True where the ordered pair (n, m) is seen: the first floor(f N^2) of a seeded permutation.
+    """A mask of the seen pairs (n, m): the first floor(f N^2) of a random permutation.
 
-    Splits of one seed are nested: a pair seen at some fraction is seen at every larger one.
+    Splits of one seed are nested: a pair that is seen at some fraction is seen at every larger one.
     """
     zero = torch.zeros((), dtype=torch.int64)
     w = words(torch.tensor(seed), Stream.SPLIT, zero, torch.arange(task.modulus**2), 2)
-    order = torch.argsort((w[0] << 31) | (w[1] >> 1), stable=True)  # 63 random bits a pair
+    order = torch.argsort((w[0] << 31) | (w[1] >> 1), stable=True)  # 63 random bits per pair
     return _seen(task, order[: task.n_seen])
 
 
@@ -29,6 +29,7 @@ def authors_split(task: Task) -> Bool[Tensor, "N N"]:
 
 
 def _seen(task: Task, codes: Tensor) -> Tensor:
+    """The mask of the pairs with these codes."""
     seen = torch.zeros(task.modulus**2, dtype=torch.bool)
     seen[codes] = True
     return seen.view(task.modulus, task.modulus)

@@ -1,6 +1,6 @@
-"""Sequences as people type them, in two forms that both parse and render back (SPEC section 1).
+"""Conversion between tokens and typed sequences in two forms (paper, figure token-seqs).
 
-The text form is `c=1, b=17, b+19=?`; the token form writes the tokens themselves, `c 1 . b 17 + b 19 =`, `.` for PAD.
+The text form is `c=1, b=17, b+19=?`. The token form lists the tokens, `c 1 . b 17 + b 19 =`, with `.` for PAD.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from assignadd.task.vocabulary import Vocabulary
 PADS = (".", "PAD")
 TEXT_WORD = re.compile(r"[A-Za-z]+|[0-9]+|\S")
 TOKEN_WORD = re.compile(r"\S+")
-# The token form has no comma, no `v=n`, and a space on either side of `+`.
+# Found only in the text form: a comma, `v=n`, or `+` without spaces.
 TEXT_FORM = re.compile(r",|[^\W\d]\s*=\s*[^\s?]|\w\+\w")
 
 
 class ParseError(UserError, ValueError):
-    """One line: the column (from 1) where the text goes wrong, what is expected there, and what stands there."""
+    """An error with the column (from 1) of the first mistake, what is expected there, and what was found."""
 
     def __init__(self, column: int, expected: str, got: str):
         self.column, self.expected = column, expected
@@ -32,8 +32,8 @@ class ParseError(UserError, ValueError):
 def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[int]:  # noqa: B008 (Task is frozen)
     """The T tokens of a sequence in either form.
 
-    A token form with fewer than T tokens gets its PADs in front. So does the text form, unless `padding` is a seed:
-    then each PAD falls into one of the gaps between assignments, uniformly and independently, as in training.
+    PADs are added at the front if there are fewer than T tokens. In the text form `padding` can be a seed; each PAD is
+    then in one of the gaps between assignments, uniformly and independently, as in training.
     """
     if not text.strip():
         raise ParseError(1, "a sequence such as a=1, a+0=?", "")
@@ -43,7 +43,7 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
 
 
 def render(tokens: Sequence[int], task: Task) -> str:
-    """The text form of T tokens; where the PADs stood is lost."""
+    """The text form of T tokens, without the positions of PADs."""
     name = Vocabulary(task).name
     first, second = tokens[task.prefix + 1], tokens[task.prefix + 2]
     assigned = [f"{name(variable)}={name(value)}" for variable, value in assignments(tokens, task).items()]
@@ -56,18 +56,18 @@ def render_tokens(tokens: Sequence[int], task: Task) -> str:
 
 
 def answer(tokens: Sequence[int], task: Task) -> int:
-    """The sum mod N that the sequence asks for."""
+    """The answer to the sequence, a sum mod N."""
     return answer_of(*operand_values(tokens, task), task.modulus)
 
 
 def operand_values(tokens: Sequence[int], task: Task) -> tuple[int, int]:
-    """The two numbers that the sequence adds, directly or through its variables."""
+    """The two numbers that the sequence adds, as literals or as values of variables."""
     value_of = {number: number for number in Vocabulary(task).numbers} | assignments(tokens, task)
     return value_of[tokens[task.prefix + 1]], value_of[tokens[task.prefix + 2]]
 
 
 def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
-    """Each variable of the prefix that a number follows directly, with that number, in their order."""
+    """The number assigned to each variable, in the order of the prefix."""
     vocabulary = Vocabulary(task)
     pairs = pairwise(tokens[: task.prefix])
     return {
@@ -76,7 +76,7 @@ def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
 
 
 class _Reader:
-    """The words of a text, one after another, each checked against what may stand there."""
+    """Reads the words of a text one after another, each checked against what is allowed next."""
 
     def __init__(self, text: str, word: re.Pattern[str], task: Task):
         vocabulary = self.vocabulary = Vocabulary(task)
@@ -94,19 +94,22 @@ class _Reader:
 
     @property
     def word(self) -> str:
+        """The next word."""
         return self._words[self._at][1]
 
     @property
     def at_addition(self) -> bool:
-        """Whether `x+y` begins here, and not `v=n`; the operator decides, and where there is none, what x could be."""
+        """Whether `x+y` begins here, and not `v=n`: decided by the operator or, without one, by the next word."""
         following = self._words[self._at + 1][1]
         return following == "+" or (following != "=" and (self.word in self.numbers or self.word in self.assigned))
 
     def error(self, expected: str) -> ParseError:
+        """The error that the next word is not what is expected."""
         column, word = self._words[self._at]
         return ParseError(column, expected, word)
 
     def take(self, accepted: Container[str], expected: str) -> str:
+        """The next word, which must be accepted; moves on to the word after it."""
         word = self.word
         if word not in accepted:
             raise self.error(expected)
@@ -114,7 +117,7 @@ class _Reader:
         return word
 
     def new_variable(self) -> int:
-        """A variable to assign: known, not assigned before, and with room left for its assignment."""
+        """The token of a variable to assign, which must be new and have room for its assignment."""
         if self.word in self.assigned:
             raise self.error("a variable that is not assigned yet")
         most = min(self.task.max_assignments, self.task.prefix // 2)
@@ -125,10 +128,11 @@ class _Reader:
         return self.variables[name]
 
     def number(self) -> int:
+        """The token of a number."""
         return self.numbers[self.take(self.numbers, f"a number from 0 to {self.task.modulus - 1}")]
 
     def operand(self, first: int | None = None) -> int:
-        """A number, or a variable of the prefix; the second operand is not the first one's variable."""
+        """The token of a number or of an assigned variable, which must differ from the first operand's variable."""
         accepted = self.numbers | {name: token for name, token in self.assigned.items() if token != first}
         other = (
             f" other than {self.vocabulary.name(first)}"
@@ -141,7 +145,7 @@ class _Reader:
 
 
 def _read_text(reader: _Reader, padding: int | None) -> list[int]:
-    """`v=n, v=n, ..., x+y=?`."""
+    """The tokens of the text form `v=n, v=n, ..., x+y=?`."""
     assigned: list[list[int]] = []
     while not reader.at_addition:
         variable = reader.new_variable()
@@ -160,7 +164,7 @@ def _read_text(reader: _Reader, padding: int | None) -> list[int]:
 
 
 def _read_tokens(reader: _Reader) -> list[int]:
-    """`v n . v n ... + x y =`."""
+    """The tokens of the token form `v n . v n ... + x y =`."""
     prefix: list[int] = []
     while reader.word != "+":
         too_long = reader.error(f"'+' after at most {reader.task.prefix} tokens")
@@ -186,21 +190,22 @@ def _read_tokens(reader: _Reader) -> list[int]:
 
 
 def _suffix(vocabulary: Vocabulary, first: int, second: int) -> list[int]:
+    """The tokens of the addition."""
     return [vocabulary.plus, first, second, vocabulary.equals]
 
 
 def _padded(assigned: list[list[int]], task: Task, padding: int | None) -> list[int]:
-    """The prefix: the PADs of gap i, then assignment i, and so on; the last gap is behind all assignments."""
+    """The tokens of the prefix: for each i the PADs of gap i and assignment i, then the PADs of the last gap."""
     n, pad = len(assigned), [Vocabulary(task).pad]
     gaps = _gaps(task.prefix - 2 * n, n + 1, padding)
     return [token for gap, pair in zip(gaps, [*assigned, []], strict=True) for token in pad * gap + pair]
 
 
 def _gaps(n_pads: int, n_gaps: int, padding: int | None) -> list[int]:
-    """How many PADs each gap holds: all in the first one, or each where the seed `padding` lets it fall."""
+    """The number of PADs in each gap: all in the first one, or random with the seed `padding`."""
     if padding is None:
         return [n_pads] + [0] * (n_gaps - 1)
-    import torch  # here, so that text without a padding seed is read without it
+    import torch  # imported here, so that torch is not loaded without a padding seed
 
     from assignadd.task.randomness import Stream, digit, words
 

@@ -1,4 +1,4 @@
-"""Token ids: numbers 0..N-1, then `+`, `=`, PAD, then the variables (SPEC section 1; 74 ids in the paper)."""
+"""Token ids: numbers 0..N-1, then `+`, `=`, PAD, then the variables (74 ids in the paper, section 3)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from assignadd.config import Task
 
 @dataclass(frozen=True)
 class Vocabulary:
+    """The token ids of a task."""
+
     task: Task
 
     @property
@@ -46,7 +48,7 @@ class Vocabulary:
         return token >= self.first_variable
 
     def name(self, token: int) -> str:
-        """How a token is written in the token form: `17`, `b`, `+`, `=`, and `.` for PAD."""
+        """The name of a token in the token form: `17`, `b`, `+`, `=`, and `.` for PAD."""
         if self.is_variable(token):
             return self.task.variables[token - self.first_variable]
         return {self.plus: "+", self.equals: "=", self.pad: "."}.get(token, str(token))

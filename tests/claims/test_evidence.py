@@ -8,7 +8,6 @@ from assignadd.claims.evidence import Evidence, evidence, runs_of
 from assignadd.claims.ledger import CLAIMS
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
-from assignadd.interventions.interchange import causes_over_time
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run
@@ -49,8 +48,6 @@ def test_checkpoints_are_measured_alike(both):
     for mine, theirs in ((of_run.trajectory, alone.trajectory), (of_run.causal.over_time, alone.causal.over_time)):
         assert mine.keys() == theirs.keys() and len(mine["step"]) == len(of_run.steps)
         assert all(np.array_equal(mine[name], theirs[name], equal_nan=True) for name in mine)
-    by_run = causes_over_time(of_run.run, of_run.index)
-    assert all(np.array_equal(by_run[name], alone.causal.over_time[name], equal_nan=True) for name in by_run)
     assert (of_run.stack_at(1).flat == alone.stack_at(1).flat).all() and (
         alone.stack_at(1).flat != alone.stack.flat
     ).any()

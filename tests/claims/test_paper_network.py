@@ -9,7 +9,7 @@ import assignadd
 from assignadd.claims.evidence import evidence
 from assignadd.claims.ledger import CLAIMS, chosen, paper_network
 from assignadd.claims.record import judge
-from assignadd.measures.theory_verdicts import CLAIMS as REAL
+from assignadd.measures.theory_gradient import CLAIMS as REAL
 
 STORED = Path(assignadd.__file__).parent / "results" / "paper-network.json"
 

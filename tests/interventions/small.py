@@ -18,7 +18,7 @@ PAPER = Member(0).config(PRESETS["paper"])
 
 
 def random_stack(models: int = 2):
-    """Far from uniform attention, so that nothing is equal by accident."""
+    """A stack whose attention is far from uniform, so that nothing is equal by accident."""
     stack = initial_stack(
         dataclasses.replace(CONFIG, numerics=dataclasses.replace(CONFIG.numerics, dtype="float64")), range(models)
     )

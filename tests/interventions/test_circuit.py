@@ -1,4 +1,4 @@
-"""Parts kept and removed: all of them are the network, and on the hand-made model each part's worth is known."""
+"""Parts of the circuit kept and removed, on random weights and on the hand-made model, where the effects are known."""
 
 import dataclasses
 
@@ -42,11 +42,11 @@ def changed(**changes):
     return kept_logits(STACK, TOKENS, [dataclasses.replace(BLOCKS.everything(5), **changes)])
 
 
-def test_parts_are_what_weights_without_them_compute():
-    """Each kind of part against the network whose weights lack it."""
+def test_removing_a_table_equals_setting_its_weights_to_zero():
     C, none = BLOCKS.C, torch.zeros
     for change, names in (
-        ({"qk1": none(C, C, dtype=torch.bool)}, ["blocks.0.attn.W_Q"]), ({"ov1": none(C, dtype=torch.bool)}, ["blocks.0.attn.W_V"]),
+        ({"qk1": none(C, C, dtype=torch.bool)}, ["blocks.0.attn.W_Q"]),
+        ({"ov1": none(C, dtype=torch.bool)}, ["blocks.0.attn.W_V"]),
         ({"qk2": none(C + 2, 2 * C, dtype=torch.bool)}, ["blocks.1.attn.W_Q"]),
         ({"ov2": none(2 * C, dtype=torch.bool)}, ["blocks.1.attn.W_V"]),
     ):  # fmt: skip
@@ -98,7 +98,7 @@ def test_blocks_are_the_papers():
         assert torch.equal(rows["together", name].qk2, expected), name
 
 
-def test_token_and_position_ask_apart():
+def test_scores_of_the_token_equals_and_of_its_position_are_separate():
     """Layer 2's scores without the last position's row are those of a network whose query lacks its embedding."""
     C = BLOCKS.C
     for row, weight, index in ((C, "embed.W_E", TASK.modulus + 1), (C + 1, "pos_embed.W_pos", TASK.length - 1)):
@@ -117,8 +117,8 @@ def table():
     return circuit_alone(HANDMADE, CONFIG, SEEN, 120)
 
 
-def test_what_the_hand_made_model_needs_and_does_not(table):
-    """It looks back by position alone, and finds literals by the operand slots, as section 7 says."""
+def test_which_parts_the_hand_made_model_needs(table):
+    """Its numbers find variables by position only, and literals are found by the operand slots (section 7)."""
     assert (table.row("together", WHOLE) == 1).all()
     unused = [("removed alone", "QK1: numbers to variables"), ("removed alone", "QK1: positions to variables")]
     sufficient = [("kept alone", x) for x in ("OV1: variables", "OV2: numbers, key frequencies", "MLP2: alone")]
@@ -137,31 +137,33 @@ def test_what_the_hand_made_model_needs_and_does_not(table):
 
 
 def test_faithfulness_and_necessity(table):
+    def worst_loss(group, name):
+        return (table.row("together", WHOLE) - table.row(group, name)).max()
+
     assert table.relative("together", WHOLE) == 1 and table.relative("together", COMPLEMENT) < 0.25
     assert (
         table.relative("together", SECTION_5)
         < table.relative("together", EQUALS_SLOTS)
         <= table.relative("together", COPIED_ALL)
     )
-    needed = {name for group, name in table.rows if group == "removed alone" and table.worst_loss(group, name) >= LOSS}
+    needed = {name for group, name in table.rows if group == "removed alone" and worst_loss(group, name) >= LOSS}
     assert {"QK1: positions to positions", "OV1: variables", "QK2: identity block", "OV2: numbers"} <= needed
     assert not {"QK1: numbers to variables", "QK1: positions to variables"} & needed
-    enough = {name for group, name in table.rows if group == "kept alone" and table.worst_loss(group, name) < LOSS}
+    enough = {name for group, name in table.rows if group == "kept alone" and worst_loss(group, name) < LOSS}
     assert enough == {"OV1: variables", "OV2: numbers, key frequencies", "MLP2: alone"}
-    assert table.worst_loss("together", WHOLE) == 0
+    assert worst_loss("together", WHOLE) == 0
     lost = table.row("together", WHOLE) - table.row("removed alone", "QK2: identity block")
     assert lost[table.worst_set("removed alone", "QK2: identity block")] == lost.max() > 0.5
 
 
-def test_every_row_of_the_table_is_another_network():
+def test_all_rows_of_the_table_differ():
     rows = variants(TASK, torch.tensor([True, False, True, False, True]))
     found = [kept_logits(STACK, TOKENS, [keep]) for keep in rows.values()]
     assert len({tuple(x.flatten()[:40].tolist()) for x in found}) == len(rows)
 
 
 def test_section_7_finds_the_literals_that_section_5_leaves_out():
-    """On a network of the census: p_T asks for some of them, `=` with its position for most, copied numbers for the
-    rest."""
+    """On a network of the census, p_T finds some literals, `=` with its position most, and copied numbers the rest."""
     run = Run.open(shipped("census-six"))
     index = run.index_of(0)
     table = circuit_alone(run.checkpoint(run.steps[-1]).models(index), run.configs[index], run.seen[index], 300)

@@ -1,4 +1,6 @@
-"""Interchange accuracies where every answer is known, and against the hooked reference pair by pair."""
+"""Interchange accuracies on models with known answers, and compared with patches of the reference transformer."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from assignadd.interventions.interchange import (
     QUERY_AND_TAG,
     VARIANTS,
     Interchange,
-    causes_over_time,
+    causes_at,
     onset_steps,
     spread_steps,
 )
@@ -32,20 +34,20 @@ def kinds(row):
     return [token >= FIRST_VARIABLE for token in row[PREFIX + 1 : PREFIX + 3]]
 
 
-def test_prompts_are_as_many_of_each_pair_of_types():
+def test_prompts_have_equally_many_of_each_pair_of_types():
     types = [(sum(kinds(b)), sum(kinds(s))) for b, s in zip(BASE.tolist(), SOURCE.tolist(), strict=True)]
     assert {t: types.count(t) for t in types} == {(i, j): 30 for i in range(3) for j in range(3)}
     assert (BASE != SOURCE).any(1).all()
 
 
-def test_tags_are_passed_on_and_the_program_follows_them():
+def test_tag_pairs_move_variables_to_the_next_assignment():
     pairs = tag_pairs(TASK, BASE)
     for base, source, said, counts in zip(
         *(x.tolist() for x in (pairs.base, pairs.source, pairs.answer, pairs.counts)), strict=True
     ):
         own, other = assignments(base, TASK), assignments(source, TASK)
         first, *rest = own
-        assert list(other) == [*rest, first]  # the letters, passed on by one assignment
+        assert list(other) == [*rest, first]  # the letters, moved by one assignment
         bound = dict(zip(other, own.values(), strict=True))  # the source's letters on the base's numbers
         expected = sum(bound.get(x, x) for x in base[PREFIX + 1 : PREFIX + 3]) % TASK.modulus
         assert said == expected and counts == (expected != answer(base, TASK))
@@ -56,7 +58,7 @@ def test_tags_are_passed_on_and_the_program_follows_them():
     assert (pairs.counts & (pairs.base_vars == 2)).any() and not pairs.counts[pairs.base_vars == 0].any()
 
 
-def test_queries_ask_for_other_variables_that_the_base_assigns():
+def test_query_pairs_have_other_assigned_variables_as_operands():
     pairs = query_pairs(TASK, BASE, BASE.roll(1, 0))
     assert pairs.counts.sum() > 60
     for base, source, said in zip(
@@ -74,7 +76,7 @@ def test_queries_ask_for_other_variables_that_the_base_assigns():
         answer(source, TASK)  # a prompt: what it asks for it assigns
 
 
-def test_values_come_from_the_source():
+def test_value_pairs_take_values_from_the_source():
     for operands in ((True, False), (False, True), (True, True)):
         pairs = value_pairs(TASK, BASE, SOURCE, operands)
         for base, source, said in zip(BASE.tolist(), SOURCE.tolist(), pairs.answer.tolist(), strict=True):
@@ -84,7 +86,7 @@ def test_values_come_from_the_source():
             )
 
 
-def test_on_the_hand_made_model_right_places_are_right_and_wrong_ones_wrong():
+def test_on_the_hand_made_model_every_alignment_holds_and_controls_fail():
     found = INTERCHANGE(HANDMADE, VARIANTS)[0]
     for name in ALIGNMENTS:
         outcome = found[name]
@@ -100,7 +102,7 @@ def test_on_the_hand_made_model_right_places_are_right_and_wrong_ones_wrong():
     assert found["operand query"].by_types().isfinite().nonzero().tolist() == [[1, 1], [2, 2]]
 
 
-def test_an_outcome_can_be_asked_for_some_of_its_pairs():
+def test_an_outcome_on_some_of_its_pairs():
     found = INTERCHANGE(HANDMADE, ("whole", "random"), ["operand query"])[0]["operand query"]
     pairs = INTERCHANGE.pairs["operand query"]
     first = torch.tensor([kinds(row)[0] for row in pairs.base[pairs.counts].tolist()])
@@ -120,10 +122,13 @@ def test_an_untrained_network_is_at_chance():
 
 @pytest.mark.parametrize(
     ("weight", "lost", "kept"),
-    [("blocks.0.attn.W_V", ("binding tag", "operand query"), ("sum",)), ("blocks.1.attn.W_V", ("values", "first value"), ()),
-     ("blocks.1.mlp.W_out", ("sum", "values"), ())],
-)  # fmt: skip
-def test_what_is_broken_is_no_cause(weight, lost, kept):
+    [
+        ("blocks.0.attn.W_V", ("binding tag", "operand query"), ("sum",)),
+        ("blocks.1.attn.W_V", ("values", "first value"), ()),
+        ("blocks.1.mlp.W_out", ("sum", "values"), ()),
+    ],
+)
+def test_accuracy_falls_where_the_network_is_broken(weight, lost, kept):
     broken = HANDMADE.clone()
     broken[weight].zero_()
     found = INTERCHANGE(broken)[0]
@@ -131,24 +136,26 @@ def test_what_is_broken_is_no_cause(weight, lost, kept):
     assert all(found[name].by_types()[:, 0].min() == 1 for name in kept)  # literals are still added
 
 
-PLACES = {QUERY_AND_TAG: ("blocks.0.hook_attn_out", ("second", "equals")),
-          "binding tag": ("blocks.0.hook_attn_out", ("assigned",)), "operand query": ("blocks.0.hook_attn_out", ("equals",)),
-          "values": ("blocks.1.hook_attn_out", ("equals",)), "sum": ("blocks.1.hook_mlp_out", ("equals",))}  # fmt: skip
+PLACES = {
+    QUERY_AND_TAG: ("blocks.0.hook_attn_out", ("second", "equals")),
+    "binding tag": ("blocks.0.hook_attn_out", ("assigned",)),
+    "operand query": ("blocks.0.hook_attn_out", ("equals",)),
+    "values": ("blocks.1.hook_attn_out", ("equals",)),
+    "sum": ("blocks.1.hook_mlp_out", ("equals",)),
+}
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_the_same_as_patching_each_pair_in_the_reference(name):
+def test_answers_equal_those_of_the_patched_reference_transformer(name):
     interchange, (hook, positions) = Interchange(CONFIG, SEEN, 27), PLACES[name]
     pairs, stack = interchange.pairs[name], random_stack(1)
-    # Against a network's own answers chance hits would be rare: ask for what the patched reference answers.
+    # The program's answers would rarely be hit, so the expected answers are those of the patched reference.
     patched = [
         apply(stack, base[None, None], [Replace("patch", hook, positions, source=render_tokens(source, TASK))])
         for base, source in zip(pairs.base, pairs.source.tolist(), strict=True)
     ]
     said = torch.cat(patched, 1)[0].argmax(-1)
-    interchange.pairs[name] = type(pairs)(
-        pairs.base, pairs.source, said, torch.ones_like(pairs.counts), pairs.base_vars, pairs.source_vars
-    )
+    interchange.pairs[name] = dataclasses.replace(pairs, answer=said, counts=torch.ones_like(pairs.counts))
     outcome = interchange(stack, alignments=[name])[0][name]
     assert outcome.n == 27 and outcome.accuracy() == 1.0
     assert (said != answers(TASK, pairs.base)).any()
@@ -165,9 +172,8 @@ def test_the_papers_network(paper_run):
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4])
-def test_a_literal_behind_a_variable_carries_its_tag(seed):
-    """Asked for another variable, networks that bind lose such a literal, unless the tag at its slot is exchanged as
-    well."""
+def test_a_literal_after_a_variable_has_its_tag(seed):
+    """With another query, trained networks no longer find such a literal, unless the tag at its slot is exchanged."""
     run = Run.open(shipped("census-six"))
     index = run.index_of(seed)
     interchange = Interchange(run.configs[index], run.seen[index], 1800)
@@ -178,22 +184,23 @@ def test_a_literal_behind_a_variable_carries_its_tag(seed):
     assert query.where(behind).accuracy() < 0.85 and both.where(behind).accuracy() > 0.97
 
 
-def test_onsets_last():
+def test_onsets_are_the_start_of_the_last_period_above_one_half():
     steps = np.arange(0, 5000, 500)
     early, dip = (steps >= 1000) * 0.9, np.where(steps == 2000, 0.2, 0.8) * (steps > 500)
     found = onset_steps({"step": steps, "early": early, "dip": dip, "never": early * 0.5})
     assert found == {"early": 1000, "dip": 2500, "never": None}
 
 
-def test_steps_are_spread():
+def test_steps_are_evenly_spaced():
     assert spread_steps([0, 1, 2, 5, 10, 20], 3) == [0, 2, 20] and spread_steps([0, 7], 60) == [0, 7]
     assert len(spread_steps(range(300), 60)) == 60
 
 
-def test_a_row_is_the_interchange_of_that_checkpoint(paper_run):
+def test_accuracies_over_time_equal_those_of_single_checkpoints(paper_run):
     heard = []
-    found = causes_over_time(
-        paper_run, 0, [1001, 20_001], n=270, listener=lambda done, total: heard.append((done, total))
+    found = causes_at(
+        *(paper_run.configs[0], paper_run.seen[0], [1001, 20_001], paper_run.trajectory, 270),
+        lambda done, total: heard.append((done, total)),
     )
     assert list(found) == ["step", *ALIGNMENTS] and heard == [(0, 2), (1, 2), (2, 2)]
     alone = Interchange(paper_run.configs[0], paper_run.seen[0], 270)(paper_run.checkpoint(20_001))[0]

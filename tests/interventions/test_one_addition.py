@@ -1,5 +1,4 @@
-"""One addition module: a frequency's damage is the same for all types where there is one module, and a graft learns to
-add."""
+"""Tests of one addition module: the damage of removing frequencies by type, and a new MLP2 trained on literals."""
 
 import torch
 
@@ -13,17 +12,14 @@ from assignadd.task.evalsets import EVAL_SETS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN
 
 
-def test_frequencies_of_the_hand_made_model_hurt_all_types_alike():
-    """Its MLP sees half the sum of two one-hot values whatever the type; mod a prime all frequencies are each other's
-    images."""
+def test_removing_a_frequency_of_the_hand_made_model_harms_all_types_equally():
+    """The input of its MLP is the same for all types; modulo a prime all frequencies are equivalent by symmetry."""
     found = frequency_damage(HANDMADE, CONFIG, SEEN, 300)
     assert found.frequencies == [1, 2, 3, 4, 5] and found.loss.shape == (5, 3)
     assert (found.loss > 0.05).all() and found.loss.max() - found.loss.min() < 0.04
 
 
-def test_a_frequency_is_removed_as_the_specification_says():
-    """Edited neurons of a trace, and the reference transformer with the same neurons replaced by their mean on the
-    reference set."""
+def test_removing_a_frequency_equals_the_mean_intervention_on_its_neurons():
     found, reference = frequency_damage(HANDMADE, CONFIG, SEEN, 40), reference_sequences(CONFIG, SEEN)
     batches = [sequences([CONFIG], SEEN[None], kind, 40) for kind in range(3)]
     for k, after in zip(found.frequencies, found.after, strict=True):
@@ -35,19 +31,19 @@ def test_a_frequency_is_removed_as_the_specification_says():
 
 
 def damage(losses, noise=0.0):
-    """Margins of one on average, and less by these losses without a frequency."""
+    """Margins of mean one that fall by these losses without each frequency."""
     drawn = torch.randn(len(losses), 3, 400, generator=torch.Generator().manual_seed(0)) * noise
     return FrequencyDamage([1, 2, 3, 4], torch.ones(3, 400), 1 - losses[..., None] + drawn)
 
 
-def test_two_modules_would_not_agree():
-    """The same with a second type that needs other frequencies: agreement is the least correlation."""
+def test_agreement_is_small_if_types_need_different_frequencies():
+    """Agreement is the smallest correlation between two types."""
     same, other = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.4, 0.3, 0.2, 0.1])
     assert damage(torch.stack([same, same * 2, same], 1)).agreement > 0.999
     assert damage(torch.stack([same, same, other], 1)).agreement < -0.999
 
 
-def test_resampled_sequences_scatter_as_the_losses_do():
+def test_resampled_agreement_varies_with_the_losses():
     same = torch.tensor([0.1, 0.2, 0.3, 0.4]).expand(3, 4).T
     assert damage(same).resampled(20).min() > 0.999  # nothing to scatter
     few, many = (damage(same, noise).resampled(200).std() for noise in (0.2, 2.0))
@@ -59,8 +55,8 @@ def test_margin():
     assert _margin(logits, torch.tensor([0, 2])).tolist() == [0.5, -3.0]
 
 
-def test_a_graft_trained_on_literals_serves_variables():
-    """The hand-made model feeds its MLP the same for both; all other weights stay as they were, to the bit."""
+def test_an_mlp_trained_on_literals_also_adds_variables():
+    """In the hand-made model the input of the MLP is the same for both; all other weights are unchanged."""
     result = grafted(HANDMADE, CONFIG, SEEN, steps=400)
     for name, weight in HANDMADE.weights.items():
         assert torch.equal(result[name], weight) == (name not in MLP2_WEIGHTS)

@@ -1,5 +1,4 @@
-"""Attention of `=` in layer 1 set by hand: against the reference's hooks, on the hand-made model, and the committed
-study."""
+"""Changed attention of `=` in layer 1: compared with hooks, on the hand-made model, and in the committed study."""
 
 import json
 from pathlib import Path
@@ -9,9 +8,9 @@ import pytest
 import torch
 
 from assignadd.interventions.operand_attention import (
-    ASKED,
     BANNED,
     CHANGES,
+    CHANGES_OF_SET,
     EXCHANGED,
     LITERAL_TO_EQUALS,
     LITERALS,
@@ -47,10 +46,11 @@ FIRST_VARIABLE = TASK.modulus + 3  # behind the numbers, `+`, `=` and PAD
 
 
 def plain_row(change: str, row: list[float], sequence: list[int]) -> list[float]:
-    """The weights of `=` under a change, key by key, for one sequence with one variable."""
+    """The weights of `=` under a change, in plain Python, for one sequence with one variable."""
     variable, literal = (FIRST, SECOND) if sequence[FIRST] >= FIRST_VARIABLE else (SECOND, FIRST)
     dropped = {
-        UNCHANGED: [], NO_VARIABLE: [variable], NO_LITERAL: [literal], LITERAL_TO_EQUALS: [literal], "no =": [LAST], "no +": [FIRST - 1],
+        UNCHANGED: [], NO_VARIABLE: [variable], NO_LITERAL: [literal], LITERAL_TO_EQUALS: [literal],
+        "no =": [LAST], "no +": [FIRST - 1],
         "no prefix": range(FIRST - 1), ONLY_VARIABLE: [t for t in range(LAST + 1) if t != variable], EXCHANGED: [],
         "variable slot x 0.8": [], NO_FIRST: [FIRST], NO_SECOND: [SECOND], NO_SLOTS: [FIRST, SECOND],
         ONLY_SLOTS: [t for t in range(LAST + 1) if t not in (FIRST, SECOND)],
@@ -66,7 +66,7 @@ def plain_row(change: str, row: list[float], sequence: list[int]) -> list[float]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_is_that_row_in_the_reference(change):
+def test_a_change_equals_setting_the_row_in_the_reference_transformer(change):
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0)
 
@@ -84,9 +84,8 @@ def test_a_change_is_that_row_in_the_reference(change):
     assert change == UNCHANGED or not torch.allclose(found, model.answer_logits(ONE), atol=1e-3)
 
 
-def test_another_sequences_literal_in_the_reference():
-    """The value of the literal's slot, as `=` reads it in layer 1, and its weight are those of the sequence before of
-    the same kind."""
+def test_the_literal_of_another_sequence_equals_hooks_on_the_reference_transformer():
+    """The weight and the value of the literal's slot are those of the previous sequence of the same kind."""
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0)
     _, cache = model.run_with_cache(ONE)
@@ -109,13 +108,13 @@ def test_another_sequences_literal_in_the_reference():
     )
 
 
-def test_the_hand_made_model_needs_variables_slots_alone():
+def test_the_hand_made_model_needs_only_the_slots_of_variables():
     found = operand_attention(HANDMADE, CONFIG, SEEN, 300)
-    assert list(found) == list(ASKED)
+    assert list(found) == list(CHANGES_OF_SET)
     accuracy = {
         (name, change): x.float().mean().item() for name, own in found.items() for change, x in own.correct.items()
     }
-    assert all(accuracy[name, UNCHANGED] == 1 for name in ASKED)
+    assert all(accuracy[name, UNCHANGED] == 1 for name in CHANGES_OF_SET)
     assert accuracy[LITERALS, NO_SLOTS] == 1 and accuracy[TWO, ONLY_SLOTS] == 1
     for name in (TRAINED, BANNED):
         harmless = [c for c in ONE_VARIABLE if c not in (NO_VARIABLE, "variable slot x 0.8")]
@@ -129,13 +128,13 @@ def test_the_hand_made_model_needs_variables_slots_alone():
     assert found[TRAINED].operands_on_top[UNCHANGED].all() and not found[TRAINED].operands_on_top[EXCHANGED].any()
 
 
-def test_random_weights_have_nothing_to_lose():
+def test_random_weights_are_at_chance_under_all_changes():
     found = operand_attention(random_stack(1), CONFIG, SEEN, 200)[TRAINED].correct
     assert all(x.float().mean() < 0.3 for change, x in found.items() if change != SET_LAYER_2)
 
 
-def test_a_network_of_the_study_answers_as_in_its_table():
-    """Seed 39, one of the twelve: as many right answers, but for rounding, and never both slots on top."""
+def test_a_network_of_the_study_reproduces_its_row():
+    """Seed 39, one of the twelve: the same accuracies up to rounding, and never both slots with the most weight."""
     run = Run.open(shipped("census-two"))
     assert run.verify() == [] and run.manifest.seeds == (39, 35)
     (there,) = (m["sets"] for m in STUDY["models"] if m["seed"] == 39)
@@ -152,7 +151,7 @@ def test_a_network_of_the_study_answers_as_in_its_table():
     assert not here[TRAINED].operands_on_top[UNCHANGED].any() and here[TRAINED].operands_on_top[EXCHANGED].all()
 
 
-def test_the_rule_of_the_study_holds_in_every_seed_of_it():
+def test_the_predictions_of_the_study_hold_in_every_seed():
     """docs/findings.md: the five predictions, each by its 95 % interval."""
     twelve, ordinary = ([m for m in STUDY["models"] if m["run"] == run] for run in ("twelve", "ordinary"))
     assert (len(twelve), len(ordinary)) == (12, 10) and STUDY["n"] == 4000
@@ -167,9 +166,8 @@ def test_the_rule_of_the_study_holds_in_every_seed_of_it():
             assert all(model["sets"][name]["lost"][change][2] < 0.05 for change in changes), (model["seed"], name)
 
 
-def test_what_the_study_says_about_banned_slots():
-    """Seven of the twelve seeds miss such sums, by layer 2's attention; of the census's other seeds that bind, five
-    do."""
+def test_failures_on_banned_slots_in_the_study_and_in_the_census():
+    """Seven of the twelve seeds fail on such sums, due to layer 2's attention, and five other seeds that bind."""
     census = polars.read_parquet(ROOT / "assignadd" / "results" / "census.parquet").filter(polars.col("step") == 50_000)
     binding = census.filter(polars.col("1-var train (final)") >= 0.95)
     on_top = binding["attn_l1_equal_to_operands (1-var, training law) (final)"]

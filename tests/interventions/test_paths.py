@@ -1,5 +1,4 @@
-"""Paths one by one: on the hand-made model those of its construction matter and no others; one against the reference's
-hooks."""
+"""Path patching on the hand-made model, where the paths that matter are known, and compared with hooks."""
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from assignadd.interventions.paths import (
     VALUE,
     Path,
     PathPatching,
-    path_answers,
 )
 from assignadd.model.transformer import Transformer
 from assignadd.task.roles import Positions
@@ -35,8 +33,8 @@ def test_every_token_has_one_role():
     assert torch.equal(roles["other number"], places.mask("distractors"))
 
 
-def test_the_hand_made_models_paths_are_those_of_its_construction():
-    effects = path_answers(HANDMADE, ONE).effects
+def test_only_the_paths_of_its_construction_matter_in_the_hand_made_model():
+    effects = PathPatching(HANDMADE, ONE).answers().effects
     # Its QK2 finds literals by their number and slot: what a slot is matters to its key as well.
     expected = STORY | {Path(EMBEDDING, slot, KEY) for slot in ("first", "second")}
     assert {path for path, effect in effects.items() if effect > 0.15} == expected
@@ -44,12 +42,12 @@ def test_the_hand_made_models_paths_are_those_of_its_construction():
 
 
 def test_literals_need_no_layer_1():
-    effects = path_answers(HANDMADE, BATCH[:60]).effects
+    effects = PathPatching(HANDMADE, BATCH[:60]).answers().effects
     assert effects[Path(EMBEDDING, "first", VALUE)] > 0.5 and effects[Path(LAYER_2, "=", MLP2)] > 0.5
     assert all(effect == 0 for path, effect in effects.items() if LAYER_1 in (path.sender, path.receiver))
 
 
-def test_the_direct_effects_add_up_to_the_logits():
+def test_direct_contributions_add_up_to_the_logits():
     stack = random_stack(1)
     patching = PathPatching(stack, ONE)
     logits = Transformer.from_stack(stack, 0).answer_logits(ONE).detach()
@@ -61,8 +59,8 @@ def test_the_direct_effects_add_up_to_the_logits():
 
 
 @pytest.mark.parametrize(("receiver", "hook"), [(QUERY, "hook_q"), (KEY, "hook_k"), (VALUE, "hook_v")])
-def test_one_path_is_one_receivers_input(receiver, hook):
-    """What layer 1 sends to `=` replaced by its mean, for layer 2's query, key or value alone, in the reference."""
+def test_a_path_changes_the_input_of_one_receiver(receiver, hook):
+    """Compared with hooks on the reference: layer 1's output at `=` is replaced by its mean for one receiver."""
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0)
     with torch.no_grad():
@@ -77,7 +75,7 @@ def test_one_path_is_one_receivers_input(receiver, hook):
     assert torch.allclose(found, expected, atol=1e-8)
 
 
-def test_the_mlps_path_to_the_logits():
+def test_the_path_from_mlp2_to_the_logits():
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0)
     with torch.no_grad():
@@ -87,7 +85,7 @@ def test_the_mlps_path_to_the_logits():
     assert torch.allclose(found, logits[:, -1].detach() + (out.mean(0) - out) @ stack.W_U[0], atol=1e-8)
 
 
-def test_what_mlp2_reads_of_layer_2():
+def test_the_path_from_layer_2_to_mlp2():
     stack = random_stack(1)
     model = Transformer.from_stack(stack, 0).requires_grad_(False)
     out = model.run_with_cache(ONE)[1]["blocks.1.hook_attn_out"]
@@ -97,8 +95,8 @@ def test_what_mlp2_reads_of_layer_2():
     assert torch.allclose(found, expected, atol=1e-8)
 
 
-def test_what_one_role_sends_to_another_in_layer_1():
-    """`=` receives the mean of what first operand slots send, and everything behind it reads that."""
+def test_paths_through_layer_1():
+    """The contribution of first operand slots to `=` is replaced by its mean, and everything after it follows."""
     stack, slot = random_stack(1), TASK.prefix + 1
     model = Transformer.from_stack(stack, 0).requires_grad_(False)
     _, cache = model.run_with_cache(ONE)

@@ -1,4 +1,4 @@
-"""The specification reads back what it wrote, and refuses the rest in one line that names the field."""
+"""Specifications survive writing and reading, and wrong ones raise an error that names the field."""
 
 import json
 
@@ -48,7 +48,7 @@ OTHERS = st.one_of(
 
 
 @given(st.lists(REPLACE | OTHERS, max_size=4))
-def test_what_is_written_reads_back(interventions):
+def test_writing_and_reading_gives_the_same_interventions(interventions):
     assert read_specification(to_json(interventions)) == tuple(interventions)
 
 
@@ -79,25 +79,28 @@ def test_the_documented_examples(tmp_path):
         ({"action": "zero", "hook": "hook_embed", "neurons": [1]}, "neurons"),
         ({"action": "zero", "hook": "hook_pos_embed", "frequencies": [1]}, "frequencies"),
         ({"action": "zero", "hook": "hook_embed", "frequencies": [0]}, "frequencies"),
-        ({"action": "patch", "hook": "hook_embed"}, "source"), ({"action": "zero", "hook": "hook_embed", "source": "a=1, a+1=?"}, "source"),
-        ({"action": "cut", "layer": 3, "query": "equals", "key": 0}, "layer"), ({"action": "cut", "layer": 1, "query": "equals"}, "key"),
+        ({"action": "patch", "hook": "hook_embed"}, "source"),
+        ({"action": "zero", "hook": "hook_embed", "source": "a=1, a+1=?"}, "source"),
+        ({"action": "cut", "layer": 3, "query": "equals", "key": 0}, "layer"),
+        ({"action": "cut", "layer": 1, "query": "equals"}, "key"),
         ({"action": "cut", "layer": 1, "query": None, "key": 0}, "query"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"first": 2}}, "weights"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"-1": 1}}, "weights"),
-        ({"action": "swap", "component": "mlp1", "step": 1}, "component"), ({"action": "swap", "component": "mlp2"}, "step"),
+        ({"action": "swap", "component": "mlp1", "step": 1}, "component"),
+        ({"action": "swap", "component": "mlp2"}, "step"),
     ],
 )  # fmt: skip
-def test_bad_interventions_name_their_field(value, field):
+def test_errors_name_the_field(value, field):
     with pytest.raises(ConfigError) as error:
         specification([{"action": "cut", "layer": 1, "query": 1, "key": 0}, value])
     assert str(error.value).startswith(f"interventions[1].{field} = ") and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["{}", "[", '[{"action": "cut", "action": "cut"}]', "no/such/file.json"])
-def test_what_is_no_list_is_refused(text):
+def test_anything_but_a_list_is_an_error(text):
     with pytest.raises(ConfigError):
         read_specification(text)
 
 
-def test_nothing_is_written_that_is_none():
+def test_fields_that_are_none_are_not_written():
     assert json.loads(to_json([Replace("zero", "hook_embed")])) == [{"action": "zero", "hook": "hook_embed"}]

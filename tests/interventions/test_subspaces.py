@@ -1,5 +1,4 @@
-"""Subspaces that are there by construction are found, those that cannot be there are not; and pyvene hangs on our
-models."""
+"""The search finds subspaces that exist by construction, and finds none where there can be none."""
 
 import dataclasses
 import importlib.util
@@ -32,9 +31,8 @@ SEARCH = Search(CONFIG, SEEN, 3600)
 
 
 @needs_pyvene
-def test_two_operands_side_by_side_are_told_apart():
-    """A network of our own: a and b one-hot in two known subspaces of a turned space, a neuron for every pair. The
-    search can find what is there, so where it finds nothing there is nothing."""
+def test_two_operands_in_separate_subspaces_are_found():
+    """In a network with a and b one-hot in two known subspaces of a rotated space, and a neuron for every pair."""
     N, d = 5, 12
     axes = random_directions(torch.zeros(2 * N, d), 3)  # (2 N, d)
     pair = torch.tensor(list(itertools.product(range(N), range(N))))
@@ -56,7 +54,7 @@ def test_two_operands_side_by_side_are_told_apart():
 
 @needs_pyvene
 def test_the_hand_made_model_has_a_sum_and_no_operands():
-    """Its layer 2 brings half of each one-hot value into the same N directions."""
+    """Its layer 2 writes half of each one-hot value into the same N directions."""
     rank = len(fetched_values(HANDMADE))
     for place in PLACES:
         outcome = SEARCH(HANDMADE, "sum", place, rank)
@@ -75,8 +73,8 @@ def test_nothing_is_found_in_an_untrained_network():
 
 
 @needs_pyvene
-def test_no_state_of_the_process_decides_what_is_found():
-    """The same bits whatever torch's own generator stands at, which stays there."""
+def test_the_result_does_not_depend_on_the_state_of_torchs_generator():
+    """The result is equal bit by bit, and the state of the generator does not change."""
     readout, base, source = SEARCH.activations(HANDMADE, PLACES[0])
     start, found = random_directions(base[:4], 5), []
     for seed in (1, 2):
@@ -86,7 +84,7 @@ def test_no_state_of_the_process_decides_what_is_found():
     assert torch.equal(*found) and not torch.allclose(found[0], start, atol=1e-3)
 
 
-def test_pairs_searched_on_are_not_tested_on(monkeypatch):
+def test_training_pairs_are_not_test_pairs(monkeypatch):
     shown = []
 
     def fake(readout, base, source, answer, start, steps):
@@ -114,8 +112,8 @@ def test_pairs_searched_on_are_not_tested_on(monkeypatch):
 
 
 @needs_pyvene
-def test_pyvene_hangs_on_the_hooked_model():
-    """Its interchange at a hook of the whole transformer gives what the search's readout gives."""
+def test_the_search_equals_pyvene_on_the_hooked_transformer():
+    """pyvene's interchange at a hook of the whole transformer gives the same logits as the search."""
     import pyvene
 
     model, rows = Transformer.from_stack(HANDMADE, 0), slice(0, 50)
@@ -132,7 +130,7 @@ def test_pyvene_hangs_on_the_hooked_model():
     assert torch.allclose(logits[:, -1], expected, atol=1e-4)
 
 
-def test_one_line_says_what_is_accepted(monkeypatch):
+def test_errors_say_what_is_accepted(monkeypatch):
     with pytest.raises(ConfigError, match="rank = 57: expected a number of directions from 1 to 56"):
         SEARCH(HANDMADE, "sum", PLACES[0], 57)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -140,7 +138,7 @@ def test_one_line_says_what_is_accepted(monkeypatch):
         SEARCH(HANDMADE, "sum", PLACES[0], 2)
 
 
-def test_other_architectures_are_refused():
+def test_other_architectures_are_errors():
     wide = dataclasses.replace(CONFIG, model=dataclasses.replace(CONFIG.model, n_heads=2))
     with pytest.raises(ConfigError, match="two layers, one head"):
         SEARCH(initial_stack(wide, [0]), "sum", PLACES[0], 2)

@@ -1,17 +1,16 @@
-"""Accuracies with intervals: 1.0 on the hand-made model, chance on random weights, the paper's numbers on its own
-run."""
+"""Accuracies with intervals on the hand-made model, on random weights, and on the paper's network."""
 
 import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.accuracies import Accuracy, class_pairs, pair_accuracy, set_accuracies
+from assignadd.measures.accuracies import Accuracy, pair_accuracy, set_accuracies
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.stats import wilson
 from assignadd.task.evalsets import ALL_SETS, CLASS_SETS, EVAL_SETS, RECORDED_SETS, any_sums
-from assignadd.task.sampler import EveryPair
+from assignadd.task.sampler import EveryPair, pair_mask
 from assignadd.task.splits import pair_split
 from tests.reference import REFERENCE
 
@@ -22,14 +21,16 @@ MODULUS = TINY.task.modulus
 PUBLISHED = {
     30001: {
         "0-var train": 1.0, "0-var add-restricted": 0.9899, "1-var train": 0.9998, "1-var add-restricted": 0.9914,
-        "1-var var-restricted": 0.9999, "2-var train": 0.9990, "2-var add-restricted": 0.9884, "2-var var-restricted (1)": 0.9964,
-        "2-var var-restricted (2)": 0.9996, "1-var doubly held out": 0.9917, "2-var doubly held out (1)": 0.9857,
+        "1-var var-restricted": 0.9999, "2-var train": 0.9990, "2-var add-restricted": 0.9884,
+        "2-var var-restricted (1)": 0.9964, "2-var var-restricted (2)": 0.9996,
+        "1-var doubly held out": 0.9917, "2-var doubly held out (1)": 0.9857,
         "2-var doubly held out (2)": 0.9905,
     },
     40000: {
         "0-var train": 1.0, "0-var add-restricted": 0.9929, "1-var train": 0.9996, "1-var add-restricted": 0.9921,
-        "1-var var-restricted": 0.9987, "2-var train": 0.9952, "2-var add-restricted": 0.9833, "2-var var-restricted (1)": 0.9790,
-        "2-var var-restricted (2)": 0.9948, "1-var doubly held out": 0.9916, "2-var doubly held out (1)": 0.9621,
+        "1-var var-restricted": 0.9987, "2-var train": 0.9952, "2-var add-restricted": 0.9833,
+        "2-var var-restricted (1)": 0.9790, "2-var var-restricted (2)": 0.9948,
+        "1-var doubly held out": 0.9916, "2-var doubly held out (1)": 0.9621,
         "2-var doubly held out (2)": 0.9832,
     },
 }  # fmt: skip
@@ -52,8 +53,8 @@ def test_the_hand_made_model_is_right_on_every_set():
     )
 
 
-def test_the_interval_of_a_class_is_over_its_pairs():
-    """Many sequences that add the same few doubles say no more about doubles than these few do."""
+def test_the_sample_size_of_a_class_is_its_number_of_pairs():
+    """Many sequences that add the same few doubles say no more about other doubles."""
     config, n = Member(0).config(PRESETS["tiny"]), 400
     seen = pair_split(config.task, 0)
     pairs = {
@@ -104,7 +105,7 @@ def papers_run(step: int, tmp_path) -> dict[str, Accuracy]:
 
 @needs_reference
 @pytest.mark.parametrize("step", PUBLISHED)
-def test_the_papers_own_run_shows_its_published_accuracies(step, tmp_path):
+def test_the_papers_network_has_the_published_accuracies(step, tmp_path):
     sets = papers_run(step, tmp_path)
     for name, published in PUBLISHED[step].items():
         assert_within_sampling_error(sets[name], published, 20_000)
@@ -121,7 +122,7 @@ def test_the_papers_own_run_shows_its_published_accuracies(step, tmp_path):
 
 @needs_reference
 @pytest.mark.parametrize("step", ALONG_TRAINING)
-def test_the_papers_own_run_shows_them_along_its_training(step, tmp_path):
+def test_the_papers_checkpoints_have_the_published_accuracies(step, tmp_path):
     sets = papers_run(step, tmp_path)
     for evalset, published in zip(EVAL_SETS[1:], ALONG_TRAINING[step], strict=True):
         assert_within_sampling_error(sets[evalset.name], published, 3000)
@@ -133,14 +134,14 @@ def test_the_hand_made_model_adds_every_pair_and_random_weights_do_not(n_vars):
     assert pair_accuracy(initial_stack(TINY, [0]), TINY, n_vars, 3).mean() < 0.15
 
 
-def test_every_pair_comes_up_equally_often():
+def test_every_pair_is_drawn_equally_often():
     seen = torch.ones(1, MODULUS, MODULUS, dtype=torch.bool)
     labels = EveryPair([TINY.task], seen, [0], any_sums(1)).sample(0, 3 * MODULUS * MODULUS).labels[0]
     n, m = torch.meshgrid(torch.arange(MODULUS), torch.arange(MODULUS), indexing="ij")
     assert torch.equal(labels, ((n + m) % MODULUS).flatten().repeat(3))
 
 
-def test_a_wrong_answer_is_found_where_it_is():
+def test_wrong_answers_are_attributed_to_their_pairs():
     """With the logits of the answers 5 and 6 exchanged, exactly the pairs with these sums are wrong."""
     broken = handmade(Config(task=TINY.task)).clone()
     broken["unembed.W_U"][..., [5, 6]] = broken["unembed.W_U"][..., [6, 5]]
@@ -150,16 +151,16 @@ def test_a_wrong_answer_is_found_where_it_is():
 
 def test_the_classes_are_a_partition_of_the_held_out_pairs():
     seen = pair_split(PRESETS["paper"].task, 3)
-    classes = [class_pairs(seen, kind) for kind in ("mirror_seen", "neither_order", "doubles")]
+    classes = [pair_mask(seen, kind) for kind in ("mirror_seen", "neither_order", "doubles")]
     assert torch.equal(torch.stack(classes).sum(0), (~seen).long())
     assert torch.equal(classes[2], torch.diag(~seen.diagonal()))
     assert torch.equal(classes[0], ~seen & seen.T)
 
 
-def test_the_papers_network_errs_on_doubles_alone(paper_run):
+def test_the_papers_network_errs_only_on_doubles(paper_run):
     one, config, seen = paper_run.checkpoint(40_000), paper_run.configs[0], paper_run.seen[0]
     accuracy = pair_accuracy(one, config, 0)
-    classes = {kind: accuracy[class_pairs(seen, kind)] for kind in ("mirror_seen", "neither_order", "doubles")}
+    classes = {kind: accuracy[pair_mask(seen, kind)] for kind in ("mirror_seen", "neither_order", "doubles")}
     assert {kind: len(values) for kind, values in classes.items()} == {
         "mirror_seen": 723,
         "neither_order": 302,

@@ -1,5 +1,4 @@
-"""The OV-MLP circuit: all pairs on the hand-made model, chance on random weights, the paper's four wrong doubles on its
-own."""
+"""The isolated addition circuit on the hand-made model, on random weights, and on the paper's network."""
 
 import torch
 
@@ -27,7 +26,7 @@ def test_the_hand_made_model_adds_every_pair():
     assert wrong_pairs(HANDMADE) == [[]]
 
 
-def test_it_is_the_transformers_own_mlp_on_the_two_numbers():
+def test_the_circuit_equals_the_mlp_of_the_transformer():
     stack = initial_stack(PRESETS["smoke"], [3])
     model, x = Transformer.from_stack(stack, 0), number_outputs(stack)
     with torch.no_grad():
@@ -38,7 +37,7 @@ def test_it_is_the_transformers_own_mlp_on_the_two_numbers():
     assert (pairs_added(stack, x)[0].flatten() == (plain.flatten(0, 1).argmax(-1) == answer)).all()
 
 
-def test_random_weights_are_at_chance_and_a_broken_ov2_too():
+def test_random_weights_and_a_broken_ov2_are_at_chance():
     broken = HANDMADE.clone()
     order = torch.randperm(N, generator=torch.Generator().manual_seed(0))
     broken.W_E[:, :N] = HANDMADE.W_E[:, order]  # every number means another one

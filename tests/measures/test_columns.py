@@ -1,4 +1,4 @@
-"""Every column that is measured has one record, and every label says something else."""
+"""Every measured column has one record, and all labels differ."""
 
 import pytest
 

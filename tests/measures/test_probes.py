@@ -1,5 +1,4 @@
-"""Probes: against textbook fits, where the hand-made model computes the answer, at chance on random weights, on the
-paper's run."""
+"""Probes, compared with textbook fits, on the hand-made model, on random weights, and on the paper's network."""
 
 import pytest
 import torch
@@ -60,7 +59,7 @@ def test_a_least_squares_probe_is_the_minimiser_of_its_loss():
     assert 0.5 < found[0, 0] < 1 and found[0, 1] < 0.4  # neither trivial nor helped by the other labels
 
 
-def test_an_adam_probe_is_torchs_adam_on_the_cross_entropy():
+def test_an_adam_probe_equals_torchs_adam_on_the_cross_entropy():
     x, labels = noisy_classes(300, 5, 4)
     layer = torch.nn.Linear(5, 4).double()
     torch.nn.init.zeros_(layer.weight)
@@ -75,7 +74,7 @@ def test_an_adam_probe_is_torchs_adam_on_the_cross_entropy():
 
 
 @pytest.mark.parametrize("contexts", [1, 3, 4])  # .7 of 4 x 529 is no whole number of pairs
-def test_no_pair_is_on_both_sides(contexts):
+def test_no_pair_is_used_for_training_and_testing(contexts):
     found = answer_probes(RANDOM.models(0), [CONFIG], SEEN, contexts=contexts)
     pairs = probes._pairs(N, contexts, "pair").tolist()
     assert found.n_train + found.n_test == len(pairs) == contexts * N * N
@@ -86,13 +85,13 @@ def test_no_pair_is_on_both_sides(contexts):
     assert len(rows) == len(pairs) and set(rows[: found.n_train]) & set(rows[found.n_train :])
 
 
-def test_all_three_types_take_turns_in_the_models_own_contexts():
+def test_the_three_types_alternate():
     tokens = mixed_sequences([CONFIG, CONFIG], SEEN.expand(2, -1, -1), 100)
     assert tokens.shape == (2, 100, TASK.length)
     assert roles(TASK, tokens).is_variable.sum(-1).tolist() == [[i % 3 for i in range(100)]] * 2
 
 
-def test_the_answer_appears_in_the_neurons():
+def test_the_answer_is_linear_in_the_neurons_but_not_before():
     found = answer_probes(concatenate([HANDMADE, HANDMADE]), [CONFIG] * 2, SEEN.expand(2, -1, -1))
     assert found.test.shape == found.train.shape == found.control.shape == (2, len(STAGES))
     assert (found.test[:, AFTER] == 1).all() and (found.train[:, AFTER] == 1).all()
@@ -103,7 +102,7 @@ def test_the_answer_appears_in_the_neurons():
     assert by_row.test[:, AFTER].min() > 0.99 and by_row.test[:, 1].item() > found.test[0, 1].item()
 
 
-def test_it_is_gone_where_the_mlp_is():
+def test_without_the_mlp_no_probe_finds_the_answer():
     silent, scrambled = HANDMADE.clone(), HANDMADE.clone()
     silent["blocks.1.mlp.W_out"].zero_()
     found = answer_probes(silent, [CONFIG], SEEN).test[0]
@@ -113,11 +112,11 @@ def test_it_is_gone_where_the_mlp_is():
     assert answer_probes(scrambled, [CONFIG], SEEN).test[0, AFTER].max() < 0.3
 
 
-def test_random_weights_hold_no_answer():
+def test_random_weights_are_at_chance():
     assert answer_probes(RANDOM, [CONFIG] * 2, SEEN.expand(2, -1, -1)).test.max() < 1 / N + 0.08
 
 
-def test_the_residual_after_layer_1_is_the_transformers():
+def test_the_residual_after_layer_1_equals_the_transformers():
     tokens = mixed_sequences([CONFIG], SEEN, 12)
     with torch.no_grad():
         _, cache = Transformer.from_stack(RANDOM, 0).run_with_cache(tokens[0])
@@ -128,7 +127,7 @@ def test_the_residual_after_layer_1_is_the_transformers():
 
 
 @pytest.mark.parametrize("steps", [None, 4])
-def test_a_number_holds_its_variable(steps):
+def test_the_variable_is_found_at_its_number(steps):
     tokens = mixed_sequences([CONFIG], SEEN, 600)
     found = probe_l1_var_from_num(concatenate([HANDMADE, HANDMADE]), tokens, steps)
     # The variable is all there; four steps are too few to find it among one-hot numbers and positions. That part is the
@@ -140,12 +139,12 @@ def test_a_number_holds_its_variable(steps):
         assert probe_l1_var_from_num(deaf, tokens, steps).max() < 1 / V + 0.1
 
 
-def test_enough_steps_find_it_too():
+def test_enough_steps_of_adam_find_the_variable():
     assert probe_l1_var_from_num(HANDMADE, mixed_sequences([CONFIG], SEEN, 600), steps=100).item() == 1
 
 
-def test_random_weights_hold_the_variable_faintly():
-    """Even attention brings it among others, so that converged probes start well above 1/V and four steps do not."""
+def test_random_weights_are_above_chance_for_a_converged_probe():
+    """Uniform attention copies all earlier variables; four steps of Adam do not find the right one."""
     tokens = mixed_sequences([CONFIG], SEEN, 600)
     converged, four = probe_l1_var_from_num(RANDOM, tokens), probe_l1_var_from_num(RANDOM, tokens, steps=4)
     assert (four < converged).all() and converged.max() < 0.95

@@ -1,4 +1,4 @@
-"""Attention rates against patterns set by hand and counted one by one, and on models where they are known."""
+"""Attention rates and masses, compared with plain loops, and on models where they are known."""
 
 import pytest
 import torch
@@ -24,14 +24,14 @@ def tokens(n_vars: int, n: int = 300) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("n_vars", [0, 1, 2])
-def test_the_hand_made_model_looks_where_it_should(n_vars):
+def test_the_hand_made_model_attends_as_expected(n_vars):
     found = routing(concatenate([HANDMADE, HANDMADE]), tokens(n_vars))
     for name, value in vars(found).items():
         assert value.tolist() == pytest.approx([1.0, 1.0], abs=1e-6), name
 
 
 def plain_rates(model: Transformer, batch: torch.Tensor) -> list[float]:
-    """One sequence, one token at a time, from the reference transformer's patterns."""
+    """The counts of one sequence in plain Python, from the reference transformer's patterns."""
     vocabulary, hits, numbers = Vocabulary(CONFIG.task), [0, 0, 0], 0
     for sequence in batch[0]:
         with torch.no_grad():
@@ -50,7 +50,7 @@ def plain_rates(model: Transformer, batch: torch.Tensor) -> list[float]:
 
 
 @pytest.mark.parametrize("n_vars", [0, 1, 2])
-def test_rates_are_those_counted_one_by_one(n_vars):
+def test_rates_equal_plain_counts(n_vars):
     stack, batch = initial_stack(PRESETS["paper"], [5]), tokens(n_vars, 60)
     stack.flat.mul_(2)  # patterns far from uniform
     found = routing(stack, batch)
@@ -59,7 +59,7 @@ def test_rates_are_those_counted_one_by_one(n_vars):
     )
 
 
-def test_a_subset_has_the_rates_of_its_own_sequences():
+def test_rates_of_a_subset():
     stack, batch = initial_stack(PRESETS["paper"], [5]), tokens(2, 60)
     stack.flat.mul_(2)
     chosen = torch.arange(60)[None] % 3 == 0
@@ -71,13 +71,13 @@ def test_a_subset_has_the_rates_of_its_own_sequences():
     assert found.mass_l1_num_to_prev.item() == pytest.approx(alone.mass_l1_num_to_prev.item())
 
 
-def test_random_weights_look_anywhere():
+def test_random_weights_have_low_rates():
     found = routing(initial_stack(PRESETS["paper"], list(range(6))), tokens(1))
     assert found.attn_l2_equal_to_values.mean() < 0.1
     assert found.mass_l1_equal_to_operands.mean() == pytest.approx(2 / 16, abs=0.03)
 
 
-def test_each_rate_falls_when_its_head_is_cut():
+def test_each_rate_falls_when_its_head_is_broken():
     without_1, without_2 = HANDMADE.clone(), HANDMADE.clone()
     without_1["blocks.0.attn.W_Q"].zero_()
     without_2["blocks.1.attn.W_Q"].zero_()

@@ -1,5 +1,4 @@
-"""Scores read off weights: planted effects come out as planted, random weights show none, the paper's network shows its
-own."""
+"""Scores from the weights: constructed effects are measured, random weights have none, and the paper's network."""
 
 import math
 
@@ -28,7 +27,7 @@ def planted(queries: range, keys: range, score: float):
     return stack
 
 
-def test_the_table_holds_the_score_of_every_two_rows():
+def test_the_table_has_the_score_of_every_two_rows():
     table = scores.qk1_table(planted(range(3, 5), range(64, 66), 2.5))[0] - scores.qk1_table(HANDMADE)[0]
     expected = torch.zeros(90, 90)
     expected[3:5, 64:66] = 2.5
@@ -39,21 +38,21 @@ def test_the_table_holds_the_score_of_every_two_rows():
     ("effect", "queries"),
     [("numbers_prefer_variables", range(59)), ("positions_prefer_variables", range(K, K + TASK.prefix))],
 )
-def test_a_planted_preference_for_variables_is_measured(effect, queries):
+def test_a_constructed_preference_for_variables_is_measured(effect, queries):
     for score in (3.0, -2.0):
         blocks = scores.qk1_blocks(planted(queries, range(FIRST_VARIABLE, K), score))
         assert getattr(blocks, effect).item() == pytest.approx(score, abs=1e-5)
     assert getattr(scores.qk1_blocks(HANDMADE), effect).item() == pytest.approx(0, abs=1e-6)
 
 
-def test_equals_prefers_its_operands_until_another_position_draws_level():
+def test_equals_prefers_its_operands_until_another_position_has_the_same_score():
     assert scores.qk1_blocks(HANDMADE).equals_prefers_operands.item() == pytest.approx(32)  # G, by construction
     distracted = planted(range(K + 15, K + 16), range(K + 2, K + 3), 40.0)
     assert scores.qk1_blocks(distracted).equals_prefers_operands.item() == pytest.approx(-8)
     assert (scores.qk1_blocks(RANDOM).equals_prefers_operands > 0).float().mean() < 0.1
 
 
-def test_positions_that_increase_to_the_right_all_do():
+def test_scores_that_increase_to_the_right():
     rising = HANDMADE.clone()
     rising["blocks.0.attn.W_Q"].zero_()
     at = torch.nonzero(rising.W_pos[0])[:, 1]
@@ -70,7 +69,7 @@ def test_admissible_keys_by_hand():
     assert scores.admissible(5, ()).sum() == 15
 
 
-def test_the_previous_position_wins_where_a_head_was_built_for_it():
+def test_the_hand_made_model_prefers_the_previous_position():
     for excluded in ((), ("self",), ("two_back",), ("self", "two_back")):
         assert scores.qk1_num_to_prev_var(HANDMADE, excluded).item() == 1.0
     reversed_head = HANDMADE.clone()
@@ -86,7 +85,7 @@ def test_two_rows_cannot_fail():
     assert abs(scores.qk1_num_to_prev_var(RANDOM, first_row=3).mean() - chance) < 0.06
 
 
-def test_variables_match_themselves_alone():
+def test_variables_match_only_themselves():
     assert scores.qk2_ov1_var_identity(HANDMADE).item() == 1.0
     assert (scores.qk2_ov1_var_margin(HANDMADE) == 64).all()  # 2G by construction
     swapped = HANDMADE.clone()

@@ -1,5 +1,4 @@
-"""Cosines at `=`: closed forms on the hand-made model, no difference on random weights, the paper's numbers on its own
-run."""
+"""Cosines at `=`: closed forms on the hand-made model, random weights, and the paper's numbers on its network."""
 
 import math
 
@@ -27,12 +26,12 @@ CONTEXTS = random_contexts([CONFIG], SEEN, 400)
 
 
 def squared_value(values: torch.Tensor) -> torch.Tensor:
-    """Squared norm of A/2 (a_n + a_m), which the hand-made model fetches."""
+    """Squared norm of A/2 (a_n + a_m), the attention output of the hand-made model."""
     first, second = values.unbind(-1)
     return VALUE**2 * torch.where(first == second, 1.0, 0.5)
 
 
-def test_a_trace_parts_the_residual_as_the_transformer_does():
+def test_the_residuals_of_a_trace_equal_the_transformers():
     tokens = CONTEXTS[2][:, :20]
     found = trace(RANDOM.models(1), tokens)
     with torch.no_grad():
@@ -41,7 +40,7 @@ def test_a_trace_parts_the_residual_as_the_transformer_does():
     torch.testing.assert_close(found.attention_output_2[0], cache["blocks.1.hook_attn_out"][:, -1])
 
 
-def test_on_the_hand_made_model_types_differ_by_the_copied_variables_alone():
+def test_on_the_hand_made_model_types_differ_only_by_the_copied_variables():
     S = squared_value(roles(TASK, CONTEXTS[0]).values)[0]
     found = across_types(concatenate([HANDMADE, HANDMADE]), CONTEXTS)
     assert list(found) == [(0, 1), (0, 2), (1, 2)]
@@ -73,7 +72,7 @@ def test_sequences_that_happen_to_add_the_same_two_values_are_not_mismatched():
 
 
 @pytest.mark.parametrize("n_vars", [0, 1, 2])
-def test_the_hand_made_model_adds_up_ov2_of_the_operands(n_vars):
+def test_the_hand_made_model_adds_ov2_of_the_operands(n_vars):
     found, values = against_ov2(HANDMADE, CONTEXTS[n_vars]), roles(TASK, CONTEXTS[n_vars]).values
     assert found.attention_output.matched.mean.item() == pytest.approx(1.0, abs=1e-5)
     S = squared_value(values)[0]
@@ -88,7 +87,7 @@ def test_the_hand_made_model_adds_up_ov2_of_the_operands(n_vars):
         assert shuffled.mean.item() == pytest.approx(cosine_similarity(n + m, sums, -1).mean().item(), abs=1e-5)
 
 
-def test_random_weights_do_not_tell_matched_from_mismatched():
+def test_random_weights_do_not_distinguish_matched_from_mismatched():
     found = across_types(RANDOM, CONTEXTS)
     assert all((m.matched.mean - m.mismatched.mean).abs().max() < 0.03 for m in found.values())
     against = against_ov2(RANDOM, CONTEXTS[1])
@@ -96,7 +95,7 @@ def test_random_weights_do_not_tell_matched_from_mismatched():
     assert against.residual.matched.mean.max() < 0.3
 
 
-def test_they_fall_when_binding_or_ov2_is_broken():
+def test_cosines_fall_when_binding_or_ov2_is_broken():
     config = Member(0).config(PRESETS["paper"])
     contexts = random_contexts([config], pair_split(config.task, 0)[None], 200)
     unbound = handmade(Config(task=config.task))
@@ -122,7 +121,7 @@ def test_the_template_is_the_one_in_its_docstring():
     assert small[7 * 3 + 5].tolist() == parse("b 1 c 3 + c 5 =", PRESETS["smoke"].task)
 
 
-def test_all_pairs_on_the_template_are_those_counted_one_by_one():
+def test_all_pairs_on_the_template_equal_plain_counts():
     bound, literal = (trace(RANDOM, tokens[None]).resid_mid.double() for tokens in template(TASK))
     found, N = on_template(RANDOM), TASK.modulus
     pairs = [(n, m) for n in range(N) for m in range(N)]

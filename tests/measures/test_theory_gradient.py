@@ -1,4 +1,4 @@
-"""The gradient of QK2 by finite differences on the reference model; cosines on directions that are known."""
+"""The gradient of QK2, compared with finite differences, and cosines of known directions."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import torch
 
 from assignadd.config import PRESETS, Config, Member, Model, Numerics, UserError
 from assignadd.measures import theory_gradient as tg
-from assignadd.measures.theory_verdicts import CLAIMS, real_statements
+from assignadd.measures.theory_gradient import CLAIMS, real_statements
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, initial_stack
@@ -26,7 +26,7 @@ def reference_loss(stack: Stack, batch) -> float:
     return float(torch.nn.functional.cross_entropy(logits[0], batch.labels[0]))
 
 
-def test_the_gradient_of_qk2_is_its_derivative():
+def test_the_gradient_of_qk2_equals_finite_differences():
     stack, batch = initial_stack(CONFIG, [3, 4]), batch_of(CONFIG, 40)
     descent = tg.qk2_descent(stack, batch)
     for i in range(2):
@@ -42,7 +42,7 @@ def test_the_gradient_of_qk2_is_its_derivative():
 
 
 @pytest.mark.parametrize("d_head", [5, 16, 20])
-def test_merged_weights_are_the_same_model(d_head):
+def test_merged_weights_give_the_same_logits(d_head):
     config = replace(CONFIG, model=replace(CONFIG.model, d_head=d_head))
     stack, tokens = initial_stack(config, [0, 1]), batch_of(config, 9).tokens.expand(2, -1, -1)
     merged = tg.merged(stack)
@@ -50,7 +50,7 @@ def test_merged_weights_are_the_same_model(d_head):
     assert torch.allclose(QK(merged, 2), QK(stack, 2)) and torch.allclose(OV(merged, 1), OV(stack, 1))
 
 
-def test_other_architectures_are_refused_in_one_line():
+def test_other_architectures_are_errors():
     config = replace(CONFIG, model=Model(d_model=16, d_head=16, d_mlp=(None, 32), norm="layer"))
     with pytest.raises(UserError, match="two layers, one head"):
         tg.qk2_descent(initial_stack(config, [0]), batch_of(config, 4))
@@ -82,7 +82,7 @@ def test_cosines_of_known_directions():
 
 
 def test_controls():
-    """The hand-made QK2 binds variables; without that block, or at random, it is no better than permuted ones."""
+    """The hand-made QK2 binds variables; without that block, or with random weights, it is no better than permuted."""
     stack = handmade(CONFIG)
     QK2 = QK(stack, 2)
     found = tg.alignment(stack, QK2)

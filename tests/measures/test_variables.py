@@ -1,5 +1,4 @@
-"""Layer-2 attention to one operand's value: against the reference transformer, on a network that looks it up, and on a
-blind one."""
+"""Layer-2 attention to one operand's value, compared with the reference transformer and on two known models."""
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ def drawn(n_vars: int, n: int = 300) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("n_vars", [1, 2])
-def test_a_network_that_looks_variables_up_attends_and_a_blind_one_does_not(n_vars):
+def test_the_hand_made_model_attends_to_values_and_a_broken_one_does_not(n_vars):
     blind = HANDMADE.clone()
     blind["embed.W_E"][0, Vocabulary(CONFIG.task).variable("c")] = 0
     random = attn_l2_equal_to_value(initial_stack(CONFIG, [0]), drawn(n_vars), 1)
@@ -35,7 +34,7 @@ def test_a_network_that_looks_variables_up_attends_and_a_blind_one_does_not(n_va
     )  # the other operand's value is still found
 
 
-def test_it_is_the_reference_transformers_pattern_sequence_by_sequence():
+def test_attention_equals_the_reference_transformers():
     stack, tokens = initial_stack(CONFIG, [5]), drawn(2, 80)
     pattern = Transformer.from_stack(stack, 0).run_with_cache(tokens[0])[1]["blocks.1.attn.hook_pattern"][:, 0, -1]
     found = []

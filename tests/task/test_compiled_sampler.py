@@ -68,7 +68,7 @@ def assert_equal(sampler, step, rows, first_row=0):
 
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("evalset", SETS, ids=lambda evalset: evalset.name if evalset else "training")
-def test_every_integer_is_that_of_the_tensor_operations(name, evalset):
+def test_every_integer_equals_that_of_the_tensor_operations(name, evalset):
     sampler = sampler_or_skip(*three_models(Config(task=TASKS[name]).task), evalset)
     assert_equal(sampler, torch.tensor([0, 29_999])[:, None, None], 150)  # more rows than are drawn at once
     assert_equal(sampler, 7, 64, first_row=100)
@@ -117,7 +117,7 @@ def test_batches_do_not_share_memory():
 
 @pytest.mark.parametrize("name", [name for name in TASKS if name != "largest"])  # its pairs take seconds to list
 @pytest.mark.parametrize("evalset", [None, ALL_SETS[0], ALL_SETS[4], ALL_SETS[6]], ids=["training", "0", "1", "2"])
-def test_rows_are_the_plain_samplers(name, evalset):
+def test_rows_equal_the_plain_samplers(name, evalset):
     tasks, seen, seeds = three_models(Config(task=TASKS[name]).task)
     batch = sampler_or_skip(tasks, seen, seeds, evalset).sample(12, 8, first_row=30)
     for model, (task, seed) in enumerate(zip(tasks, seeds, strict=True)):

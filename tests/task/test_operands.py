@@ -1,4 +1,4 @@
-"""Which variables may stand where."""
+"""Choices of operands and banned slots."""
 
 from itertools import permutations
 
@@ -24,7 +24,7 @@ def test_the_twice_banned_pairs_are_the_product_of_the_bans(preset, first, secon
 
 
 @pytest.mark.parametrize(("preset", "first", "second"), [("paper", "ab", "gh"), ("authors", "kl", "ab")])
-def test_one_variable_stands_in_either_slot(preset, first, second):
+def test_one_variable_is_in_either_slot(preset, first, second):
     task = PRESETS[preset].task
     assert [task.variables[a] for a, b in operand_choices(task, Kind.FIRST, 1) if b == LITERAL] == [*first]
     assert [task.variables[b] for a, b in operand_choices(task, Kind.SECOND, 1) if a == LITERAL] == [*second]

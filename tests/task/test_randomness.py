@@ -31,7 +31,7 @@ def test_philox_gives_the_published_answers(counter, key, expected):
     assert plain_philox(hexadecimal(counter), hexadecimal(key)) == hexadecimal(expected)
 
 
-def test_a_tensor_of_counters_is_each_counter_alone():
+def test_a_tensor_of_counters_equals_single_counters():
     generator = torch.Generator().manual_seed(1)
     *counter, k0, k1 = torch.randint(2**32, (6, 200), generator=generator)
     together = torch.stack(philox(tuple(counter), (k0, k1))).T.tolist()
@@ -62,7 +62,7 @@ def test_no_two_reserved_ranges_overlap(reserved):
     assert all(one.stop <= following.start for one, following in pairwise(ranges))
 
 
-def test_what_is_drawn_fits_into_its_range():
+def test_draws_fit_into_their_reserved_range():
     from assignadd.measures.variables import variable_sets
     from assignadd.task.evalsets import ALL_SETS
 
@@ -118,7 +118,7 @@ def test_a_bound_may_differ_from_row_to_row():
 @pytest.mark.parametrize(
     "bounds", [[1], [65536, 1, 2], [65537, 2], [6, 6, 6, 103, 3481, *[7] * 10, *[59] * 6], [997**2] * 3, [2] * 33]
 )
-def test_words_needed_is_exactly_what_the_draws_take(bounds):
+def test_words_needed_equals_the_words_used(bounds):
     needed = Digits.words_needed(bounds)
     drawn = words(torch.tensor(1), Stream.DATA, ZERO, torch.arange(2), needed)
     enough, short = Digits(drawn), Digits(drawn[:-1])
@@ -140,7 +140,7 @@ def test_normals_are_standard_normal_and_independent():
     assert abs((x * normals(5, Stream.INIT, torch.arange(200_000))).mean()) < 5 / math.sqrt(len(x))
 
 
-def test_normals_are_box_muller_of_a_row_whatever_the_others():
+def test_normals_depend_only_on_their_row():
     x = normals(9, Stream.INIT, torch.tensor([[7, 100_000], [0, 3]]))
     for row, value in ((7, x[0, 0]), (100_000, x[0, 1]), (0, x[1, 0]), (3, x[1, 1])):
         u, v, *_ = plain_philox((row, 0, 0, 2), (9, 0))

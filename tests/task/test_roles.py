@@ -1,4 +1,4 @@
-"""Roles against the plain reading of a sequence, token by token."""
+"""Roles, compared with a plain reading of each sequence."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def rows(tokens):
     return tokens[0].tolist()
 
 
-def test_roles_are_those_a_reader_sees():
+def test_roles_equal_a_plain_reading():
     found, vocabulary = roles(TASK, TOKENS), Vocabulary(TASK)
     for b, tokens in enumerate(rows(TOKENS)):
         assert tuple(found.values[0, b].tolist()) == operand_values(tokens, TASK)
@@ -46,7 +46,7 @@ def test_with_values_changes_the_sum_and_nothing_else():
         assert list(assignments(before, TASK)) == list(assignments(after, TASK))
 
 
-def test_what_training_could_show():
+def test_sequences_that_training_could_contain():
     seen = torch.stack([pair_split(TASK, i) for i in range(2)])
     for n_vars in (0, 1, 2):
         tokens = Sampler([TASK, TASK], seen, [0, 1], any_sums(n_vars)).sample(3, 300).tokens

@@ -1,4 +1,4 @@
-"""The sampler row by row against the plain one, and the sequences it must never or always make."""
+"""The sampler, compared with the plain one row by row, and properties of its sequences."""
 
 import dataclasses
 
@@ -49,27 +49,27 @@ def assert_equals_plain(task, seen, seed, step, rows, first_row=0, evalset=None)
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
-def test_training_rows_are_the_plain_samplers(preset):
+def test_training_rows_equal_the_plain_samplers(preset):
     task = PRESETS[preset].task
     assert_equals_plain(task, pair_split(task, 3), seed=5, step=29_999, rows=1500, first_row=100)
     assert_equals_plain(task, authors_split(task), seed=2**63 - 1, step=0, rows=300)
 
 
 @pytest.mark.parametrize("name", ODD_TASKS)
-def test_training_rows_of_odd_tasks_are_the_plain_samplers(name):
+def test_training_rows_of_unusual_tasks_equal_the_plain_samplers(name):
     task = Config(task=ODD_TASKS[name]).task
     assert_equals_plain(task, pair_split(task, 1), seed=2**40 + 7, step=12, rows=250)
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
 @pytest.mark.parametrize("evalset", ALL_SETS, ids=lambda evalset: evalset.name)
-def test_evaluation_rows_are_the_plain_samplers(preset, evalset):
+def test_evaluation_rows_equal_the_plain_samplers(preset, evalset):
     task = PRESETS[preset].task
     assert_equals_plain(task, pair_split(task, 8), seed=11, step=0, rows=80, evalset=evalset)
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
-def test_a_million_training_sequences_keep_to_what_is_seen_and_not_banned(preset):
+def test_a_million_training_sequences_have_only_seen_pairs_and_no_banned_slots(preset):
     task, seed = PRESETS[preset].task, 17
     seen = pair_split(task, seed)
     sampler = Sampler([task], seen[None], [seed])
@@ -87,7 +87,7 @@ def test_a_million_training_sequences_keep_to_what_is_seen_and_not_banned(preset
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
 @pytest.mark.parametrize("evalset", ALL_SETS, ids=lambda evalset: evalset.name)
-def test_evaluation_sets_hold_what_their_table_says(preset, evalset):
+def test_evaluation_sets_match_their_definitions(preset, evalset):
     task = PRESETS[preset].task
     seen = authors_split(task)
     batch = Sampler([task], seen[None], [1], evalset).sample(0, 4000)
@@ -116,7 +116,7 @@ def test_the_nine_sets_of_the_paper():
 
 
 @pytest.mark.parametrize("evalset", [None, EVAL_SETS[4], EVAL_SETS[6]], ids=["training", "1-var var", "2-var add"])
-def test_a_stack_is_its_models_one_by_one(evalset):
+def test_a_stack_equals_its_single_models(evalset):
     base = PRESETS["authors"].task
     tasks = [
         base,
@@ -137,7 +137,7 @@ def test_a_stack_is_its_models_one_by_one(evalset):
         assert kinds[1][3] < 0.08 and kinds[2][1] == kinds[2][2] == 0 and kinds[2][3] > 0.65
 
 
-def test_chunks_of_steps_and_rows_are_the_same_as_one_by_one():
+def test_chunks_of_steps_and_rows_equal_single_ones():
     task = PRESETS["paper"].task
     seen = torch.stack([pair_split(task, seed) for seed in (0, 1)])
     sampler = Sampler([task, task], seen, [0, 1])

@@ -1,4 +1,4 @@
-"""The law of the training sequences (SPEC section 1), factor by factor, on 400,000 sequences of each preset."""
+"""The distribution of training sequences (SPEC section 1), factor by factor, on 400,000 sequences of each preset."""
 
 from itertools import combinations, permutations, product
 from math import factorial, prod
@@ -71,13 +71,13 @@ def test_the_number_of_assignments_is_uniform_and_at_least_two_for_two_variables
 
 
 @pytest.mark.parametrize("evalset", EVAL_SETS, ids=lambda s: s.name)
-def test_evaluation_sets_weigh_every_possible_number_of_assignments_alike(evalset):
+def test_in_evaluation_sets_the_number_of_assignments_is_uniform(evalset):
     task = PRESETS["paper"].task
     tokens = Sampler([task], pair_split(task, 2)[None], [23], evalset).sample(0, 20_000).tokens[0].numpy()
     assert_follows(decode(task, tokens).n, uniform(range(max(1, evalset.n_vars), 7)))
 
 
-def test_each_pad_falls_into_a_gap_uniformly_and_independently(training):
+def test_each_pad_is_in_a_gap_uniformly_and_independently(training):
     *_, decoded = training
     for n in (1, 4, 5):
         pads, n_gaps = 12 - 2 * n, n + 1
@@ -110,7 +110,7 @@ def test_the_pair_of_values_is_uniform_on_the_seen_pairs_for_every_kind(training
         assert_follows(decoded.pair.T[decoded.kind == kind], uniform(pairs))
 
 
-def test_operands_stand_anywhere_among_the_assignments(training):
+def test_operands_are_anywhere_among_the_assignments(training):
     *_, decoded = training
     slots = np.stack([slot_of(decoded, decoded.first), slot_of(decoded, decoded.second)], 1)
     for n in range(2, 7):

@@ -39,7 +39,7 @@ def test_no_arithmetic_of_the_task_outside_it():
 
 
 @pytest.mark.parametrize("line", ["(n + m) % N", "x.sum(0) % task.modulus", "codes % task.modulus", "task.modulus + 3"])
-def test_it_would_be_found(line):
+def test_arithmetic_of_the_task_is_detected(line):
     assert stated(line) == [1]
 
 

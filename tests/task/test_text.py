@@ -165,7 +165,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("text", "column", "expected", "got"), ERRORS, ids=[repr(text[:30]) for text, *_ in ERRORS])
-def test_an_error_says_where_what_was_expected_and_what_stands_there(text, column, expected, got):
+def test_an_error_names_the_column_what_was_expected_and_what_was_found(text, column, expected, got):
     with pytest.raises(ParseError) as caught:
         parse(text)
     error = caught.value
@@ -201,7 +201,7 @@ def test_padding_by_seed_is_repeatable_and_keeps_the_text():
     assert parse(text, padding=3) == parse(text, padding=3) != parse(text)
 
 
-def test_padding_by_seed_lets_each_pad_fall_into_any_gap():
+def test_padding_by_seed_puts_pads_into_every_gap():
     gaps = np.zeros(3)
     for seed in range(500):
         tokens = parse("c=1, b=17, b+19=?", padding=seed)
@@ -264,7 +264,7 @@ def test_any_sequence_round_trips_in_both_forms(sequence, padding, space):
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(max_size=40) | st.text(alphabet="abcm0159+=,.? PAD", max_size=40))
 @example("c=1, c+2=?")
-def test_any_text_is_parsed_or_refused_in_one_line(text):
+def test_any_text_is_parsed_or_raises_a_one_line_error(text):
     try:
         tokens = parse(text)
     except ParseError as error:

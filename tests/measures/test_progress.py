@@ -1,11 +1,10 @@
-"""The measures taken while training against the ones of the report, which go model by model."""
+"""The measures that a sweep takes of a whole stack, compared with those taken model by model."""
 
 import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.progress import Progress
-from assignadd.measures.stack_progress import StackProgress
+from assignadd.measures.progress import Progress, StackProgress
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
@@ -14,13 +13,12 @@ torch.set_num_threads(1)
 TASK = PRESETS["tiny"].task
 
 
-def test_rates_of_a_stack_are_those_of_each_model(monkeypatch):
+def test_rates_of_a_stack_equal_those_of_single_models():
     config = PRESETS["tiny"]
     stack = initial_stack(config, [0, 1, 2])
     stack["pos_embed.W_pos"].mul_(6)  # so that attention is on some position and rates are neither 0 nor 1
     configs, seen = [Member(i).config(config) for i in range(3)], torch.stack([pair_split(TASK, i) for i in range(3)])
-    monkeypatch.setattr("assignadd.measures.stack_progress.SEQUENCES", 200)
-    found, expected = StackProgress(configs, seen)(stack), Progress(configs, seen, 200).routing(stack)
+    found, expected = StackProgress(configs, seen, 200)(stack), Progress(configs, seen, 200).routing(stack)
     rates = [name for name in found if name.startswith("attn_")]
     assert len(rates) == 12  # three patterns, one and two variables, all sequences and those training could show
     for name in rates:
@@ -29,7 +27,7 @@ def test_rates_of_a_stack_are_those_of_each_model(monkeypatch):
     assert not torch.equal(found["attn_l1_num_to_prev (2-var)"], found["attn_l1_num_to_prev (2-var, training law)"])
 
 
-def test_the_handmade_model_has_all_of_it_and_random_weights_little():
+def test_measures_are_one_for_the_handmade_model_and_small_for_random_weights():
     made = handmade(Config(task=TASK))
     configs, seen = [Member(0).config(made.config)], pair_split(TASK, 0)[None]
     found = StackProgress(configs, seen)(made)
