@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from assignadd.stats import Interval
 
@@ -16,6 +16,7 @@ UNMEASURED: Final = "not measured yet"
 SOME_SEEDS: Final = "holds in some seeds"  # of several networks whose verdicts differ
 
 
+@runtime_checkable
 class HasEnds(Protocol):
     """Anything with the two ends of a 95 % interval; an exact number has itself at both ends."""
 

@@ -24,12 +24,19 @@ install_import_hook(
 import os
 import shutil
 
+import jaxtyping
 import pytest
 import torch
 
 from assignadd.config import PRESETS
 from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """No checks of signatures, for a test that passes wrong types to see the function's own error."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 BINDING_SET = "1-var train"
 # Between the plateau before the first spike (.75 in the paper's run) and the one after it (.99).
@@ -12,6 +12,7 @@ BINDING_THRESHOLD = 0.95
 Result = TypeVar("Result", covariant=True)
 
 
+@runtime_checkable
 class Comparable(Protocol[Result]):
     """A number, an array or a column of a table."""
 

@@ -49,7 +49,7 @@ def reference_sequences(
 @torch.no_grad()
 def apply(
     stack: Stack,
-    tokens: Int[Tensor, "M B T"],
+    tokens: Int[Tensor, "#M B T"],
     interventions: Sequence[Intervention],
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,
@@ -106,7 +106,7 @@ class Effect:
 
 def effect(
     stack: Stack,
-    tokens: Int[Tensor, "M B T"],
+    tokens: Int[Tensor, "#M B T"],
     interventions: Sequence[Intervention],
     reference: Int[Tensor, "R T"] | None = None,
     donors: Donors = no_donors,

@@ -66,10 +66,10 @@ class Kept:
     """Scores of layer 1, (query row, key row)."""
     ov1: Bool[Tensor, " C"]
     """Rows whose output in layer 1 is kept."""
-    qk2: Bool[Tensor, "C2 2C"]
+    qk2: Bool[Tensor, "C+2 2*C"]
     """Scores of layer 2. Queries (rows): what layer 1 wrote into `=` (C rows), the token `=`, the last position. Keys
     (columns): embeddings of a position (C), what layer 1 wrote into it (C)."""
-    ov2: Bool[Tensor, " 2C"]
+    ov2: Bool[Tensor, " 2*C"]
     """Rows whose output in layer 2 is kept: embeddings (C), what layer 1 wrote (C)."""
     frequencies: Bool[Tensor, " K"]
     """Frequencies of OV2(e_n) that are kept; the constant is always kept."""
@@ -99,13 +99,19 @@ class Blocks:
         self.fetched = self.keys(self.numbers)
         self.identity = self.qk2(copied=self.variables, keys=self.keys(copied=self.variables))
 
-    def keys(self, held: Tensor | None = None, copied: Tensor | None = None) -> Bool[Tensor, " 2C"]:
+    def keys(
+        self, held: Bool[Tensor, " C"] | None = None, copied: Bool[Tensor, " C"] | None = None
+    ) -> Bool[Tensor, " {2*self.C}"]:
         """A mask of layer-2 keys: rows of a position's embeddings, and rows that layer 1 copied into it."""
         return torch.cat([self.none if held is None else held, self.none if copied is None else copied])
 
     def qk2(
-        self, keys: Bool[Tensor, " 2C"], copied: Tensor | None = None, token: bool = False, position: bool = False
-    ) -> Bool[Tensor, "C2 2C"]:
+        self,
+        keys: Bool[Tensor, " {2*self.C}"],
+        copied: Bool[Tensor, " C"] | None = None,
+        token: bool = False,
+        position: bool = False,
+    ) -> Bool[Tensor, "{self.C+2} {2*self.C}"]:
         """A mask of layer-2 scores; queries are rows that layer 1 copied into `=`, the token `=`, the last position."""
         queries = torch.cat([self.none if copied is None else copied, torch.tensor([token, position])])
         return queries[:, None] & keys
@@ -200,7 +206,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 
 
 @torch.no_grad()
-def kept_logits(stack: Stack, tokens: Int[Tensor, "M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
+def kept_logits(stack: Stack, tokens: Int[Tensor, "#M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
     """Answer logits of every model with only some parts kept, on its own sequences or on shared ones (M = 1)."""
     table, logits = table_forward(stack.config, stack.flat.device), []
     for one, keep, own in zip(single_models(stack), keeps, tokens.expand(len(stack), *tokens.shape[1:]), strict=True):

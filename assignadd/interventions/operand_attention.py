@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,10 +25,6 @@ from assignadd.task.randomness import EvalSteps
 from assignadd.task.roles import Positions
 from assignadd.task.sampler import EmptySetError
 
-if TYPE_CHECKING:
-    Row = Float[Tensor, "B T"]
-    """Layer 1's attention weights from `=`."""
-    Change = Callable[[Row, "Keys"], Row]
 SEQUENCES = 4000
 UNCHANGED, OTHER_LITERAL, SET_LAYER_2 = "unchanged", "literal slot of another sequence", "layer 2 set to the values"
 NO_VARIABLE, NO_LITERAL, LITERAL_TO_EQUALS = "no variable slot", "no literal slot", "literal slot's weight to ="
@@ -53,6 +48,11 @@ class Keys:
         self.variable = (self.first & first_is_variable) | (self.second & second_is_variable)
         self.literal = self.slots & ~self.variable
         self.prefix = ~(self.slots | self.equals | self.plus)
+
+
+Row = Float[Tensor, "B T"]
+"""Layer 1's attention weights from `=`."""
+Change = Callable[[Row, Keys], Row]
 
 
 def without(kind: str) -> Change:

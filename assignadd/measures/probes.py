@@ -87,7 +87,7 @@ def answer_probes(
     return AnswerProbes(test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
 
 
-def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
+def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
     """Test accuracy of a linear probe for the variable from the residual after layer 1 at assigned numbers (App. B).
 
     The probe is trained on the first 70 % of the sequences and tested on the others. It is converged if `steps` is

@@ -37,23 +37,23 @@ class Routing:
     mass_l2_equal_to_values: Float[Tensor, " M"]
 
 
-def routing(stack: Stack, tokens: Int[Tensor, "M B T"], rows: Bool[Tensor, "M B"] | None = None) -> Routing:
+def routing(stack: Stack, tokens: Int[Tensor, "#M B T"], rows: Bool[Tensor, "#M B"] | None = None) -> Routing:
     """Rates and masses on every model's own sequences or on shared ones (M = 1), or on those marked in `rows`."""
     return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool) if rows is None else rows])[0]
 
 
-def routings(stack: Stack, tokens: Int[Tensor, "M B T"], subsets: Sequence[Bool[Tensor, "M B"]]) -> list[Routing]:
+def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
     """Rates and masses on several subsets of the sequences, from one forward pass."""
     task = stack.config.task
     of = [roles(task, own) for own in tokens]
-    found: list[list[Routing]] = [[] for _ in subsets]
+    found: list[list[dict[str, Tensor]]] = [[] for _ in subsets]
     for i, trace in enumerate(traces(stack, tokens)):
         own = i % len(of)
         counts = pattern_counts(trace, of[own], task)
         for models, rows in zip(found, subsets, strict=True):
-            rates = {name: part[rows[own]].float().sum() / n[rows[own]].sum() for name, (part, n) in counts.items()}
-            models.append(Routing(**rates))
-    return [Routing(*map(torch.stack, zip(*(vars(one).values() for one in models), strict=True))) for models in found]
+            chosen = rows[own]
+            models.append({name: part[chosen].float().sum() / n[chosen].sum() for name, (part, n) in counts.items()})
+    return [Routing(**{name: torch.stack([one[name] for one in models]) for name in models[0]}) for models in found]
 
 
 def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, tuple[Tensor, Tensor]]:
@@ -75,6 +75,6 @@ def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, tuple[Ten
     }
 
 
-def top_two_are(attention: Float[Tensor, "*M B T"], positions: Int[Tensor, "*#M #B 2"]) -> Bool[Tensor, "*M B"]:
+def top_two_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows 2"]) -> Bool[Tensor, "*rows"]:
     """Whether the two keys with the most attention are these positions, in either order."""
     return (attention.topk(2, -1).indices.sort(-1).values == positions.sort(-1).values).all(-1)

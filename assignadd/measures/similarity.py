@@ -80,7 +80,7 @@ def random_contexts(
     return {n_vars: sequences(configs, seen, n_vars, n, draw).tokens for n_vars in (0, 1, 2)}
 
 
-def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M B T"]]) -> dict[tuple[int, int], Matching]:
+def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) -> dict[tuple[int, int], Matching]:
     """Cosines between two types (by numbers of variables) on random contexts (figure cosine_sim_combined a).
 
     Sequence i of every type gets the values of sequence i of type 0. Sequence i of both types is a matched pair,
@@ -99,7 +99,7 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "M B T"]]) -> 
     }
 
 
-def against_ov2(stack: Stack, tokens: Int[Tensor, "M B T"]) -> AgainstOV2:
+def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
     """Cosines with OV2(a) + OV2(b) (figure cosine_sim_combined b).
 
     The sequences are in random order, so an operand is shuffled by taking that of the next sequence.
@@ -149,7 +149,7 @@ def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
     return torch.stack([trace.resid_mid for trace in traces(stack, tokens)])
 
 
-def _over(cosines: Float[Tensor, "M B"], among: Bool[Tensor, "M B"] | None = None) -> Cosine:
+def _over(cosines: Float[Tensor, "M B"], among: Bool[Tensor, "#M B"] | None = None) -> Cosine:
     """Mean and standard deviation over the pairs of sequences, or over those marked in `among`."""
     weight = torch.ones_like(cosines) if among is None else among.expand_as(cosines).to(cosines.dtype)
     n = weight.sum(-1)

@@ -61,7 +61,7 @@ def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
     return qk1_equals_parts(stack).sum(1)
 
 
-def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "M B T"], slot: int) -> Float[Tensor, " M"]:
+def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: int) -> Float[Tensor, " M"]:
     """Share of sequences in which `=` attends to the value of one operand in layer 2 (section 6).
 
     The value must be among the two keys with the most attention. `slot` is 0 for the first operand, 1 for the second.

@@ -24,13 +24,13 @@ def table_forward(config: Config, device: torch.device, stacked: bool = False) -
 
 
 @torch.no_grad()
-def answer_logits(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Float[Tensor, "M B N"]:
+def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, "M B N"]:
     """Logits at `=` for every model's own sequences (or for shared ones, M = 1 in `tokens`)."""
     tokens = tokens.expand(len(stack), *tokens.shape[1:])
     return torch.cat([_logits(stack, part) for part in tokens.split(CHUNK, 1)], 1)
 
 
-def traces(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Iterator[Trace]:
+def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     """Model by model, without the axis M, the trace of its own sequences (or of shared ones): what plain products are
     for."""
     table = table_forward(stack.config, stack.flat.device)
@@ -46,7 +46,7 @@ def unstacked(one: Stack) -> Weights:
 
 
 @torch.no_grad()
-def trace(stack: Stack, tokens: Int[Tensor, "M B T"]) -> Trace:
+def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
     """The table forward's full trace of a stack: patterns, residuals and neurons at `=`, with the leading axis M."""
     table = table_forward(stack.config, stack.flat.device, stacked=True)
     return table.forward(Weights.of(stack.weights), tokens.expand(len(stack), *tokens.shape[1:]))

@@ -59,7 +59,7 @@ def count_variables(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*
     return roles(task, tokens).is_variable.sum(-1)
 
 
-def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*M B 2"]) -> Int[Tensor, "*M B T"]:
+def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*#M B 2"]) -> Int[Tensor, "*M B T"]:
     """The sequences with the values of the two operands replaced, in the prefix or in the operand slots."""
     return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], 2))
 

@@ -120,6 +120,7 @@ def test_spectra_of_the_two_kinds() -> None:
     assert shares["fourier"].min() > 0.999 and shares["table"].max() < 0.7
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_errors_say_what_is_accepted() -> None:
     with pytest.raises(ValueError, match=r"^kind = 'cosine': expected fourier or table$"):
         handmade(kind="cosine")

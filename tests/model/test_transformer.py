@@ -276,6 +276,7 @@ def test_unknown_names_say_what_exists() -> None:
         model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.hook_mlp_out", lambda activation, hook: None)])
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_bad_tokens_and_indices_are_one_line_errors() -> None:
     stack = random_stack(SMALL)
     with pytest.raises(ValueError, match=r"model 2 of a stack of 2: expected an index from 0 to 1"):

@@ -12,6 +12,7 @@ from assignadd.theory.setting import Setting, attention, augmented_inputs
 from assignadd.theory.symmetric import W_0
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
