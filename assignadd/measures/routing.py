@@ -46,14 +46,14 @@ def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool
     """Rates and masses on several subsets of the sequences, from one forward pass."""
     task = stack.config.task
     of = [roles(task, own) for own in tokens]
-    found: list[list[Routing]] = [[] for _ in subsets]
+    found: list[list[dict[str, Tensor]]] = [[] for _ in subsets]
     for i, trace in enumerate(traces(stack, tokens)):
         own = i % len(of)
         counts = pattern_counts(trace, of[own], task)
         for models, rows in zip(found, subsets, strict=True):
-            rates = {name: part[rows[own]].float().sum() / n[rows[own]].sum() for name, (part, n) in counts.items()}
-            models.append(Routing(**rates))
-    return [Routing(*map(torch.stack, zip(*(vars(one).values() for one in models), strict=True))) for models in found]
+            chosen = rows[own]
+            models.append({name: part[chosen].float().sum() / n[chosen].sum() for name, (part, n) in counts.items()})
+    return [Routing(**{name: torch.stack([one[name] for one in models]) for name in models[0]}) for models in found]
 
 
 def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, tuple[Tensor, Tensor]]:
