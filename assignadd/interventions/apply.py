@@ -35,7 +35,7 @@ def no_donors(swap: Swap, model: int) -> Stack:
 
 def reference_sequences(
     config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES
-) -> Int[Tensor, "n T"]:
+) -> Int[Tensor, "{n} T"]:
     """Of the training law, all types in its mix, of seed 0: what `mean` and `resample` refer to. All pairs unless
     `seen` says which."""
     N = config.task.modulus
