@@ -36,7 +36,7 @@ def no_donors(swap: Swap, model: int) -> Stack:
 
 def reference_sequences(
     config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES
-) -> Int[Tensor, "n T"]:
+) -> Int[Tensor, "{n} T"]:
     """Training sequences of seed 0, over which `mean` averages and from which `resample` draws.
 
     They add all pairs of numbers, or those in `seen`.

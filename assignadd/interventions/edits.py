@@ -182,7 +182,7 @@ class EditBuilder:
         return mask
 
 
-def shuffled(n: int) -> Int[Tensor, " n"]:
+def shuffled(n: int) -> Int[Tensor, " {n}"]:
     """A fixed random permutation of n rows."""
     return permutation(n, Stream.ORDER, 0)
 

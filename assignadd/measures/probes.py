@@ -112,7 +112,7 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: in
 
 def mixed_sequences(
     configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, draw: int = 0
-) -> Int[Tensor, "M n T"]:
+) -> Int[Tensor, "M {n} T"]:
     """`n` sequences for each model, with 0, 1 and 2 variables in turn."""
     of_types = [sequences(configs, seen, n_vars, -(-n // 3), draw).tokens for n_vars in (0, 1, 2)]
     return torch.stack(of_types, 2).flatten(1, 2)[:, :n]

@@ -67,7 +67,7 @@ PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))
 
 def random_contexts(
     configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, any_slot: bool = True, draw: int = 0
-) -> dict[int, Int[Tensor, "M n T"]]:
+) -> dict[int, Int[Tensor, "M {n} T"]]:
     """`n` sequences with 0, 1 and 2 variables for each model.
 
     The claim is about any sequence, so by default variables are in any slot, banned or not, as for the reference

@@ -61,6 +61,8 @@ class TableForward:
 
     def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> Trace:
         """The trace of these sequences, through the weights' own tables or through edited ones."""
+        if tokens.shape[-1] != self.T:  # compiled kernels would read past the end of an array
+            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
         C, tables = self.C, self.tables(w) if tables is None else tables
         usage = self.kernels.matrix(tokens, 3 * C + 1, tables.outputs)
         scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)

@@ -116,3 +116,12 @@ def test_traces_leave_gradients_as_they_were():
     for _ in zip(traces(stack, tokens), traces(stack, tokens), strict=True):
         assert torch.is_grad_enabled()
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("length", [9, 11])
+def test_sequences_of_another_length_are_an_error(length):
+    """The compiled kernels do not check bounds: they would answer from memory that is not theirs."""
+    stack, tokens = make(PRESETS["tiny"], 1.0)
+    other = tokens.new_zeros(*tokens.shape[:-1], length)
+    with pytest.raises(ValueError, match=rf"{length}\): expected sequences of {tokens.shape[-1]} tokens$"):
+        answer_logits(stack, other)
