@@ -198,7 +198,7 @@ def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " K"]) 
 
 def _kept_accuracy(one: Stack, keep: Bool[Tensor, " K"]) -> Float[Tensor, ""]:
     """Accuracy of the circuit with these frequencies of OV2(n)."""
-    return pairs_added(one, kept(number_outputs(one), keep)).to(one.flat.dtype).mean()
+    return pairs_added(one, kept(number_outputs(one), keep)[0]).to(one.flat.dtype).mean()
 
 
 def _together(parts: Iterable[Waves]) -> Waves:

@@ -19,8 +19,8 @@ from torch.nn.functional import one_hot
 
 from assignadd.config import Config
 from assignadd.measures.sequences import sequences
-from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
+from assignadd.model.kernels.tensor import spread
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import Trace
 from assignadd.task.arithmetic import answer_of, pair_values
@@ -95,19 +95,27 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: in
     (lr .01) from zero; its accuracy rises in part because the probe has not converged. Random weights are above 1/V,
     since uniform attention copies all earlier variables, among them the right one.
     """
+    return variable_probes(stack, tokens, [steps])[0]
+
+
+def variable_probes(
+    stack: Stack, tokens: Int[Tensor, "#M B T"], steps: Sequence[int | None]
+) -> Float[Tensor, "{len(steps)} M"]:
+    """`probe_l1_var_from_num` for several numbers of steps, from one forward pass."""
     task, accuracies = stack.config.task, []
     first_test = int(TRAIN_SHARE * tokens.shape[1])
     for i, trace in enumerate(traces(stack, tokens)):
         own = tokens[i % len(tokens)]  # (B, T)
         assigned = roles(task, own).assigned
-        x = _after_layer_1(stack.models(i), trace, own)[assigned]
+        x = _after_layer_1(trace, assigned)
         variable = own.roll(1, 1)[assigned] - Vocabulary(task).first_variable
         n_train = int(assigned[:first_test].sum())
-        if steps is None:
-            accuracies.append(least_squares_probe(x, variable[None], task.n_vars, n_train, VARIABLE_RIDGE)[0, 0])
-        else:
-            accuracies.append(adam_probe(x, variable, task.n_vars, n_train, steps))
-    return torch.stack(accuracies)
+        for n in steps:
+            if n is None:
+                accuracies.append(least_squares_probe(x, variable[None], task.n_vars, n_train, VARIABLE_RIDGE)[0, 0])
+            else:
+                accuracies.append(adam_probe(x, variable, task.n_vars, n_train, n))
+    return torch.stack(accuracies).view(-1, len(steps)).T
 
 
 def mixed_sequences(
@@ -160,10 +168,13 @@ def _stages(one: Stack, trace: Trace) -> tuple[Tensor, ...]:
     return trace.resid_before_2, trace.resid_mid, before, trace.neurons, trace.neurons @ W_out, trace.resid_post
 
 
-def _after_layer_1(one: Stack, trace: Trace, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
-    """The residual after layer 1 at every position: embeddings and attention output."""
-    x = one.W_E[0][tokens] + one.W_pos[0]
-    return x + trace.attention_1 @ (x @ OV(one, 1)[0])
+def _after_layer_1(trace: Trace, chosen: Bool[Tensor, "B T"]) -> Float[Tensor, "n d"]:
+    """The residual after layer 1 at the chosen positions: embeddings and attention output."""
+    rows, position = chosen.nonzero().T
+    embeddings, copied = trace.tables.embeddings, trace.tables.equal_rows[:-1]  # (C, d) each
+    used = spread(trace.attention_1[chosen], trace.tokens[rows], len(copied))  # (n, C)
+    T = chosen.shape[1]
+    return embeddings[trace.tokens[chosen]] + embeddings[len(copied) - T + position] + used @ copied
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:

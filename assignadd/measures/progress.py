@@ -18,7 +18,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.measures.addition import ov2_mlp2_accuracy
 from assignadd.measures.fourier import filtered_accuracies, network_frequencies
-from assignadd.measures.probes import probe_l1_var_from_num
+from assignadd.measures.probes import variable_probes
 from assignadd.measures.routing import pattern_counts, routings
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import any_sequences, sequences
@@ -61,10 +61,8 @@ class Progress:
 
     def probes(self, stack: Stack) -> Columns:
         """Accuracy of the probes for the variable on one-variable sums: converged, and as in the paper's code."""
-        return {
-            "probe_l1_var_from_num": probe_l1_var_from_num(stack, self.probed),
-            "probe_l1_var_from_num (four steps)": probe_l1_var_from_num(stack, self.probed, steps=4),
-        }
+        names = ("probe_l1_var_from_num", "probe_l1_var_from_num (four steps)")
+        return dict(zip(names, variable_probes(stack, self.probed, (None, 4)), strict=True))
 
     def routing(self, stack: Stack) -> Columns:
         """Rates and masses of the attention patterns by type, on all sequences and on those training could contain."""

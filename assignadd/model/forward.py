@@ -13,6 +13,7 @@ from assignadd.config import Config
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import TableForward, Trace, Weights, covers
 from assignadd.model.transformer import reference_logits
+from assignadd.task.vocabulary import Vocabulary
 
 # Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory.
 CHUNK = 2048
@@ -23,18 +24,25 @@ def table_forward(config: Config, device: torch.device, stacked: bool = False) -
     return TableForward(config, device, stacked)
 
 
+def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B T"]:
+    """The sequences of every model, also where all share them (M = 1 in `tokens`)."""
+    size = Vocabulary(stack.config.task).size
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:  # compiled kernels do not look
+        raise ValueError(f"tokens from {int(tokens.min())} to {int(tokens.max())}: expected 0 to {size - 1}")
+    return tokens.expand(len(stack), *tokens.shape[1:])
+
+
 @torch.no_grad()
 def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, "M B N"]:
-    """Logits at `=` for every model's own sequences (or for shared ones, M = 1 in `tokens`)."""
-    tokens = tokens.expand(len(stack), *tokens.shape[1:])
+    """Logits at `=` for every model's own sequences, or for shared ones."""
+    tokens = for_each_model(stack, tokens)
     return torch.cat([_logits(stack, part) for part in tokens.split(CHUNK, 1)], 1)
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
-    """Model by model, without the axis M, the trace of its own sequences (or of shared ones): what plain products are
-    for."""
+    """The trace of each model's own sequences, or of shared ones, without the axis M."""
     table = table_forward(stack.config, stack.flat.device)
-    for one, own in zip(single_models(stack), tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
+    for one, own in zip(single_models(stack), for_each_model(stack, tokens), strict=True):
         with torch.no_grad():  # left before the caller goes on
             found = table.forward(unstacked(one), own)
         yield found
@@ -49,7 +57,7 @@ def unstacked(one: Stack) -> Weights:
 def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
     """The table forward's full trace of a stack: patterns, residuals and neurons at `=`, with the leading axis M."""
     table = table_forward(stack.config, stack.flat.device, stacked=True)
-    return table.forward(Weights.of(stack.weights), tokens.expand(len(stack), *tokens.shape[1:]))
+    return table.forward(Weights.of(stack.weights), for_each_model(stack, tokens))
 
 
 def _logits(stack: Stack, tokens: Tensor) -> Tensor:

@@ -110,6 +110,16 @@ def test_narrow_heads_are_covered():
     torch.testing.assert_close(answer_logits(stack, tokens), reference_logits(stack, tokens))
 
 
+@pytest.mark.parametrize("token", [-1, 10**6])
+def test_tokens_outside_the_vocabulary_are_an_error(token):
+    stack, tokens = make(PRESETS["smoke"], 1.0, batch=3)
+    tokens = tokens.clone()
+    tokens[1, 2, 0] = token
+    for run in (answer_logits, table_trace, lambda *given: list(traces(*given))):
+        with pytest.raises(ValueError, match=f"expected 0 to {len(stack['embed.W_E'][0]) - 1}"):
+            run(stack, tokens)
+
+
 def test_traces_leave_gradients_as_they_were():
     stack = initial_stack(PRESETS["smoke"], [0, 1])
     tokens = torch.zeros(1, 3, PRESETS["smoke"].task.length, dtype=torch.long)
