@@ -8,7 +8,13 @@ import tests.shapes  # noqa: F401  (the hook below names it)
 
 PACKAGE = Path(__file__).parents[1] / "assignadd"
 NUMERICAL = ("task", "model", "training", "measures", "interventions", "theory", "dynamics")
-COMPILED = ("numba_cpu", "triton_gpu", "triton_programs", "compiled_sampler")  # whose functions are not Python's
+COMPILED = (
+    "numba_cpu",
+    "triton_gpu",
+    "triton_programs",
+    "numba_sampler",
+    "triton_sampler",
+)  # whose functions are not Python's
 
 # Checks the shapes and types in every signature of the numerical packages while the tests run; users pay nothing.
 install_import_hook(

@@ -7,6 +7,7 @@ compares the sampler with `tests/task/plain_sampler.py`, which draws one row in 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,7 +126,8 @@ class Sampler:
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
-        if self._is_compiled and (not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)):
+        plain = not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)
+        if plain and self._compiled is not None:
             return Batch(*self._compiled.sample(step, rows, first_row))
         return self._sample_in_tensors(step, rows, first_row)
 
@@ -139,16 +141,16 @@ class Sampler:
         return self._assemble(kind, Digits(random_words[1:]), row)
 
     @cached_property
-    def _is_compiled(self) -> bool:
-        """Whether compiled code draws the sequences: on a CPU, if Numba is installed, and not for subclasses."""
-        return type(self) is Sampler and self.seeds.device.type == "cpu" and find_spec("numba") is not None
-
-    @cached_property
     def _compiled(self) -> Any:
-        from assignadd.task.compiled_sampler import CompiledSampler
-
+        """The sampler in compiled code, by Numba or, on a GPU, Triton; None for subclasses and without a compiler."""
+        compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
+        if type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
+            return None
+        module = importlib.import_module(f"assignadd.task.{compiler}_sampler")
         operands, pairs = (self.starts, self.counts, self.operands), (self.n_pairs, self.pairs)
-        return CompiledSampler(self.task, self.stream, self.seeds, self.thresholds, operands, pairs, self._bounds)
+        return module.CompiledSampler(
+            self.task, self.stream, self.seeds, self.thresholds, operands, pairs, self._bounds
+        )
 
     def _assemble(self, kind: Tensor, draw: Digits, row: Tensor) -> Batch:
         task, vocabulary = self.task, self.vocabulary

@@ -14,9 +14,9 @@ from numba import njit
 from torch import Tensor
 
 from assignadd.config import Task
-from assignadd.task.arithmetic import answer_of, pair_values
-from assignadd.task.operands import LITERAL, Kind
-from assignadd.task.randomness import DIGIT_SPACE, MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
+from assignadd.task.operands import Kind
+from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
+from assignadd.task.sampling_tables import choice_table, pair_table, word_of_each_draw
 from assignadd.task.vocabulary import Vocabulary
 
 ZERO, ONE, TWO, THREE, FOUR, WORD_BITS, LOW = (np.uint64(x) for x in (0, 1, 2, 3, 4, 32, MASK))
@@ -55,10 +55,10 @@ class CompiledSampler:
             np.uint64(stream),
             _unsigned(thresholds),
             _unsigned(torch.stack([starts, counts], 1)),
-            _choice_table(choices, vocabulary),
+            choice_table(choices, vocabulary).numpy().astype(np.uint16),
             _unsigned(n_pairs.flatten()),
-            _pair_table(codes, task.modulus),
-            _word_of_each_draw(bounds),
+            pair_table(codes, task.modulus).numpy().astype(np.uint16),
+            np.array(word_of_each_draw(bounds), dtype=np.uint8),
             tuple(np.uint64(size) for size in sizes),
             tuple(np.uint64(token) for token in ids),
         )
@@ -84,32 +84,6 @@ class CompiledSampler:
 
 def _unsigned(tensor: Tensor) -> np.ndarray:
     return tensor.contiguous().numpy().view(np.uint64)
-
-
-def _pair_table(codes: Tensor, N: int) -> np.ndarray:
-    """First value, second value and sum mod N of each pair code N n + m: (models, pairs, 3)."""
-    first, second = pair_values(codes, N)
-    return torch.stack([first, second, answer_of(first, second, N)], -1).numpy().astype(np.uint16)
-
-
-def _choice_table(choices: Tensor, vocabulary: Vocabulary) -> np.ndarray:
-    """For each choice of operands, (choices, 4): the lower and the higher variable (V if there is none), and the tokens
-    of the first and the second operand (not used for a literal)."""
-    low_high = torch.where(choices == LITERAL, vocabulary.task.n_vars, choices).sort(1).values
-    return torch.cat([low_high, choices + vocabulary.first_variable], 1).numpy().astype(np.uint16)
-
-
-def _word_of_each_draw(bounds: Sequence[int]) -> np.ndarray:
-    """The random word that each draw uses, or 0 if it uses the rest of the previous word (`randomness.Digits`).
-
-    Word 0 decides the kind of the sequence and is not used for draws.
-    """
-    begins, count, room = [], 0, 0
-    for bound in bounds:
-        fresh = room < bound
-        count, room = count + fresh, (DIGIT_SPACE if fresh else room) // bound
-        begins.append(count * fresh)
-    return np.array(begins, dtype=np.uint8)
 
 
 @njit(cache=True)
