@@ -39,15 +39,9 @@ class CompiledSampler:
         n_pairs, codes = pairs
         vocabulary, most = Vocabulary(task), task.max_assignments
         self.length, self.seeds = task.length, seeds.flatten()
-        kinds = torch.stack([starts, counts], 1)
-        tables = (
-            thresholds,
-            kinds,
-            choice_table(choices, vocabulary),
-            n_pairs.flatten(),
-            pair_table(codes, task.modulus),
-        )
-        self._tables = [table.int().contiguous() for table in tables[1:]]
+        operand_tables = (torch.stack([starts, counts], 1), choice_table(choices, vocabulary))
+        tables = (*operand_tables, n_pairs.flatten(), pair_table(codes, task.modulus))
+        self._tables = [table.int().contiguous() for table in tables]
         self._thresholds, self._most_pairs = thresholds.contiguous(), codes.shape[1]
         self._law = {
             "STREAM": int(stream), "TRAINING": stream == Stream.DATA, "BEGINS": tuple(word_of_each_draw(bounds)),

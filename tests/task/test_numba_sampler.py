@@ -136,11 +136,11 @@ def test_enumerations_are_drawn_in_tensor_operations(law):
     task = PRESETS["smoke"].task
     sampler = law([task], pair_split(task, 0)[None], [0], any_sums(2))
     assert torch.equal(sampler.sample(0, 50).tokens, sampler._sample_in_tensors(0, 50).tokens)
-    assert "_compiled" not in vars(sampler)
+    assert sampler._compiled is None
 
 
 def test_without_numba_tensor_operations_draw(monkeypatch):
     monkeypatch.setattr("assignadd.task.sampler.find_spec", lambda name: None)
     sampler = Sampler(*three_models(PRESETS["smoke"].task))
     sampler.sample(0, 5)
-    assert "_compiled" not in vars(sampler)
+    assert sampler._compiled is None

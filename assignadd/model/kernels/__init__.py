@@ -30,7 +30,7 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
     if single and stacked and device.type == "cuda" and T <= LONGEST_ON_GPU and _installed("triton"):
         from assignadd.model.kernels.triton_gpu import TritonKernels
 
-        return TritonKernels(K, T, device)
+        return TritonKernels(K, T, device, config.numerics.tf32)
     return TensorKernels(K, T, device)
 
 

@@ -25,8 +25,9 @@ class TritonKernels(TensorKernels):
     name = "triton"
     token_dtype = torch.int32
 
-    def __init__(self, n_tokens: int, length: int, device: torch.device):
+    def __init__(self, n_tokens: int, length: int, device: torch.device, tf32: bool = False):
         super().__init__(n_tokens, length, device)
+        self._parts = 2 if tf32 else 3  # bfloat16 numbers that add up to a float32, or to more digits than TF32 has
         TP = 1 << (length - 1).bit_length()
         shared = {"T": length, "K": n_tokens, "TP": TP}
         self._wide = shared | {"BB": 64, "num_warps": 4}
@@ -88,7 +89,7 @@ class TritonKernels(TensorKernels):
         g_table = g_pairs.new_empty(M, SLICES, self.C, self.C)
         triton_programs.table_backward[SLICES, triton.cdiv(self.C, TILE) ** 2, M](
             g_pairs, arrays[1], g_table, B, triton.cdiv(B, SLICES),
-            T=T, K=self.K, TP=max(16, self._wide["TP"]), CR=TILE, CC=TILE, PARTS=3, num_warps=TILE_WARPS,
+            T=T, K=self.K, TP=max(16, self._wide["TP"]), CR=TILE, CC=TILE, PARTS=self._parts, num_warps=TILE_WARPS,
         )  # fmt: skip
         return g_table.sum(1)
 
