@@ -16,17 +16,21 @@ def number_outputs(stack: Stack) -> Float[Tensor, "M N d"]:
     return stack.W_E[:, : stack.config.task.modulus] @ OV(stack, 2)
 
 
-def pairs_added(one: Stack, numbers: Float[Tensor, "N d"]) -> Bool[Tensor, "N N"]:
-    """Whether W_U MLP2(x_a + x_b) is largest at a + b, where x has a vector for every number; for a stack of one model.
+def pair_logits(one: Stack, numbers: Float[Tensor, "N d"], first: Tensor, second: Tensor) -> Float[Tensor, "P N"]:
+    """Logits W_U MLP2(x_a + x_b) for P pairs (a, b), where x has a vector for every number; for a stack of one model.
 
-    Pairs (a, b) and (b, a) are computed once, and by plain products, which are faster than batched ones on a CPU.
+    Plain products are faster than batched ones on a CPU.
     """
-    N = len(numbers)
-    first, second = torch.triu_indices(N, N, device=numbers.device)
     x = numbers @ one["blocks.1.mlp.W_in"][0]  # (N, h)
     neurons = x.index_select(0, first).add_(x.index_select(0, second)).relu_()  # (P, h)
-    logits = neurons @ (one["blocks.1.mlp.W_out"][0] @ one.W_U[0])
-    right = logits.argmax(-1) == answer_of(first, second, N)
+    return neurons @ (one["blocks.1.mlp.W_out"][0] @ one.W_U[0])
+
+
+def pairs_added(one: Stack, numbers: Float[Tensor, "N d"]) -> Bool[Tensor, "N N"]:
+    """Whether W_U MLP2(x_a + x_b) is largest at a + b; pairs (a, b) and (b, a) are computed once."""
+    N = len(numbers)
+    first, second = torch.triu_indices(N, N, device=numbers.device)
+    right = pair_logits(one, numbers, first, second).argmax(-1) == answer_of(first, second, N)
     is_added = right.new_zeros(N, N)
     is_added[first, second] = is_added[second, first] = right
     return is_added
