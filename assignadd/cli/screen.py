@@ -41,8 +41,15 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
+# Cells up to this many characters stay on one line.
+LONGEST_UNSPLIT = 16
+
+
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> Table:
-    """A table whose first column, names, wraps first on a narrow screen; the others are numbers, aligned right."""
+    """A table with names in the first column and numbers, which are never split, in the others, or short texts.
+
+    On a narrow screen headers and long names wrap.
+    """
     out = Table(
         title=escape(title),
         caption=caption and escape(caption),
@@ -52,7 +59,15 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
         box=SIMPLE_HEAD,
     )
     for i, column in enumerate(columns):
-        out.add_column(escape(column), justify="left" if i == 0 else "right", overflow="fold")
+        longest = max((len(str(row[i])) for row in rows), default=0)
+        short = longest <= LONGEST_UNSPLIT
+        out.add_column(
+            escape(column),
+            justify="left" if i == 0 else "right",
+            overflow="fold",
+            no_wrap=i == 0 and short,
+            min_width=longest if i and short else None,
+        )
     for row in rows:
         out.add_row(*(escape(str(cell)) for cell in row))
     return out

@@ -172,15 +172,15 @@ def _print_beta(study: Study) -> None:
     for i in sorted(chosen):
         p = scan.points[i]
         s, length = p.check.s, "none" if p.length is None else f"{p.length:.2f}"
-        after = ["-", "-"] if p.length is None else [f"{x:.3f}" for x in p.balanced]
-        sizes = [f"{s.rho_1:.3f}", f"{s.T * s.rho_2:.2g}", f"{p.check.constant:.2f}", f"{p.check.remainder:.2f}"]
-        rows.append((f"{p.beta:.2f}", *sizes, *[f"{x:.3f}" for x in p.stated], length, *after))
-    bound, steps = ("constant", "remainder"), ("stated, 1", f"stated, {scan.most}", "length", "then, 1", f"{scan.most}")
+        after = ["-", "-"] if p.length is None else [f"{x:.2f}" for x in p.balanced]
+        sizes = [f"{s.rho_1:.3f}", f"{s.T * s.rho_2:.1g}", f"{p.check.constant:.2f}", f"{p.check.remainder:.2f}"]
+        rows.append((f"{p.beta:.2f}", *sizes, *[f"{x:.2f}" for x in p.stated], length, *after))
+    bound, steps = ("const", "rest"), ("step, 1", f"step, {scan.most}", "share", "then, 1", f"then, {scan.most}")
     columns = ("beta", "rho_1", "T rho_2", *bound, *steps)
     caption = (
-        "constant: remainder over V (1/N + 1/T + T alpha); the memory's norm is 2. stated: accuracy after the "
-        "theorem's step with that many assignments. length: share of eta at which the two operands get equal "
-        "attention, then the accuracies after that step"
+        "rest: the theorem's remainder (the memory's norm is 2); const: that over V (1/N + 1/T + T alpha). step: accuracy "
+        "after the theorem's step with so many assignments. share: that part of eta at which both operands get equal "
+        "attention; then: accuracy after that step"
     )
     print_table("the theorem and its step against beta", columns, rows, caption)
     say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}")

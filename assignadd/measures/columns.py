@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from assignadd.measures.probes import TRAIN_SHARE
 from assignadd.measures.progress import PER_VARIABLE, SEQUENCES, TRAINING_LAW
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
@@ -56,7 +58,7 @@ class Measure:
         found = re.fullmatch(pattern, column)
         return None if found is None else found.groupdict()
 
-    def text(self, value: float) -> str:
+    def text(self, value: float | np.floating) -> str:
         """A value with its unit, for readers."""
         return f"{value:.2f} {self.unit}"
 
