@@ -179,8 +179,8 @@ def _print_beta(study: Study) -> None:
     columns = ("beta", "rho_1", "T rho_2", *bound, *steps)
     caption = (
         "rest: the theorem's remainder (the memory's norm is 2); const: that over V (1/N + 1/T + T alpha). step: "
-        "accuracy after the theorem's step with so many assignments. share: that part of eta at which the operands get equal "
-        "attention; then: accuracy after that step"
+        "accuracy after the theorem's step with so many assignments. share: that part of eta at which the operands get "
+        "equal attention; then: accuracy after that step"
     )
     print_table("the theorem and its step against beta", columns, rows, caption)
     say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}")

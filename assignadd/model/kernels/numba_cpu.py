@@ -74,8 +74,8 @@ class CompiledKernels(TensorKernels):
 def _for_each_model(function: Callable[..., None], *tensors: Tensor) -> None:
     """Calls a compiled function with the arrays of one model, or of each model of a stack.
 
-    The first tensor is a matrix for one model. Two threads that each take half of the sequences are not faster than one:
-    they compete for the cores with torch's own threads, which wait for the next product.
+    The first tensor is a matrix for one model. Two threads that each take half of the sequences are not faster than
+    one: they compete for the cores with torch's own threads, which wait for the next product.
     """
     arrays: list[Any] = [t.contiguous().numpy() for t in tensors]
     if arrays[0].ndim == 2:
