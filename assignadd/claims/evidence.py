@@ -174,7 +174,7 @@ class Evidence:
 
     @cached_property
     def waves(self) -> Waves:
-        """Of every neuron, over all pairs in contexts of the training law."""
+        """The best wave of every neuron, over all pairs in contexts of the training distribution."""
         return context_waves(self.stack, [self.config], self.seen[None])
 
     @cached_property

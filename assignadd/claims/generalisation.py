@@ -18,7 +18,7 @@ from assignadd.verdicts import AtLeast, Between
 TEST_SETS = [s for s in EVAL_SETS if s.pair != "seen" or s.n_banned]
 HELD_OUT_PAIRS = [s.name for s in EVAL_SETS if s.pair == "held_out"]
 ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
-# The paper's tests have 512 sequences (SPEC section 7), so its percentages stand for ranges.
+# The paper's tests have 512 sequences, so its percentages stand for ranges.
 PAPER_SEQUENCES = 512
 PAIRS = {
     "seen": "trained pairs",

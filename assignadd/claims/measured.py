@@ -36,7 +36,7 @@ class Measured:
     @classmethod
     def mean(cls, mean: float, deviation: float, n: int, unit: str) -> Measured:
         """A mean with its normal interval, from the standard deviation of single values."""
-        half = 1.959964 * deviation / math.sqrt(n)
+        half = Z_95 * deviation / math.sqrt(n)
         return cls(mean, mean - half, mean + half, n, unit)
 
     def __str__(self) -> str:

@@ -41,7 +41,7 @@ class Interchange:
     pairs: int | None = None
     """About how many pairs of prompts for each alignment: 4000, 1000 a checkpoint or 8000 in a search unless given."""
     checkpoints: int | None = None
-    """Instead, the accuracies at so many checkpoints, evenly over training."""
+    """Instead, the accuracies at this many checkpoints, evenly over training."""
     search: tuple[int, ...] = ()
     """Instead, search for subspaces of these ranks that carry an operand or the sum (pip install 'assignadd[das]')."""
     threads: int = 1

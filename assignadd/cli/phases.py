@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assignadd.dynamics.spikes import Spike
 
 CAPTION = (
-    "It came after low and not after high, given the noise of n sequences (95 %); - where it may never have come. "
+    "The onset is after low and not after high, given the noise of n sequences (95 %); - if it may never have come. "
     "n = all: nothing is sampled, and only the time between two checkpoints is open."
 )
 

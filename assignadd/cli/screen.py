@@ -168,7 +168,7 @@ def _shaded(accuracy: float | None) -> str:
 
 
 class SweepScreen:
-    """A sweep as one watches it: updates made over all models, and stacks finished."""
+    """The progress of a sweep: updates made over all models, and stacks finished."""
 
     def __init__(self, title: str, jobs: Sequence[Job], quiet: bool = False):
         self.title, self.jobs, self.quiet = title, jobs, quiet

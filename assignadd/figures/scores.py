@@ -19,7 +19,7 @@ from assignadd.model.stack import Stack
 from assignadd.palette import HATCH, ORANGE, PALE, POSITIONS, PURPLE, RED, RULE
 from assignadd.task.vocabulary import Vocabulary
 
-# Every other embedding is drawn so many times as wide as a number: numbers are many and alike, the rest has names.
+# How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest has names.
 WIDE = 3
 # Rows, columns, colour (the paper's) and name of each outlined block.
 OUTLINES = (

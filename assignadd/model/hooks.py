@@ -13,7 +13,7 @@ NameFilter = str | Sequence[str] | Callable[[str], bool]
 
 
 class HookPoint(nn.Module):
-    """The identity, until functions hang on it: each sees (activation, this point) and may return a replacement."""
+    """The identity, until functions are attached: each sees (activation, this point) and may return a replacement."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,16 +37,16 @@ class Hooked(nn.Module):
 
     @contextmanager
     def hooks(self, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]) -> Iterator[None]:
-        """Within this context the functions hang on the points they name, in the order given."""
-        hung: list[tuple[HookPoint, HookFn]] = []
+        """Within this context the functions are attached to the points they name, in the order given."""
+        attached: list[tuple[HookPoint, HookFn]] = []
         try:
             for names, function in fwd_hooks:
                 for name in self.matching(names):
                     self.hook_points[name].functions.append(function)
-                    hung.append((self.hook_points[name], function))
+                    attached.append((self.hook_points[name], function))
             yield
         finally:
-            for point, function in hung:
+            for point, function in attached:
                 point.functions.remove(function)
 
     def run_with_hooks(

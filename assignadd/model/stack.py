@@ -33,7 +33,7 @@ class Stack:
         return self.weights[name]
 
     def models(self, index: int | slice | Sequence[int]) -> Stack:
-        """The stack of these models alone (a view where `index` is an int or a slice)."""
+        """The stack of these models (a view where `index` is an int or a slice)."""
         if isinstance(index, int):
             index = range(len(self))[index]  # an IndexError, not an empty stack, beyond the end
             index = slice(index, index + 1)

@@ -2,7 +2,7 @@
 
     layer 1's output    at every position a weighted sum of table rows: weights (query, key), and the rows of the keys
     residual            what `=` holds before layer 2: its own row and layer 1's output there
-    pattern             layer 2's attention from `=`, for a residual that asks
+    pattern             layer 2's attention from `=`, with a residual as the query
     attention output    what layer 2's attention writes into `=` with a pattern
     logits              MLP2 and the unembedding
 
@@ -84,17 +84,17 @@ class Stages(TableForward):
 
     def pattern(
         self,
-        asks: Float[Tensor, "B d"],
+        query: Float[Tensor, "B d"],
         tokens: Int[Tensor, "B T"],
         *layer_1: Layer1Output,
         change: Float[Tensor, "B T d"] | None = None,
     ) -> Float[Tensor, "B T"]:
-        """Layer 2's attention from `=`, where this residual asks; `change` is added to what the keys read."""
-        scores = self._products(asks, tokens, self.embedded.keys)
+        """Layer 2's attention from `=`, with this residual as the query; `change` is added to what the keys read."""
+        scores = self._products(query, tokens, self.embedded.keys)
         for part in layer_1:
-            scores += (part.weights * self._products(asks, part.tokens, part.rows.keys)[:, None]).sum(-1)
+            scores += (part.weights * self._products(query, part.tokens, part.rows.keys)[:, None]).sum(-1)
         if change is not None:
-            scores += (change * (asks @ self.own_tables.QK2)[:, None]).sum(-1)
+            scores += (change * (query @ self.own_tables.QK2)[:, None]).sum(-1)
         return scores.softmax(-1)
 
     def attention_output(

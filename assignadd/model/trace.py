@@ -39,10 +39,9 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """What a forward pass leaves behind, for the backward pass and for whoever wants to look.
+    """The result of `TableForward.forward`: attention, and what the residual of `=` consists of.
 
-    Attention is all that other positions have a part in; what `=` makes of it is worked out when it is first asked for,
-    from the weights as they are then.
+    The properties are computed on first use, from the weights as they are then.
     """
 
     weights: Weights
@@ -52,7 +51,7 @@ class Trace:
     """Attention of `=` in layer 2 over the keys."""
     tokens: Int[Tensor, "*M B T"]
     usage: Float[Tensor, "*M B rows"]
-    """How much of each table row the residual of `=` holds: w1, one for the constant row, w2."""
+    """The amount of each table row in the residual of `=`: w1 for layer 1, one for the constant row, w2 for layer 2."""
     copied_scores: Float[Tensor, "*M B T"]
     """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
     tables: Tables

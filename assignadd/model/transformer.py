@@ -147,7 +147,7 @@ class Unembed(nn.Module):
 
 
 class Transformer(Hooked):
-    """One model (paper, section 3; SPEC section 2). `weights` go by the names of `weight_shapes`.
+    """One model (paper, section 3). `weights` go by the names of `weight_shapes`.
 
     Without `weights` it is the untrained model of seed 0. Weights are copied, with their dtype and device.
     """
@@ -181,7 +181,7 @@ class Transformer(Hooked):
     def forward(self, tokens: Int[Tensor, "B T"], last_only: bool = False) -> Float[Tensor, "B queries N"]:
         """Logits at every position; the task's answer stands at the last (see `answer_logits`).
 
-        With `last_only`, logits at the last position alone: nothing reads the last block's other positions, so they are
+        With `last_only`, logits only at the last position: nothing reads the last block's other positions, so they are
         left out there, and activations at its hooks have one query.
         """
         if tokens.ndim != 2 or tokens.shape[1] > self.config.task.length:

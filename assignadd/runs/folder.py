@@ -7,7 +7,7 @@
     states/00001000.safetensors        what training needs to go on from here, bitwise
     manifest.json          what is committed (`manifest`)
 
-Reading is all this class does; `writer` has the rest. Every file is checked against the manifest when it is read.
+This class only reads; `writer` writes. Every file is checked against the manifest when it is read.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """Of all checkpoints: what was measured on others is not about this run."""
+        """A hash of all checkpoints; measures stored with another hash are not of this run."""
         hashes = (self.manifest.files[name].sha256 for name in self.manifest.numbered(CHECKPOINTS).values())
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
 

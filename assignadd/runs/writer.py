@@ -1,4 +1,4 @@
-"""Writing a run: open it (new, or where it was left), commit, and nothing in between is ever seen.
+"""Writing a run: open it, new or where it was left, and commit. A reader sees it before or after a commit only.
 
 A commit writes its files, appends its rows, and then replaces the manifest; until that last step the run is what it was
 before. Opening brings the folder back to the manifest, and the manifest back to the newest intact state: what came
@@ -52,7 +52,7 @@ from assignadd.runs.manifest import (
 class Writer(Run):
     """A run held for writing.
 
-    `notes` says what was found damaged at opening and what became of it. `damaged` names the files up to the present
+    `notes` says what was found damaged at opening and how it was repaired. `damaged` names the files up to the present
     step that are damaged: they are refused until `mend` puts them back.
     """
 
@@ -82,7 +82,7 @@ class Writer(Run):
         environment: Environment,
         sources: Mapping[str, str] | None = None,
     ) -> Iterator[Writer]:
-        """A new run, or the one these settings already have at `path`, locked against other writers.
+        """A new run, or the existing run with these settings at `path`, locked against other writers.
 
         `sources` (name -> sha256) are the files an imported run comes from.
         """
@@ -156,7 +156,7 @@ class Writer(Run):
         return File(blob.size, blob.sha256, step)
 
     def _kept(self, step: int, files: dict[str, File], metrics: Blob) -> dict[str, File]:
-        """The files to keep: of states, the newest and multiples of `state_every`; this step's notes the metrics."""
+        """The files to keep; of states the newest and multiples of `state_every`. This step's has the metrics' hash."""
         states = {name: f.step or 0 for name, f in files.items() if name.startswith(STATES)}
         newest, every = max(states.values(), default=0), self.config.record.state_every
         kept = {
@@ -172,7 +172,7 @@ class Writer(Run):
         return (*self._earlier, Session(self._started, self._from_step, step, seconds, self._environment))
 
     def _recover(self) -> None:
-        """Go back to the newest state that is intact and whose metrics are; all that was committed up to it stays."""
+        """Goes back to the newest state that is intact and has intact metrics; what was committed up to it stays."""
         bad = {
             name: problem for name in self.manifest.files if (problem := file_problem(self.path, self.manifest, name))
         }

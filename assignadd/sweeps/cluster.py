@@ -103,7 +103,7 @@ class _Driver:
 
 
 def train_job(job: Job, device: str) -> str | None:
-    """On a worker: train, and say what a user could mend."""
+    """On a worker: trains, and returns the message of an error that the user can fix."""
     start = time.monotonic()
     while True:
         try:

@@ -87,9 +87,6 @@ def _seeds(configs: Sequence[Config]) -> list[int]:
     return [c.seed.data or 0 for c in configs]
 
 
-# Steps of the evaluation stream that nothing else draws from.
-
-
 def final_column(name: str) -> str:
     """The name under which a sweep's table has an accuracy or a rate of attention from the final exam."""
     return f"{name} (final)"

@@ -30,8 +30,8 @@ from assignadd.training.speed import flops
 
 # Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
 MOST_TOGETHER = 256
-# What a training step reaches of the matrix products it has to do, for the estimates of a dry run (docs/scale.md).
-GPU_GFLOPS, CORE_GFLOPS = 21_000.0, 23.0
+# Rates of matrix products that a training step reaches, in GFLOP/s, for the estimates of a dry run.
+GPU_GFLOPS, CORE_GFLOPS = 23_000.0, 27.0
 SHARE_OF_MEMORY = 0.8
 # What a GPU of a cluster is taken to have where this machine has none to ask.
 ELSEWHERE = 40 * 2**30
@@ -66,7 +66,7 @@ def jobs_of(sweep: Sweep, out: Path, together: int) -> list[Job]:
 
 
 def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
-    """The cells in order, in as few stacks of at most so many as hold them, all of about one size."""
+    """The cells, in order, in the fewest stacks of at most `together` models, of nearly equal size."""
     n = math.ceil(len(cells) / together)
     ends = [round(i * len(cells) / n) for i in range(n + 1)] if n else []
     return [tuple(cells[a:b]) for a, b in pairwise(ends)]
@@ -94,7 +94,7 @@ def bytes_per_model(config: Config) -> int:
 
 
 def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
-    """At the usual share of the device's rate; evaluations and saving come on top."""
+    """Estimated seconds of training; evaluations and saving come on top."""
     rate = CORE_GFLOPS if device == "cpu" else GPU_GFLOPS
     return sum(job.model_steps * flops(job.config) for job in jobs) / (rate * 1e9 * slots)
 
@@ -113,8 +113,6 @@ def _folder(config: Config, members: Sequence[Member]) -> str:
 
 
 def _device_memory() -> int:
-    import torch
-
     return int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else ELSEWHERE
 
 

@@ -44,7 +44,7 @@ class JobFailed(UserError):
 
 
 def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lambda job, step: None) -> None:
-    """Trains every job. With one slot here, one job after the other; else in so many processes."""
+    """Trains every job. With one slot, one job after the other in this process, otherwise in `slots` processes."""
     if min(slots, len(jobs)) <= 1:
         for i, job in enumerate(jobs):
             run_job(job, device, 1, lambda progress, i=i: report(i, progress.step))

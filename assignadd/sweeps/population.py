@@ -98,12 +98,12 @@ class Population:
 
     @cached_property
     def seeds(self) -> Sequence[SeedCurves]:
-        """Of a sweep over nothing but seeds."""
+        """The seeds of a sweep over seeds only."""
         parts = self.table.sort("seed", "step").partition_by("seed", maintain_order=True)
         return [SeedCurves(self, part["seed"][0], {c: part[c].to_numpy() for c in part.columns}) for part in parts]
 
     def finals(self, setting: str, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """Of a sweep over a setting: its values (settings,), and every seed's number at the end (settings, seeds).
+        """A sweep over a setting: its values (settings,), and every seed's number at the end (settings, seeds).
 
         A model that diverged counts as 0; NaN stands where a seed has no model at a setting, or a model no such test.
         """

@@ -23,15 +23,15 @@ COMPRESSION_LEVEL = 19
 TABLE = "table.parquet"
 
 
-def results_table(runs: Sequence[Run], sweep: Sweep, final: bool = False) -> polars.DataFrame:
+def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     """Settings and seed of every cell, step, loss, where it diverged, and every accuracy and measure as a column.
 
-    With `final` the last evaluation alone. A model that diverged keeps the row it had then, to the last step.
+    A model that diverged keeps the row it had then, to the last step.
     """
     import polars
 
     wanted = set(sweep.cells)
-    rows = [row for run in runs for row in _rows(run, wanted) if not final or row["step"] == run.config.optim.steps]
+    rows = [row for run in runs for row in _rows(run, wanted)]
     frame = polars.DataFrame(rows, infer_schema_length=None)
     narrow = [
         polars.col(polars.Float64).cast(polars.Float32),

@@ -39,7 +39,7 @@ GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
     "two-var": ("two_var_ratio", RATIOS),
 }
 NAMES = (*GRIDS, "seeds")
-# What one sequence length and one set of kernels can hold: the settings in which the models of a stack may differ.
+# Settings in which the models of a stack may differ: those that change no tensor's shape.
 OWN = tuple(f.name for f in dataclasses.fields(Member) if f.name != "seed")
 MOST_CELLS = 1_000_000
 Number = int | float | None

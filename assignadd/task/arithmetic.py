@@ -1,4 +1,4 @@
-"""Addition modulo N, and pairs of numbers encoded as single integers; no other package computes modulo N (section 3).
+"""Addition modulo N, and pairs of numbers encoded as single integers; outside `theory/` no other module adds modulo N.
 
 Every function takes and returns Python integers, or tensors that broadcast together.
 """

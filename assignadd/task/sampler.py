@@ -1,8 +1,8 @@
 """Random sequences of the task, in batches and on any device (paper, section 3).
 
-A sequence is a function of (seed, stream, step, row): see `randomness`. Tokens are returned as (..., B, T). Inside this
-module B is the last axis, since operations along B are fast and the table forward reads the same memory. A test
-compares the sampler with `tests/task/plain_sampler.py`, which draws one row in plain Python.
+A sequence is a function of (seed, stream, step, row): see `randomness`. Tokens are returned as (..., B, T). The tensor
+operations here keep B as the last axis, along which they are fast; `numba_sampler` and `triton_sampler` draw the same
+in compiled code. A test compares the sampler with `tests/task/plain_sampler.py`, which draws one row in plain Python.
 """
 
 from __future__ import annotations

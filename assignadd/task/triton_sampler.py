@@ -1,4 +1,4 @@
-"""Sequences of the task on a GPU, in one kernel (SPEC section 1): the integers of `assignadd.task.sampler`.
+"""Sequences of the task on a GPU, in one kernel: the integers of `assignadd.task.sampler`.
 
 A program draws a block of one model's sequences for one step. Arrays of a sequence that are indexed by a drawn number
 (assignments, variables, positions) are columns of a matrix with a row for each sequence, and are read and written by

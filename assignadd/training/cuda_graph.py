@@ -1,7 +1,7 @@
 """A training step on a GPU as two CUDA graphs, captured once and replayed: the host only counts.
 
-One graph draws the sequences of several steps, as a draw for each step would be hundreds of small kernels; the other
-takes one step on the batch whose turn it is.
+One graph draws the sequences of several steps, to fill the device and because a draw without Triton is hundreds of
+small kernels; the other takes one step on the batch whose turn it is.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Progress:
     losses: list[float]
     rows: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What was found damaged in the folder, and what became of it."""
+    """What was found damaged in the folder, and how it was repaired."""
 
 
 Listener = Callable[[Progress], None]

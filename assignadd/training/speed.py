@@ -25,7 +25,7 @@ from assignadd.training.trainer import Trainer, prepare
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
-    """Median wall time of a call, after warming up, over about so many seconds."""
+    """Median wall time of a call, after warming up, over about `seconds`."""
     for _ in range(3):
         do()
     times: list[float] = []
@@ -63,7 +63,7 @@ def sgemm_gflops(config: Config, seconds: float) -> float:
 
 
 def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict[str, float | None]:
-    """One model's training step on so many threads: ours, its floor, and the usual ways."""
+    """One model's training step on `threads` threads: ours, its floor, and the usual ways."""
     prepare("cpu", threads, config)
     before = sgemm_gflops(config, seconds / 4)
     group = _group(config)
@@ -95,7 +95,7 @@ def _peer_ms(step: Step, seconds: float) -> float:
 
 
 def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
-    """Wall time of one step of a whole stack on so many threads, over a round of the sampler's look-ahead."""
+    """Wall time of one step of a whole stack on `threads` threads, over a round of the sampler's look-ahead."""
     with closing(
         Trainer(config, [Member(i) for i in range(n_models)], _splits(config, n_models), threads=threads)
     ) as trainer:
@@ -166,7 +166,7 @@ def _group(config: Config) -> Group:
 
 
 def _step_ms(group: Group, seconds: float, rounds: int = 1) -> float:
-    """The median of at least so many rounds of the sampler's look-ahead."""
+    """The median of at least `rounds` rounds of the sampler's look-ahead."""
     ahead, times = group.steps_ahead, list[float]()
     while len(times) < rounds or sum(times) * ahead < 1e3 * seconds:
         times.append(_round_ms(group, ahead))

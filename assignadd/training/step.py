@@ -21,13 +21,13 @@ from assignadd.model.transformer import reference_logits
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.cuda_graph import CapturedStep
 
-# Sequences drawn at once on a CPU, where one draw costs a few hundred calls whatever it returns.
+# Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
 MOST_STEPS_AHEAD = 256
 
 
 class TableGradient:
-    """By the table forward and its backward pass."""
+    """Loss and gradient by the table forward and its backward pass."""
 
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
@@ -48,7 +48,7 @@ class TableGradient:
 
 
 class ReferenceGradient:
-    """By autograd, for every other architecture."""
+    """Loss and gradient by autograd, for every other architecture."""
 
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
@@ -85,7 +85,7 @@ class Group:
         self._kernels = kernels_for(stack.config, device, stacked=True)
         self._captured: CapturedStep | None = None
         self._drawn: tuple[int, Batch] | None = None
-        """The first step of the sequences that are drawn, and those sequences, (steps, M, B, T)."""
+        """The first step whose sequences are drawn ahead, and the sequences, (steps, M, B, T)."""
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""

@@ -160,7 +160,7 @@ def test_checkpoints_far_from_the_spike_are_not_taken_for_it():
     assert first_spike.attention_change(e) is None and first_spike.attention_after(e) is None
 
 
-# Computed without this package, in plain NumPy on 1,500 other sequences of the checkpoints, or from SPEC section 5.
+# Computed without this package, in plain NumPy on 1,500 other sequences of the checkpoints, or published.
 BY_HAND = {
     "addition-first-train": (9000, 0), "addition-first-held-out": (4700, 0), "addition-independent": (0.968, 0.012),
     "addition-100-all": (0.968, 0.012), "over-99-all-sets": (0.979, 0.006), "first-spike-every-set": (0.22, 0.035),

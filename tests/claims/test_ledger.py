@@ -1,4 +1,4 @@
-"""The ledger on networks whose answers are known: the hand-made one, a random one, the paper's own (SPEC section 5)."""
+"""The ledger on networks whose answers are known: the hand-made one, a random one, the paper's own."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_one_claim_or_one_label_can_be_chosen():
         chosen("x")
 
 
-# SPEC section 5, final checkpoint: value and what sampling (or a template the paper does not write down) leaves open.
+# The paper's run at its last checkpoint: value, and what sampling (or a template that the paper omits) leaves open.
 PUBLISHED = {
     "ov-mlp-99.94": (3477 / 3481, 1e-6), "over-98-0-var-add-restricted": (0.9929, 0.006),
     "over-98-2-var-add-restricted": (0.9833, 0.008),

@@ -349,7 +349,7 @@ def test_the_papers_first_spike(authors):
     assert after > 3 * before
 
 
-# SPEC section 5: between which checkpoints each curve crosses its level in the paper's run.
+# Between which checkpoints each curve crosses its level in the paper's run.
 CROSSINGS = {
     "1-var train": (5301, 5401), "1-var add-restricted": (5301, 5401), "1-var var-restricted": (14501, 16001),
     "2-var train": (5401, 10001), "2-var add-restricted": (5401, 10001), "2-var var-restricted (1)": (14501, 16001),

@@ -17,7 +17,7 @@ from tests.reference import REFERENCE
 torch.set_num_threads(1)
 TINY = Member(0).config(PRESETS["tiny"])
 MODULUS = TINY.task.modulus
-# Accuracy of the paper's run in SPEC section 5, on 20,000 sequences a set.
+# Accuracy of the paper's run, measured once on 20,000 sequences a set.
 PUBLISHED = {
     30001: {
         "0-var train": 1.0, "0-var add-restricted": 0.9899, "1-var train": 0.9998, "1-var add-restricted": 0.9914,
@@ -109,7 +109,7 @@ def test_the_papers_network_has_the_published_accuracies(step, tmp_path):
     sets = papers_run(step, tmp_path)
     for name, published in PUBLISHED[step].items():
         assert_within_sampling_error(sets[name], published, 20_000)
-    # Every error on literal sums is a double n + n (SPEC section 1).
+    # Every error on literal sums is a double n + n.
     assert min(sets["0-var mirror seen"].accuracy, sets["0-var neither order"].accuracy) > 0.9995
     assert sets["0-var doubles"].accuracy < 0.75 and [
         sets[f"0-var {k}"].pairs for k in ("mirror seen", "neither order", "doubles")

@@ -105,8 +105,7 @@ def test_the_papers_network(paper_run):
         11,
         11,
     ]
-    # Self beats previous for i = 1..9, so that j = i must be left out for the claim, and j = i - 2 need not (SPEC
-    # section 3).
+    # Self beats previous for i = 1..9, so that j = i must be left out for the claim, and j = i - 2 need not.
     positions = scores.qk1_positions(final)[0]
     assert [i for i in range(1, 12) if positions[i, i] > positions[i, i - 1]] == list(range(1, 10))
     published = {1001: 0, 3001: 0.08, 5301: 0.75, 5401: 0.83, 10001: 0.92, 14501: 1.0, 16001: 1.0, 20001: 1.0}

@@ -131,7 +131,7 @@ def test_errors_say_what_is_accepted() -> None:
         handmade(Config(task=dataclasses.replace(PAPER, modulus=12)), frequencies=(2, 4))
 
 
-# The measures of SPEC section 3, sequence by sequence.
+# The paper's measures, sequence by sequence.
 
 
 def patterns(stack: Stack, tokens: Tensor) -> tuple[Tensor, Tensor]:

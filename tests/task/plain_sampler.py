@@ -1,4 +1,4 @@
-"""One sequence of the task in plain Python, written from SPEC section 1 to be checked by eye.
+"""One sequence of the task in plain Python, written from the paper's section 3 to be checked by eye.
 
 `assignadd.task.sampler` draws the same numbers in the same order for any number of rows at once; `test_sampler`
 holds the two equal. Nothing of the package is used here but the settings.

@@ -15,7 +15,7 @@ from assignadd.task.splits import authors_split, pair_split
 from tests.task.decoding import decode
 from tests.task.plain_sampler import operand_choices, pairs_of_kind, plain_sequence
 
-BANS = {"paper": ("ab", "gh"), "authors": ("kl", "ab")}  # SPEC, "Two readings": first slot, second slot
+BANS = {"paper": ("ab", "gh"), "authors": ("kl", "ab")}  # first slot, second slot
 NO_BANS = {"banned_first": "", "banned_second": ""}
 ODD_TASKS = {
     "every variable in one sequence": Task(

@@ -1,4 +1,4 @@
-"""The distribution of training sequences (SPEC section 1), factor by factor, on 400,000 sequences of each preset."""
+"""The distribution of training sequences (paper, section 3), factor by factor, on 400,000 sequences of each preset."""
 
 from itertools import combinations, permutations, product
 from math import factorial, prod

@@ -14,7 +14,7 @@ from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.text import ParseError, answer, operand_values, parse, render, render_tokens
 
-PLUS, EQUALS, PAD, A = 59, 60, 61, 62  # SPEC section 1
+PLUS, EQUALS, PAD, A = 59, 60, 61, 62  # the order of the tokens
 B, C, F = A + 1, A + 2, A + 5
 
 

@@ -20,7 +20,7 @@ LONGEST_ON_GPU = 32
 
 
 def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKernels:
-    """The fastest kernels there are for these models on this device; those for a GPU take stacks alone."""
+    """The fastest kernels there are for these models on this device; the GPU kernels require the axis M."""
     K, T = Vocabulary(config.task).size, config.task.length
     single = config.numerics.dtype == "float32"
     if single and device.type == "cpu" and _installed("numba"):

@@ -43,7 +43,7 @@ def spread(
     CB: tl.constexpr,
     BB: tl.constexpr,
 ):
-    """rows (C, B): to the row of each position's token and to that of the position goes the amount (T, B) there."""
+    """Rows (C, B): adds each position's amount (T, B) to the row of its token and to the row of the position."""
     C: tl.constexpr = K + T
     m = tl.program_id(2).to(tl.int64)
     b = tl.program_id(0) * BB + tl.arange(0, BB)
