@@ -7,6 +7,8 @@ up to a power of two, BB the number of sequences in a block. No atomic operation
 
 from __future__ import annotations
 
+import math
+
 import torch
 import triton
 from torch import Tensor
@@ -14,8 +16,10 @@ from torch import Tensor
 from assignadd.model.kernels import triton_programs
 from assignadd.model.kernels.tensor import Moments, TensorKernels
 
-# Tiles of layer 1's score table, and slices of the batch that are summed at the end; measured on an H200.
-TILE, SLICES, TILE_WARPS = 128, 8, 4
+# Measured on an H200: tiles of layer 1's score table, slices of the batch that are summed at the end (more where few
+# models would not fill the device), and queries of one program of layer 1's patterns.
+TILE, SLICES, MOST_SLICES, TILE_WARPS = 128, 8, 64, 4
+QUERIES = 4
 LOSS_ROWS, UPDATE_BLOCK = 16, 1024
 
 
@@ -30,7 +34,7 @@ class TritonKernels(TensorKernels):
         self._parts = 2 if tf32 else 3  # bfloat16 numbers that add up to a float32, or to more digits than TF32 has
         TP = 1 << (length - 1).bit_length()
         shared = {"T": length, "K": n_tokens, "TP": TP}
-        self._wide = shared | {"BB": 64, "num_warps": 4}
+        self._wide = shared | {"BB": 64, "QB": QUERIES, "num_warps": 4}
         self._deep = shared | {"BB": 32 * 256 // TP**2, "num_warps": 8}
 
     def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
@@ -41,19 +45,19 @@ class TritonKernels(TensorKernels):
         tokens = _in_memory(tokens)
         M, T, B = tokens.shape
         attention = scores.new_empty(M, T, T, B)
-        triton_programs.patterns[_blocks(B, self._wide), M](scores, tokens, attention, B, **self._wide)
-        self._spread(attention[:, -1], tokens, usage.mT[:, : self.C])
+        grid = _blocks(B, self._wide), triton.cdiv(T, QUERIES), M
+        triton_programs.patterns[grid](scores, tokens, attention, B, **self._wide)
+        self._spread(attention[None, :, -1], tokens, usage.mT[:, : self.C])
         return attention.permute(0, 3, 1, 2)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
         tokens, C = _in_memory(tokens), self.C
         M, T, B = tokens.shape
-        copied, attention_2, passed_on = (scores.new_empty(M, T, B) for _ in range(3))
+        copied, attention_2, passed_on = parts = scores.new_empty(3, M, T, B)
         triton_programs.attend[_blocks(B, self._deep), M](
             _in_memory(scores), tokens, _in_memory(attention_1), copied, attention_2, passed_on, B, **self._deep
         )
-        self._spread(attention_2, tokens, usage.mT[:, C + 1 : 2 * C + 1])
-        self._spread(passed_on, tokens, usage.mT[:, 2 * C + 1 :])
+        self._spread(parts[1:], tokens, usage.mT[:, C + 1 :])
         return attention_2.mT, copied.mT
 
     def layer_2_backward(
@@ -61,14 +65,13 @@ class TritonKernels(TensorKernels):
     ) -> tuple[Tensor, Tensor, Tensor]:
         tokens, C = _in_memory(tokens), self.C
         M, T, B = tokens.shape
-        g_scores, g_passed_on, g_copied = (g_usage.new_empty(M, T, B) for _ in range(3))
+        g_passed_on, g_scores, g_copied = parts = g_usage.new_empty(3, M, T, B)
         arrays = (_in_memory(x) for x in (g_usage, tokens.mT, attention_1, attention_2))
         triton_programs.attend_backward[_blocks(B, self._deep), M](
             *arrays, g_scores, g_passed_on, g_copied, B, **self._deep
         )
         g_both = g_usage.new_empty(M, 2 * C, B)
-        self._spread(g_scores, tokens, g_both[:, :C])
-        self._spread(g_copied, tokens, g_both[:, C:])
+        self._spread(parts[1:], tokens, g_both)
         return g_both.mT, g_scores.mT, g_passed_on.mT
 
     def layer_1_backward(
@@ -85,10 +88,12 @@ class TritonKernels(TensorKernels):
         arrays = [_in_memory(x) for x in given]
         M, T, B = arrays[1].shape
         g_pairs = attention_1.new_empty(M, B, T, T)
-        triton_programs.pairs_backward[_blocks(B, self._wide), M](*arrays, g_pairs, B, **self._wide)
-        g_table = g_pairs.new_empty(M, SLICES, self.C, self.C)
-        triton_programs.table_backward[SLICES, triton.cdiv(self.C, TILE) ** 2, M](
-            g_pairs, arrays[1], g_table, B, triton.cdiv(B, SLICES),
+        grid = _blocks(B, self._wide), triton.cdiv(T, QUERIES), M
+        triton_programs.pairs_backward[grid](*arrays, g_pairs, B, **self._wide)
+        slices = max(SLICES, MOST_SLICES // M)
+        g_table = g_pairs.new_empty(M, slices, self.C, self.C)
+        triton_programs.table_backward[slices, triton.cdiv(self.C, TILE) ** 2, M](
+            g_pairs, arrays[1], g_table, B, triton.cdiv(B, slices),
             T=T, K=self.K, TP=max(16, self._wide["TP"]), CR=TILE, CC=TILE, PARTS=self._parts, num_warps=TILE_WARPS,
         )  # fmt: skip
         return g_table.sum(1)
@@ -101,25 +106,30 @@ class TritonKernels(TensorKernels):
         return losses.mean(1), logits
 
     def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
-        (M, P), o, steps = flat.shape, moments.optims[0], count.double()  # 1 - 0.999 loses five digits in float32
-        correction = torch.sqrt(1 - o.beta2**steps).to(flat.dtype)
-        size = (moments.rate / (1 - o.beta1**steps)).to(flat.dtype)
+        (M, P), o = flat.shape, moments.optims[0]
+        logs = {"log_beta1": _log(o.beta1), "log_beta2": _log(o.beta2)}
         triton_programs.adamw[triton.cdiv(P, UPDATE_BLOCK), M](
-            flat, grad, moments.mean, moments.square, moments.decay, size, correction, alive, P,
-            beta1=o.beta1, beta2=o.beta2, eps=o.eps, BLOCK=UPDATE_BLOCK,
+            flat, grad, moments.mean, moments.square, moments.rate, moments.decay, alive, count, P,
+            beta1=o.beta1, beta2=o.beta2, **logs, eps=o.eps, BLOCK=UPDATE_BLOCK,
         )  # fmt: skip
 
-    def _spread(self, amount: Tensor, tokens: Tensor, rows: Tensor) -> None:
-        """Writes every one of the C rows (M, C, B)."""
-        M, T, B = tokens.shape
-        triton_programs.spread[triton.cdiv(B, 128), triton.cdiv(self.C, 32), M](
-            amount, tokens, rows, B, amount.stride(0), rows.stride(0), T=T, K=self.K, CB=32, BB=128, num_warps=4
+    def _spread(self, amounts: Tensor, tokens: Tensor, rows: Tensor) -> None:
+        """Writes all rows (M, parts x C, B) from amounts (parts, M, T, B)."""
+        (parts, M, T, B), blocks = amounts.shape, triton.cdiv(self.C, 32)
+        strides = (*amounts.stride()[:2], rows.stride(0))
+        triton_programs.spread[triton.cdiv(B, 128), parts * blocks, M](
+            amounts, tokens, rows, B, *strides, T=T, K=self.K, CB=32, BB=128, num_warps=4
         )
 
 
 def _in_memory(x: Tensor) -> Tensor:
     """The same numbers with sequences last, (M, ..., B), without gaps."""
     return x.movedim(1, -1).contiguous()
+
+
+def _log(beta: float) -> float:
+    """log(beta); for 0 a number whose exponential is 0."""
+    return math.log(beta) if beta > 0 else -1e9
 
 
 def _blocks(B: int, settings: dict[str, int]) -> int:

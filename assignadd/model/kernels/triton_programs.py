@@ -7,17 +7,20 @@ import triton.language as tl
 
 
 @triton.jit
-def patterns(scores, tokens, attention, B, T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr):
+def patterns(
+    scores, tokens, attention, B, T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr, QB: tl.constexpr
+):
     """Softmax over the keys k <= q of the four entries of the score table (C, C) that belong to (q, k); zero above."""
     C: tl.constexpr = K + T
-    m = tl.program_id(1).to(tl.int64)
+    m = tl.program_id(2).to(tl.int64)
     b = tl.program_id(0) * BB + tl.arange(0, BB)
     k = tl.arange(0, TP)[:, None]
     inside = b[None, :] < B
     own = tokens + m * T * B
     key = tl.load(own + k * B + b[None, :], mask=(k < T) & inside, other=0)
     table = scores + m * C * C
-    for q in range(T):
+    first = tl.program_id(1) * QB
+    for q in range(first, tl.minimum(first + QB, T)):
         query = tl.load(own + q * B + b, mask=b < B, other=0)[None, :]
         causal = (k <= q) & inside
         score = tl.load(table + query * C + key, mask=causal, other=0.0)
@@ -36,6 +39,7 @@ def spread(
     tokens,
     rows,
     B,
+    part_stride,
     amount_stride,
     rows_stride,
     T: tl.constexpr,
@@ -43,11 +47,15 @@ def spread(
     CB: tl.constexpr,
     BB: tl.constexpr,
 ):
-    """Rows (C, B): adds each position's amount (T, B) to the row of its token and to the row of the position."""
+    """Rows (parts, C, B): adds each position's amount (T, B) to the row of its token and to the row of the position."""
     C: tl.constexpr = K + T
     m = tl.program_id(2).to(tl.int64)
+    blocks: tl.constexpr = (C + CB - 1) // CB
+    part = tl.program_id(1) // blocks
+    amount += part.to(tl.int64) * part_stride
+    rows += part * C * B
     b = tl.program_id(0) * BB + tl.arange(0, BB)
-    c = (tl.program_id(1) * CB + tl.arange(0, CB))[:, None]
+    c = (tl.program_id(1) % blocks * CB + tl.arange(0, CB))[:, None]
     total = tl.zeros((CB, BB), dtype=tl.float32)
     for t in tl.static_range(T):
         token = tl.load(tokens + (m * T + t) * B + b, mask=b < B, other=0)[None, :]
@@ -118,14 +126,14 @@ def attend_backward(
 @triton.jit
 def pairs_backward(
     g_used, tokens, attention, attention_2, copied_scores, g_scores, g_passed_on, g_pairs, B,
-    T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
+    T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr, QB: tl.constexpr,
 ):  # fmt: skip
     """Gradient of every causal pair's score in layer 1; g_used is the gradient of the usage (3C + 1, B).
 
     Its result is (B, query, key) in memory, as `table_backward` reads it.
     """
     C: tl.constexpr = K + T
-    m = tl.program_id(1).to(tl.int64)
+    m = tl.program_id(2).to(tl.int64)
     b1 = tl.program_id(0) * BB + tl.arange(0, BB)
     b = b1[None, :]
     k = tl.arange(0, TP)[:, None]
@@ -138,7 +146,8 @@ def pairs_backward(
         tl.load(g_passed_on + at, mask=there, other=0.0),
         tl.load(copied_scores + at, mask=there, other=0.0),
     )
-    for q in range(T):
+    first = tl.program_id(1) * QB
+    for q in range(first, tl.minimum(first + QB, T)):
         of_query = (m * T + q) * B + b1
         weight = tl.load(attention_2 + of_query, mask=b1 < B, other=0.0)[None, :]
         g_key = tl.load(g_scores + of_query, mask=b1 < B, other=0.0)[None, :]
@@ -206,10 +215,11 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, NP: tl.constexpr, 
 
 @triton.jit
 def adamw(
-    flat, grad, mean, square, decay, size, correction, alive, P,
-    beta1: tl.constexpr, beta2: tl.constexpr, eps: tl.constexpr, BLOCK: tl.constexpr,
+    flat, grad, mean, square, rate, decay, alive, count, P,
+    beta1: tl.constexpr, beta2: tl.constexpr, log_beta1: tl.constexpr, log_beta2: tl.constexpr, eps: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One update of one model's weights; `decay`, `size` and `alive` hold a number per model."""
+    """Update number `count` of one model's weights; `rate`, `decay` and `alive` hold a number per model."""
     m = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if tl.load(alive + m):
@@ -220,8 +230,11 @@ def adamw(
         w = tl.load(flat + at, mask=there, other=0.0)
         first += (1 - beta1) * (g - first)
         second = second * beta2 + (1 - beta2) * g * g
-        update = first / (tl.sqrt(second) / tl.load(correction) + eps)
-        w = w * (1 - tl.load(decay + m)) - update * tl.load(size + m)
+        steps = tl.load(count).to(tl.float64)  # 1 - 0.999 loses five digits in float32
+        correction = tl.sqrt(1 - tl.exp(steps * log_beta2)).to(tl.float32)
+        size = (tl.load(rate + m) / (1 - tl.exp(steps * log_beta1))).to(tl.float32)
+        update = first / (tl.sqrt(second) / correction + eps)
+        w = w * (1 - tl.load(decay + m)) - update * size
         tl.store(mean + at, first, mask=there)
         tl.store(square + at, second, mask=there)
         tl.store(flat + at, w, mask=there)
