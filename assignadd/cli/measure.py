@@ -34,7 +34,13 @@ def main(arguments: list[str]) -> int:
     args = options.read(Measure, arguments, "measure")
     from assignadd.runs.folder import open_run
 
-    measure_on_screen(open_run(args.run), options.resolve_threads(args.threads), args.out, args.again)
+    run = open_run(args.run)
+    if args.out is not None:
+        from assignadd.runs.destination import claim_file
+        from assignadd.runs.tables import is_parquet_with
+
+        claim_file(args.out, lambda data: is_parquet_with(data, "checkpoints"))
+    measure_on_screen(run, options.resolve_threads(args.threads), args.out, args.again)
     return 0
 
 

@@ -15,12 +15,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from assignadd.config import Config, ConfigError, Member
+from assignadd.runs.files import read_input
 
 
 def read_config(path: Path, base: Config) -> Config:
     """The settings of a user's file, or of a run's `config.json`; what it leaves out is as in `base`."""
     try:
-        data = path.read_bytes()
+        data = read_input(path, MOST_BYTES)
     except OSError as error:
         raise ConfigError("config", str(path), f"a file that can be read ({error.strerror})") from error
     values = parse(data, path.name)
@@ -29,6 +30,8 @@ def read_config(path: Path, base: Config) -> Config:
     return config_from(values, base)
 
 
+# Settings of thousands of models take less.
+MOST_BYTES = 16 << 20
 # Fields that runs of an earlier version do not have; their defaults say what was done then.
 ADDED_LATER = ("record.measure_every", "record.final_sequences")
 

@@ -42,10 +42,17 @@ def seal_problem(data: bytes) -> str | None:
     return None
 
 
+def is_parquet_with(data: bytes, word: str) -> bool:
+    """Whether these bytes look like a Parquet file with a column or an entry of this name."""
+    return data[:4] == data[-4:] == b"PAR1" and word.encode() in data
+
+
 def encode_table(table: polars.DataFrame, about: Mapping[str, str], level: int | None = None) -> bytes:
     """A sealed Parquet file with these entries in its metadata."""
     data = io.BytesIO()
-    table.write_parquet(data, compression="zstd", compression_level=level, metadata={**about, "seal": BLANK})
+    table.write_parquet(
+        data, compression="zstd", compression_level=level, statistics=False, metadata={**about, "seal": BLANK}
+    )
     return sealed(data.getvalue())
 
 
@@ -58,8 +65,8 @@ def decode_sealed(data: bytes, name: str) -> tuple[polars.DataFrame, dict[str, s
     return polars.read_parquet(data), polars.read_parquet_metadata(io.BytesIO(data))
 
 
-def decode_foreign(data: bytes, name: str, most_rows: int) -> polars.DataFrame:
-    """The first rows of a Parquet file that anybody may have made."""
+def decode_foreign(data: bytes, name: str, most_rows: int | None = None) -> polars.DataFrame:
+    """The rows, or the first of them, of a Parquet file that anybody may have made."""
     import polars
 
     try:
