@@ -13,11 +13,20 @@ class ConfigError(UserError, ValueError):
     """A setting that is not accepted: the message has its dotted name, its value, and what is accepted."""
 
     def __init__(self, name: str, value: object, accepted: str):
-        super().__init__(f"{name} = {value!r}: expected {accepted}")
+        super().__init__(f"{name} = {_short(repr(value))}: expected {accepted}")
+
+
+def _short(text: str, most: int = 200) -> str:
+    """A text of at most `most` characters, its middle left out where it is longer."""
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 4 :]}"
 
 
 class UsageError(UserError):
     """A command line that is not accepted."""
+
+
+class DestinationError(UserError):
+    """A file or folder that is not written to, because it holds something of somebody's."""
 
 
 class RunError(UserError, RuntimeError):

@@ -34,29 +34,38 @@ def main(arguments: list[str]) -> int:
     args = options.read(Measure, arguments, "measure")
     from assignadd.runs.folder import open_run
 
-    measure_on_screen(open_run(args.run), options.resolve_threads(args.threads), args.out, args.again)
+    run = open_run(args.run)
+    if args.out is not None:
+        from assignadd.runs.destination import claim_file
+        from assignadd.runs.tables import is_parquet_with
+
+        claim_file(args.out, lambda data: is_parquet_with(data, "checkpoints"))
+    measure_on_screen(run, options.resolve_threads(args.threads), args.out, args.again)
     return 0
 
 
 def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bool = False) -> None:
     from assignadd.cli.screen import say
-    from assignadd.dynamics.trajectory import FILE, write_measures
+    from assignadd.dynamics.trajectory import write_measures
+    from assignadd.runs.manifest import MEASURES
 
     table = measured_table(run, threads, again)
-    path = write_measures(run, table, out) if out else run.path / FILE
+    path = write_measures(run, table, out) if out else run.path / MEASURES
     say(f"{path}: {len(table):,} rows, {len(table.columns)} columns")
 
 
 def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
     """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
-    from assignadd.cli.screen import counting
-    from assignadd.dynamics.trajectory import measured_run, read_measures, write_measures
+    from assignadd.cli.screen import counting, note
+    from assignadd.dynamics.trajectory import measured_run, measures_problem, read_measures, write_measures
     from assignadd.model.table import require_covered
     from assignadd.training.trainer import prepare
 
     require_covered(run.config)
     table = None if again else read_measures(run)
     if table is None:
+        if problem := measures_problem(run):
+            note(f"{problem}; it is measured again")
         prepare("cpu", threads, run.config)
         with counting(f"measuring {run.name}", "checkpoints") as listener:
             table = measured_run(run, listener)

@@ -53,7 +53,9 @@ def main(arguments: list[str]) -> int:
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
     claims = Claims(args.runs, args.step, args.n, census=args.census, fraction=args.fraction, two_var=args.two_var)
     populations = read_populations(evidences, claims)
-    args.out.mkdir(parents=True, exist_ok=True)
+    from assignadd.report.reproduction import claim_report
+
+    claim_report(args.out)
     command = asked(claims)
     report = command.replace("assignadd claims", "assignadd report", 1)
     report_on_screen(evidences, populations, args.out, command, report, options.resolve_threads(args.threads))

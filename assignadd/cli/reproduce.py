@@ -40,17 +40,18 @@ def main(arguments: list[str]) -> int:
     config = options.base_config(arguments)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
     options.check_count("n", args.n)
-    args.out.mkdir(parents=True, exist_ok=True)  # better to fail now than after the training
     from assignadd.claims.evidence import evidence
     from assignadd.cli.claims import Claims, asked, read_populations
     from assignadd.cli.report import report_on_screen
     from assignadd.cli.screen import say
     from assignadd.cli.train import train_on_screen
     from assignadd.dynamics.binding import learned_binding
+    from assignadd.report.reproduction import claim_report
     from assignadd.runs.folder import open_run
     from assignadd.runs.names import default_folder
     from assignadd.training.trainer import prepare
 
+    claim_report(args.out)  # better to fail now than after the training
     trained, learned = [], 0
     for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
         seeds = list(range(first, first + SEEDS_PER_ROUND))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -68,7 +69,7 @@ def main(arguments: list[str]) -> int:
     if run is not None:
         run.index_of(args.seed)
     if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)  # an unwritable folder fails before the computation
+        _claim(args.out)  # an unwritable folder fails before the computation
     from assignadd.cli.screen import console, print_json
 
     with nullcontext() if args.json else console.status("checking the theory") as status:
@@ -86,6 +87,18 @@ def main(arguments: list[str]) -> int:
         _print_step(study)
         _print(args, verdicts)
     return 0
+
+
+def _claim(folder: Path) -> None:
+    from assignadd.runs.destination import claim_folder
+
+    def is_theory(folder: Path) -> bool:
+        """Whether a folder holds what this command wrote before there were marks, and nothing else."""
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        ours = re.compile(r"verdicts\.json|theory_\w+\.(svg|png|npz)")
+        return "verdicts.json" in names and all(map(ours.fullmatch, names))
+
+    claim_folder(folder, "theory", is_theory)
 
 
 def _found(
@@ -135,11 +148,9 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
 
 
 def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: float, height: float) -> None:
-    import numpy as np
+    from assignadd.figures.style import figure, save, save_arrays
 
-    from assignadd.figures.style import figure, save
-
-    np.savez(stem.with_suffix(".npz"), **data.arrays())
+    save_arrays(data.arrays(), stem.with_suffix(".npz"))
     with figure(width, height) as made:
         draw(data, made)
         save(made, stem)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import io
+import hashlib
+import os
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,17 +14,20 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.dynamics.phases import Curves
+from assignadd.errors import RunError
 from assignadd.measures.progress import Progress
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
+from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
+from assignadd.runs.manifest import MEASURES
+from assignadd.runs.tables import decode_sealed, encode_table
 from assignadd.task.evalsets import RECORDED_SETS
 
 if TYPE_CHECKING:
     import polars
 
-FILE = "measures.parquet"
 MODEL, SEED = "model", "seed"
 Columns = dict[str, np.ndarray]
 # Checkpoints in memory at once.
@@ -67,24 +72,51 @@ def measured_run(run: Run, listener: Callable[[int, int], None] = lambda done, t
 
 
 def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:
-    """Writes the table, with a fingerprint of its checkpoints, to `path` or beside the run, and returns its path."""
-    data, path = io.BytesIO(), path or run.path / FILE
-    table.write_parquet(data, compression="zstd", metadata={"checkpoints": run.fingerprint})
-    atomic.write(path, data.getvalue())
+    """Writes the table to `path` or beside the run, with a seal and what it was made from, and returns its path."""
+    path = path or run.path / MEASURES
+    atomic.write(path, encode_table(table, _origin(run)))
     return path
 
 
 def read_measures(run: Run) -> polars.DataFrame | None:
-    """The table beside the run; None unless it is there and was measured on the checkpoints that the run has now."""
-    import polars
-
-    path = run.path / FILE
+    """The table beside the run; None unless it is there, whole, and of the checkpoints and the code that there are."""
     try:
-        if polars.read_parquet_metadata(path).get("checkpoints") != run.fingerprint:
-            return None
-        return polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError):
+        return _stored(run)
+    except RunError:
         return None
+
+
+def measures_problem(run: Run) -> str | None:
+    """Why the table beside the run is not used, where there is one."""
+    try:
+        _stored(run)
+    except RunError as error:
+        return str(error) if os.path.lexists(run.path / MEASURES) else None
+    return None
+
+
+def _stored(run: Run) -> polars.DataFrame:
+    path = run.path / MEASURES
+    table, about = decode_sealed(read_regular(run.path, MEASURES), str(path))
+    for key, value in _origin(run).items():
+        if about.get(key) != value:
+            raise RunError(f"{path} was measured on or by other {key} than there are now")
+    rows = [(i, member.seed, step) for i, member in enumerate(run.members) for step in run.steps]
+    if not {MODEL, SEED, "step"} < set(table.columns) or table.select(MODEL, SEED, "step").rows() != rows:
+        raise RunError(f"{path} does not have a row for each model and checkpoint of the run")
+    return table
+
+
+def _origin(run: Run) -> dict[str, str]:
+    """What a table depends on: the hash of the checkpoints, and that of the measuring code."""
+    return {"checkpoints": run.fingerprint, "code": _code_version()}
+
+
+@lru_cache(maxsize=1)
+def _code_version() -> str:
+    """The hash of the sources of `measures/`."""
+    sources = sorted((Path(__file__).parents[1] / "measures").glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 def trajectory_of(run: Run, model: int) -> Columns:

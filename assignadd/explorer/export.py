@@ -9,7 +9,9 @@ data/m0/00030000.js           one checkpoint's weights
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -17,27 +19,27 @@ from typing import Any
 
 from assignadd import __version__
 from assignadd.claims.evidence import Evidence, evidence
-from assignadd.config import Config, UserError
+from assignadd.config import Config
 from assignadd.dynamics.binding import BINDING_SET
 from assignadd.dynamics.phases import ADDITION_SET
 from assignadd.dynamics.spikes import Spike
+from assignadd.errors import RunError
 from assignadd.explorer import checkpoints, history, prompts
 from assignadd.explorer.checkpoints import chosen_steps
 from assignadd.model.table import require_covered
 from assignadd.runs import atomic
+from assignadd.runs.destination import claim_folder, folder_inside
+from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
 FORMAT = 1
 PAGE = ("index.html", "app.js", "app.css")
-MARK = "data/index.js"
+INDEX = "data/index.js"
+DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
 WALL_SETS = (ADDITION_SET, BINDING_SET, "2-var train", "2-var var-restricted (2)")
 Listener = Callable[[str, int, int], None]
-
-
-class ExportError(UserError):
-    """A folder that cannot take the page."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +65,27 @@ def export(
     """Writes the page and returns its address on disk."""
     for run in runs:
         require_covered(run.config)
-    _claim_folder(out)
+    folder = PageFolder(out)
     for name in PAGE:
-        _write(out / name, (files("assignadd.explorer") / "page" / name).read_bytes())
+        folder.write(name, (files("assignadd.explorer") / "page" / name).read_bytes())
     models: list[dict[str, Any]] = []
     evidences: list[Evidence] = []
     for run in runs:
         for one in evidence(run, None, settings.n)[0]:
-            models.append(_export_model(run, one, f"m{len(models)}", out, settings, listener))
+            models.append(_export_model(run, one, f"m{len(models)}", folder, settings, listener))
             evidences.append(one)
     listener("measuring the tour's claims", 0, 1)
     populations = populations_for([e.config for e in evidences], settings.census)
     records = history.tour_records(evidences, command, populations) if settings.ledger else []
     index = {"format": FORMAT, "version": __version__, "models": models, "ledger": records}
-    _write(out / MARK, f"assignadd.index({_literal(index)});\n".encode())
+    folder.write(INDEX, f"assignadd.index({_literal(index)});\n".encode())
+    folder.remove_others()
     listener("measuring the tour's claims", 1, 1)
     return out / "index.html"
 
 
 def _export_model(
-    run: Run, one: Evidence, key: str, out: Path, settings: Settings, listener: Listener
+    run: Run, one: Evidence, key: str, folder: PageFolder, settings: Settings, listener: Listener
 ) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it."""
     name = f"{run.name}, seed {one.seed}"
@@ -91,7 +94,7 @@ def _export_model(
     steps = chosen_steps(run.steps, list(spikes.values()), most)
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
-        _write(out / "data" / key / f"{step:08d}.js", checkpoints.script(key, step, one.stack_at(step)).encode())
+        folder.write(f"data/{key}/{step:08d}.js", checkpoints.script(key, step, one.stack_at(step)).encode())
     listener(f"weights of {name}", len(steps), len(steps))
     measures = history.measures_data(
         run, one.index, steps, lambda done, total: listener(f"measures of {name}", done, total)
@@ -104,7 +107,7 @@ def _export_model(
         "reference": prompts.reference(one.config),
         "examples": [vars(e) for e in prompts.examples(one.config, one.seen, one.stack)],
     }
-    _write(out / "data" / f"{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
+    folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
     return {
         "key": key, "run": run.name, "seed": one.seed, "steps": steps, "task": task_data(one.config),
         "matrices": checkpoints.shapes(one.stack), "binds": one.learned_binding,
@@ -137,19 +140,36 @@ def task_data(config: Config) -> dict[str, Any]:
     return {name: getattr(t, name) for name in names} | {"d_model": m.d_model, "d_head": m.d_head, "d_mlp": m.d_mlp[1]}
 
 
-def _claim_folder(out: Path) -> None:
-    """A new or empty folder, or one that holds a page already; nothing else is written into."""
-    if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
-        raise ExportError(f"{out} holds other files and no explorer page; choose another --out")
-    if out.exists() and not out.is_dir():
-        raise ExportError(f"{out} is not a folder; choose another --out")
-    for old in out.glob("data/m*/*.js"):
-        old.unlink()
+def _is_page(folder: Path) -> bool:
+    """Whether a folder holds a page from before there were marks."""
+    try:
+        return read_regular(folder, INDEX, most=100).startswith(b"assignadd.index(")
+    except RunError:
+        return False
 
 
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write(path, data)
+class PageFolder:
+    """The folder of the page, and the files written into it."""
+
+    def __init__(self, out: Path):
+        claim_folder(out, "explorer page", _is_page)
+        self.out, self.written = out, set[Path]()
+
+    def write(self, name: str, data: bytes) -> None:
+        path = folder_inside(self.out, str(Path(name).parent)) / Path(name).name
+        atomic.write(path, data)
+        self.written.add(path)
+
+    def remove_others(self) -> None:
+        """Removes the data of models and checkpoints of an earlier page that this one does not have."""
+        data = folder_inside(self.out, "data")
+        folders = [f for f in data.iterdir() if re.fullmatch("m[0-9]+", f.name) and not f.is_symlink()]
+        for path in [*data.glob("m*.js"), *(path for folder in folders for path in folder.glob("*.js"))]:
+            if path not in self.written and DATA.fullmatch(path.name):
+                atomic.discard(path)
+        for folder in folders:
+            with suppress(OSError):  # it has files
+                folder.rmdir()
 
 
 def _literal(value: Any) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from assignadd.palette import GRID, INK
+from assignadd.runs import atomic
 
 COLUMN_WIDTH = 5.5  # inches
 SMALLEST = 6.5  # points: no text is set smaller
@@ -56,8 +59,17 @@ def figure(width: float = COLUMN_WIDTH, height: float = 3.2) -> Iterator[Figure]
 def save(made: Figure, stem: Path) -> None:
     """The figure as SVG and PNG, without dates, so that drawing it again gives the same bytes."""
     _settle(made)
-    made.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-    made.savefig(stem.with_suffix(".png"), metadata={"Software": None})
+    for suffix, metadata in ((".svg", {"Date": None, "Creator": None}), (".png", {"Software": None})):
+        data = io.BytesIO()
+        made.savefig(data, format=suffix[1:], metadata=metadata)
+        atomic.write(stem.with_suffix(suffix), data.getvalue())
+
+
+def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
+    """The arrays of a figure as a NumPy archive."""
+    data = io.BytesIO()
+    np.savez(data, **arrays)  # type: ignore[arg-type]  # the stub takes arrays for a flag
+    atomic.write(path, data.getvalue())
 
 
 def _settle(made: Figure) -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from assignadd.config import ConfigError
-from assignadd.runs.config_json import parse
+from assignadd.runs.config_json import MOST_BYTES, parse
+from assignadd.runs.files import read_input
 from assignadd.task.roles import ROLES, Place
 
 HOOKS = (
@@ -95,11 +97,10 @@ def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
     data = text.encode() if isinstance(text, str) else text
     if not data.lstrip().startswith((b"[", b"{")):
         try:
-            data = Path(data.decode()).read_bytes()
-        except OSError as error:
-            raise ConfigError(
-                "specification", data.decode(), f"a JSON list or a file that holds one ({error.strerror})"
-            ) from error
+            data = read_input(Path(os.fsdecode(data)), MOST_BYTES)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise ConfigError("specification", os.fsdecode(data), f"a JSON list or a file of one ({why})") from error
     return specification(parse(data, "the specification"))
 
 
@@ -118,7 +119,7 @@ def to_json(interventions: Sequence[Intervention]) -> str:
 
 def _intervention(name: str, values: Any) -> Intervention:
     """One intervention from its JSON object, which error messages call `name`."""
-    if not isinstance(values, dict) or values.get("action") not in ACTIONS:
+    if not isinstance(values, dict) or not CHECKS["action"][0](values.get("action")):
         shown = values.get("action") if isinstance(values, dict) else values
         raise ConfigError(f"{name}.action", shown, "one of " + ", ".join(ACTIONS))
     kind = KINDS.get(values["action"], Replace)
@@ -179,18 +180,18 @@ def _are_weights(x: Any) -> bool:
 # For each field, which values it accepts and the words for them in error messages.
 _PLACE = "a position, or a role among " + ", ".join(ROLES)
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "action": (lambda x: x in ACTIONS, "one of " + ", ".join(ACTIONS)),
-    "hook": (lambda x: x in HOOKS, "one of " + ", ".join(HOOKS)),
+    "action": (lambda x: isinstance(x, str) and x in ACTIONS, "one of " + ", ".join(ACTIONS)),
+    "hook": (lambda x: isinstance(x, str) and x in HOOKS, "one of " + ", ".join(HOOKS)),
     "positions": (_all(_is_place), f"a list, each {_PLACE}"),
     "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
     "frequencies": (_all(_whole(1)), "a list of frequencies, counted from 1"),
     "source": (lambda x: isinstance(x, str), "a prompt such as 'c=1, b=17, b+19=?'"),
     "head": (_whole(0), "a head, counted from 0"),
-    "layer": (lambda x: x in (1, 2) and not isinstance(x, bool), "1 or 2"),
+    "layer": (lambda x: type(x) is int and x in (1, 2), "1 or 2"),
     "query": (_is_place, _PLACE),
     "key": (_is_place, _PLACE),
     "weights": (_are_weights, f"an object with a weight from 0 to 1 for each of some places, each {_PLACE}"),
-    "component": (lambda x: x in COMPONENTS, "one of " + ", ".join(COMPONENTS)),
+    "component": (lambda x: isinstance(x, str) and x in COMPONENTS, "one of " + ", ".join(COMPONENTS)),
     "step": (_whole(0), "a step"),
     "seed": (_whole(0), "a seed"),
     "run": (lambda x: isinstance(x, str), "a run's folder or name"),

@@ -7,26 +7,42 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import Record
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
+from assignadd.errors import RunError
 from assignadd.figures.record import FigureRecord, Sources
 from assignadd.figures.registry import ACCURACIES, SECTIONS
-from assignadd.figures.style import figure, save
+from assignadd.figures.style import figure, save, save_arrays
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report.across_seeds import across_seeds
 from assignadd.report.claims_table import claims_table
 from assignadd.report.html import Cell
 from assignadd.report.page import Page
 from assignadd.runs import atomic
+from assignadd.runs.destination import claim_folder, folder_inside
+from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import ALL_SETS, LABELS
 
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
+TITLE = "Assign and Add, reproduced"
+
+
+def claim_report(folder: Path) -> None:
+    """Makes the folder of a report, and refuses one that holds anything else."""
+    claim_folder(folder, "report", _is_report)
+    folder_inside(folder, "figures")
+
+
+def _is_report(folder: Path) -> bool:
+    """Whether a folder holds a report from before there were marks."""
+    try:
+        return f"<title>{TITLE}</title>".encode() in read_regular(folder, "index.html", most=2000)
+    except RunError:
+        return False
 
 
 def draw_pictures(
@@ -36,7 +52,7 @@ def draw_pictures(
     listener: Callable[[str], None] = lambda label: None,
 ) -> int:
     """Draws every figure into `folder`/figures and returns how many there are; `listener` hears the label of each."""
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    claim_report(folder)
     pictures = _pictures(_binding_first(evidences))
     for record, models in pictures:
         listener(record.label)
@@ -47,7 +63,7 @@ def draw_pictures(
 def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str) -> Path:
     """Writes `folder`/index.html, with the figures drawn into `folder`, and returns its path; `command` made it."""
     shown = _binding_first(evidences)
-    page = Page("Assign and Add, reproduced")
+    page = Page(TITLE)
     _summary(page, evidences)
     page.heading("Claims of the paper")
     claims_table(page, records, [figure.label for figure, _ in _pictures(shown)])
@@ -97,8 +113,8 @@ def _draw_picture(record: FigureRecord, sources: Sources, folder: Path) -> None:
     with figure(record.width, record.height) as made:
         record.draw(data, made)
         save(made, stem)
-    stem.with_suffix(CAPTION).write_text(record.caption(data), encoding="utf-8")
-    np.savez(stem.with_suffix(".npz"), **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag
+    atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
+    save_arrays(data.arrays(), stem.with_suffix(".npz"))
 
 
 def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -> None:

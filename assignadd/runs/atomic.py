@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import re
 import secrets
 from pathlib import Path
 
 from assignadd.errors import RunError
 
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -23,11 +26,12 @@ def write(path: Path, data: bytes) -> None:
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
+            _lock(fd)
             _write_all(fd, data)
             _sync(fd, len(data))
+            os.replace(temporary, path)
         finally:
             os.close(fd)
-        os.replace(temporary, path)
         replaced = True
         _sync_directory(path.parent)
     except OSError as error:
@@ -67,6 +71,19 @@ def discard(path: Path) -> None:
         os.unlink(path)
 
 
+def discard_leftover(path: Path) -> None:
+    """Remove a temporary file of a write that was interrupted; one that a process is writing is held by its lock."""
+    if not TEMPORARY.fullmatch(path.name):
+        return
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _lock(fd)
+            os.unlink(path)
+        finally:
+            os.close(fd)
+
+
 def make_directory(path: Path) -> None:
     """A directory and its missing parents, synced into theirs."""
     try:
@@ -82,6 +99,17 @@ def make_directory(path: Path) -> None:
 
 def reason(error: OSError) -> str:
     return "the disk is full" if error.errno in FULL else error.strerror or str(error)
+
+
+def _lock(fd: int) -> None:
+    """Hold an open file, or fail if another process does; where the file system has no locks, nothing is held."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+            raise
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from assignadd.config import Config, ConfigError, Member
+from assignadd.runs.files import read_input
 from assignadd.task.table_file import operation_settings
 from assignadd.task_settings import FAMILY, Task
 
@@ -25,7 +26,7 @@ def read_config(path: Path, base: Config) -> Config:
     A file that `task.operation` names is read here, from the working directory.
     """
     try:
-        data = path.read_bytes()
+        data = read_input(path, MOST_BYTES)
     except OSError as error:
         raise ConfigError("config", str(path), f"a file that can be read ({error.strerror})") from error
     values = parse(data, path.name)
@@ -39,6 +40,8 @@ def read_config(path: Path, base: Config) -> Config:
     return config_from(values, base)
 
 
+# Settings of thousands of models take less.
+MOST_BYTES = 16 << 20
 # Fields that runs of an earlier version do not have; their defaults say what was done then.
 ADDED_LATER = ("record.measure_every", "record.final_sequences", *(f"task.{name}" for name in FAMILY))
 

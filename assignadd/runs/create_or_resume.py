@@ -7,22 +7,36 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import torch
 from torch import Tensor
 
+from assignadd.config import ConfigError
 from assignadd.errors import RunError
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
-from assignadd.runs.files import decode_tensors
+from assignadd.runs.files import decode_tensors, read_regular
 from assignadd.runs.folder import read_committed
-from assignadd.runs.lock import LOCK
-from assignadd.runs.manifest import CHECKPOINTS, CONFIG, EMPTY, MANIFEST, METRICS, SPLITS, STATES, Blob, File, Manifest
-
-# What a run that was killed while being created may have left.
-TEMPORARY = re.compile(
-    r"\.(manifest\.json|config\.json|metrics\.jsonl|splits\.safetensors|[0-9]{8,}\.safetensors)\.[0-9a-f]{8}\.tmp"
+from assignadd.runs.lock import LOCK, Holder
+from assignadd.runs.manifest import (
+    CHECKPOINTS,
+    CONFIG,
+    EMPTY,
+    MANIFEST,
+    METRICS,
+    SPLITS,
+    STATES,
+    Blob,
+    File,
+    Manifest,
+    read_manifest,
 )
-BEGUN = {LOCK, CONFIG, SPLITS, METRICS}
+
+# What an interrupted write to a run leaves.
+TEMPORARY = re.compile(
+    r"\.(manifest\.json|config\.json|metrics\.jsonl|splits\.safetensors|measures\.parquet|[0-9]{8,}\.safetensors)"
+    r"\.[0-9a-f]{8}\.tmp"
+)
 
 
 def refuse_foreign(path: Path) -> None:
@@ -33,9 +47,29 @@ def refuse_foreign(path: Path) -> None:
         return
     except OSError as error:
         raise RunError(f"{path} cannot be a run folder: {atomic.reason(error)}; choose another --out") from error
-    begun = {e for e in entries if e in BEGUN or TEMPORARY.fullmatch(e)} if LOCK in entries else set()
-    if MANIFEST not in entries and (others := sorted(entries - begun)):
+    if MANIFEST in entries:
+        read_manifest(path)  # refuses one that is not a run's
+    elif others := sorted(entry for entry in entries if not _was_begun(path, entry)):
         raise RunError(f"{path} is not a run: it holds {others[0]!r} but no {MANIFEST}; choose another --out")
+
+
+def _was_begun(path: Path, entry: str) -> bool:
+    """Whether a file is what a run that was killed while it was being created leaves: it reads as only ours does."""
+    if TEMPORARY.fullmatch(entry):
+        return True
+    if entry not in (LOCK, CONFIG, SPLITS, METRICS):
+        return False
+    try:
+        data = read_regular(path, entry)
+        if entry == CONFIG:
+            read_run_document(data)
+        elif entry == SPLITS:
+            return list(decode_tensors(data, entry)) == ["seen"]
+        elif data and entry == LOCK:
+            msgspec.json.decode(data, type=Holder)
+        return entry != METRICS or not data
+    except (RunError, ConfigError, msgspec.DecodeError):
+        return False
 
 
 def create(path: Path, documents: Mapping[str, bytes], sources: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ give the same bytes.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -36,6 +37,21 @@ def read_regular(folder: Path, name: str, most: int | None = None) -> bytes:
         raise RunError(f"{path} is missing") from error
     except OSError as error:
         raise RunError(f"{path} could not be read: {reason(error)}") from error
+
+
+def read_input(path: Path, most: int) -> bytes:
+    """The bytes of a file that a user names; an OSError for what is not a regular file or has more than `most`."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without waiting for a pipe's other end
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"{found.st_size:,} bytes, of which at most {most:,} are read", str(path))
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(fd)
 
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:

@@ -32,7 +32,18 @@ from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, concatenate, flatten
 from assignadd.runs.config_json import parse, read_run_document, run_document
 from assignadd.runs.files import decode_tensors, read_regular
-from assignadd.runs.manifest import CHECKPOINTS, CONFIG, MANIFEST, METRICS, SPLITS, STATES, Manifest, read_manifest
+from assignadd.runs.manifest import (
+    CHECKPOINTS,
+    CONFIG,
+    MANIFEST,
+    MEASURES,
+    METRICS,
+    SPLITS,
+    STATES,
+    Manifest,
+    read_manifest,
+)
+from assignadd.runs.tables import seal_problem
 
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
@@ -195,9 +206,20 @@ class Run:
                 found[name] = str(error)
         # A writer may have gone on meanwhile and removed a state; only what still should be there is a problem.
         now = read_manifest(self.path) if found else self.manifest
-        return [
+        lines = [
             line for name, line in found.items() if name == METRICS or now.files.get(name) == self.manifest.files[name]
         ]
+        return lines + self._derived_problems()
+
+    def _derived_problems(self) -> list[str]:
+        """What is wrong with the table of measures beside the run, where there is one."""
+        if not os.path.lexists(self.path / MEASURES):
+            return []
+        try:
+            problem = seal_problem(read_regular(self.path, MEASURES))
+        except RunError as error:
+            return [str(error)]
+        return [f"{self.path / MEASURES} {problem}; `assignadd measure` makes it again"] if problem else []
 
     def _check(self, name: str) -> None:
         if name == METRICS:

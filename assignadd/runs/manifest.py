@@ -19,6 +19,8 @@ from assignadd.runs.environment import Environment
 from assignadd.runs.files import read_regular
 
 MANIFEST, CONFIG, SPLITS, METRICS = "manifest.json", "config.json", "splits.safetensors", "metrics.jsonl"
+# A table made from the checkpoints, which is not committed: it can be made again.
+MEASURES = "measures.parquet"
 CHECKPOINTS: Final = "checkpoints"
 STATES: Final = "states"
 FORMAT = 1

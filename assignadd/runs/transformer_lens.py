@@ -9,13 +9,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import math
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from assignadd.config import PRESETS, Config, Member
 from assignadd.errors import RunError
@@ -23,10 +26,14 @@ from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, flatten
 from assignadd.runs.atomic import reason
 from assignadd.runs.environment import Environment
+from assignadd.runs.files import read_input
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import authors_split, pair_split
 
+PLAIN = (torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# Masks and zero biases come with the weights.
+MOST_BESIDES = 64 << 20
 NUMBERED = re.compile(r"checkpoint_step_([0-9]{1,9})\.pth")
 LAST, LAST_STEP = "model_state_dict.pth", 40_000
 ABSENT = re.compile(r"blocks\.[0-9]+\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out))|unembed\.b_U")
@@ -47,7 +54,7 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
     for _, path in sorted(
         found.items()
     ):  # all of them are checked before anything is written, and read again for it: they may be hundreds
-        content = _bytes(path)
+        content = _bytes(path, config)
         _stack(path, content, config)
         sources[path.name] = hashlib.sha256(content).hexdigest()
     authors = config.task == PRESETS["authors"].task
@@ -56,7 +63,7 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
     with Writer.hold(destination, config, [Member(0)], seen, environment, sources) as run:
         if not run.finished:
             for step, path in sorted(found.items()):
-                run.commit(step, checkpoint=_stack(path, _bytes(path), config), finished=step == max(found))
+                run.commit(step, checkpoint=_stack(path, _bytes(path, config), config), finished=step == max(found))
     return Run.open(destination)
 
 
@@ -69,15 +76,21 @@ def _step(path: Path) -> int:
     return int(match[1]) if match else LAST_STEP
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Path, config: Config) -> bytes:
+    """The file's bytes; one of several times the size of the weights is not read."""
+    weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
     try:
-        return path.read_bytes()
+        return read_input(path, MOST_BESIDES + 4 * 8 * weights)
     except OSError as error:
         raise RunError(f"{path} could not be read: {reason(error)}") from error
 
 
 def _stack(path: Path, data: bytes, config: Config) -> Stack:
     try:
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            size = sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(data)).infolist())
+            if size > len(data):
+                raise ValueError(f"it unpacks to {size:,} bytes, more than it has")
         loaded: Any = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a foreign file makes the reader raise
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
@@ -90,13 +103,25 @@ def _stack(path: Path, data: bytes, config: Config) -> Stack:
     return Stack(config, flatten(config, weights))
 
 
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor is numbers in memory, each of its own: not sparse, nested, quantized or repeated by a stride."""
+    return (
+        type(tensor) in (Tensor, Parameter)
+        and not tensor.is_nested
+        and tensor.layout == torch.strided
+        and tensor.device.type == "cpu"
+        and tensor.dtype in PLAIN
+        and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+    )
+
+
 def _problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
     shapes, T = weight_shapes(config), config.task.length
     for name in shapes:
         if name not in loaded:
             return f"{name} is missing"
     for name, tensor in loaded.items():
-        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+        if not _is_plain(tensor):
             return f"{name} is not a plain tensor"
         if name in shapes:
             if tuple(tensor.shape) != shapes[name]:
@@ -109,7 +134,7 @@ def _problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
             if tensor.count_nonzero():
                 return f"{name} is not zero, and the model has none"
         elif MASK.fullmatch(name):
-            if not torch.equal(tensor, torch.ones(T, T, dtype=torch.bool).tril()):
+            if tensor.shape != (T, T) or not torch.equal(tensor, torch.ones(T, T, dtype=torch.bool).tril()):
                 return f"{name} is not the causal mask of {T} positions"
         elif not IGNORE.fullmatch(name):
             return f"{name} is not a weight of the model"

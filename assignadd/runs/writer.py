@@ -209,7 +209,7 @@ class Writer(Run):
         """Bring the folder and this object back to the manifest on disk, which alone decides what is committed."""
         self.manifest = read_manifest(self.path)
         for name in _strays(self.path, self.manifest):
-            atomic.discard(self.path / name)
+            (atomic.discard_leftover if name.endswith(".tmp") else atomic.discard)(self.path / name)
         size = self.manifest.metrics.size
         atomic.append(self.path / METRICS, size, b"")
         self._digest = hashlib.sha256(read_regular(self.path, METRICS, most=size))

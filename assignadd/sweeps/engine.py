@@ -13,7 +13,7 @@ from assignadd.runs.folder import Run
 from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.jobs import Job, bytes_per_model, estimated_seconds, jobs_of, models_together
 from assignadd.sweeps.local import Report, run_local
-from assignadd.sweeps.results import TABLE, provenance, results_table, write_results
+from assignadd.sweeps.results import TABLE, claim_results, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def run_sweep(
     command: str = "",
 ) -> polars.DataFrame:
     """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
+    claim_results(out / TABLE)
     planned = plan(sweep, out, device, cores, together)
     numbers = [i for i, job in enumerate(planned.jobs) if job.model_steps]
     todo = [planned.jobs[i] for i in numbers]

@@ -17,9 +17,10 @@ from assignadd.config import PRESETS, Config, Task, UserError
 from assignadd.dynamics.binding import BINDING_SET, binds
 from assignadd.dynamics.late_variable import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
+from assignadd.errors import RunError
 from assignadd.measures.progress import TRAINING_LAW
 from assignadd.sweeps.final_tests import final_column
-from assignadd.sweeps.results import TABLE
+from assignadd.sweeps.results import TABLE, read_results
 from assignadd.sweeps.settings import OWN
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
 from assignadd.task.sampler import distinct_sums
@@ -186,14 +187,10 @@ def shipped_populations() -> Populations:
 
 def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
     """The table of a user's own sweep over these settings and seeds, from the folder of `assignadd sweep --out`."""
-    import polars
-
-    path = folder / TABLE
     try:
-        about = json.loads(path.with_suffix(".json").read_text())
-        found = Population(str(folder), polars.read_parquet(path, glob=False), about)
+        found = Population(str(folder), *read_results(folder / TABLE))
         found.task  # noqa: B018 (refuses a table that is not one of ours)
-    except (OSError, ValueError, KeyError, TypeError, polars.exceptions.PolarsError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RunError) as error:
         raise UserError(f"{folder}: no table of an `assignadd sweep` ({' '.join(str(error).split())[:80]})") from error
     settings = [name for name in OWN if found.table[name].n_unique() > 1]
     if settings != list(varies):

@@ -11,8 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from assignadd.errors import RunError
 from assignadd.runs import atomic
+from assignadd.runs.config_json import parse
+from assignadd.runs.destination import claim_file
+from assignadd.runs.files import read_input
 from assignadd.runs.folder import Run
+from assignadd.runs.manifest import Blob
+from assignadd.runs.tables import (
+    BLANK,
+    PREFIX,
+    decode_foreign,
+    decode_sealed,
+    encode_table,
+    is_parquet_with,
+    seal_problem,
+    sealed,
+)
 from assignadd.sweeps.final_tests import sizes_of_tests
 from assignadd.sweeps.settings import OWN, Sweep
 
@@ -21,6 +36,7 @@ if TYPE_CHECKING:
 
 COMPRESSION_LEVEL = 19
 TABLE = "table.parquet"
+MOST_BYTES = 1 << 30
 
 
 def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
@@ -78,10 +94,28 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
 
 def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) -> None:
     """`path` (Parquet, zstd) and beside it the provenance as JSON, each by one rename."""
-    import io
-
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", compression_level=COMPRESSION_LEVEL, statistics=False)
     atomic.make_directory(path.parent)
-    atomic.write(path, buffer.getvalue())
-    atomic.write(path.with_suffix(".json"), (json.dumps(about, indent=2) + "\n").encode())
+    atomic.write(path, encode_table(frame, {}, COMPRESSION_LEVEL))
+    document = json.dumps(about | {"table": Blob.of(path.read_bytes()).sha256, "seal": BLANK}, indent=2)
+    atomic.write(path.with_suffix(".json"), sealed(document.encode() + b"\n"))
+
+
+def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
+    """The table at `path` and its provenance; one that is sealed only if both are as they were written."""
+    document, data = (read_input(p, MOST_BYTES) for p in (path.with_suffix(".json"), path))
+    about = parse(document, f"{path.stem}.json")
+    if not isinstance(about, dict):
+        raise RunError(f"{path.with_suffix('.json')} is not the provenance of a sweep")
+    if "seal" not in about and PREFIX.encode() not in data:  # from before tables were sealed
+        return decode_foreign(data, str(path)), about
+    if (problem := seal_problem(document)) or about.get("table") != Blob.of(data).sha256:
+        raise RunError(f"{path.with_suffix('.json')} {problem or f'is of another {path.name}'}")
+    return decode_sealed(data, str(path))[0], about
+
+
+def claim_results(path: Path) -> None:
+    """Refuses a place for the table that holds anything but an earlier table, and clears interrupted writes."""
+    claim_file(path, lambda data: is_parquet_with(data, "diverged_at"))
+    claim_file(path.with_suffix(".json"), lambda data: b'"sweep"' in data and b'"cells"' in data)
+    for left in path.parent.glob(f".{path.stem}.*.tmp"):
+        atomic.discard_leftover(left)

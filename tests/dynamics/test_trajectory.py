@@ -1,5 +1,7 @@
 """Every column is the measure on that checkpoint alone, and stored tables are read only for their own run."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,8 @@ from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_traje
 from assignadd.measures.progress import Progress
 from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam, variable_sets
 from assignadd.model.handmade import handmade
+from assignadd.runs.manifest import MEASURES
+from assignadd.runs.tables import encode_table
 from assignadd.task.operands import count_banned
 from assignadd.task.roles import roles
 from assignadd.task.vocabulary import Vocabulary
@@ -49,10 +53,38 @@ def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
     other = train(PRESETS["smoke"], [2], tmp_path / "other", threads=1)
     trajectory.write_measures(other, table)
     assert trajectory.read_measures(run) is not None
-    (run.path / trajectory.FILE).write_bytes((other.path / trajectory.FILE).read_bytes())
+    (run.path / MEASURES).write_bytes((other.path / MEASURES).read_bytes())
     assert trajectory.read_measures(run) is None
-    (run.path / trajectory.FILE).write_bytes(b"no table")
+    (run.path / MEASURES).write_bytes(b"no table")
     assert trajectory.read_measures(run) is None
+
+
+def test_a_damaged_table_is_never_read_as_other_numbers(run):
+    path, rng = run.path / MEASURES, random.Random(5)
+    table = trajectory.measured_run(run)
+    whole = trajectory.write_measures(run, table).read_bytes()
+    assert run.verify() == []
+    for at in [rng.randrange(len(whole)) for _ in range(60)]:
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :])
+        assert trajectory.read_measures(run) is None
+        assert str(path) in trajectory.measures_problem(run)
+        (line,) = run.verify()
+        assert str(path) in line
+    for size in (0, 4, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        assert trajectory.read_measures(run) is None
+    # Sealed by somebody, but not the rows of this run, or by other code.
+    origin = trajectory._origin(run)
+    for wrong, about in (
+        (table.head(3), origin),
+        (table.select(table.columns[:1]), origin),
+        (table, origin | {"code": "0"}),
+    ):
+        path.write_bytes(encode_table(wrong, about))
+        assert trajectory.read_measures(run) is None
+    path.write_bytes(whole)
+    assert trajectory.read_measures(run).equals(table)
+    path.unlink()
 
 
 HANDMADE = handmade(PRESETS["paper"])

@@ -1,6 +1,7 @@
 """What the export writes: weights in half precision, the checkpoints that matter, and data but no code."""
 
 import json
+import shutil
 from base64 import b64decode
 
 import numpy as np
@@ -12,9 +13,10 @@ from assignadd.config import PRESETS
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
 from assignadd.dynamics.spikes import Spike
+from assignadd.errors import DestinationError, RunError
 from assignadd.explorer import checkpoints, prompts
 from assignadd.explorer.checkpoints import chosen_steps
-from assignadd.explorer.export import ExportError, Settings, export
+from assignadd.explorer.export import INDEX, PageFolder, Settings, export
 from assignadd.explorer.history import straddled
 from assignadd.model.circuits import QK
 from assignadd.model.forward import answer_logits
@@ -24,6 +26,7 @@ from assignadd.runs.folder import Run
 from assignadd.task.splits import pair_split
 from assignadd.task.text import answer, parse
 from tests.explorer.pages import CONFIG, HOSTILE, SPIKE, STEPS, states
+from tests.runs.test_destination import everything
 
 
 def argument(path):
@@ -114,9 +117,49 @@ def test_examples_read_and_are_what_they_say():
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path, page_folder):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ExportError, match="other files"):
+    with pytest.raises(DestinationError, match="other files"):
         export([Run.open(page_folder.parent / HOSTILE)], tmp_path, Settings(ledger=False), "")
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def written(out, checkpoints, stop_after=100):
+    """Writes a page's files as the export does, in its order; the disk is full after some of them."""
+    folder = PageFolder(out)
+    for i, name in enumerate(("index.html", *(f"data/m0/{c:08d}.js" for c in checkpoints), "data/m0.js", INDEX)):
+        if i == stop_after:
+            raise RunError("the disk is full")
+        folder.write(name, name.encode())
+    folder.remove_others()
+
+
+def test_an_interrupted_export_goes_on_and_old_checkpoints_go(tmp_path):
+    written(tmp_path / "page", (1, 2, 3))
+    wanted = everything(tmp_path / "page")
+    for k in range(6):
+        out = tmp_path / f"page{k}"
+        with pytest.raises(RunError, match="full"):
+            written(out, (1, 2, 3), stop_after=k)
+        (out / ".index.html.0123abcd.tmp").write_text("half")
+        written(out, (1, 2, 3))
+        assert {n.replace(str(out), str(tmp_path / "page")): data for n, data in everything(out).items()} == wanted
+    (tmp_path / "page" / "data" / "notes.js").write_text("mine")
+    (tmp_path / "page" / "data" / "m1").mkdir()
+    (tmp_path / "page" / "data" / "m1" / "00000001.js").write_text("of a model that is no longer there")
+    written(tmp_path / "page", (2, 4))
+    left = {str(p.relative_to(tmp_path / "page" / "data")) for p in (tmp_path / "page" / "data").rglob("*")}
+    assert left == {"index.js", "m0.js", "notes.js", "m0", "m0/00000002.js", "m0/00000004.js"}
+
+
+def test_nothing_is_written_or_removed_through_a_link(tmp_path):
+    written(tmp_path / "page", (1, 2))
+    shutil.move(tmp_path / "page" / "data" / "m0", tmp_path / "elsewhere")
+    (tmp_path / "page" / "data" / "m0").symlink_to(tmp_path / "elsewhere")
+    before = everything(tmp_path / "elsewhere")
+    with pytest.raises(DestinationError, match="symbolic link"):
+        written(tmp_path / "page", (1, 3))
+    (tmp_path / "page" / "data" / "m0").rename(tmp_path / "page" / "data" / "m7")
+    written(tmp_path / "page", (1, 3))
+    assert everything(tmp_path / "elsewhere") == before
 
 
 def test_the_command_writes_a_page_and_says_what_it_needs(tmp_path, page_folder, capsys):

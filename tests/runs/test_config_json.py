@@ -91,7 +91,7 @@ def test_bytes_that_are_not_text_and_files_that_are_not_there(tmp_path):
         parse(b"\xff\xfe{}", "mine.json")
     with pytest.raises(ConfigError, match=r"none.json.*No such file"):
         read_config(tmp_path / "none.json", CONFIG)
-    with pytest.raises(ConfigError, match="directory"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         read_config(tmp_path, CONFIG)
 
 

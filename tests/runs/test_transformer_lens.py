@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from assignadd.config import PRESETS
 from assignadd.errors import RunError
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import views
+from assignadd.runs import transformer_lens
 from assignadd.runs.folder import Run
 from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.task.splits import authors_split, pair_split
@@ -120,6 +123,12 @@ def without(name: str) -> dict[str, torch.Tensor]:
             "mask is not the causal mask of 8 positions",
         ),
         (state_dict() | {"embed.W_E": torch.zeros(11, 4).to_sparse()}, "embed.W_E is not a plain tensor"),
+        (state_dict() | {"blocks.0.attn.b_Q": torch.zeros(1).expand(10**6, 10**6)}, "b_Q is not a plain tensor"),
+        (state_dict() | {"blocks.1.attn.IGNORE": torch.zeros(1).expand(10**9)}, "IGNORE is not a plain tensor"),
+        (state_dict() | {"unembed.b_U": torch.zeros(5, dtype=torch.uint16)}, "b_U is not a plain tensor"),
+        (state_dict() | {"unembed.b_U": torch.zeros(5).to(torch.float8_e4m3fn)}, "b_U is not a plain tensor"),
+        (state_dict() | {"embed.W_E": torch.zeros(11, 4, dtype=torch.complex64)}, "W_E is not a plain tensor"),
+        (state_dict() | {"blocks.1.attn.mask": torch.ones(3)}, "mask is not the causal mask"),
         (without("unembed.W_U"), "unembed.W_U is missing"),
         ({}, "embed.W_E is missing"),
         (torch.zeros(3), "not a state dict"),
@@ -168,6 +177,33 @@ def test_files_of_another_kind(tmp_path, data):
     path.write_bytes(data)
     with pytest.raises(RunError, match=r"checkpoint_step_1.pth is not"):
         import_state_dicts([path], CONFIG, tmp_path / "run")
+
+
+def test_nested_tensors_are_refused(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch: nested tensors are a prototype
+        content = state_dict() | {"unembed.b_U": torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])}
+        path = saved(tmp_path, content)
+        with pytest.raises(RunError, match=r"checkpoint_step_7.pth"):
+            import_state_dicts([path], CONFIG, tmp_path / "run")
+
+
+def test_files_that_would_take_all_memory_or_never_end(tmp_path, monkeypatch):
+    path = saved(tmp_path, state_dict())
+    packed = tmp_path / "checkpoint_step_8.pth"
+    with zipfile.ZipFile(path) as plain, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as small:
+        for name in plain.namelist():
+            small.writestr(name, plain.read(name) + b"\0" * (1 << 22) * name.endswith("/data/0"))
+    with pytest.raises(RunError, match="unpacks to"):
+        import_state_dicts([packed], CONFIG, tmp_path / "run")
+    os.mkfifo(tmp_path / "checkpoint_step_9.pth")
+    with pytest.raises(RunError, match="not a regular file"):
+        import_state_dicts([tmp_path / "checkpoint_step_9.pth"], CONFIG, tmp_path / "run")
+    monkeypatch.setattr(transformer_lens, "MOST_BESIDES", 0)
+    path.write_bytes(b"\0" * 1_000_000)
+    with pytest.raises(RunError, match="1,000,000 bytes, of which at most"):
+        import_state_dicts([path], CONFIG, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_truncated_file(tmp_path):

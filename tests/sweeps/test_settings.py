@@ -1,5 +1,9 @@
 """Which models a sweep asks for."""
 
+import contextlib
+import io
+import json
+import os
 from itertools import pairwise, product
 
 import polars
@@ -9,6 +13,9 @@ from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.sweeps.settings import FRACTIONS, RATIOS, Sweep, grid, named_sweep, sweep_from_file
 
 PAPER = PRESETS["paper"]
+BUFFER = io.BytesIO()
+polars.DataFrame({"lr": [1e-3, 3e-3], "seed": [1, 2]}).write_parquet(BUFFER)
+TABLE = BUFFER.getvalue()
 
 
 def test_a_grid_is_every_combination_once():
@@ -72,6 +79,57 @@ def test_a_bad_file_is_refused_in_a_line(tmp_path, columns, says):
     (tmp_path / "text.parquet").write_text("no table")
     with pytest.raises(ConfigError, match="a Parquet or JSON file"):
         sweep_from_file(tmp_path / "text.parquet", PAPER, (0,))
+
+
+def bomb(tmp_path, name, content):
+    if callable(content):
+        content(tmp_path / name)
+    else:
+        (tmp_path / name).write_text(content)
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("grid.json", json.dumps({"lr": [0.1] * 3000, "weight_decay": [0.1] * 3000}), "9000000 rows"),
+        ("twice.json", '[{"lr": 1, "lr": 2}]', "each key once"),
+        ("huge.json", '[{"lr": 1' + "0" * 400 + "}]", "Expected `int`"),
+        ("inf.json", '[{"lr": 1e999}]', "optim.lr = inf"),
+        ("deep.json", "[" * 100_000, "reasonable size"),
+        ("bytes.json", lambda path: path.write_bytes(b'[{"lr": "\xff"}]'), "UTF-8"),
+        ("pipe.json", os.mkfifo, "not a regular file"),
+        ("pipe.parquet", os.mkfifo, "not a regular file"),
+        ("zero.parquet", lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+        ("folder.parquet", os.mkdir, "not a regular file"),
+        ("rows.parquet", lambda p: polars.select(lr=polars.repeat(0.1, 3_000_000)).write_parquet(p), "at most 1000000"),
+        ("rows.json", json.dumps([{"lr": 0.001 + i * 1e-9} for i in range(30_000)] * 2), "once"),
+    ],
+)
+def test_hostile_files_are_refused_in_a_line_and_at_once(tmp_path, name, content, says):
+    with pytest.raises(ConfigError) as caught:
+        sweep_from_file(bomb(tmp_path, name, content), PAPER, (0,))
+    assert says in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+def test_a_name_is_not_a_pattern(tmp_path):
+    for name, lr in (("g1", 0.1), ("g[1]", 0.2), ("*", 0.3)):
+        polars.DataFrame({"lr": [lr]}).write_parquet(tmp_path / f"{name}.parquet")
+    for name, lr in (("g1", 0.1), ("g[1]", 0.2), ("*", 0.3)):
+        assert sweep_from_file(tmp_path / f"{name}.parquet", PAPER, (0,)).cells == (Member(0, lr=lr),)
+    with pytest.raises(ConfigError, match="No such file"):
+        sweep_from_file(tmp_path / "g[2].parquet", PAPER, (0,))
+
+
+@pytest.mark.parametrize("where", range(0, 600, 7))
+def test_a_damaged_table_of_settings_is_one_line(tmp_path, where, capfd):
+    """Whatever the reader makes of it: an error of one line, and no stack of another language on the screen."""
+    data = bytearray(TABLE)
+    data[where % len(data)] ^= 1 << where % 8
+    (tmp_path / "mine.parquet").write_bytes(data)
+    with contextlib.suppress(ConfigError):
+        sweep_from_file(tmp_path / "mine.parquet", PAPER, (0,))
+    assert capfd.readouterr().err == ""
 
 
 def test_a_cell_may_not_come_twice():
