@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.addition import number_outputs, pairs_added
+from assignadd.measures.addition import mlp_readout, number_preactivations, pairs_added
 from assignadd.measures.sequences import sequences
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
@@ -29,6 +30,7 @@ from assignadd.task.roles import with_values
 LEAST_SHARE = 0.5
 
 
+@lru_cache(maxsize=8)
 def fourier_basis(N: int) -> Float[Tensor, "N N"]:
     """Orthonormal rows in float64: the constant, then cosine and sine of frequency 1, of frequency 2, and so on."""
     n, k = torch.arange(N, dtype=torch.float64), basis_frequencies(N)
@@ -66,7 +68,7 @@ def embedding_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
 
 def preactivation_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
     """The spectrum of the neurons' preactivations OV2(n) W_in as functions of one operand n."""
-    return spectrum(number_outputs(stack) @ stack["blocks.1.mlp.W_in"])
+    return spectrum(number_preactivations(stack))
 
 
 def readout_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
@@ -117,7 +119,7 @@ def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M
 
 def circuit_preactivations(stack: Stack) -> Float[Tensor, "M N N h"]:
     """The preactivations (OV2(n) + OV2(m)) W_in for all pairs (n, m)."""
-    x = number_outputs(stack) @ stack["blocks.1.mlp.W_in"]
+    x = number_preactivations(stack)
     return x.unsqueeze(2) + x.unsqueeze(1)
 
 
@@ -173,32 +175,27 @@ def filtered_accuracies(stack: Stack) -> Filtered:
 
     The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
     """
-    accuracies = []
-    for one, own in zip(single_models(stack), network_frequencies(stack), strict=True):
-        without = torch.full_like(own, torch.nan, dtype=one.flat.dtype)
-        for i in own.nonzero().flatten().tolist():
-            but_one = torch.ones_like(own)
-            but_one[i] = False
-            without[i] = _kept_accuracy(one, but_one)
-        accuracies.append((*(_kept_accuracy(one, keep) for keep in (own, ~own)), without))
+    accuracies, task = [], stack.config.task
+    for one, own, x in zip(single_models(stack), network_frequencies(stack), number_preactivations(stack), strict=True):
+        readout, K = mlp_readout(one), torch.arange(len(own), device=own.device)
+        without = torch.full_like(own, torch.nan, dtype=x.dtype)
+        for i in K[own].tolist():
+            without[i] = pairs_added(task, x - at_frequencies(x[None], i == K)[0], readout).to(x.dtype).mean()
+        parts = (kept(x[None], keep)[0] for keep in (own, ~own))
+        accuracies.append((*(pairs_added(task, part, readout).to(x.dtype).mean() for part in parts), without))
     return Filtered(*(torch.stack(values) for values in zip(*accuracies, strict=True)))
 
 
 def kept(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " K"]) -> Float[Tensor, "M N d"]:
     """The functions of a number restricted to these frequencies and the constant."""
-    basis = fourier_basis(functions.shape[1]).to(functions)
-    rows = torch.cat([keep.new_ones(1), keep])[basis_frequencies(len(basis)).to(keep.device)]
-    return basis[rows].T @ (basis[rows] @ functions)
+    return at_frequencies(functions, keep) + functions.mean(1, keepdim=True)
 
 
 def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " K"]) -> Float[Tensor, "M N d"]:
     """The functions of a number restricted to these frequencies, without the constant."""
-    return kept(functions, keep) - functions.mean(1, keepdim=True)
-
-
-def _kept_accuracy(one: Stack, keep: Bool[Tensor, " K"]) -> Float[Tensor, ""]:
-    """Accuracy of the circuit with these frequencies of OV2(n)."""
-    return pairs_added(one, kept(number_outputs(one), keep)[0]).to(one.flat.dtype).mean()
+    basis = fourier_basis(functions.shape[1]).to(functions)
+    rows = torch.cat([keep.new_zeros(1), keep])[basis_frequencies(len(basis)).to(keep.device)]
+    return basis[rows].T @ (basis[rows] @ functions)
 
 
 def _together(parts: Iterable[Waves]) -> Waves:

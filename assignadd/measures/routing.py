@@ -9,7 +9,7 @@ training could contain are reported separately.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -44,23 +44,21 @@ def routing(stack: Stack, tokens: Int[Tensor, "#M B T"], rows: Bool[Tensor, "#M 
 
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
     """Rates and masses on several subsets of the sequences, from one forward pass."""
-    task = stack.config.task
-    of = [roles(task, own) for own in tokens]
-    found: list[list[dict[str, Tensor]]] = [[] for _ in subsets]
+    task, chosen = stack.config.task, torch.stack(list(subsets), -1)  # (M, B, S)
+    of, names, found = [roles(task, own) for own in tokens], [f.name for f in fields(Routing)], []
     for i, trace in enumerate(traces(stack, tokens)):
         own = i % len(of)
-        counts = pattern_counts(trace, of[own], task)
-        for models, rows in zip(found, subsets, strict=True):
-            chosen = rows[own]
-            models.append({name: part[chosen].float().sum() / n[chosen].sum() for name, (part, n) in counts.items()})
-    return [Routing(**{name: torch.stack([one[name] for one in models]) for name in models[0]}) for models in found]
+        counts, rows = pattern_counts(trace, of[own], task), chosen[own].to(trace.attention_2.dtype)
+        hits, out_of = (torch.stack([counts[name][k].to(rows.dtype) for name in names]) for k in (0, 1))  # (names, B)
+        found.append((hits @ rows) / (out_of @ rows))
+    return [Routing(*rates) for rates in torch.stack(found, -1).unbind(1)]
 
 
 def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, tuple[Tensor, Tensor]]:
     """Numerator and denominator of each field of `Routing` in every sequence, (..., B) each."""
     from_equals_1, from_equals_2 = trace.attention_1[..., -1, :], trace.attention_2  # (..., B, T) each
     to_previous = trace.attention_1.diagonal(-1, -2, -1)  # (..., B, T - 1): query t, key t - 1
-    best = trace.attention_1.argmax(-1)[..., 1:]  # (..., B, T - 1)
+    best = trace.attention_1.max(-1).indices[..., 1:]  # (..., B, T - 1)
     previous = torch.arange(best.shape[-1], device=best.device)
     numbers = role.assigned[..., 1:]
     slots = torch.tensor(operand_slots(task), device=best.device).expand_as(role.value_positions)

@@ -1,14 +1,18 @@
 """The isolated addition circuit on the hand-made model, on random weights, and on the paper's network."""
 
+import dataclasses
+
+import pytest
 import torch
 
-from assignadd.config import PRESETS, Config
+from assignadd.config import PRESETS, Config, Task
 from assignadd.measures.addition import (
+    best_answers,
+    mlp_readout,
     number_outputs,
+    number_preactivations,
     ov2_mlp2_accuracy,
     ov2_mlp2_correct,
-    pair_logits,
-    pairs_added,
     wrong_pairs,
 )
 from assignadd.model.handmade import handmade
@@ -26,15 +30,15 @@ def test_the_hand_made_model_adds_every_pair():
     assert wrong_pairs(HANDMADE) == [[]]
 
 
-def test_the_circuit_equals_the_mlp_of_the_transformer():
-    stack = initial_stack(PRESETS["smoke"], [3])
+@pytest.mark.parametrize("modulus", [N, N + 1])  # an even N has pairs n, n + N/2, which are their own mirror images
+def test_the_circuit_equals_the_mlp_of_the_transformer(modulus):
+    stack = initial_stack(dataclasses.replace(PRESETS["smoke"], task=Task(modulus=modulus)), [3])
     model, x = Transformer.from_stack(stack, 0), number_outputs(stack)
     with torch.no_grad():
-        plain = torch.stack([model.blocks[1].mlp((x[0, a] + x[0])[None])[0] for a in range(x.shape[1])]) @ stack.W_U[0]
-    first, second = torch.cartesian_prod(torch.arange(x.shape[1]), torch.arange(x.shape[1])).T
-    torch.testing.assert_close(pair_logits(stack, x[0], first, second), plain.flatten(0, 1))
-    answer = (first + second) % x.shape[1]
-    assert (pairs_added(stack, x[0]).flatten() == (plain.flatten(0, 1).argmax(-1) == answer)).all()
+        plain = torch.stack([model.blocks[1].mlp((x[0, a] + x[0])[None])[0] for a in range(modulus)]) @ stack.W_U[0]
+    assert (best_answers(number_preactivations(stack)[0], mlp_readout(stack)) == plain.argmax(-1)).all()
+    right = [[int(plain[a, b].argmax()) == (a + b) % modulus for b in range(modulus)] for a in range(modulus)]
+    assert ov2_mlp2_correct(stack)[0].tolist() == right
 
 
 def test_random_weights_and_a_broken_ov2_are_at_chance():
