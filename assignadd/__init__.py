@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from assignadd.api import evaluate, ledger, load, load_stack, measure, metrics, onsets, open_run, phases, train
+    from assignadd.api import (
+        evaluate,
+        ledger,
+        load,
+        load_stack,
+        measure,
+        metrics,
+        onsets,
+        open_run,
+        phases,
+        table,
+        train,
+    )
     from assignadd.config import PRESETS, Config, ConfigError, Member
     from assignadd.task.text import parse, render
 
@@ -24,6 +36,7 @@ _HOMES = {
         "onsets",
         "open_run",
         "phases",
+        "table",
         "train",
     ),
     "assignadd.config": ("PRESETS", "Config", "ConfigError", "Member"),
@@ -47,6 +60,7 @@ __all__ = [
     "parse",
     "phases",
     "render",
+    "table",
     "train",
 ]
 

@@ -20,6 +20,7 @@ from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
 from assignadd.runs.names import default_folder
 from assignadd.sweeps.population import populations_for
+from assignadd.sweeps.shipped_tables import shipped_table
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.trainer import check_machine
@@ -27,7 +28,19 @@ from assignadd.training.trainer import check_machine
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["evaluate", "ledger", "load", "load_stack", "measure", "metrics", "onsets", "open_run", "phases", "train"]
+__all__ = [
+    "evaluate",
+    "ledger",
+    "load",
+    "load_stack",
+    "measure",
+    "metrics",
+    "onsets",
+    "open_run",
+    "phases",
+    "table",
+    "train",
+]
 
 
 def train(
@@ -134,3 +147,8 @@ def ledger(
     return records_of(
         evidences, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only, populations=populations
     )
+
+
+def table(name: str) -> polars.DataFrame:
+    """A table that comes with the package, such as "census"; docs/data.md explains the columns of each."""
+    return shipped_table(name).frame()

@@ -44,9 +44,9 @@ LONGEST_UNSPLIT = 16
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> Table:
-    """A table with names in the first column and numbers, which are never split, in the others, or short texts.
+    """A table with names in the first column and numbers, which are never split, or texts in the others.
 
-    On a narrow screen headers and long names wrap.
+    On a narrow screen headers and long texts wrap.
     """
     out = Table(
         title=escape(title),
@@ -61,7 +61,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
         short = longest <= LONGEST_UNSPLIT
         out.add_column(
             escape(column),
-            justify="left" if i == 0 else "right",
+            justify="right" if i and short else "left",
             overflow="fold",
             no_wrap=i == 0 and short,
             min_width=longest if i and short else None,

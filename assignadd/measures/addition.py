@@ -43,9 +43,7 @@ def best_answers(preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h
     return answers
 
 
-def pairs_added(
-    task: Task, preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h N"]
-) -> Bool[Tensor, "N N"]:
+def pairs_added(task: Task, preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h N"]) -> Bool[Tensor, "N N"]:
     """Whether the largest logit is at the answer (see `best_answers`), for all pairs of numbers."""
     n = torch.arange(len(preactivations), device=preactivations.device)
     return best_answers(preactivations, readout) == answer_of(task, (n[:, None], n))

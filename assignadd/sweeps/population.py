@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from assignadd.measures.progress import TRAINING_LAW
 from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.results import TABLE, read_results
 from assignadd.sweeps.settings import OWN
+from assignadd.sweeps.shipped_tables import shipped_table
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
 from assignadd.task.sampler import distinct_sums
 from assignadd.task.splits import pair_split
@@ -169,13 +169,8 @@ NO_POPULATIONS = Populations()
 @lru_cache(maxsize=len(NAMES))
 def shipped_population(name: str) -> Population:
     """One of the sweeps that come with the package."""
-    folder = files("assignadd") / "results"
-    with (folder / f"{name}.parquet").open("rb") as file:
-        import polars
-
-        return Population(
-            f"shipped {name}", polars.read_parquet(file), json.loads((folder / f"{name}.json").read_text())
-        )
+    table = shipped_table(name)
+    return Population(f"shipped {name}", table.frame(), table.document)
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,95 @@
+"""`assignadd results`: every shipped table is listed, explained column by column, and written as it is."""
+
+import io
+import json
+import re
+from pathlib import Path
+
+import polars
+import pytest
+
+import assignadd
+from assignadd.sweeps.data_dictionary import columns_of, sweep_column
+from assignadd.sweeps.shipped_tables import TABLES
+from tests.cli.asking import complaint, said
+
+RESULTS = Path(__file__).parents[2] / "assignadd" / "results"
+SWEEPS = ("census", "authors", "fraction", "two-var", "tf32")
+
+
+def test_every_file_is_a_table_or_belongs_to_one(capsys):
+    assert {file.stem for file in RESULTS.iterdir() if file.suffix != ".md"} == set(TABLES), "shipped_tables.TABLES"
+    listed = json.loads(said(capsys, "results", "--json"))["tables"]
+    assert [table["name"] for table in listed] == list(TABLES)
+    shown = said(capsys, "results")
+    assert all(f"  {table['name']}" in shown and f"{table['rows']:,}" in shown for table in listed)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_column_is_explained(name, capsys):
+    frame, explained = assignadd.table(name), json.loads(said(capsys, "results", name, "--json"))["columns"]
+    names = [re.escape(column["name"]) for column in explained]
+    patterns = [re.sub(r"\\\{\w+\\\}", r"\\w+", pattern) for pattern in names]  # {variable} stands for any
+    for column in frame.columns:
+        assert sum(re.fullmatch(pattern, column) is not None for pattern in patterns) == 1, column
+    for pattern in patterns:
+        assert any(re.fullmatch(pattern, column) for column in frame.columns), pattern
+    assert all(len(column["meaning"]) > 10 for column in explained)
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_what_is_said_of_a_sweep_is_so(name):
+    """Seeds, values, steps and the distance between rows, counted in the table."""
+    frame, about = assignadd.table(name), TABLES[name].about
+    seeds, steps = frame["seed"].unique().sort(), frame["step"].unique().sort()
+    assert f"{steps.max():,} steps, a row every {steps[1] - steps[0]:,}:" in about
+    if name in ("fraction", "two-var"):
+        setting = re.search(r"`(\w+)`", about)[1]
+        assert f"{frame[setting].n_unique()} values of" in about and f"with {len(seeds)} seeds each" in about
+    else:
+        assert f"seeds {seeds.min()} to {seeds.max()} of" in about and len(seeds) == seeds.max() - seeds.min() + 1
+    command, commit = TABLES[name].made_by
+    assert command.startswith("assignadd sweep") and re.fullmatch("[0-9a-f]{40}", commit)
+
+
+def test_sample_sizes_are_those_of_the_tests():
+    by_name = {column.name: column for column in columns_of(TABLES["census"])}
+    values = assignadd.table("census")["1-var train"] * 512
+    assert (values - values.round()).abs().max() < 1e-3 and by_name["1-var train"].sample == "512 sequences"
+    rates = assignadd.table("census")["attn_l2_equal_to_values (1-var)"] * 256
+    assert (rates - rates.round()).abs().max() < 1e-3
+    assert by_name["attn_l2_equal_to_values (1-var)"].sample == "256 sequences"
+    last = assignadd.table("census")["attn_l2_equal_to_values (1-var) (final)"].drop_nulls() * 20_000
+    assert len(last) == 128 and (last - last.round()).abs().max() < 1e-2
+    assert by_name["attn_l2_equal_to_values (1-var) (final)"].sample.startswith("20,000 sequences; in the row of")
+    with pytest.raises(ValueError, match="no measured column is called 'charm'"):
+        sweep_column("charm", 512, 20_000)
+
+
+def test_csv(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert "scaling-fp32.csv: 28 rows" in said(capsys, "results", "scaling-fp32", "--csv")
+    said(capsys, "results", "--csv", "other.csv", "scaling-fp32")
+    text = said(capsys, "results", "scaling-fp32", "--csv", "-")
+    assert text == (tmp_path / "scaling-fp32.csv").read_text() == (tmp_path / "other.csv").read_text()
+    points = json.loads((RESULTS / "scaling-fp32.json").read_text())["points"]
+    assert polars.read_csv(io.StringIO(text)).to_dicts() == points
+
+
+def test_operand_attention_has_a_row_per_change():
+    frame = assignadd.table("operand-attention")
+    models = json.loads((RESULTS / "operand-attention.json").read_text())["models"]
+    assert frame.height == sum(1 + len(found["lost"]) for m in models for found in m["sets"].values())
+    row = frame.filter(seed=39, set="1-var train", change="no variable slot").row(0, named=True)
+    stored = next(m for m in models if m["seed"] == 39)["sets"]["1-var train"]
+    assert [row["lost"], row["low"], row["high"]] == stored["lost"]["no variable slot"]
+    assert row["weight literal"] == stored["weights"]["literal"] and row["operands on top"] is None
+
+
+def test_complaints(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert "table = 'sensus': expected one of census, authors" in complaint(capsys, "results", "sensus")
+    assert "results NAME --csv [FILE]" in complaint(capsys, "results", "--csv")
+    assert "exclude each other" in complaint(capsys, "results", "census", "--csv", "--json")
+    assert "could not be written" in complaint(capsys, "results", "scaling-fp32", "--csv", "no/such.csv", code=1)
+    assert list(tmp_path.iterdir()) == []
