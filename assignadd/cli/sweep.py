@@ -30,9 +30,9 @@ class Sweep:
     """
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with columns among lr, weight_decay,
-    seen_fraction,
-    one_var_ratio, two_var_ratio and seed: Parquet, a JSON list of rows, or a JSON grid {"lr": [0.001, 0.003], ...}."""
+    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with a row of settings per model: any field
+    of task, model, optim, seed and numerics by its dotted name (optim.lr, model.n_heads), and seed. CSV, Parquet, a
+    JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
     seeds: int = 10
     """Models per row of settings, with consecutive seeds."""
     first_seed: int = 0
@@ -119,7 +119,7 @@ def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int,
 
     with SweepScreen(out.name, planned.jobs, quiet=args.json) as screen:
         results = run_sweep(table, out, planned.device, threads, args.engine, args.address, screen, command=command)
-    found: dict[str, Any] = tally(results, table.config.optim.steps) | {"table": str(out / TABLE)}
+    found: dict[str, Any] = tally(results, table) | {"table": str(out / TABLE)}
     if args.json:
         print_json(found)
         return 0

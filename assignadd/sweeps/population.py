@@ -18,9 +18,9 @@ from assignadd.dynamics.binding import BINDING_SET, binds
 from assignadd.dynamics.late_variable import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.measures.progress import TRAINING_LAW
+from assignadd.member import SHORT_NAMES
 from assignadd.sweeps.final_tests import final_column
-from assignadd.sweeps.results import TABLE
-from assignadd.sweeps.settings import OWN
+from assignadd.sweeps.results import TABLE, column_of
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
 from assignadd.task.sampler import distinct_sums
 from assignadd.task.splits import pair_split
@@ -195,7 +195,8 @@ def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
         found.task  # noqa: B018 (refuses a table that is not one of ours)
     except (OSError, ValueError, KeyError, TypeError, polars.exceptions.PolarsError) as error:
         raise UserError(f"{folder}: no table of an `assignadd sweep` ({' '.join(str(error).split())[:80]})") from error
-    settings = [name for name in OWN if found.table[name].n_unique() > 1]
+    named = {*SHORT_NAMES, *map(column_of, about.get("varied", ()))}
+    settings = [name for name in found.table.columns if name in named and found.table[name].n_unique() > 1]
     if settings != list(varies):
         wanted, got = (" and ".join([*names, "seed"]) for names in (varies, settings))
         raise UserError(f"{folder}: expected a sweep over {wanted}, got one over {got}")

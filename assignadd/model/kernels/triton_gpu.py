@@ -101,12 +101,10 @@ class TritonKernels(TensorKernels):
         return losses.mean(1), logits
 
     def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
-        (M, P), o, steps = flat.shape, moments.optims[0], count.double()  # 1 - 0.999 loses five digits in float32
-        correction = torch.sqrt(1 - o.beta2**steps).to(flat.dtype)
-        size = (moments.rate / (1 - o.beta1**steps)).to(flat.dtype)
+        (M, P), (size, correction) = flat.shape, moments.corrections(count)
         triton_programs.adamw[triton.cdiv(P, UPDATE_BLOCK), M](
-            flat, grad, moments.mean, moments.square, moments.decay, size, correction, alive, P,
-            beta1=o.beta1, beta2=o.beta2, eps=o.eps, BLOCK=UPDATE_BLOCK,
+            flat, grad, moments.mean, moments.square, moments.decay, moments.averaging, size.contiguous(),
+            correction.contiguous(), alive, P, BLOCK=UPDATE_BLOCK,
         )  # fmt: skip
 
     def _spread(self, amount: Tensor, tokens: Tensor, rows: Tensor) -> None:

@@ -206,10 +206,9 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, NP: tl.constexpr, 
 
 @triton.jit
 def adamw(
-    flat, grad, mean, square, decay, size, correction, alive, P,
-    beta1: tl.constexpr, beta2: tl.constexpr, eps: tl.constexpr, BLOCK: tl.constexpr,
+    flat, grad, mean, square, decay, averaging, size, correction, alive, P, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One update of one model's weights; `decay`, `size` and `alive` hold a number per model."""
+    """One update of one model's weights; `averaging` has four numbers per model (`Moments`), the others one."""
     m = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if tl.load(alive + m):
@@ -218,9 +217,10 @@ def adamw(
         first = tl.load(mean + at, mask=there, other=0.0)
         second = tl.load(square + at, mask=there, other=0.0)
         w = tl.load(flat + at, mask=there, other=0.0)
-        first += (1 - beta1) * (g - first)
-        second = second * beta2 + (1 - beta2) * g * g
-        update = first / (tl.sqrt(second) / tl.load(correction) + eps)
+        own = averaging + 4 * m
+        first += tl.load(own) * (g - first)
+        second = second * tl.load(own + 1) + tl.load(own + 2) * g * g
+        update = first / (tl.sqrt(second) / tl.load(correction + m) + tl.load(own + 3))
         w = w * (1 - tl.load(decay + m)) - update * tl.load(size + m)
         tl.store(mean + at, first, mask=there)
         tl.store(square + at, second, mask=there)
