@@ -116,7 +116,7 @@ def _member(name: str, values: Any, config: Config) -> Member:
     """A model's seed and own settings; the first version's names, null where the stack's value counts, are read too."""
     if not isinstance(values, dict):
         raise ConfigError(name, values, "an object with a seed and settings")
-    given = {SHORT_NAMES.get(field, field): value for field, value in values.items() if field != "seed"}
+    given: dict[str, Any] = {SHORT_NAMES.get(field, field): value for field, value in values.items() if field != "seed"}
     seed = values.get("seed")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ConfigError(f"{name}.seed", seed, "a whole seed")
