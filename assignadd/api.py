@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from assignadd.claims.evidence import SEQUENCES, evidence
 from assignadd.claims.ledger import ledger as records_of
 from assignadd.claims.record import Record
@@ -22,7 +20,7 @@ from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
 from assignadd.runs.names import default_folder
 from assignadd.sweeps.population import populations_for
-from assignadd.task.splits import pair_split
+from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.trainer import check_machine
 
@@ -51,8 +49,7 @@ def train(
     members = [m if isinstance(m, Member) else Member(m) for m in seeds]
     if not members:
         raise ConfigError("seeds", list(seeds), "at least one seed")
-    configs = [m.config(config) for m in members]
-    seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
+    seen = splits_of([m.config(config) for m in members])
     folder = default_folder(config, members) if out is None else Path(out)
     return train_run(folder, config, members, seen, device, threads, listener, observe=ProgressObserver)
 

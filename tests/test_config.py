@@ -20,6 +20,7 @@ RANGES = {
     "task.seen_fraction": (0.0, 1.0, None, {}),  # no pair at all is refused further down
     "task.one_var_ratio": (0.0, 1000.0, {}, {}),
     "task.two_var_ratio": (0.0, 1000.0, {}, {}),
+    "task.operands": (1, 4, {}, {"modulus": 32, "length": 18}),
     "model.n_layers": (1, 16, {"d_mlp": (512,)}, {"d_mlp": (None,) * 16}),
     "model.n_heads": (1, 64, {}, {}),
     "model.d_model": (1, 4096, {}, {}),
@@ -49,7 +50,9 @@ CHOICES = {
     "numerics.dtype": ["float32", "float64"],
     "numerics.tf32": [False, True],
 }
-RULES_OF_THEIR_OWN = {"task.banned_first", "task.banned_second", "model.d_mlp"}
+RULES_OF_THEIR_OWN = {
+    *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp")
+}
 
 
 def configured(name, value, **others):
@@ -113,7 +116,7 @@ def test_an_unknown_field_is_named(cls):
         cls(n_varz=3)
 
 
-@pytest.mark.parametrize("slot", ["banned_first", "banned_second"])
+@pytest.mark.parametrize("slot", ["banned_first", "banned_second", "banned_further"])
 @pytest.mark.parametrize("banned", ["m", "aa", "A", "a,b", "é", 3, None, ["a"]])
 def test_bans_are_distinct_letters_of_the_alphabet(slot, banned):
     assert refusal(f"task.{slot}", banned) == "distinct letters among abcdefghijkl"
@@ -167,6 +170,52 @@ IMPOSSIBLE = [
         "task.banned_second",
         "gh",
         "a ban that leaves a pair of different variables, or task.two_var_ratio = 0",
+    ),
+    # other members of the family of tasks
+    ({"operands": 3}, "task.length", 16, "at least 17 to hold 6 assignments"),
+    (
+        {"operands": 4, "length": 18},
+        "task.operands",
+        4,
+        "fewer, or a smaller task.modulus: N^operands is at most 1048576",
+    ),
+    (
+        {"operands": 3, "length": 17, "max_assignments": 2},
+        "task.max_assignments",
+        2,
+        "at least 3 for three-variable additions, or task.two_var_ratio = 0",
+    ),
+    (
+        {
+            "operands": 3,
+            "length": 17,
+            "banned_first": "cdefghijkl",
+            "banned_second": "cdefghijkl",
+            "banned_further": "cdefghijkl",
+        },
+        "task.banned_further",
+        "cdefghijkl",  # a and b for three slots
+        "a ban that leaves a triple of different variables, or task.two_var_ratio = 0",
+    ),
+    ({"operands": 1, "seen_fraction": 0.01}, "task.seen_fraction", 0.01, "at least 0.01695, one number"),
+    ({"operation": "affine 3 59"}, "task.operation", "affine 3 59", "factors from 0 to 58 after affine"),
+    ({"operation": "dihedral"}, "task.modulus", 59, "an even number, the order of a dihedral group"),
+    ({"operation": "table"}, "task.table", "0 numbers", "59 x 59 numbers from 0 to 58 for task.modulus = 59"),
+    (
+        {"modulus": 2, "operation": "table", "table": (0, 1, 1, 2)},
+        "task.table",
+        "4 numbers",
+        "2 x 2 numbers from 0 to 1 for task.modulus = 2",
+    ),
+    ({"table": (0,)}, "task.table", (0,), "none, as task.operation is not table"),
+    *(
+        (
+            {"operation": x},
+            "task.operation",
+            x,
+            "add, subtract, multiply, dihedral, 'affine P Q', or a file with a table of answers",
+        )
+        for x in ("divide", "", "affine", "affine 2", "affine  2 3", "affine 02 3", "affine -1 3", None, 3)
     ),
 ]
 

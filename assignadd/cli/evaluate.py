@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.screen import note, print_json, print_table
     from assignadd.measures.accuracies import set_accuracies
     from assignadd.runs.folder import open_run
-    from assignadd.task.evalsets import ALL_SETS
+    from assignadd.task.evalsets import all_sets
     from assignadd.training.trainer import prepare
 
     run = open_run(args.run)
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
         ]
         print_json({"models": models})
         return 0
-    labels = {s.name: s.label for s in ALL_SETS}
+    labels = {s.name: s.label for s in all_sets(run.config.task)}
     for seed, sets in results:
         rows = [
             (

@@ -10,7 +10,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, dataclass, is_dataclass
+from dataclasses import MISSING, dataclass, is_dataclass, replace
 from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
@@ -21,6 +21,7 @@ import tyro
 
 from assignadd.config import PRESETS, Config, ConfigError, accepted
 from assignadd.errors import UsageError
+from assignadd.task_settings import named_operation
 
 T = TypeVar("T")
 MOST_MODELS = 4096
@@ -49,11 +50,29 @@ def base_config(arguments: Sequence[str]) -> Config:
     if preset not in PRESETS:
         raise ConfigError("preset", preset, "one of " + ", ".join(PRESETS))
     file = _value_of("--config", arguments)
-    if file is None:
-        return PRESETS[preset]
-    from assignadd.runs.config_json import read_config
+    base = PRESETS[preset]
+    if file is not None:
+        from assignadd.runs.config_json import read_config
 
-    return read_config(Path(file), PRESETS[preset])
+        base = read_config(Path(file), base)
+    operation = _value_of("--task.operation", arguments)
+    if operation is None or named_operation(operation):
+        return base
+    from assignadd.task.table_file import operation_settings
+
+    return replace(base, task=replace(base.task, **operation_settings(operation)))
+
+
+def without_files(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `table` for a file that `--task.operation` names; its table is in the `base_config`."""
+    found = list(arguments)
+    for i, argument in enumerate(found):
+        name, equals, value = argument.partition("=")
+        if name.replace("_", "-") == "--task.operation" and equals and not named_operation(value):
+            found[i] = "--task.operation=table"
+        elif i and found[i - 1].replace("_", "-") == "--task.operation" and not named_operation(argument):
+            found[i] = "table"
+    return found
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -17,8 +17,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from assignadd.task.evalsets import EVAL_SETS
-
 if TYPE_CHECKING:
     from assignadd.sweeps.jobs import Job
     from assignadd.training.loop import Progress as TrainingProgress
@@ -144,7 +142,7 @@ class TrainingScreen:
         if rate > 0:
             text += f", {rate:.1f} steps/s, {to_go / 60:.1f} min left, loss {loss}"
         for row in progress.rows[:8]:
-            scores = " ".join(f"{row['accuracy'][s.name]:.2f}" for s in EVAL_SETS if s.name in row["accuracy"])
+            scores = " ".join(f"{row['accuracy'][name]:.2f}" for name in _shown(row))
             text += f"\n  seed {row['seed']} at {row['step']:,}: {scores}"
         return text
 
@@ -152,12 +150,18 @@ class TrainingScreen:
         out = Table(box=None, padding=(0, 1), header_style="dim")
         out.add_column("seed", justify="right")
         out.add_column("loss", justify="right")
-        for evalset in EVAL_SETS:
-            out.add_column(evalset.name.replace("-restricted", "").replace("-var ", "v "), justify="right")
+        names = list(dict.fromkeys(name for row in progress.rows for name in _shown(row)))
+        for name in names:
+            out.add_column(name.replace("-restricted", "").replace("-var ", "v "), justify="right")
         for row, loss in list(zip(progress.rows, progress.losses, strict=False))[:16]:
-            cells = [_shaded(row["accuracy"].get(s.name)) for s in EVAL_SETS]
+            cells = [_shaded(row["accuracy"].get(name)) for name in names]
             out.add_row(str(row["seed"]), "diverged" if row["diverged_at"] is not None else f"{loss:.3f}", *cells)
         return out
+
+
+def _shown(row: Mapping[str, Any]) -> list[str]:
+    """The evaluation sets of a row for the screen: all but those that are held out in two ways."""
+    return [name for name in row["accuracy"] if "doubly" not in name]
 
 
 def _shaded(accuracy: float | None) -> str:

@@ -39,7 +39,7 @@ class Train:
 
 def main(arguments: list[str]) -> int:
     base = options.base_config(arguments)
-    args = options.read(Train, arguments, "train", default=Train(settings=base))
+    args = options.read(Train, options.without_files(arguments), "train", default=Train(settings=base))
     seeds = options.parse_seeds(args.seeds)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
     settings = args.settings

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from assignadd.config import LETTERS, Task
+from assignadd.config import Task
 from assignadd.figures.heatmap import bar, box, box_legend, cells, draw_heat, name_ticks, thinned
 from assignadd.figures.record import FigureData
 from assignadd.figures.style import SMALLEST
@@ -18,6 +18,7 @@ from assignadd.measures.scores import EXCLUDED, admissible, qk1_positions, qk1_t
 from assignadd.model.stack import Stack
 from assignadd.palette import HATCH, ORANGE, PALE, POSITIONS, PURPLE, RED, RULE
 from assignadd.task.vocabulary import Vocabulary
+from assignadd.task_settings import LETTERS
 
 # How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest has names.
 WIDE = 3

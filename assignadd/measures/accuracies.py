@@ -14,7 +14,7 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
-from assignadd.task.evalsets import ALL_SETS, HELD_OUT_CLASSES, EvalSet, any_sums
+from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets, any_sums
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EveryPair, distinct_sums
 
@@ -36,13 +36,16 @@ class Accuracy:
 
 
 def set_accuracies(
-    stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] = ALL_SETS
+    stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] | None = None
 ) -> list[dict[str, Accuracy]]:
     """For each model, the accuracy on `n` sequences of every set that is not empty (figure accuracies).
+
+    The sets are all of the task's unless given.
 
     For a class of held-out pairs with fewer pairs than sequences, the sample size of the interval is the number of
     pairs, since many sequences that add the same pair say little about other pairs of the class.
     """
+    sets = all_sets(stack.config.task) if sets is None else sets
     results, by_name = [], {s.name: s for s in sets}
     for model, config, own_seen in zip(single_models(stack), configs, seen.unsqueeze(1), strict=True):
         exam = Exam([config], own_seen, sets, n)

@@ -27,12 +27,13 @@ def pair_logits(one: Stack, numbers: Float[Tensor, "N d"], first: Tensor, second
 
 
 def pairs_added(one: Stack, numbers: Float[Tensor, "N d"]) -> Bool[Tensor, "N N"]:
-    """Whether W_U MLP2(x_a + x_b) is largest at a + b; pairs (a, b) and (b, a) are computed once."""
+    """Whether W_U MLP2(x_a + x_b) is largest at a + b; the logits of (a, b) and (b, a) are computed once."""
     N = len(numbers)
     first, second = torch.triu_indices(N, N, device=numbers.device)
-    right = pair_logits(one, numbers, first, second).argmax(-1) == answer_of(first, second, N)
-    is_added = right.new_zeros(N, N)
-    is_added[first, second] = is_added[second, first] = right
+    best, task = pair_logits(one, numbers, first, second).argmax(-1), one.config.task
+    is_added = torch.zeros(N, N, dtype=torch.bool, device=numbers.device)
+    is_added[first, second] = best == answer_of(task, (first, second))
+    is_added[second, first] = best == answer_of(task, (second, first))
     return is_added
 
 

@@ -21,7 +21,7 @@ from assignadd.measures.addition import number_outputs, pairs_added
 from assignadd.measures.sequences import sequences
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
-from assignadd.task.arithmetic import pair_values
+from assignadd.task.arithmetic import tuple_values
 from assignadd.task.roles import with_values
 
 # A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/K. On the
@@ -127,7 +127,7 @@ def context_preactivations(
     """The mean preactivations for all pairs (n, m), over `contexts` training sequences of each type that add them."""
     task = stack.config.task
     N = task.modulus
-    pairs = torch.stack(pair_values(torch.arange(N * N, device=stack.flat.device), N), 1)
+    pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)
     residual = stack.flat.new_zeros(len(stack), N * N, stack.config.model.d_model)
     for draw in range(contexts):
         for n_vars in (0, 1, 2):

@@ -23,7 +23,7 @@ from assignadd.model.forward import traces
 from assignadd.model.kernels.tensor import spread
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import Trace
-from assignadd.task.arithmetic import answer_of, pair_values
+from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, words
 from assignadd.task.roles import roles, with_values
 from assignadd.task.vocabulary import Vocabulary
@@ -74,9 +74,9 @@ def answer_probes(
     n_pairs = N * N
     n, n_train = contexts * n_pairs, contexts * int(TRAIN_SHARE * n_pairs)  # whole pairs on each side
     pairs = _pairs(N, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
-    values = torch.stack(pair_values(pairs, N), 1)
+    values = torch.stack(tuple_values(pairs, N), 1)
     shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
-    labels = torch.stack([answer_of(*pair_values(codes, N), N) for codes in (pairs, shuffled)])  # (2, n)
+    labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, shuffled)])  # (2, n)
     accuracies = []
     for i, one in enumerate(single_models(stack)):
         tokens = with_values(task, mixed_sequences(configs[i : i + 1], seen[i : i + 1], n), values)

@@ -13,13 +13,13 @@ from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
 
 
-def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int, draw: int = 0) -> Batch:
+def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int, n: int, draw: int = 0) -> Batch:
     """`n` sequences for each model with `n_vars` variables as in training: seen pairs, no banned slots."""
     evalset = EvalSet(f"{n_vars}-var train", n_vars=n_vars)
     return _drawn(configs, seen, evalset, EvalSteps.TRAINING_LAW[3 * draw + n_vars], n)
 
 
-def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n_vars: int, n: int) -> Batch:
+def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int, n: int) -> Batch:
     """`n` sequences for each model that add any pair of values, with `n_vars` variables in any slot."""
     return _drawn(configs, seen, any_sums(n_vars), EvalSteps.ANY_SUMS[n_vars], n)
 

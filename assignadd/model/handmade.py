@@ -138,7 +138,7 @@ def _adder(N: int, kind: str, frequencies: Sequence[int] | None) -> tuple[Tensor
         )
     W_in, W_out = fourier_mlp(N, sorted(set(frequencies)))
     logits = torch.relu(W_in[:, None] + W_in) @ W_out  # (N, N, N)
-    if not (logits.argmax(-1) == answer_of(torch.arange(N)[:, None], torch.arange(N), N)).all():
+    if not (logits.argmax(-1) == answer_of(Task(modulus=N), (torch.arange(N)[:, None], torch.arange(N)))).all():
         raise ValueError(
             f"frequencies = {tuple(frequencies)} do not tell all sums mod {N} apart: "
             "add some, or leave them out to use all"
@@ -192,4 +192,4 @@ def table_mlp(N: int) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
         - 2 * torch.eye(size).double().roll(1, 0).tril()
         + torch.eye(size).double().roll(2, 0).tril()
     )
-    return W_in, hats @ torch.eye(N).double()[answer_of(torch.arange(size), 0, N)]
+    return W_in, hats @ torch.eye(N).double()[torch.arange(size) % N]

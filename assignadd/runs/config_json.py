@@ -16,10 +16,15 @@ import msgspec
 
 from assignadd.config import Config, ConfigError, Member
 from assignadd.member import OWN_IN_A_STACK, SHORT_NAMES
+from assignadd.task.table_file import operation_settings
+from assignadd.task_settings import FAMILY, Task
 
 
 def read_config(path: Path, base: Config) -> Config:
-    """The settings of a user's file, or of a run's `config.json`; what it leaves out is as in `base`."""
+    """The settings of a user's file, or of a run's `config.json`; what it leaves out is as in `base`.
+
+    A file that `task.operation` names is read here, from the working directory.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -27,20 +32,33 @@ def read_config(path: Path, base: Config) -> Config:
     values = parse(data, path.name)
     if isinstance(values, dict) and values.keys() == {"config", "models"}:
         values = values["config"]
+    task = values.get("task") if isinstance(values, dict) else None
+    if isinstance(task, dict) and isinstance(task.get("operation"), str):
+        found = operation_settings(task["operation"]) | {n: x for n, x in task.items() if n != "operation"}
+        # The reader below takes lists, as JSON has them.
+        values = values | {"task": {n: list(x) if isinstance(x, tuple) else x for n, x in found.items()}}
     return config_from(values, base)
 
 
 # Fields that runs of an earlier version do not have; their defaults say what was done then.
-ADDED_LATER = ("record.measure_every", "record.final_sequences")
+ADDED_LATER = ("record.measure_every", "record.final_sequences", *(f"task.{name}" for name in FAMILY))
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
-    """The `config.json` of a run: every field, the same bytes for the same settings."""
+    """The `config.json` of a run: every field, the same bytes for the same settings.
+
+    Fields that tell another task of the family from the paper's are left out at their defaults, so that the document of
+    the paper's task has the bytes, and hence the hash, that it had before there were others.
+    """
     for member in members:
         member.config(config)  # refuses what JSON cannot say, such as a NaN
     # Through the reader and back, so that a whole number given for a float (lr=1) is written as the float it means.
     exact, own = read_run_document(msgspec.json.encode({"config": config, "models": _flat(members)}))
-    document = msgspec.json.encode({"config": exact, "models": _flat(own)})
+    written = {"config": msgspec.to_builtins(exact), "models": _flat(own)}
+    for name in FAMILY:
+        if getattr(exact.task, name) == getattr(Task(), name):
+            del written["config"]["task"][name]
+    document = msgspec.json.encode(written)
     return msgspec.json.format(document, indent=2) + b"\n"
 
 

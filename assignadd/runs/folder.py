@@ -112,12 +112,12 @@ class Run:
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
     @cached_property
-    def seen(self) -> Bool[Tensor, "M N N"]:
+    def seen(self) -> Bool[Tensor, "M ..."]:
         return self._seen()
 
     def _seen(self) -> Tensor:
         loaded = self._tensors(SPLITS)
-        shape = (len(self.members), self.config.task.modulus, self.config.task.modulus)
+        shape = (len(self.members), *self.config.task.tuples)
         if list(loaded) != ["seen"] or loaded["seen"].dtype != torch.bool or loaded["seen"].shape != shape:
             raise RunError(f"{self.path / SPLITS} does not hold a bool tensor `seen` of shape {shape}")
         return loaded["seen"]

@@ -78,7 +78,7 @@ class Writer(Run):
         path: str | os.PathLike[str],
         config: Config,
         members: Sequence[Member],
-        seen: Bool[Tensor, "M N N"],
+        seen: Bool[Tensor, "M ..."],
         environment: Environment,
         sources: Mapping[str, str] | None = None,
     ) -> Iterator[Writer]:

@@ -14,38 +14,33 @@ import numpy as np
 
 from assignadd.config import UserError
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.phases import (
-    ADDITION_SET,
-    ADDITION_THRESHOLD,
-    REFINEMENT_SETS,
-    THRESHOLD,
-    TRAINED_SETS,
-    Curves,
-    skill_onset,
-)
+from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD, Curves, skill_onset
 from assignadd.stats import median_interval, wilson
 from assignadd.studies.study import Study
 from assignadd.sweeps.engine import last_rows
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
 from assignadd.sweeps.results import column_of
 from assignadd.sweeps.settings import Sweep
-from assignadd.task.evalsets import RECORDED_SETS
+from assignadd.task.evalsets import LABELS as EVALUATION_SETS
 
 if TYPE_CHECKING:
     import polars
 
 CELL = "cell"
+# As in `dynamics.phases`, for any number of operands.
+TRAINED_SETS = tuple(name for name in EVALUATION_SETS if name.endswith("var train") and not name.startswith("0"))
+BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name)
 # Outcomes of a model: the sets of the final exam on which it must reach a level, all of them, and a label.
 OUTCOMES: dict[str, tuple[tuple[str, ...], float, str]] = {
     "binds": ((BINDING_SET,), BINDING_THRESHOLD, "bind variables"),
     "adds": ((ADDITION_SET,), ADDITION_THRESHOLD, "add held-out pairs"),
-    "refines": (REFINEMENT_SETS, THRESHOLD, "use banned slots"),
+    "refines": (BANNED_SETS, THRESHOLD, "use banned slots"),
 }
 # When a skill came to last: the sets and the level, as in `dynamics.phases`.
 ONSETS = {
     "addition at": ((ADDITION_SET,), ADDITION_THRESHOLD),
     "binding at": (TRAINED_SETS, THRESHOLD),
-    "refinement at": (REFINEMENT_SETS, THRESHOLD),
+    "refinement at": (BANNED_SETS, THRESHOLD),
 }
 LABELS = {
     **{name: label for name, (_, _, label) in OUTCOMES.items()},
@@ -112,7 +107,7 @@ def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.
     """A row per model of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets."""
     import polars
 
-    n, names = sweep.config.record.eval_sequences, [s.name for s in RECORDED_SETS if s.name in curves.columns]
+    n, names = sweep.config.record.eval_sequences, [name for name in EVALUATION_SETS if name in curves.columns]
     of_cell = {settings: label for label, settings in study.settings(sweep.varied).items()}
     key = ["seed", *map(column_of, sweep.varied)]
     exams = [name for name in curves.columns if name == final_column(name.removesuffix(" (final)"))]

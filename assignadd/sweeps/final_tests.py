@@ -17,7 +17,7 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers
-from assignadd.task.evalsets import ALL_SETS, EvalSet
+from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
 
@@ -101,7 +101,7 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N 
     """
     n = stack.config.record.final_sequences
     found: list[dict[str, float]] = [{} for _ in configs]
-    for step, evalset in enumerate(ALL_SETS if n else (), EvalSteps.FINAL_EXAM.start):
+    for step, evalset in enumerate(all_sets(stack.config.task) if n else (), EvalSteps.FINAL_EXAM.start):
         with suppress(EmptySetError):
             exam = Exam(configs, seen, [evalset], n, seen.device, step)
             for row, accuracy in zip(found, exam.accuracies(stack), strict=True):

@@ -24,7 +24,7 @@ from assignadd.runs.config_json import run_document
 from assignadd.runs.folder import Run, find_runs
 from assignadd.sweeps.final_tests import addition_tests, final_exam
 from assignadd.sweeps.settings import Sweep
-from assignadd.task.splits import pair_split
+from assignadd.task.splits import splits_of
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.speed import flops
@@ -158,6 +158,5 @@ class SweepObserver(ProgressObserver):
 
 
 def run_job(job: Job, device: str, threads: int = 1, listener: Listener = lambda _: None) -> Run:
-    configs = [member.config(job.config) for member in job.members]
-    seen = torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
+    seen = splits_of([member.config(job.config) for member in job.members])
     return train_run(job.path, job.config, job.members, seen, device, threads, listener, observe=SweepObserver)

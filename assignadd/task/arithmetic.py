@@ -1,11 +1,16 @@
-"""Addition modulo N, and pairs of numbers encoded as single integers; outside `theory/` no other module adds modulo N.
+"""The operation of a task, and tuples of numbers encoded as single integers; only `theory/` has its own.
 
-Every function takes and returns Python integers, or tensors that broadcast together.
+Values and codes are Python integers, or tensors that broadcast together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache, reduce
 from typing import TYPE_CHECKING, TypeVar
+
+from assignadd.config import Task
+from assignadd.task_settings import AFFINE
 
 if TYPE_CHECKING:
     import torch
@@ -13,16 +18,55 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, "torch.Tensor")  # a string: text is parsed without PyTorch
 
 
-def answer_of(first: Number, second: Number | int, modulus: int) -> Number:
-    """The answer to a sequence that adds these two values: their sum mod N."""
-    return (first + second) % modulus
+def answer_of(task: Task, values: Sequence[Number]) -> Number:
+    """The answer to a sequence with these values of the operands: the operation applied from left to right.
+
+    With one operand it is its value. A new operation is a line of `_combined`, a sign in `task_settings.SIGNS`.
+    """
+    return reduce(lambda first, second: _combined(task, first, second), values)
 
 
-def pair_code(first: Number, second: Number, modulus: int) -> Number:
-    """The pair (n, m) encoded as N n + m."""
-    return first * modulus + second
+def _combined(task: Task, first: Number, second: Number) -> Number:
+    """The result of the operation on two numbers."""
+    N = task.modulus
+    if task.operation == "add":
+        return (first + second) % N
+    if task.operation == "subtract":
+        return (first - second) % N
+    if task.operation == "multiply":
+        return first * second % N
+    if affine := AFFINE.fullmatch(task.operation):
+        p, q = map(int, affine.groups())
+        return (p * first + q * second) % N
+    if task.operation == "dihedral":
+        return _dihedral_product(first, second, N // 2)
+    return _looked_up(task, first * N + second)
 
 
-def pair_values(code: Number, modulus: int) -> tuple[Number, Number]:
-    """The pair (n, m) that is encoded as N n + m."""
-    return code // modulus, code % modulus
+def _dihedral_product(first: Number, second: Number, n: int) -> Number:
+    """The product of two symmetries of an n-gon: r + n f is the rotation by r after (f = 1) or without a reflection."""
+    turned_back = 1 - 2 * (first // n)  # a reflection reverses the rotation that follows it
+    return (first % n + turned_back * (second % n)) % n + n * ((first // n + second // n) % 2)
+
+
+def _looked_up(task: Task, code: Number) -> Number:
+    if isinstance(code, int):
+        return task.table[code]
+    return _table(task.table).to(code.device)[code]
+
+
+@cache
+def _table(table: tuple[int, ...]) -> torch.Tensor:
+    import torch
+
+    return torch.tensor(table)
+
+
+def tuple_code(values: Sequence[Number], modulus: int) -> Number:
+    """The tuple of numbers as one number in base N: N n + m for the pair (n, m)."""
+    return reduce(lambda code, value: code * modulus + value, values)
+
+
+def tuple_values(code: Number, modulus: int, operands: int = 2) -> tuple[Number, ...]:
+    """The tuple of numbers with this code."""
+    return tuple(code // modulus**i % modulus for i in reversed(range(operands)))

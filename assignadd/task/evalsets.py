@@ -1,9 +1,13 @@
-"""The evaluation sets of the paper (figure accuracies), and further ones that the paper does not report."""
+"""The evaluation sets of the paper (figure accuracies), further ones that the paper does not report, and those of other
+members of the family of tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from assignadd.config import Task
 
 PairKind = Literal["any", "seen", "held_out", "mirror_seen", "neither_order", "doubles"]
 
@@ -13,8 +17,9 @@ class EvalSet:
     """A set of sequences in which `n_vars` of the operands are variables.
 
     `n_banned` variables are in a slot that is banned for them (None: any number). `pair` is the kind of pairs (n, m) of
-    values that are added. Held-out pairs form three classes: `mirror_seen`, where (m, n) is seen in training;
-    `neither_order`, where n != m and (m, n) is held out too; and `doubles`, n + n.
+    values that are added (tuples of values for another number of operands). Held-out pairs form three classes:
+    `mirror_seen`, where (m, n) is seen in training; `neither_order`, where n != m and (m, n) is held out too; and
+    `doubles`, n + n.
     """
 
     name: str
@@ -24,56 +29,90 @@ class EvalSet:
     first: int | None = None
     second: int | None = None
     """The variable (by its number) that must be in each slot; None for any operand."""
+    operands: int = 2
+    """The number of operands that the label speaks of."""
 
     @property
     def label(self) -> str:
         """The name of the set in plain words, for tables and figures."""
         pair = PAIRS[self.pair] if self.pair != "seen" or not self.n_banned else ""
-        return ", ".join(part for part in (VARIABLES[self.n_vars], pair, BANNED[self.n_vars, self.n_banned]) if part)
+        parts = (NUMBER_OF_VARIABLES[self.n_vars], pair.replace("pair", TUPLE[self.operands]), self._banned)
+        return ", ".join(part for part in parts if part)
 
-    def allows(self, first: int, second: int) -> bool:
+    @property
+    def _banned(self) -> str:
+        """How many variables are in banned slots, in words."""
+        if not self.n_banned:
+            return "any slot" if self.n_banned is None else ""
+        if self.n_vars == 1:
+            return "in a banned slot"
+        number = ("both" if self.n_vars == 2 else "all") if self.n_banned == self.n_vars else NUMBERS[self.n_banned]
+        return f"{number} in banned slots" if self.n_banned > 1 else f"{number} in a banned slot"
+
+    def allows(self, operands: Sequence[int]) -> bool:
         """Whether these operands, by number, are in the slots that the set requires."""
-        return self.first in (None, first) and self.second in (None, second)
+        return all(wanted in (None, x) for wanted, x in zip((self.first, self.second), operands, strict=False))
 
 
-# The parts of a label: variables in the sum, pairs of values, and variables in banned slots.
+# The parts of a label: variables in the sum, and pairs of values (other tuples for another number of operands).
+NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four"}
 VARIABLES = {0: "literals alone", 1: "one variable", 2: "two variables"}
+NUMBER_OF_VARIABLES = {**VARIABLES, 3: "three variables", 4: "four variables"}
+TUPLE = {1: "number", 2: "pair", 3: "triple", 4: "quadruple"}
 HELD_OUT_CLASSES: dict[PairKind, str] = {
     "mirror_seen": "held out, other order seen",
     "neither_order": "held out in both orders",
     "doubles": "held-out doubles n + n",
 }
 PAIRS: dict[PairKind, str] = {"seen": "as trained", "held_out": "held-out pair", "any": "any pair", **HELD_OUT_CLASSES}
-BANNED: dict[tuple[int, int | None], str] = {
-    (1, 1): "in a banned slot",
-    (2, 1): "one in a banned slot",
-    (2, 2): "both in banned slots",
-    **{(n_vars, 0): "" for n_vars in VARIABLES},
-    **{(n_vars, None): "any slot" for n_vars in VARIABLES},
-}
-EVAL_SETS = (
-    EvalSet("0-var train", n_vars=0),
-    EvalSet("0-var add-restricted", n_vars=0, pair="held_out"),
-    EvalSet("1-var train", n_vars=1),
-    EvalSet("1-var add-restricted", n_vars=1, pair="held_out"),
-    EvalSet("1-var var-restricted", n_vars=1, n_banned=1),
-    EvalSet("2-var train", n_vars=2),
-    EvalSet("2-var add-restricted", n_vars=2, pair="held_out"),
-    EvalSet("2-var var-restricted (1)", n_vars=2, n_banned=1),
-    EvalSet("2-var var-restricted (2)", n_vars=2, n_banned=2),
-)
-DOUBLY_HELD_OUT = (
-    EvalSet("1-var doubly held out", n_vars=1, pair="held_out", n_banned=1),
-    EvalSet("2-var doubly held out (1)", n_vars=2, pair="held_out", n_banned=1),
-    EvalSet("2-var doubly held out (2)", n_vars=2, pair="held_out", n_banned=2),
-)
+
+
+def _numbered(name: str, n_vars: int, n_banned: int) -> str:
+    return f"{n_vars}-var {name}" + f" ({n_banned})" * (n_vars > 1)
+
+
+def _eval_sets(k: int) -> tuple[EvalSet, ...]:
+    """For each number of variables, sequences as in training, with held-out values, and with banned slots."""
+    sets = []
+    for n in range(k + 1):
+        sets.append(EvalSet(f"{n}-var train", n, operands=k))
+        sets.append(EvalSet(f"{n}-var add-restricted", n, "held_out", operands=k))
+        sets += [EvalSet(_numbered("var-restricted", n, b), n, n_banned=b, operands=k) for b in range(1, n + 1)]
+    return tuple(sets)
+
+
+def _doubly_held_out(k: int) -> tuple[EvalSet, ...]:
+    return tuple(
+        EvalSet(_numbered("doubly held out", n, b), n, "held_out", b, operands=k)
+        for n in range(1, k + 1)
+        for b in range(1, n + 1)
+    )
+
+
+# The sets of two operands; the first nine are the paper's.
+EVAL_SETS = _eval_sets(2)
+DOUBLY_HELD_OUT = _doubly_held_out(2)
 CLASS_SETS = tuple(
     EvalSet(f"{n_vars}-var {pair.replace('_', ' ')}", n_vars, pair) for n_vars in (0, 1, 2) for pair in HELD_OUT_CLASSES
 )
 # Evaluated during training.
 RECORDED_SETS = EVAL_SETS + DOUBLY_HELD_OUT
 ALL_SETS = RECORDED_SETS + CLASS_SETS
-LABELS = {s.name: s.label for s in ALL_SETS}
+
+
+def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
+    """The sets on which a network of this task is evaluated during training."""
+    return _eval_sets(task.operands) + _doubly_held_out(task.operands)
+
+
+def all_sets(task: Task) -> tuple[EvalSet, ...]:
+    """All evaluation sets of this task. Classes of held-out pairs by their other order are those of two operands."""
+    return recorded_sets(task) + (CLASS_SETS if task.operands == 2 else ())
+
+
+# Labels by name. Sets of the same name for other numbers of operands differ in one word (`EvalSet.label`).
+LABELS = {s.name: s.label for k in (4, 3, 1, 2) for s in (*_eval_sets(k), *_doubly_held_out(k))}
+LABELS |= {s.name: s.label for s in CLASS_SETS}
 
 
 def any_sums(n_vars: int) -> EvalSet:

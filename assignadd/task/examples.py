@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from assignadd.config import Task
-from assignadd.task.arithmetic import pair_values
+from assignadd.task.arithmetic import tuple_values
 from assignadd.task.roles import fixed_positions, operand_slots
 from assignadd.task.text import ParseError, assignments, parse
 from assignadd.task.vocabulary import Vocabulary
@@ -75,7 +75,7 @@ def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
     letters = [v for v in task.variables if v not in task.banned_first] or list(task.variables)
     assigned = [vocabulary.variable(letter) for letter in letters[: min(4, task.max_assignments)]]
     bound = min(1, len(assigned) - 1)
-    n, m = pair_values(torch.arange(N * N), N)
+    n, m = tuple_values(torch.arange(N * N), N)
     literal = torch.full((N * N, task.length), vocabulary.pad)
     for i, variable in enumerate(assigned):
         literal[:, 2 * i] = variable

@@ -6,59 +6,40 @@ numbers are unsigned 64-bit integers, since Numba converts the sum of a signed a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
 
-from assignadd.config import Task
-from assignadd.task.operands import Kind
 from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
-from assignadd.task.sampling_tables import choice_table, pair_table, word_of_each_draw
+from assignadd.task.sampling_tables import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
 
 ZERO, ONE, TWO, THREE, FOUR, WORD_BITS, LOW = (np.uint64(x) for x in (0, 1, 2, 3, 4, 32, MASK))
 MULTIPLIER_0, MULTIPLIER_1 = (np.uint64(x) for x in MULTIPLIERS)
 WEYL_0, WEYL_1 = (np.uint64(x) for x in WEYL)
-KIND_FIRST, KIND_SECOND, KIND_TWO = (np.uint64(kind) for kind in (Kind.FIRST, Kind.SECOND, Kind.TWO))
 # Number of rows whose random words are computed together: 3 kB for the paper's task.
 ROWS_AT_ONCE = np.uint64(64)
 DATA = np.uint64(Stream.DATA)
-# The draws of a sequence in the order of `Sampler._bounds`: after the number of assignments come the operands' slots,
-# their variables and values, and then the PADs, the distractors' variables and the distractors' values.
-DRAW_SLOT_FIRST, DRAW_SLOT_SECOND, DRAW_CHOICE, DRAW_PAIR, DRAW_PADS = (np.uint64(x) for x in range(1, 6))
 
 
 class CompiledSampler:
-    """The tables of a `Sampler` in the form that compiled code reads; the arguments are attributes of the `Sampler`."""
+    """Draws sequences by compiled code from the tables of a `Sampler`."""
 
-    def __init__(
-        self,
-        task: Task,
-        stream: Stream,
-        seeds: Tensor,
-        thresholds: Tensor,
-        operands: tuple[Tensor, Tensor, Tensor],
-        pairs: tuple[Tensor, Tensor],
-        bounds: Sequence[int],
-    ):
-        starts, counts, choices = operands
-        n_pairs, codes = pairs
-        vocabulary = Vocabulary(task)
+    def __init__(self, tables: SamplingTables):
+        task, vocabulary = tables.task, Vocabulary(tables.task)
         ids = (vocabulary.plus, vocabulary.equals, vocabulary.pad, vocabulary.first_variable)
-        sizes = (task.modulus, task.n_vars, task.max_assignments, task.prefix)
+        sizes = (task.modulus, task.n_vars, task.max_assignments, task.prefix, task.operands)
         self.length = task.length
-        self.seeds = _unsigned(seeds.flatten())
+        self.seeds = _unsigned(tables.seeds)
         self.law = (
-            np.uint64(stream),
-            _unsigned(thresholds),
-            _unsigned(torch.stack([starts, counts], 1)),
-            choice_table(choices, vocabulary).numpy().astype(np.uint16),
-            _unsigned(n_pairs.flatten()),
-            pair_table(codes, task.modulus).numpy().astype(np.uint16),
-            np.array(word_of_each_draw(bounds), dtype=np.uint8),
+            np.uint64(tables.stream),
+            _unsigned(tables.thresholds),
+            _unsigned(tables.kinds),
+            tables.choices.numpy().astype(np.uint16),
+            _unsigned(tables.n_pairs),
+            tables.pairs.numpy().astype(np.uint16),
+            np.array(tables.begins, dtype=np.uint8),
             tuple(np.uint64(size) for size in sizes),
             tuple(np.uint64(token) for token in ids),
         )
@@ -107,7 +88,7 @@ def draw_sequences(
     """Fills tokens (S M B, T) and labels (S M B); the arguments `stream` to `ids` are `CompiledSampler.law`."""
     n_words = np.uint64(begins.max()) + ONE
     words = np.empty((ROWS_AT_ONCE, (n_words + THREE) // FOUR * FOUR), dtype=np.uint32)
-    scratch = np.empty((4, 32), dtype=np.uint64)  # 32 is at least the number of variables
+    scratch = np.empty((6, 32), dtype=np.uint64)  # 32 is at least the number of variables
     out = ZERO
     for step in steps:
         for model in range(np.uint64(len(seeds))):
@@ -173,64 +154,76 @@ def assemble(
 
     The steps are those of `Sampler._assemble`.
     """
-    N, V, most, prefix = sizes
+    N, V, most, prefix, k = sizes
     plus, equals, pad, first_variable = ids
-    PADS, STARTS, DECK, DEALT = ZERO, ONE, TWO, THREE  # rows of `scratch`
+    PADS, STARTS, DECK, DEALT, TAKEN, SLOTS = ZERO, ONE, TWO, THREE, FOUR, FOUR + ONE  # rows of `scratch`
     training, n_pads = stream == DATA, prefix - TWO
-    draw_distractors = DRAW_PADS + n_pads
+    # The draws of a sequence in the order of `Sampler._bounds`: after the number of assignments come the operands'
+    # slots, their variables and values, and then the PADs, the distractors' variables and the distractors' values.
+    draw_choice = ONE + k
+    draw_pair = draw_choice + ONE
+    draw_pads = draw_pair + ONE
+    draw_distractors = draw_pads + n_pads
     draw_values = draw_distractors + most
     for row in range(n_rows):
         # How many assignments, and which of them are the operands' (`most`, past the end, for a literal).
         word = np.uint64(words[row, ZERO])
         kind = ZERO
-        for i in range(THREE):
+        for i in range(np.uint64(thresholds.shape[1])):
             kind += np.uint64(word >= thresholds[model, i])
-        has_first, has_second = np.uint64((kind == KIND_FIRST) | (kind == KIND_TWO)), np.uint64(kind >= KIND_SECOND)
-        least = ONE + np.uint64(kind == KIND_TWO)
+        n_operands = ZERO
+        for i in range(k):
+            n_operands += kind >> i & ONE
+        least = max(n_operands, ONE)
         drawn, word = digit(np.uint64(words[row, ONE]), most if training else most + ONE - least)
         n = max(ONE + drawn, least) if training else least + drawn
-        if begins[DRAW_SLOT_FIRST]:
-            word = np.uint64(words[row, begins[DRAW_SLOT_FIRST]])
-        drawn, word = digit(word, n)
-        slot_first = drawn if has_first else most
-        if begins[DRAW_SLOT_SECOND]:
-            word = np.uint64(words[row, begins[DRAW_SLOT_SECOND]])
-        drawn, word = digit(word, max(n - has_first, ONE))
-        slot_second = drawn + np.uint64(drawn >= slot_first) if has_second else most
+        taken = ZERO
+        for i in range(k):
+            if begins[ONE + i]:
+                word = np.uint64(words[row, begins[ONE + i]])
+            drawn, word = digit(word, max(n - taken, ONE))
+            scratch[SLOTS, i] = most
+            if kind >> i & ONE:
+                for j in range(taken):  # slots that are taken, in increasing order
+                    drawn += np.uint64(drawn >= scratch[TAKEN, j])
+                scratch[SLOTS, i] = drawn
+                for j in range(taken):
+                    if scratch[TAKEN, j] > drawn:
+                        scratch[TAKEN, j], drawn = drawn, scratch[TAKEN, j]
+                scratch[TAKEN, taken] = drawn
+                taken += ONE
 
-        # The operands: which variables, and the pair of values they add up to.
-        if begins[DRAW_CHOICE]:
-            word = np.uint64(words[row, begins[DRAW_CHOICE]])
+        # The operands: which variables, and the values that they have.
+        if begins[draw_choice]:
+            word = np.uint64(words[row, begins[draw_choice]])
         drawn, word = digit(word, kinds[kind, ONE])
         choice = kinds[kind, ZERO] + drawn
-        low, high, first, second = choices[choice, 0], choices[choice, 1], choices[choice, 2], choices[choice, 3]
-        if begins[DRAW_PAIR]:
-            word = np.uint64(words[row, begins[DRAW_PAIR]])
+        if begins[draw_pair]:
+            word = np.uint64(words[row, begins[draw_pair]])
         pair, word = digit(word, n_pairs[model])
-        first_value, second_value = pairs[model, pair, 0], pairs[model, pair, 1]
-        labels[out] = pairs[model, pair, 2]
+        labels[out] = pairs[model, pair, k]
 
         # The number of PADs before each assignment.
         for i in range(most + ONE):
             scratch[PADS, i] = ZERO
         for i in range(n_pads):
-            if begins[DRAW_PADS + i]:
-                word = np.uint64(words[row, begins[DRAW_PADS + i]])
+            if begins[draw_pads + i]:
+                word = np.uint64(words[row, begins[draw_pads + i]])
             gap, word = digit(word, n + ONE)
             scratch[PADS, gap] += np.uint64(i < prefix - TWO * n)
 
         # Distinct variables other than the operands, by a partial Fisher-Yates shuffle.
         for i in range(V):
             scratch[DECK, i] = i
-        left = V - has_first - has_second
+        left = V - n_operands
         for i in range(most):
             if begins[draw_distractors + i]:
                 word = np.uint64(words[row, begins[draw_distractors + i]])
             drawn, word = digit(word, left - i if left > i else ONE)
             variable = scratch[DECK, i + drawn]
             scratch[DECK, i + drawn] = scratch[DECK, i]
-            variable += np.uint64(variable >= low)
-            variable += np.uint64(variable >= high)
+            for j in range(n_operands):
+                variable += np.uint64(variable >= choices[choice, j])
             scratch[DEALT, i] = variable + first_variable
 
         # Assignments from the n-th on, and those of literals, are written where the addition overwrites them later.
@@ -243,16 +236,18 @@ def assemble(
             value, word = digit(word, N)
             start = min(start + scratch[PADS, i], prefix)
             scratch[STARTS, i] = start
-            rank = i - np.uint64(i > slot_first) - np.uint64(i > slot_second)
+            rank = i
+            for j in range(taken):
+                rank -= np.uint64(i > scratch[TAKEN, j])
             tokens[out, start], tokens[out, start + ONE] = scratch[DEALT, rank], value
             start += TWO
         scratch[STARTS, most] = prefix
-        start = scratch[STARTS, slot_first]
-        tokens[out, start], tokens[out, start + ONE] = first, first_value
-        start = scratch[STARTS, slot_second]
-        tokens[out, start], tokens[out, start + ONE] = second, second_value
+        for i in range(k):
+            start, value = scratch[STARTS, scratch[SLOTS, i]], pairs[model, pair, i]
+            tokens[out, start], tokens[out, start + ONE] = choices[choice, k + i], value
         tokens[out, prefix] = plus
-        tokens[out, prefix + ONE] = first if has_first else first_value
-        tokens[out, prefix + TWO] = second if has_second else second_value
-        tokens[out, prefix + THREE] = equals
+        for i in range(k):
+            is_variable = kind >> i & ONE
+            tokens[out, prefix + ONE + i] = choices[choice, k + i] if is_variable else pairs[model, pair, i]
+        tokens[out, prefix + ONE + k] = equals
         out += ONE

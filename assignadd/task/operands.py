@@ -1,9 +1,11 @@
-"""All choices of operands, by the number of variables in slots that are banned for them (paper, section 3)."""
+"""All choices of operands, by the number of variables in slots that are banned for them (paper, section 3).
+
+The kind of a sequence says which operand slots hold variables: bit i of the number is 1 if slot i does. With two
+operands the kinds are 0 (no variable), 1 (variable first), 2 (variable second) and 3 (two variables).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import IntEnum
 from itertools import product
 
 from assignadd.config import Task
@@ -11,38 +13,39 @@ from assignadd.config import Task
 LITERAL = -1
 
 
-class Kind(IntEnum):
-    """What the two operand slots hold."""
-
-    ZERO = 0
-    FIRST = 1
-    SECOND = 2
-    TWO = 3
-
-    @property
-    def n_vars(self) -> int:
-        return (0, 1, 1, 2)[self]
+def kinds(task: Task) -> range:
+    """All kinds of sequences of a task."""
+    return range(2**task.operands)
 
 
-def operand_choices(task: Task, kind: Kind, n_banned: int | None) -> list[tuple[int, int]]:
-    """All operands (first, second) of this kind, as variable numbers or LITERAL.
+def has_variable(kind: int, slot: int) -> bool:
+    """Whether sequences of this kind have a variable in this slot, counted from 0."""
+    return bool(kind >> slot & 1)
+
+
+def operand_choices(task: Task, kind: int, n_banned: int | None) -> list[tuple[int, ...]]:
+    """All operands of this kind, as variable numbers or LITERAL; no variable is in two slots.
 
     Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
     """
-    return [choice for choice in _choices(task, kind) if n_banned in (None, count_banned(task, *choice))]
+    slots = [range(task.n_vars) if has_variable(kind, slot) else [LITERAL] for slot in range(task.operands)]
+    n_vars, banned = kind.bit_count(), _banned(task)
+    return [
+        choice
+        for choice in product(*slots)
+        if len({x for x in choice if x != LITERAL}) == n_vars and n_banned in (None, _count(choice, banned))
+    ]
 
 
-def count_banned(task: Task, first: int, second: int) -> int:
+def count_banned(task: Task, *operands: int) -> int:
     """The number of operands in a slot that is banned for them; LITERAL is never banned."""
-    return (first in _numbers(task, task.banned_first)) + (second in _numbers(task, task.banned_second))
+    return _count(operands, _banned(task))
 
 
-def _choices(task: Task, kind: Kind) -> Iterator[tuple[int, int]]:
-    variables, literal = range(task.n_vars), [LITERAL]
-    first = variables if kind in (Kind.FIRST, Kind.TWO) else literal
-    second = variables if kind in (Kind.SECOND, Kind.TWO) else literal
-    return ((a, b) for a, b in product(first, second) if a != b or a == LITERAL)
+def _count(operands: tuple[int, ...], banned: list[set[int]]) -> int:
+    return sum(x in own for x, own in zip(operands, banned, strict=True))
 
 
-def _numbers(task: Task, letters: str) -> set[int]:
-    return {task.variables.index(letter) for letter in letters}
+def _banned(task: Task) -> list[set[int]]:
+    """For each slot, the numbers of the variables that are banned from it."""
+    return [{task.variables.index(letter) for letter in letters} for letters in task.bans]

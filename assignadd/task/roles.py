@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import ConfigError, Task
-from assignadd.task.arithmetic import answer_of, pair_code
+from assignadd.task.arithmetic import answer_of, tuple_code
 from assignadd.task.vocabulary import Vocabulary
 
 
@@ -17,31 +17,51 @@ from assignadd.task.vocabulary import Vocabulary
 class Roles:
     """The operands of each sequence and the assigned numbers."""
 
-    value_positions: Int[Tensor, "*M B 2"]
+    value_positions: Int[Tensor, "*M B k"]
     """The position of each operand's value: after its variable in the prefix, or the operand slot of a literal."""
-    values: Int[Tensor, "*M B 2"]
-    is_variable: Bool[Tensor, "*M B 2"]
+    values: Int[Tensor, "*M B k"]
+    is_variable: Bool[Tensor, "*M B k"]
     assigned: Bool[Tensor, "*M B T"]
     """A mask of the numbers in the prefix, each assigned to the variable before it."""
 
 
+OPERANDS = ("first", "second", "third", "fourth")
+
+
+def operand_names(task: Task) -> tuple[str, ...]:
+    """The roles of the operands: `first`, `second` and so on."""
+    return OPERANDS[: task.operands]
+
+
 def fixed_positions(task: Task) -> dict[str, int]:
-    """The positions of the roles that are the same in every sequence (12 to 15 in the paper)."""
-    return {role: task.prefix + i for i, role in enumerate(("plus", "first", "second", "equals"))}
+    """The positions of the roles that never change (12 to 15 in the paper); `plus` is the operator, whatever it is."""
+    return {role: task.prefix + i for i, role in enumerate(("plus", *operand_names(task), "equals"))}
 
 
-def operand_slots(task: Task) -> tuple[int, int]:
-    """Positions of the first and second operand (13 and 14 in the paper)."""
+def operand_slots(task: Task) -> tuple[int, ...]:
+    """The position of each operand (13 and 14 in the paper)."""
     fixed = fixed_positions(task)
-    return fixed["first"], fixed["second"]
+    return tuple(fixed[role] for role in operand_names(task))
+
+
+def needed_edges(task: Task) -> tuple[tuple[str, str], ...]:
+    """The (query, key) roles between which information must move to solve the task, whatever the network.
+
+    For each operand: from its variable to the assigned value, from its slot to `=`, and from its value to `=`. The
+    paper's network does the first two in layer 1 and the third in layer 2.
+    """
+    names = operand_names(task)
+    return tuple(
+        edge for x in names for edge in ((f"{x}_value", f"{x}_variable"), ("equals", x), ("equals", f"{x}_value"))
+    )
 
 
 def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     """The roles of the tokens of every sequence."""
     slots = torch.tensor(operand_slots(task), device=tokens.device)
-    operands = tokens[..., slots]  # (..., B, 2)
+    operands = tokens[..., slots]  # (..., B, k)
     is_variable = operands >= Vocabulary(task).first_variable
-    matches = tokens[..., None, : task.prefix] == operands[..., None]  # (..., B, 2, prefix)
+    matches = tokens[..., None, : task.prefix] == operands[..., None]  # (..., B, k, prefix)
     positions = torch.where(is_variable, matches.int().argmax(-1) + 1, slots)
     assigned = tokens < task.modulus
     assigned[..., task.prefix :] = False
@@ -49,9 +69,8 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
 
 
 def answers(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
-    """The answer to each sequence, a sum mod N."""
-    first, second = roles(task, tokens).values.unbind(-1)
-    return answer_of(first, second, task.modulus)
+    """The answer to each sequence."""
+    return answer_of(task, roles(task, tokens).values.unbind(-1))
 
 
 def count_variables(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
@@ -59,23 +78,31 @@ def count_variables(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*
     return roles(task, tokens).is_variable.sum(-1)
 
 
-def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*#M B 2"]) -> Int[Tensor, "*M B T"]:
-    """The sequences with the values of the two operands replaced, in the prefix or in the operand slots."""
-    return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], 2))
+def with_values(task: Task, tokens: Int[Tensor, "*M B T"], values: Int[Tensor, "*#M B k"]) -> Int[Tensor, "*M B T"]:
+    """The sequences with the values of the operands replaced, in the prefix or in the operand slots."""
+    return tokens.scatter(-1, roles(task, tokens).value_positions, values.expand(*tokens.shape[:-1], task.operands))
 
 
-def as_in_training(task: Task, seen: Bool[Tensor, "*M N N"], tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B"]:
-    """Which sequences training could contain: they add a seen pair, and no operand is in a slot banned for it."""
-    first, second = roles(task, tokens).values.unbind(-1)
-    allowed = seen.flatten(-2).gather(-1, pair_code(first, second, task.modulus))
-    for slot, letters in zip(operand_slots(task), (task.banned_first, task.banned_second), strict=True):
+def as_in_training(task: Task, seen: Bool[Tensor, "..."], tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B"]:
+    """Which sequences training could contain: they add a seen pair, and no operand is in a slot banned for it.
+
+    `seen` is (*M, N, N), or has another number of axes N for another number of operands.
+    """
+    codes = tuple_code(roles(task, tokens).values.unbind(-1), task.modulus)
+    allowed = seen.flatten(-task.operands).gather(-1, codes)
+    for slot, letters in zip(operand_slots(task), task.bans, strict=True):
         for letter in letters:
             allowed &= tokens[..., slot] != Vocabulary(task).variable(letter)
     return allowed
 
 
-# Roles that at most one token has, and roles that several tokens can have.
-SINGLE_ROLES = ("equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable")
+def single_roles(task: Task) -> tuple[str, ...]:
+    """The roles that at most one token of a sequence has."""
+    return ("equals", "plus", *(f"{x}{part}" for part in ("", "_value", "_variable") for x in operand_names(task)))
+
+
+# The roles in a task with two operands: those that at most one token has, and all.
+SINGLE_ROLES = single_roles(Task())
 ROLES = (*SINGLE_ROLES, "assigned", "variables", "distractors", "pads")
 Place = str | int
 """A role, or a position counted from 0."""
@@ -96,13 +123,13 @@ class Positions:
             if int(place) >= self.task.length:
                 raise ConfigError("position", place, f"0 to {self.task.length - 1}")
             return (self._at == int(place)).expand(self.tokens.shape)
-        if place in SINGLE_ROLES:
+        if place in single_roles(self.task):
             return self._at == self.position(place).unsqueeze(1)
         assigned = self.roles.assigned
         if place == "assigned":
             return assigned
         if place == "distractors":
-            return assigned & ~self.mask("first_value") & ~self.mask("second_value")
+            return assigned & ~self.any_of(tuple(f"{x}_value" for x in operand_names(self.task)))
         if place == "pads":
             return self.tokens == self.vocabulary.pad
         return (self.tokens >= self.vocabulary.first_variable) & (self._at < self.task.prefix)  # variables
@@ -112,7 +139,7 @@ class Positions:
         fixed = fixed_positions(self.task)
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])
-        operand = int(role.startswith("second"))
+        operand = operand_names(self.task).index(role.partition("_")[0])
         value = self.roles.value_positions[:, operand]
         return value if role.endswith("_value") else torch.where(self.roles.is_variable[:, operand], value - 1, -1)
 

@@ -19,10 +19,11 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from assignadd.config import Task, UserError
-from assignadd.task.arithmetic import answer_of, pair_values
-from assignadd.task.evalsets import EvalSet, PairKind
-from assignadd.task.operands import LITERAL, Kind, operand_choices
+from assignadd.task.arithmetic import answer_of, tuple_values
+from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, PairKind
+from assignadd.task.operands import LITERAL, kinds, operand_choices
 from assignadd.task.randomness import Digits, Stream, words
+from assignadd.task.sampling_tables import SamplingTables, choice_table, pair_table, word_of_each_draw
 from assignadd.task.vocabulary import Vocabulary
 
 
@@ -34,39 +35,40 @@ class Batch:
     labels: Int[Tensor, "*M B"]
 
 
-def pair_mask(seen: Bool[Tensor, "N N"], kind: PairKind) -> Bool[Tensor, "N N"]:
-    """A mask of the pairs of one kind."""
+class EmptySetError(UserError, ValueError):
+    """Raised for an evaluation set without sequences in this task."""
+
+
+def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
+    """A mask of the pairs of one kind, or of the tuples for another number of operands."""
+    if kind not in HELD_OUT_CLASSES:
+        return {"any": torch.ones_like(seen), "seen": seen, "held_out": ~seen}[kind]
+    if seen.dim() != 2:
+        raise EmptySetError(f"no tuple of numbers of the kind {kind}: it is defined for task.operands = 2 alone")
     different = ~torch.eye(len(seen), dtype=torch.bool, device=seen.device)
     return {
-        "any": torch.ones_like(seen),
-        "seen": seen,
-        "held_out": ~seen,
         "mirror_seen": ~seen & seen.T,
         "neither_order": ~seen & ~seen.T & different,
         "doubles": ~seen & ~different,
     }[kind]
 
 
-def pair_codes(seen: Bool[Tensor, "N N"], kind: PairKind) -> Tensor:
+def pair_codes(seen: Bool[Tensor, "..."], kind: PairKind) -> Tensor:
     """The pairs of one kind as codes N n + m, in increasing order."""
     return pair_mask(seen, kind).flatten().nonzero().flatten()
 
 
-def distinct_sums(seen: Bool[Tensor, "N N"], kind: PairKind) -> int:
+def distinct_sums(seen: Bool[Tensor, "..."], kind: PairKind) -> int:
     """The number of different sums among the pairs of one kind; if both orders are held out, they count once."""
     n = int(pair_mask(seen, kind).sum())
     return n // 2 if kind == "neither_order" else n
 
 
-class EmptySetError(UserError, ValueError):
-    """Raised for an evaluation set without sequences in this task."""
-
-
 class Sampler:
     """Draws sequences of one kind for a stack of models, each with its own split, mix and seed.
 
-    `tasks` has one task per model, which may differ in the fractions and the mix; `seen` is (M, N, N). Sequences are
-    those of `evalset`, or training sequences if it is None.
+    `tasks` has one task per model, which may differ in the operation, the fractions and the mix; `seen` is (M, N, N),
+    with an axis N for each operand. Sequences are those of `evalset`, or training sequences if it is None.
     """
 
     def __init__(
@@ -85,8 +87,8 @@ class Sampler:
         self._load_operands(tasks, evalset, device)
         # 0, 1, ... for counting assignments and PADs, in int16 to save memory.
         self._counting = torch.arange(task.prefix, dtype=torch.int16, device=device)[:, None]
-        N, V, n, pads = task.modulus, task.n_vars, task.max_assignments, task.prefix - 2
-        self._bounds = [n, n, n, len(self.operands), N * N, *[n + 1] * pads, *range(V, V - n, -1), *[N] * n]
+        N, V, n, k, pads = task.modulus, task.n_vars, task.max_assignments, task.operands, task.prefix - 2
+        self._bounds = [n, *[n] * k, len(self.operands), N**k, *[n + 1] * pads, *range(V, V - n, -1), *[N] * n]
         self._n_words = 1 + Digits.words_needed(self._bounds)
 
     def _load_pairs(self, tasks: Sequence[Task], seen: Tensor, kind: PairKind, device: str | torch.device) -> None:
@@ -98,31 +100,32 @@ class Sampler:
                 )
         self.n_pairs = torch.tensor([[len(c)] for c in codes], device=device)  # (M, 1)
         self.pairs = torch.nn.utils.rnn.pad_sequence(codes, batch_first=True).to(device)  # (M, most)
+        answers = [answer_of(t, tuple_values(c, t.modulus, t.operands)) for t, c in zip(tasks, self.pairs, strict=True)]
+        self.answers = torch.stack(answers)  # (M, most)
         self._pair_base = torch.arange(len(codes), device=device)[:, None] * self.pairs.shape[1]
 
     def _load_operands(self, tasks: Sequence[Task], evalset: EvalSet | None, device: str | torch.device) -> None:
         """Sets the table of operand choices, ordered by kind, and the cumulative shares of the kinds for each model."""
-        most = self.task.max_assignments
-        kinds = [k for k in Kind if k.n_vars <= most and (evalset is None or k.n_vars == evalset.n_vars)]
-        choices = {
-            k: operand_choices(self.task, k, evalset.n_banned if evalset else 0) if k in kinds else [] for k in Kind
-        }
-        if evalset is not None:
-            choices = {k: [c for c in some if evalset.allows(*c)] for k, some in choices.items()}
-        shares = torch.tensor([t.mix if evalset is None else [1.0] * len(Kind) for t in tasks], dtype=torch.float64)
-        shares[:, [k for k in Kind if not choices[k]]] = 0
+        task, most = self.task, self.task.max_assignments
+        choices: list[list[tuple[int, ...]]] = []
+        for kind in kinds(task):
+            n_vars = kind.bit_count()
+            wanted = n_vars <= most and (evalset is None or n_vars == evalset.n_vars)
+            some = operand_choices(task, kind, evalset.n_banned if evalset else 0) if wanted else []
+            choices.append([c for c in some if evalset is None or evalset.allows(c)])
+        shares = torch.tensor([t.mix if evalset is None else [1.0] * len(choices) for t in tasks], dtype=torch.float64)
+        shares[:, [not some for some in choices]] = 0
         if not (shares.sum(1) > 0).all():
             name = evalset.name if evalset else "training"
-            bans = f"banned_first={self.task.banned_first!r}, banned_second={self.task.banned_second!r}"
-            raise EmptySetError(
-                f"no {name} sequence exists with n_vars={self.task.n_vars}, max_assignments={most}, {bans}"
-            )
+            names = ("banned_first", "banned_second", "banned_further")[: task.operands]
+            bans = ", ".join(f"{ban}={getattr(task, ban)!r}" for ban in names)
+            raise EmptySetError(f"no {name} sequence exists with n_vars={task.n_vars}, max_assignments={most}, {bans}")
         shares /= shares.sum(1, keepdim=True)
-        self.thresholds = (shares.cumsum(1)[:, :-1] * 2**32).round().long().to(device)  # (M, 3)
-        counts = [len(choices[k]) for k in Kind]
+        self.thresholds = (shares.cumsum(1)[:, :-1] * 2**32).round().long().to(device)  # (M, kinds - 1)
+        counts = [len(some) for some in choices]
         self.counts = torch.tensor(counts, device=device)
-        self.starts = torch.tensor([sum(counts[:k]) for k in Kind], device=device)
-        self.operands = torch.tensor([c for k in Kind for c in choices[k]], device=device)  # (choices, 2)
+        self.starts = torch.tensor([sum(counts[:kind]) for kind in kinds(task)], device=device)
+        self.operands = torch.tensor([c for some in choices for c in some], device=device)  # (choices, k)
 
     def sample(self, step: Tensor | int, rows: int, first_row: int = 0) -> Batch:
         """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
@@ -147,10 +150,18 @@ class Sampler:
         if type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
             return None
         module = importlib.import_module(f"assignadd.task.{compiler}_sampler")
-        operands, pairs = (self.starts, self.counts, self.operands), (self.n_pairs, self.pairs)
-        return module.CompiledSampler(
-            self.task, self.stream, self.seeds, self.thresholds, operands, pairs, self._bounds
+        tables = SamplingTables(
+            self.task,
+            self.stream,
+            self.seeds.flatten(),
+            self.thresholds,
+            torch.stack([self.starts, self.counts], 1),
+            choice_table(self.operands, self.vocabulary),
+            self.n_pairs.flatten(),
+            pair_table(self.pairs, self.answers, self.task),
+            word_of_each_draw(self._bounds),
         )
+        return module.CompiledSampler(tables)
 
     def _assemble(self, kind: Tensor, draw: Digits, row: Tensor) -> Batch:
         task, vocabulary = self.task, self.vocabulary
@@ -158,33 +169,26 @@ class Sampler:
 
         # The number of assignments, and which of them are the operands' (`most`, past the end, for a literal).
         n = self._assignments(kind, draw)
-        has_first, has_second = (kind == Kind.FIRST) | (kind == Kind.TWO), kind >= Kind.SECOND
-        slot_first = torch.where(has_first, draw.below(n, most), most)
-        slot_second = draw.below((n - has_first.long()).clamp(min=1), most)
-        slot_second = torch.where(has_second, slot_second + (slot_second >= slot_first), most)
+        slots = self._operand_slots(kind, n, draw)
 
-        # The operands: their variables, and their pair of values.
+        # The operands: their variables, and their values.
         choice = self.starts[kind] + self._choice(draw.below(self.counts[kind], len(self.operands)), row)
-        first, second = self.operands[:, 0][choice], self.operands[:, 1][choice]
-        code = self.pairs.view(-1)[self._pair_base + self._pair(draw.below(self.n_pairs, N * N), row)]
-        first_value, second_value = pair_values(code, N)
+        operands = self.operands[choice].unbind(-1)
+        pair = self._pair_base + self._pair(draw.below(self.n_pairs, N**task.operands), row)
+        values = tuple_values(self.pairs.view(-1)[pair], N, task.operands)
 
         tokens = torch.full((*n.shape[:-1], task.length + 2, n.shape[-1]), vocabulary.pad, device=n.device)
         starts = self._assignment_starts(n, draw)  # (..., most + 1, B)
-        distractors = self._distractors(first, second, slot_first, slot_second, draw)
+        distractors = self._distractors(operands, slots, draw)
         tokens.scatter_(-2, starts[..., :most, :], distractors + vocabulary.first_variable)
         tokens.scatter_(-2, starts[..., :most, :] + 1, torch.stack([draw.below(N, N) for _ in range(most)], -2))
-        operands = ((1, first, slot_first, first_value), (2, second, slot_second, second_value))
-        for offset, variable, slot, value in operands:
-            start, value = starts.gather(-2, slot.unsqueeze(-2)), value.unsqueeze(-2)
-            token = (variable + vocabulary.first_variable).unsqueeze(-2)
-            tokens.scatter_(-2, start, token).scatter_(-2, start + 1, value)
-            tokens[..., task.prefix + offset, :] = torch.where(variable.unsqueeze(-2) == LITERAL, value, token).squeeze(
-                -2
-            )
+        for i, (variable, slot, value) in enumerate(zip(operands, slots, values, strict=True), task.prefix + 1):
+            start, token = starts.gather(-2, slot.unsqueeze(-2)), variable + vocabulary.first_variable
+            tokens.scatter_(-2, start, token.unsqueeze(-2)).scatter_(-2, start + 1, value.unsqueeze(-2))
+            tokens[..., i, :] = torch.where(variable == LITERAL, value, token)
         tokens[..., task.prefix, :] = vocabulary.plus
-        tokens[..., task.prefix + 3, :] = vocabulary.equals
-        return Batch(tokens[..., : task.length, :].mT, answer_of(first_value, second_value, N))
+        tokens[..., task.length - 1, :] = vocabulary.equals
+        return Batch(tokens[..., : task.length, :].mT, self.answers.view(-1)[pair])
 
     def _choice(self, drawn: Tensor, row: Tensor) -> Tensor:
         """The index of the operands of each row."""
@@ -195,14 +199,31 @@ class Sampler:
         return drawn
 
     def _assignments(self, kind: Tensor, draw: Digits) -> Tensor:
-        """The number of assignments: in training uniform on 1..most, then raised to 2 for two variables.
+        """The number of assignments: in training uniform on 1..most, then raised to the number of variables.
 
         In an evaluation set it is uniform on the possible numbers, as for the reference accuracies.
         """
-        most, least = self.task.max_assignments, 1 + (kind == Kind.TWO).long()
+        most, least = self.task.max_assignments, self._n_variables(kind).clamp(min=1)
         if self.stream == Stream.DATA:
             return torch.maximum(1 + draw.below(most, most), least)
         return least + draw.below(most + 1 - least, most)
+
+    def _n_variables(self, kind: Tensor) -> Tensor:
+        """The number of operands that are variables."""
+        return torch.stack([kind >> i & 1 for i in range(self.task.operands)]).sum(0)
+
+    def _operand_slots(self, kind: Tensor, n: Tensor, draw: Digits) -> list[Tensor]:
+        """Which of the n assignments each operand has: a free one, uniformly; `most`, past the end, for a literal."""
+        most, taken = self.task.max_assignments, torch.zeros_like(n)
+        slots: list[Tensor] = []
+        for i in range(self.task.operands):
+            drawn = draw.below((n - taken).clamp(min=1), most)
+            for slot in torch.stack(slots).sort(0).values if slots else ():
+                drawn = drawn + (drawn >= slot)
+            is_variable = kind >> i & 1
+            slots.append(torch.where(is_variable > 0, drawn, most))
+            taken = taken + is_variable
+        return slots
 
     def _assignment_starts(self, n: Tensor, draw: Digits) -> Tensor:
         """The position where each assignment begins, with each PAD uniformly in one of the n + 1 gaps.
@@ -223,12 +244,10 @@ class Sampler:
         starts = (task.prefix - 2) * (assignment + 1) - clamped + 2 * assignment
         return starts.add_(assignment >= n, alpha=task.length).clamp_(max=task.length).long()
 
-    def _distractors(
-        self, first: Tensor, second: Tensor, slot_first: Tensor, slot_second: Tensor, draw: Digits
-    ) -> Tensor:
+    def _distractors(self, operands: Sequence[Tensor], slots: Sequence[Tensor], draw: Digits) -> Tensor:
         """Distinct variables other than the operands for every assignment; those of the operands are not used."""
-        V, most = self.task.n_vars, self.task.max_assignments
-        n_operands = (first != LITERAL).long() + (second != LITERAL)
+        V, most, first = self.task.n_vars, self.task.max_assignments, operands[0]
+        n_operands = torch.stack([x != LITERAL for x in operands]).sum(0)
         deck = torch.arange(V, device=first.device, dtype=torch.int16)[:, None]
         deck = deck.expand(*first.shape[:-1], V, first.shape[-1]).clone()
         dealt = []
@@ -237,15 +256,13 @@ class Sampler:
             dealt.append(deck.gather(-2, j))
             deck.scatter_(-2, j, deck[..., i : i + 1, :].clone())
         # These numbers count the variables without the operands.
-        low = torch.minimum(torch.where(first == LITERAL, V, first), torch.where(second == LITERAL, V, second))
-        high = torch.where(n_operands == 2, torch.maximum(first, second), V)
         variables = torch.cat(dealt, -2)
-        variables += variables >= low.to(torch.int16).unsqueeze(-2)
-        variables += variables >= high.to(torch.int16).unsqueeze(-2)
+        for operand in torch.stack([torch.where(x == LITERAL, V, x) for x in operands]).sort(0).values:
+            variables += variables >= operand.to(torch.int16).unsqueeze(-2)
         # Assignment i takes the distractor with index i less the number of operands' assignments before it.
-        assignment = self._counting[:most]
-        earlier = [(assignment - slot.to(torch.int16).unsqueeze(-2)).clamp_(0, 1) for slot in (slot_first, slot_second)]
-        rank = assignment - earlier[0] - earlier[1]
+        rank = assignment = self._counting[:most]
+        for slot in slots:
+            rank = rank - (assignment - slot.to(torch.int16).unsqueeze(-2)).clamp_(0, 1)
         return variables.gather(-2, rank.long()).long()
 
 

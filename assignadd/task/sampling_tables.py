@@ -3,31 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from assignadd.task.arithmetic import answer_of, pair_values
+from assignadd.config import Task
+from assignadd.task.arithmetic import tuple_values
 from assignadd.task.operands import LITERAL
-from assignadd.task.randomness import DIGIT_SPACE
+from assignadd.task.randomness import DIGIT_SPACE, Stream
 from assignadd.task.vocabulary import Vocabulary
 
 
-def pair_table(codes: Int[Tensor, "M P"], N: int) -> Int[Tensor, "M P 3"]:
-    """First value, second value and answer of each pair, given as N n + m."""
-    first, second = pair_values(codes, N)
-    return torch.stack([first, second, answer_of(first, second, N)], -1)
+@dataclass(frozen=True)
+class SamplingTables:
+    """What the sequences of a stack of models are drawn from; k is the number of operands."""
+
+    task: Task
+    stream: Stream
+    seeds: Int[Tensor, " M"]
+    thresholds: Int[Tensor, "M kinds_1"]
+    """The kind of a sequence is the number of thresholds that its first random word reaches."""
+    kinds: Int[Tensor, "kinds 2"]
+    """For each kind, where its choices of operands begin, and how many there are."""
+    choices: Int[Tensor, "n k2"]
+    """For each choice of operands: its variables in increasing order (V where there are fewer than k), then the tokens
+    of the operands (not used for a literal)."""
+    n_pairs: Int[Tensor, " M"]
+    """The number of tuples of values of each model."""
+    pairs: Int[Tensor, "M P k1"]
+    """The values of each tuple, and its answer."""
+    begins: tuple[int, ...]
+    """For each draw, the random word that it uses (`word_of_each_draw`)."""
 
 
-def choice_table(choices: Int[Tensor, "n 2"], vocabulary: Vocabulary) -> Int[Tensor, "n 4"]:
-    """For each choice of operands: the lower and the higher variable (V if there is none), and the tokens of the first
-    and the second operand (not used for a literal)."""
-    low_high = torch.where(choices == LITERAL, vocabulary.task.n_vars, choices).sort(1).values
-    return torch.cat([low_high, choices + vocabulary.first_variable], 1)
+def pair_table(codes: Int[Tensor, "M P"], answers: Int[Tensor, "M P"], task: Task) -> Int[Tensor, "M P k1"]:
+    """The values and the answer of each tuple, which is given as a code."""
+    return torch.stack([*tuple_values(codes, task.modulus, task.operands), answers], -1)
 
 
-def word_of_each_draw(bounds: Sequence[int]) -> list[int]:
+def choice_table(choices: Int[Tensor, "n k"], vocabulary: Vocabulary) -> Int[Tensor, "n k2"]:
+    """The table `SamplingTables.choices` of these choices of operands, given as variable numbers or LITERAL."""
+    ordered = torch.where(choices == LITERAL, vocabulary.task.n_vars, choices).sort(1).values
+    return torch.cat([ordered, choices + vocabulary.first_variable], 1)
+
+
+def word_of_each_draw(bounds: Sequence[int]) -> tuple[int, ...]:
     """The random word that each draw uses, or 0 if it uses the rest of the previous word (`randomness.Digits`).
 
     Word 0 decides the kind of the sequence and is not used for draws.
@@ -37,4 +59,4 @@ def word_of_each_draw(bounds: Sequence[int]) -> list[int]:
         fresh = room < bound
         count, room = count + fresh, (DIGIT_SPACE if fresh else room) // bound
         begins.append(count * fresh)
-    return begins
+    return tuple(begins)

@@ -1,35 +1,42 @@
-"""The split of pairs of numbers into those that training adds (seen) and held-out ones (paper, section 3)."""
+"""The split of tuples of numbers into those that training combines (seen) and held-out ones (paper, section 3)."""
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from assignadd.config import Task
+from assignadd.config import Config, Task
 from assignadd.task.randomness import Stream, words
 
 
-def pair_split(task: Task, seed: int) -> Bool[Tensor, "N N"]:
-    """A mask of the seen pairs (n, m): the first floor(f N^2) of a random permutation.
+def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
+    """A mask of the seen tuples, (N, N) for two operands: the first floor(f N^k) of a random permutation.
 
-    Splits of one seed are nested: a pair that is seen at some fraction is seen at every larger one.
+    Splits of one seed are nested: a tuple that is seen at some fraction is seen at every larger one.
     """
     zero = torch.zeros((), dtype=torch.int64)
-    w = words(torch.tensor(seed), Stream.SPLIT, zero, torch.arange(task.modulus**2), 2)
-    order = torch.argsort((w[0] << 31) | (w[1] >> 1), stable=True)  # 63 random bits per pair
+    w = words(torch.tensor(seed), Stream.SPLIT, zero, torch.arange(math.prod(task.tuples)), 2)
+    order = torch.argsort((w[0] << 31) | (w[1] >> 1), stable=True)  # 63 random bits per tuple
     return _seen(task, order[: task.n_seen])
 
 
-def authors_split(task: Task) -> Bool[Tensor, "N N"]:
+def splits_of(configs: Sequence[Config]) -> Bool[Tensor, "M ..."]:
+    """The mask of the seen tuples of each model, from its own task and split seed."""
+    return torch.stack([pair_split(c.task, c.seed.split or 0) for c in configs])
+
+
+def authors_split(task: Task) -> Bool[Tensor, "..."]:
     """The split of the paper's own run: Python's `random.Random(42).sample` of the pairs in lexicographic order."""
-    return _seen(task, torch.tensor(random.Random(42).sample(range(task.modulus**2), task.n_seen)))
+    return _seen(task, torch.tensor(random.Random(42).sample(range(math.prod(task.tuples)), task.n_seen)))
 
 
 def _seen(task: Task, codes: Tensor) -> Tensor:
-    """The mask of the pairs with these codes."""
-    seen = torch.zeros(task.modulus**2, dtype=torch.bool)
+    """The mask of the tuples with these codes."""
+    seen = torch.zeros(math.prod(task.tuples), dtype=torch.bool)
     seen[codes] = True
-    return seen.view(task.modulus, task.modulus)
+    return seen.view(task.tuples)

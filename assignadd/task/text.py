@@ -1,6 +1,7 @@
 """Conversion between tokens and typed sequences in two forms (paper, figure token-seqs).
 
-The text form is `c=1, b=17, b+19=?`. The token form lists the tokens, `c 1 . b 17 + b 19 =`, with `.` for PAD.
+The text form is `c=1, b=17, b+19=?`. The token form lists the tokens, `c 1 . b 17 + b 19 =`, with `.` for PAD. Other
+operations have another sign (`task_settings.SIGNS`), other tasks another number of operands: `a-b-3=?`, `b=?`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from assignadd.task.vocabulary import Vocabulary
 PADS = (".", "PAD")
 TEXT_WORD = re.compile(r"[A-Za-z]+|[0-9]+|\S")
 TOKEN_WORD = re.compile(r"\S+")
-# Found only in the text form: a comma, `v=n`, or `+` without spaces.
-TEXT_FORM = re.compile(r",|[^\W\d]\s*=\s*[^\s?]|\w\+\w")
+# Found only in the text form: a comma, `v=n`, or the operation's sign without spaces.
+TEXT_FORM = r",|[^\W\d]\s*=\s*[^\s?]|\w{}\w"
 
 
 class ParseError(UserError, ValueError):
@@ -36,8 +37,8 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
     then in one of the gaps between assignments, uniformly and independently, as in training.
     """
     if not text.strip():
-        raise ParseError(1, "a sequence such as a=1, a+0=?", "")
-    if TEXT_FORM.search(text):
+        raise ParseError(1, f"a sequence such as a=1, {task.sign.join(['a', *'0' * (task.operands - 1)])}=?", "")
+    if re.search(TEXT_FORM.format(re.escape(task.sign)), text):
         return _read_text(_Reader(text, TEXT_WORD, task), padding)
     return _read_tokens(_Reader(text, TOKEN_WORD, task))
 
@@ -45,9 +46,8 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
 def render(tokens: Sequence[int], task: Task) -> str:
     """The text form of T tokens, without the positions of PADs."""
     name = Vocabulary(task).name
-    first, second = tokens[task.prefix + 1], tokens[task.prefix + 2]
     assigned = [f"{name(variable)}={name(value)}" for variable, value in assignments(tokens, task).items()]
-    return ", ".join([*assigned, f"{name(first)}+{name(second)}=?"])
+    return ", ".join([*assigned, f"{task.sign.join(map(name, _operands(tokens, task)))}=?"])
 
 
 def render_tokens(tokens: Sequence[int], task: Task) -> str:
@@ -56,14 +56,19 @@ def render_tokens(tokens: Sequence[int], task: Task) -> str:
 
 
 def answer(tokens: Sequence[int], task: Task) -> int:
-    """The answer to the sequence, a sum mod N."""
-    return answer_of(*operand_values(tokens, task), task.modulus)
+    """The answer to the sequence."""
+    return answer_of(task, operand_values(tokens, task))
 
 
-def operand_values(tokens: Sequence[int], task: Task) -> tuple[int, int]:
-    """The two numbers that the sequence adds, as literals or as values of variables."""
+def operand_values(tokens: Sequence[int], task: Task) -> tuple[int, ...]:
+    """The numbers that the sequence adds, as literals or as values of variables."""
     value_of = {number: number for number in Vocabulary(task).numbers} | assignments(tokens, task)
-    return value_of[tokens[task.prefix + 1]], value_of[tokens[task.prefix + 2]]
+    return tuple(value_of[token] for token in _operands(tokens, task))
+
+
+def _operands(tokens: Sequence[int], task: Task) -> Sequence[int]:
+    """The tokens of the operands."""
+    return tokens[task.prefix + 1 : task.prefix + 1 + task.operands]
 
 
 def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
@@ -84,12 +89,10 @@ class _Reader:
         self.numbers = {vocabulary.name(token): token for token in vocabulary.numbers}
         self.variables = {vocabulary.name(token): token for token in vocabulary.variables}
         self.assigned: dict[str, int] = {}
+        self.query = "the addition" if task.sign == "+" and task.operands > 1 else "the question"
         end = (len(text.rstrip()) + 1, "")
-        self._words = [
-            *((match.start() + 1, match.group()) for match in word.finditer(text)),
-            end,
-            end,
-        ]  # two: one word is looked ahead
+        words = [(match.start() + 1, match.group()) for match in word.finditer(text)]
+        self._words = [*words, end, end, end]  # two words are looked ahead
         self._at = 0
 
     @property
@@ -99,9 +102,15 @@ class _Reader:
 
     @property
     def at_addition(self) -> bool:
-        """Whether `x+y` begins here, and not `v=n`: decided by the operator or, without one, by the next word."""
-        following = self._words[self._at + 1][1]
-        return following == "+" or (following != "=" and (self.word in self.numbers or self.word in self.assigned))
+        """Whether `x+y` begins here, and not `v=n`: decided by the operator or, without one, by the next word.
+
+        With one operand there is no operator: `v=?` begins here if `=` is followed by `?` or the end.
+        """
+        following, then = (word for _, word in self._words[self._at + 1 : self._at + 3])
+        if self.task.operands == 1 and following == "=":
+            return then in ("?", "")
+        sign = self.task.sign
+        return following == sign or (following != "=" and (self.word in self.numbers or self.word in self.assigned))
 
     def error(self, expected: str) -> ParseError:
         """The error that the next word is not what is expected."""
@@ -122,7 +131,7 @@ class _Reader:
             raise self.error("a variable that is not assigned yet")
         most = min(self.task.max_assignments, self.task.prefix // 2)
         if len(self.assigned) == most and self.word in self.variables:
-            raise self.error(f"the addition after at most {most} assignments")
+            raise self.error(f"{self.query} after at most {most} assignments")
         name = self.take(self.variables, f"a variable among {self.task.variables}")
         self.assigned[name] = self.variables[name]
         return self.variables[name]
@@ -131,17 +140,18 @@ class _Reader:
         """The token of a number."""
         return self.numbers[self.take(self.numbers, f"a number from 0 to {self.task.modulus - 1}")]
 
-    def operand(self, first: int | None = None) -> int:
-        """The token of a number or of an assigned variable, which must differ from the first operand's variable."""
-        accepted = self.numbers | {name: token for name, token in self.assigned.items() if token != first}
-        other = (
-            f" other than {self.vocabulary.name(first)}"
-            if first is not None and self.vocabulary.is_variable(first)
-            else ""
-        )
-        return accepted[
-            self.take(accepted, f"a number from 0 to {self.task.modulus - 1} or an assigned variable{other}")
-        ]
+    def operands(self, sign: str | None) -> list[int]:
+        """The tokens of the operands, numbers or different assigned variables, with `sign` between them if given."""
+        found: list[int] = []
+        for i in range(self.task.operands):
+            if i and sign is not None:
+                self.take([sign], f"'{sign}'")
+            taken = [self.vocabulary.name(token) for token in found if self.vocabulary.is_variable(token)]
+            accepted = self.numbers | {name: token for name, token in self.assigned.items() if name not in taken}
+            other = f" other than {' and '.join(taken)}" if taken else ""
+            expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable{other}"
+            found.append(accepted[self.take(accepted, expected)])
+        return found
 
 
 def _read_text(reader: _Reader, padding: int | None) -> list[int]:
@@ -151,23 +161,22 @@ def _read_text(reader: _Reader, padding: int | None) -> list[int]:
         variable = reader.new_variable()
         reader.take(["="], "'='")
         assigned.append([variable, reader.number()])
-        reader.take([","], "',' and then the addition")
+        reader.take([","], f"',' and then {reader.query}")
     if not assigned:
-        raise reader.error("an assignment such as a=1 before the addition")
-    first = reader.operand()
-    reader.take(["+"], "'+'")
-    second = reader.operand(first)
+        raise reader.error(f"an assignment such as a=1 before {reader.query}")
+    operands = reader.operands(reader.task.sign)
     reader.take(["="], "'='")
     reader.take(["?", ""], "'?' or the end")
-    reader.take([""], "nothing after the addition")
-    return _padded(assigned, reader.task, padding) + _suffix(reader.vocabulary, first, second)
+    reader.take([""], f"nothing after {reader.query}")
+    return _padded(assigned, reader.task, padding) + _suffix(reader.vocabulary, operands)
 
 
 def _read_tokens(reader: _Reader) -> list[int]:
     """The tokens of the token form `v n . v n ... + x y =`."""
     prefix: list[int] = []
-    while reader.word != "+":
-        too_long = reader.error(f"'+' after at most {reader.task.prefix} tokens")
+    sign = reader.task.sign
+    while reader.word != sign:
+        too_long = reader.error(f"'{sign}' after at most {reader.task.prefix} tokens")
         if reader.word in PADS:
             reader.take(PADS, "'.'")
             prefix.append(reader.vocabulary.pad)
@@ -176,22 +185,18 @@ def _read_tokens(reader: _Reader) -> list[int]:
         if len(prefix) > reader.task.prefix:
             raise too_long
     if not reader.assigned:
-        raise reader.error("an assignment such as a 1 before the addition")
-    reader.take(["+"], "'+'")
-    first = reader.operand()
-    second = reader.operand(first)
+        raise reader.error(f"an assignment such as a 1 before {reader.query}")
+    reader.take([sign], f"'{sign}'")
+    operands = reader.operands(None)
     reader.take(["="], "'='")
-    reader.take([""], "nothing after the addition")
-    return (
-        [reader.vocabulary.pad] * (reader.task.prefix - len(prefix))
-        + prefix
-        + _suffix(reader.vocabulary, first, second)
-    )
+    reader.take([""], f"nothing after {reader.query}")
+    pads = [reader.vocabulary.pad] * (reader.task.prefix - len(prefix))
+    return pads + prefix + _suffix(reader.vocabulary, operands)
 
 
-def _suffix(vocabulary: Vocabulary, first: int, second: int) -> list[int]:
+def _suffix(vocabulary: Vocabulary, operands: list[int]) -> list[int]:
     """The tokens of the addition."""
-    return [vocabulary.plus, first, second, vocabulary.equals]
+    return [vocabulary.plus, *operands, vocabulary.equals]
 
 
 def _padded(assigned: list[list[int]], task: Task, padding: int | None) -> list[int]:

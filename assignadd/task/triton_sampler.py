@@ -7,44 +7,31 @@ comparing column numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from assignadd.config import Task
 from assignadd.task.randomness import MULTIPLIERS, ROUNDS, WEYL, Stream
-from assignadd.task.sampling_tables import choice_table, pair_table, word_of_each_draw
+from assignadd.task.sampling_tables import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
 
 ROWS = 128
 
 
 class CompiledSampler:
-    """The law of a `Sampler`; the arguments are attributes of the `Sampler`. Steps and rows are below 2^32."""
+    """Draws sequences in one kernel from the tables of a `Sampler`. Steps and rows are below 2^32."""
 
-    def __init__(
-        self,
-        task: Task,
-        stream: Stream,
-        seeds: Tensor,
-        thresholds: Tensor,
-        operands: tuple[Tensor, Tensor, Tensor],
-        pairs: tuple[Tensor, Tensor],
-        bounds: Sequence[int],
-    ):
-        starts, counts, choices = operands
-        n_pairs, codes = pairs
-        vocabulary, most = Vocabulary(task), task.max_assignments
-        self.length, self.seeds = task.length, seeds.flatten()
-        operand_tables = (torch.stack([starts, counts], 1), choice_table(choices, vocabulary))
-        tables = (*operand_tables, n_pairs.flatten(), pair_table(codes, task.modulus))
-        self._tables = [table.int().contiguous() for table in tables]
-        self._thresholds, self._most_pairs = thresholds.contiguous(), codes.shape[1]
+    def __init__(self, tables: SamplingTables):
+        task, vocabulary = tables.task, Vocabulary(tables.task)
+        most, stream = task.max_assignments, tables.stream
+        self.length, self.seeds = task.length, tables.seeds
+        read = (tables.kinds, tables.choices, tables.n_pairs, tables.pairs)
+        self._tables = [table.int().contiguous() for table in read]
+        self._thresholds, self._most_pairs = tables.thresholds.contiguous(), tables.pairs.shape[1]
         self._law = {
-            "STREAM": int(stream), "TRAINING": stream == Stream.DATA, "BEGINS": tuple(word_of_each_draw(bounds)),
+            "STREAM": int(stream), "TRAINING": stream == Stream.DATA, "BEGINS": tables.begins, "K": task.operands,
+            "THRESHOLDS": tables.thresholds.shape[1],
             "N": task.modulus, "V": task.n_vars, "MOST": most, "PREFIX": task.prefix, "LENGTH": task.length,
             "PLUS": vocabulary.plus, "EQUALS": vocabulary.equals, "PAD": vocabulary.pad,
             "FIRST_VARIABLE": vocabulary.first_variable, "AP": triton.next_power_of_2(most + 1),
@@ -109,7 +96,8 @@ def at_column(matrix, columns, index):
 @triton.jit
 def draw_sequences(
     steps, seeds, thresholds, kinds, choices, n_pairs, pairs, tokens, labels, B, first_row, most_pairs, M,
-    STREAM: tl.constexpr, TRAINING: tl.constexpr, BEGINS: tl.constexpr,
+    STREAM: tl.constexpr, TRAINING: tl.constexpr, BEGINS: tl.constexpr, K: tl.constexpr,
+    THRESHOLDS: tl.constexpr,
     N: tl.constexpr, V: tl.constexpr, MOST: tl.constexpr, PREFIX: tl.constexpr, LENGTH: tl.constexpr,
     PLUS: tl.constexpr, EQUALS: tl.constexpr, PAD: tl.constexpr, FIRST_VARIABLE: tl.constexpr,
     AP: tl.constexpr, VP: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr,
@@ -124,33 +112,42 @@ def draw_sequences(
 
     word = random_word(row, step, k0, k1, STREAM, 0)
     kind = zero
-    for i in tl.static_range(3):
-        kind += (word.to(tl.int64) >= tl.load(thresholds + m * 3 + i)).to(tl.int32)
-    has_first, has_second = ((kind == 1) | (kind == 3)).to(tl.int32), (kind >= 2).to(tl.int32)
-    least = 1 + (kind == 3).to(tl.int32)
+    for i in tl.static_range(THRESHOLDS):
+        kind += (word.to(tl.int64) >= tl.load(thresholds + m * THRESHOLDS + i)).to(tl.int32)
+    n_operands = zero
+    for i in tl.static_range(K):
+        n_operands += (kind >> i) & 1
+    least = tl.maximum(n_operands, 1)
 
-    # The number of assignments, and which of them are the operands' (MOST, past the end, for a literal).
+    # The number of assignments, and which of them are the operands': the drawn one of those that are free.
     drawn, word = digit(word, one * MOST if TRAINING else MOST + 1 - least, row, step, k0, k1, STREAM, BEGINS[0])
     n = tl.maximum(1 + drawn, least) if TRAINING else least + drawn
-    drawn, word = digit(word, n, row, step, k0, k1, STREAM, BEGINS[1])
-    slot_first = tl.where(has_first > 0, drawn, MOST)
-    drawn, word = digit(word, tl.maximum(n - has_first, 1), row, step, k0, k1, STREAM, BEGINS[2])
-    slot_second = tl.where(has_second > 0, drawn + (drawn >= slot_first).to(tl.int32), MOST)
+    slot = tl.arange(0, AP)[None, :]
+    slots = tl.full((BB, 4), MOST, tl.int32)  # a column for each operand; MOST, past the end, for a literal
+    operand = tl.arange(0, 4)[None, :]
+    taken = tl.zeros((BB, AP), tl.int32)
+    n_taken = zero
+    for i in tl.static_range(K):
+        drawn, word = digit(word, tl.maximum(n - n_taken, 1), row, step, k0, k1, STREAM, BEGINS[1 + i])
+        is_variable = (kind >> i) & 1
+        free_before = tl.cumsum(1 - taken, 1) - (1 - taken)
+        here = ((taken == 0) & (free_before == drawn[:, None]) & (is_variable > 0)[:, None]).to(tl.int32)
+        place = tl.where(is_variable > 0, tl.sum(here * slot, 1), MOST)
+        slots = tl.where(operand == i, place[:, None], slots)
+        taken += here
+        n_taken += is_variable
 
-    # The operands: their variables, and their pair of values.
-    drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, BEGINS[3])
-    choice = choices + 4 * (tl.load(kinds + 2 * kind) + drawn)
-    low, high, first, second = tl.load(choice), tl.load(choice + 1), tl.load(choice + 2), tl.load(choice + 3)
-    drawn, word = digit(word, one * tl.load(n_pairs + m), row, step, k0, k1, STREAM, BEGINS[4])
-    pair = pairs + 3 * (m * most_pairs + drawn)
-    first_value, second_value = tl.load(pair), tl.load(pair + 1)
-    tl.store(labels + (s * M + m) * B + b, tl.load(pair + 2).to(tl.int64), mask=b < B)
+    # The operands: their variables, and their values.
+    drawn, word = digit(word, tl.load(kinds + 2 * kind + 1), row, step, k0, k1, STREAM, BEGINS[1 + K])
+    choice = choices + 2 * K * (tl.load(kinds + 2 * kind) + drawn)
+    drawn, word = digit(word, one * tl.load(n_pairs + m), row, step, k0, k1, STREAM, BEGINS[2 + K])
+    pair = pairs + (K + 1) * (m * most_pairs + drawn)
+    tl.store(labels + (s * M + m) * B + b, tl.load(pair + K).to(tl.int64), mask=b < B)
 
     # How many PADs are before each assignment, hence where each assignment begins.
-    slot = tl.arange(0, AP)[None, :]
     pads = tl.zeros((BB, AP), tl.int32)
     for i in tl.static_range(PREFIX - 2):
-        gap, word = digit(word, n + 1, row, step, k0, k1, STREAM, BEGINS[5 + i])
+        gap, word = digit(word, n + 1, row, step, k0, k1, STREAM, BEGINS[3 + K + i])
         pads += ((slot == gap[:, None]) & (i < PREFIX - 2 * n)[:, None]).to(tl.int32)
     starts = tl.minimum(tl.cumsum(pads, 1) + 2 * slot, PREFIX)
 
@@ -159,29 +156,30 @@ def draw_sequences(
     deck = tl.zeros((BB, VP), tl.int32) + column
     dealt = tl.zeros((BB, AP), tl.int32)
     for i in tl.static_range(MOST):
-        left = tl.maximum(V - has_first - has_second - i, 1)
-        drawn, word = digit(word, left, row, step, k0, k1, STREAM, BEGINS[3 + PREFIX + i])
+        left = tl.maximum(V - n_operands - i, 1)
+        drawn, word = digit(word, left, row, step, k0, k1, STREAM, BEGINS[1 + K + PREFIX + i])
         variable, top = at_column(deck, column, i + drawn), at_column(deck, column, one * i)
         deck = tl.where(column == (i + drawn)[:, None], top[:, None], deck)
-        variable += (variable >= low).to(tl.int32)
-        variable += (variable >= high).to(tl.int32)
+        for j in tl.static_range(K):
+            variable += (variable >= tl.load(choice + j)).to(tl.int32)
         dealt = tl.where(slot == i, variable[:, None] + FIRST_VARIABLE, dealt)
 
     # Assignments from the n-th on, and those of literals, are written to where the addition overwrites them.
     t = tl.arange(0, TP)[None, :]
     out = tl.full((BB, TP), PAD, tl.int32)
     for i in tl.static_range(MOST):
-        value, word = digit(word, one * N, row, step, k0, k1, STREAM, BEGINS[3 + PREFIX + MOST + i])
-        rank = i - (i > slot_first).to(tl.int32) - (i > slot_second).to(tl.int32)
+        value, word = digit(word, one * N, row, step, k0, k1, STREAM, BEGINS[1 + K + PREFIX + MOST + i])
+        rank = i - tl.sum(tl.where(slot < i, taken, 0), 1)
         start = at_column(starts, slot, one * i)[:, None]
         out = tl.where(t == start, at_column(dealt, slot, rank)[:, None], out)
         out = tl.where(t == start + 1, value[:, None], out)
-    start = at_column(starts, slot, slot_first)[:, None]
-    out = tl.where(t == start, first[:, None], tl.where(t == start + 1, first_value[:, None], out))
-    start = at_column(starts, slot, slot_second)[:, None]
-    out = tl.where(t == start, second[:, None], tl.where(t == start + 1, second_value[:, None], out))
-    out = tl.where(t == PREFIX, PLUS, tl.where(t == PREFIX + 3, EQUALS, out))
-    out = tl.where(t == PREFIX + 1, tl.where(has_first > 0, first, first_value)[:, None], out)
-    out = tl.where(t == PREFIX + 2, tl.where(has_second > 0, second, second_value)[:, None], out)
+    for i in tl.static_range(K):
+        start = at_column(starts, slot, at_column(slots, operand, one * i))[:, None]
+        token, value = tl.load(choice + K + i)[:, None], tl.load(pair + i)[:, None]
+        out = tl.where(t == start, token, tl.where(t == start + 1, value, out))
+    out = tl.where(t == PREFIX, PLUS, tl.where(t == PREFIX + K + 1, EQUALS, out))
+    for i in tl.static_range(K):
+        token, value = tl.load(choice + K + i)[:, None], tl.load(pair + i)[:, None]
+        out = tl.where(t == PREFIX + 1 + i, tl.where((((kind >> i) & 1) > 0)[:, None], token, value), out)
     at = ((s * M + m) * LENGTH + t) * B + b[:, None]
     tl.store(tokens + at, out.to(tl.int64), mask=(t < LENGTH) & (b[:, None] < B))

@@ -1,4 +1,4 @@
-"""Token ids: numbers 0..N-1, then `+`, `=`, PAD, then the variables (74 ids in the paper, section 3)."""
+"""Token ids: numbers 0..N-1, then the operator, `=`, PAD, then the variables (74 ids in the paper, section 3)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Vocabulary:
 
     @property
     def plus(self) -> int:
+        """The operator, `+` in the paper."""
         return self.task.modulus
 
     @property
@@ -48,7 +49,7 @@ class Vocabulary:
         return token >= self.first_variable
 
     def name(self, token: int) -> str:
-        """The name of a token in the token form: `17`, `b`, `+`, `=`, and `.` for PAD."""
+        """The name of a token in the token form: `17`, `b`, the operation's sign such as `+`, `=`, and `.` for PAD."""
         if self.is_variable(token):
             return self.task.variables[token - self.first_variable]
-        return {self.plus: "+", self.equals: "=", self.pad: "."}.get(token, str(token))
+        return {self.plus: self.task.sign, self.equals: "=", self.pad: "."}.get(token, str(token))

@@ -12,7 +12,7 @@ from torch import Tensor
 from assignadd.config import Config, ConfigError, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, concatenate, initial_stack
-from assignadd.task.evalsets import RECORDED_SETS
+from assignadd.task.evalsets import recorded_sets
 from assignadd.training.processes import ProcessPool, SameProcess, can_fork, shared
 from assignadd.training.step import Group
 
@@ -65,9 +65,8 @@ class Trainer:
         stack = initial_stack(config, [c.seed.init or 0 for c in configs], scales).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
         self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
-        self.exams = [
-            Exam(configs[part], seen[part], RECORDED_SETS, config.record.eval_sequences, device) for part in parts
-        ]
+        sets = recorded_sets(config.task)
+        self.exams = [Exam(configs[part], seen[part], sets, config.record.eval_sequences, device) for part in parts]
         self._observers = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         items = range(len(parts))

@@ -7,7 +7,8 @@ holds the two equal. Nothing of the package is used here but the settings.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate, count
+from itertools import accumulate, count, product
+from math import comb
 
 from assignadd.config import Task
 from assignadd.task.evalsets import EvalSet
@@ -15,8 +16,8 @@ from assignadd.task.evalsets import EvalSet
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 LITERAL = None  # an operand that is a number, where a variable's number could stand
 
-Pair = tuple[int, int]
-Choice = tuple[int | None, int | None]
+Pair = tuple[int, ...]  # the values of the operands
+Choice = tuple[int | None, ...]
 
 
 def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -52,12 +53,12 @@ class Draws:
 
 
 def pairs_of_kind(task: Task, seen: set[Pair], kind: str) -> list[Pair]:
-    """The pairs of values an evaluation set of this `pair` kind adds, in lexicographic order."""
-    every = [(n, m) for n in range(task.modulus) for m in range(task.modulus)]
+    """The pairs of values an evaluation set of this `pair` kind adds, in lexicographic order (tuples of k values)."""
+    every = list(product(range(task.modulus), repeat=task.operands))
     wanted = {
-        "any": lambda n, m: True,
-        "seen": lambda n, m: (n, m) in seen,
-        "held_out": lambda n, m: (n, m) not in seen,
+        "any": lambda *values: True,
+        "seen": lambda *values: values in seen,
+        "held_out": lambda *values: values not in seen,
         "mirror_seen": lambda n, m: (n, m) not in seen and (m, n) in seen,
         "neither_order": lambda n, m: n != m and (n, m) not in seen and (m, n) not in seen,
         "doubles": lambda n, m: n == m and (n, m) not in seen,
@@ -66,29 +67,51 @@ def pairs_of_kind(task: Task, seen: set[Pair], kind: str) -> list[Pair]:
 
 
 def operand_choices(task: Task, evalset: EvalSet | None = None) -> list[list[Choice]]:
-    """For each kind (no variable, variable first, variable second, two) the operands that may be asked for."""
+    """For each kind (bit i for a variable in slot i) the operands that may be asked for."""
     variables: list[int | None] = list(range(task.n_vars))
-    slots: list[tuple[list[int | None], list[int | None]]] = [
-        ([LITERAL], [LITERAL]),
-        (variables, [LITERAL]),
-        ([LITERAL], variables),
-        (variables, variables),
-    ]
+    bans = [task.banned_first, task.banned_second, task.banned_further, task.banned_further][: task.operands]
 
-    def allowed(first: int | None, second: int | None) -> bool:
-        n_vars = (first is not LITERAL) + (second is not LITERAL)
-        banned_first = first is not LITERAL and task.variables[first] in task.banned_first
-        banned_second = second is not LITERAL and task.variables[second] in task.banned_second
-        if n_vars > task.max_assignments or (n_vars == 2 and first == second):
+    def allowed(choice: Choice) -> bool:
+        chosen = [v for v in choice if v is not LITERAL]
+        banned = sum(v is not LITERAL and task.variables[v] in ban for v, ban in zip(choice, bans, strict=True))
+        if len(chosen) > task.max_assignments or len(set(chosen)) < len(chosen):
             return False
         if evalset is None:
-            return banned_first + banned_second == 0
-        return n_vars == evalset.n_vars and evalset.n_banned in (None, banned_first + banned_second)
+            return banned == 0
+        return len(chosen) == evalset.n_vars and evalset.n_banned in (None, banned)
 
-    return [
-        [(first, second) for first in firsts for second in seconds if allowed(first, second)]
-        for firsts, seconds in slots
-    ]
+    kinds = [[variables if kind >> slot & 1 else [LITERAL] for slot in range(task.operands)] for kind in range(16)]
+    return [[choice for choice in product(*slots) if allowed(choice)] for slots in kinds[: 2**task.operands]]
+
+
+def answer(task: Task, values: Pair) -> int:
+    """The operation, from left to right."""
+    N, result = task.modulus, values[0]
+    name, *factors = task.operation.split()
+    for value in values[1:]:
+        if name == "add":
+            result = (result + value) % N
+        elif name == "subtract":
+            result = (result - value) % N
+        elif name == "multiply":
+            result = (result * value) % N
+        elif name == "affine":
+            result = (int(factors[0]) * result + int(factors[1]) * value) % N
+        elif name == "table":
+            result = task.table[result * N + value]
+        else:
+            result = polygon_product(result, value, N // 2)
+    return result
+
+
+def polygon_product(x: int, y: int, n: int) -> int:
+    """The symmetry of an n-gon that is y and then x: number r + n f maps corner c to r + c (f = 0) or r - c (f = 1)."""
+
+    def image(symmetry: int, corner: int) -> int:
+        return (symmetry % n + (-corner if symmetry >= n else corner)) % n
+
+    r = image(x, image(y, 0))
+    return r + n * ((x >= n) != (y >= n))
 
 
 def plain_sequence(
@@ -99,28 +122,33 @@ def plain_sequence(
     draws = Draws(seed, TRAINING_STREAM if training else EVALUATION_STREAM, step, row)
 
     # The kind. Training follows the mix; an evaluation set shares its sequences equally among the kinds it has.
-    weights = [1.0, task.one_var_ratio / 2, task.one_var_ratio / 2, task.two_var_ratio] if training else [1.0] * 4
+    k, kinds = task.operands, len(choices)
+    ratio = [1.0, task.one_var_ratio, *[task.two_var_ratio] * 3]
+    weights = [ratio[kind.bit_count()] / comb(k, kind.bit_count()) if training else 1.0 for kind in range(kinds)]
     weights = [weight if choices[kind] else 0.0 for kind, weight in enumerate(weights)]
     word = next(draws.words)
-    kind = sum(word >= round(below / sum(weights) * 2**32) for below in list(accumulate(weights))[:3])
-    variable_first, variable_second = kind in (1, 3), kind in (2, 3)
+    kind = sum(word >= round(below / sum(weights) * 2**32) for below in list(accumulate(weights))[:-1])
+    is_variable = [bool(kind >> slot & 1) for slot in range(k)]
 
     # The number of assignments, and which of them belong to the operands (drawn even where they are not needed).
-    least = 2 if kind == 3 else 1
+    least = max(1, sum(is_variable))
     n = max(least, 1 + draws.below(most, most)) if training else least + draws.below(most - least + 1, most)
-    slot_first = draws.below(n, most)
-    free = [slot for slot in range(n) if not (variable_first and slot == slot_first)]
-    slot_second = (free or [0])[draws.below(max(1, len(free)), most)]
+    place_of: dict[int, int] = {}  # the operand slots that hold variables, and which assignment each one has
+    for slot in range(k):
+        free = [place for place in range(n) if place not in place_of.values()]
+        place = (free or [0])[draws.below(max(1, len(free)), most)]
+        if is_variable[slot]:
+            place_of[slot] = place
 
     # The operands' variables and values.
-    first, second = choices[kind][draws.below(len(choices[kind]), sum(map(len, choices)))]
-    first_value, second_value = pairs[draws.below(len(pairs), N * N)]
+    operands = choices[kind][draws.below(len(choices[kind]), sum(map(len, choices)))]
+    operand_values = pairs[draws.below(len(pairs), N**k)]
 
     # The gap that each PAD falls into. There are at most prefix - 2 of them; the first prefix - 2 n are used.
     gaps = [draws.below(n + 1, most + 1) for _ in range(task.prefix - 2)][: task.prefix - 2 * n]
 
     # Distractors: the other variables, shuffled from the front as far as an assignment may need them.
-    others = [v for v in range(V) if v not in (first, second)]
+    others = [v for v in range(V) if v not in operands]
     for i in range(most):
         j = i + draws.below(max(1, len(others) - i), V - i)
         if i < len(others):
@@ -128,24 +156,18 @@ def plain_sequence(
     values = [draws.below(N, N) for _ in range(most)]
 
     # The assignments in their order.
-    assignments = []
-    for slot in range(n):
-        if variable_first and slot == slot_first:
-            assignments.append((first, first_value))
-        elif variable_second and slot == slot_second:
-            assignments.append((second, second_value))
-        else:
-            assignments.append((others.pop(0), values[slot]))
+    slot_at = {place: slot for slot, place in place_of.items()}
+    assignments = [
+        (operands[slot_at[place]], operand_values[slot_at[place]])
+        if place in slot_at
+        else (others.pop(0), values[place])
+        for place in range(n)
+    ]
 
-    # Tokens: numbers are 0..N-1, then `+`, `=`, PAD and the variables.
-    plus, equals, pad, variable = N, N + 1, N + 2, N + 3
+    # Tokens: numbers are 0..N-1, then the operator, `=`, PAD and the variables.
+    operator, equals, pad, variable = N, N + 1, N + 2, N + 3
     tokens = [pad] * gaps.count(0)
     for i, (v, value) in enumerate(assignments):
         tokens += [variable + v, value] + [pad] * gaps.count(i + 1)
-    tokens += [
-        plus,
-        variable + first if first is not LITERAL else first_value,
-        variable + second if second is not LITERAL else second_value,
-        equals,
-    ]
-    return tokens, (first_value + second_value) % N
+    written = [value if v is LITERAL else variable + v for v, value in zip(operands, operand_values, strict=True)]
+    return [*tokens, operator, *written, equals], answer(task, operand_values)

@@ -7,8 +7,9 @@ import pytest
 import torch
 from scipy import stats
 
-from assignadd.config import LETTERS, Task
+from assignadd.config import Task
 from assignadd.task.randomness import Digits, EvalSteps, Stream, TrainingLawDraws, digit, normals, philox, words
+from assignadd.task_settings import LETTERS
 from tests.task.plain_sampler import philox as plain_philox
 
 ZERO = torch.tensor(0)

@@ -36,7 +36,7 @@ ODD_TASKS = {
 
 
 def pairs_set(seen):
-    return {(n, m) for n, row in enumerate(seen.tolist()) for m, is_seen in enumerate(row) if is_seen}
+    return {tuple(values) for values in seen.nonzero().tolist()}
 
 
 def assert_equals_plain(task, seen, seed, step, rows, first_row=0, evalset=None):
