@@ -14,7 +14,7 @@ from assignadd.config import Config, ConfigError, Member
 from assignadd.dynamics.phases import Phases, find_phases
 from assignadd.dynamics.trajectory import MODEL, SEED, accuracy_curves, measured_run, read_measures, write_measures
 from assignadd.measures.accuracies import Accuracy, set_accuracies
-from assignadd.measures.progress import Observing
+from assignadd.measures.progress import ProgressObserver
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
@@ -64,7 +64,7 @@ def train(
         raise ConfigError("seeds", list(seeds), "at least one seed")
     seen = splits_of([m.config(config) for m in members])
     folder = default_folder(config, members) if out is None else Path(out)
-    return train_run(folder, config, members, seen, device, threads, listener, observe=Observing)
+    return train_run(folder, config, members, seen, device, threads, listener, observe=ProgressObserver)
 
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from assignadd.errors import ConfigError as ConfigError
 from assignadd.errors import UserError as UserError
+from assignadd.member import Member as Member
 from assignadd.task_settings import Task as Task
 from assignadd.task_settings import check_task, ranged
 
@@ -116,29 +117,6 @@ class Config:
 
     def __post_init__(self) -> None:
         validate(self)
-
-
-@dataclass(frozen=True)
-class Member:
-    """One model of a stack: its seed, and its own value of each setting in which it differs from the stack."""
-
-    seed: int
-    lr: float | None = None
-    weight_decay: float | None = None
-    seen_fraction: float | None = None
-    one_var_ratio: float | None = None
-    two_var_ratio: float | None = None
-
-    def config(self, base: Config) -> Config:
-        """The configuration of this model alone, its three seeds filled in."""
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError("seeds", self.seed, "a whole number from 0 to 2^63 - 1")
-
-        own = {name: value for name, value in dataclasses.asdict(self).items() if value is not None and name != "seed"}
-        task = dataclasses.replace(base.task, **{n: v for n, v in own.items() if hasattr(base.task, n)})
-        optim = dataclasses.replace(base.optim, **{n: v for n, v in own.items() if hasattr(base.optim, n)})
-        seeds = {name: self.seed if s is None else s for name, s in dataclasses.asdict(base.seed).items()}
-        return dataclasses.replace(base, task=task, optim=optim, seed=Seeds(**seeds))
 
 
 def validate(config: Config) -> None:

@@ -309,6 +309,22 @@ def test_a_members_seed_fits_63_bits(seed):
     assert Member(seed=2**63 - 1).config(Config()).seed.init == 2**63 - 1
 
 
+def test_a_member_is_split_into_the_shape_of_its_stack_and_what_is_its_own():
+    member = Member(3, {"model.n_heads": 2, "task.modulus": 29, "seed.init": 7, "optim.beta1": 0.8}, lr=0.5)
+    stack, own = member.in_stack(Config())
+    assert stack == Config(task=Task(modulus=29), model=Model(n_heads=2))
+    assert own == Member(3, {"seed.init": 7, "optim.beta1": 0.8, "optim.lr": 0.5})
+    assert own.config(stack) == member.config(Config())
+    assert member.config(Config()).seed == Seeds(init=7, data=3, split=3)
+    assert Member(3, {"optim.lr": 1, "optim.beta1": None}) == Member(3, lr=1.0)  # None is the value of the others
+
+
+@pytest.mark.parametrize("name", ["optim.rate", "rate", "optim", "optimiser.lr"])
+def test_a_setting_that_does_not_exist_is_refused(name):
+    with pytest.raises(ConfigError, match=rf"^{name} = 1: expected the dotted name of a setting"):
+        Member(0, {name: 1}).config(Config())
+
+
 def test_a_members_own_settings_are_validated():
     with pytest.raises(ConfigError, match=r"^task\.seen_fraction = 2\.0: expected a number from 0\.0 to 1\.0$"):
         Member(seed=0, seen_fraction=2.0).config(Config())

@@ -20,6 +20,7 @@ from assignadd.claims.phases import PHASES, ROUTING_PLATEAU
 from assignadd.claims.population import POPULATION
 from assignadd.claims.record import Claim, Record, judge
 from assignadd.claims.second_spike import SECOND_SPIKE
+from assignadd.claims.studies import shipped_study_records
 from assignadd.claims.theory import LABEL as THEORY_LABEL
 from assignadd.claims.theory import theory_records
 from assignadd.config import ConfigError
@@ -53,6 +54,7 @@ def ledger(
             continue
         listener(claim.id)
         records.append(judge(claim, evidences, f"{command} --only {claim.id}", populations))
+    records += [r for r in shipped_study_records() if only in (None, r.id, r.label)]
     if only is None or _is_theory(only):
         listener("theory")
         records += [r for r in theory_records(evidences) if only in (None, r.id, r.label)]
@@ -62,7 +64,7 @@ def ledger(
 def chosen(only: str | None) -> tuple[Claim, ...]:
     """The claims with this id or label, or all of them; none for the theory, whose records `theory_records` makes."""
     found = tuple(c for c in CLAIMS if only in (None, c.id, c.label))
-    if not found and not _is_theory(only or ""):
+    if not found and not _is_theory(only or "") and only not in {r.id for r in shipped_study_records()}:
         raise ConfigError("only", only, "the id or label of a claim; `assignadd claims RUN` lists them")
     return found
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "operands": "which operand slots `=` must attend to in layer 1: accuracy with its attention weights changed",
     "show": "print sequences of the task as the model sees them",
     "sweep": "train many models, a grid of settings times seeds, and write one table of results",
+    "study": "train the models of one of our studies, and show its result, or the one that comes with the package",
     "results": "list and explain the tables that come with the package, or write one as CSV",
     "runs": "list, show and verify run folders",
     "import": "convert TransformerLens 2.x state dicts to a run",

@@ -30,9 +30,9 @@ class Sweep:
     """
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
-    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with columns among lr, weight_decay,
-    seen_fraction,
-    one_var_ratio, two_var_ratio and seed: Parquet, a JSON list of rows, or a JSON grid {"lr": [0.001, 0.003], ...}."""
+    """fraction (16 values of f), two-var (19 values of r), seeds, or a file with a row of settings per model: any field
+    of task, model, optim, seed and numerics by its dotted name (optim.lr, model.n_heads), and seed. CSV, Parquet, a
+    JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
     seeds: int = 10
     """Models per row of settings, with consecutive seeds."""
     first_seed: int = 0
@@ -71,28 +71,26 @@ class Sweep:
 def main(arguments: list[str]) -> int:
     args = options.read(Sweep, arguments, "sweep")
     base = options.base_config(arguments)
-    if args.engine not in ("local", "ray"):
-        raise ConfigError("engine", args.engine, "local or ray")
     if not 1 <= args.seeds <= options.MOST_MODELS:
         raise ConfigError("seeds", args.seeds, f"a whole number from 1 to {options.MOST_MODELS}")
     threads = options.resolve_threads(args.threads)
-    device = _resolve(args)
+    device = resolve_device(args.engine, args.device)
     table = cells(args, base)
     out = args.out or Path("runs") / "sweeps" / f"{table.name}-{args.preset}"
     from assignadd.sweeps.engine import plan
 
     planned = plan(table, out, device, threads)
     if args.dry_run:
-        _print_plan(planned.summary(table) | {"engine": args.engine, "out": str(out)}, args.json)
+        print_plan("sweep", planned.summary(table) | {"engine": args.engine, "out": str(out)}, args.json)
         return 0
     return _run(args, table, out, planned, threads, shlex.join(["assignadd", "sweep", *arguments]))
 
 
-def _resolve(args: Sweep) -> str:
-    """On a cluster the device is the workers', which this machine need not have."""
-    if args.engine == "ray" and args.device in ("cpu", "cuda"):
-        return args.device
-    return options.resolve_device(args.device)
+def resolve_device(engine: str, device: str) -> str:
+    """The device to train on; on a cluster it is the workers', which this machine need not have."""
+    if engine not in ("local", "ray"):
+        raise ConfigError("engine", engine, "local or ray")
+    return device if engine == "ray" and device in ("cpu", "cuda") else options.resolve_device(device)
 
 
 def cells(args: Sweep, base: Config) -> SweepTable:
@@ -119,7 +117,7 @@ def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int,
 
     with SweepScreen(out.name, planned.jobs, quiet=args.json) as screen:
         results = run_sweep(table, out, planned.device, threads, args.engine, args.address, screen, command=command)
-    found: dict[str, Any] = tally(results, table.config.optim.steps) | {"table": str(out / TABLE)}
+    found: dict[str, Any] = tally(results, table) | {"table": str(out / TABLE)}
     if args.json:
         print_json(found)
         return 0
@@ -128,7 +126,8 @@ def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int,
     return 0
 
 
-def _print_plan(planned: dict[str, Any], as_json: bool) -> None:
+def print_plan(title: str, planned: dict[str, Any], as_json: bool = False) -> None:
+    """Prints what would be trained, and about how long it would take."""
     from assignadd.cli.screen import print_json, print_table
 
     if as_json:
@@ -138,12 +137,13 @@ def _print_plan(planned: dict[str, Any], as_json: bool) -> None:
     stacks = f"{len(sizes)} of {min(sizes)} to {max(sizes)} models, {planned['finished_stacks']} finished"
     seconds = planned["estimated_seconds"]
     rows = [
-        ("cells", planned["cells"]),
+        ("models", planned["cells"]),
         ("steps each", f"{planned['steps']:,}"),
+        ("updates to make", f"{planned['model_steps']:,}"),
         ("stacks", stacks),
         ("at a time", f"{planned['at_a_time']} on {planned['device']}"),
         ("memory of a stack", f"{planned['mib_per_stack']:,} MiB"),
         ("estimated time", f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.1f} min"),
         ("into", planned["out"]),
     ]
-    print_table("sweep", ("what", "value"), rows, "the estimate is of the training steps alone; see docs/scale.md")
+    print_table(title, ("what", "value"), rows, "the estimate is of the training steps alone; see docs/scale.md")

@@ -28,6 +28,7 @@ from assignadd.figures import (
     variables,
 )
 from assignadd.figures.record import Absent, Data, FigureRecord, on_axes
+from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
 from assignadd.measures.fourier import context_preactivations
 
@@ -293,5 +294,6 @@ SECTIONS = (
     Section("Causes", CAUSES),
     Section("Training dynamics", DYNAMICS),
     Section("Populations of seeds", POPULATIONS, of_one_model=False),
+    *([Section("Studies of ours", STUDY_FIGURES, of_one_model=False)] if STUDY_FIGURES else []),
     Section("The theory", THEORY),
 )  # fmt: skip

@@ -142,7 +142,7 @@ def norm_columns(stack: Stack) -> dict[str, Float[Tensor, " M"]]:
     return {f"norm {name}": weight.flatten(1).norm(dim=1) for name, weight in stack.weights.items()}
 
 
-class Observing:
+class ProgressObserver:
     """An observer for `train_run`: the measures of each model; none for architectures that the tables do not cover."""
 
     def __init__(

@@ -72,9 +72,13 @@ def flatten(config: Config, weights: Mapping[str, Tensor]) -> Tensor:
     return torch.cat([weights[name].flatten(1) for name in weight_shapes(config)], 1)
 
 
-def initial_stack(config: Config, init_seeds: Sequence[int]) -> Stack:
-    """Every matrix N(0, (init_scale / sqrt(d_model))^2); biases 0 and norm gains 1. A function of the seeds alone."""
-    std = config.model.init_scale / math.sqrt(config.model.d_model)
+def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[float] | None = None) -> Stack:
+    """Every matrix N(0, (init_scale / sqrt(d_model))^2); biases 0 and norm gains 1. A function of the seeds alone.
+
+    `scales` are the models' own values of `init_scale`, where they differ from the stack's.
+    """
+    own = [config.model.init_scale] * len(init_seeds) if scales is None else scales
+    std = torch.tensor([[scale / math.sqrt(config.model.d_model)] for scale in own], dtype=torch.float64)
     dtype = getattr(torch, config.numerics.dtype)
     size = sum(math.prod(s) for s in weight_shapes(config).values())
     flat = torch.stack([normals(seed, Stream.INIT, torch.arange(size)) for seed in init_seeds])

@@ -188,7 +188,11 @@ class Transformer(Hooked):
             raise ValueError(
                 f"tokens have shape {tuple(tokens.shape)}: expected (B, T) with T at most {self.config.task.length}"
             )
-        x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens))  # (B, T, d)
+        x = self.hook_embed(self.embed(tokens)) + self.hook_pos_embed(self.pos_embed(tokens))
+        return self.from_residual(x, last_only)
+
+    def from_residual(self, x: Float[Tensor, "B T d"], last_only: bool = False) -> Float[Tensor, "B queries N"]:
+        """Logits from the residual stream before the first block."""
         for layer, block in enumerate(self.blocks, 1):
             x = block(x, last_only and layer == len(self.blocks))
         return self.unembed(self.ln_final(x))

@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from assignadd.config import Config, ConfigError, Member
+from assignadd.member import OWN_IN_A_STACK, SHORT_NAMES
 from assignadd.runs.files import read_input
 from assignadd.task.table_file import operation_settings
 from assignadd.task_settings import FAMILY, Task
@@ -55,13 +56,17 @@ def run_document(config: Config, members: Sequence[Member]) -> bytes:
     for member in members:
         member.config(config)  # refuses what JSON cannot say, such as a NaN
     # Through the reader and back, so that a whole number given for a float (lr=1) is written as the float it means.
-    exact = read_run_document(msgspec.json.encode({"config": config, "models": list(members)}))
-    written = {name: msgspec.to_builtins(value) for name, value in zip(("config", "models"), exact, strict=True)}
+    exact, own = read_run_document(msgspec.json.encode({"config": config, "models": _flat(members)}))
+    written = {"config": msgspec.to_builtins(exact), "models": _flat(own)}
     for name in FAMILY:
-        if getattr(exact[0].task, name) == getattr(Task(), name):
+        if getattr(exact.task, name) == getattr(Task(), name):
             del written["config"]["task"][name]
     document = msgspec.json.encode(written)
     return msgspec.json.format(document, indent=2) + b"\n"
+
+
+def _flat(members: Sequence[Member]) -> list[dict[str, Any]]:
+    return [{"seed": member.seed, **dict(member.own)} for member in members]
 
 
 def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
@@ -129,14 +134,28 @@ def _config_and_members(values: Any) -> tuple[Config, tuple[Member, ...]]:
 
 
 def _member(name: str, values: Any, config: Config) -> Member:
-    hints = get_type_hints(Member)
-    given = _fields(name, values, list(hints), complete=True)
-    try:
-        member = Member(**{field: msgspec.convert(value, hints[field], strict=True) for field, value in given.items()})
-    except msgspec.ValidationError as error:
-        raise ConfigError(name, values, f"a whole seed and numbers or null ({error})") from error
+    """A model's seed and own settings; the first version's names, null where the stack's value counts, are read too."""
+    if not isinstance(values, dict):
+        raise ConfigError(name, values, "an object with a seed and settings")
+    given: dict[str, Any] = {SHORT_NAMES.get(field, field): value for field, value in values.items() if field != "seed"}
+    seed = values.get("seed")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ConfigError(f"{name}.seed", seed, "a whole seed")
+    for field, value in given.items():
+        if field not in OWN_IN_A_STACK:
+            raise ConfigError(
+                f"{name}.{field}", value, "a setting of one model of a stack: " + ", ".join(OWN_IN_A_STACK)
+            )
+    member = Member(seed, {field: exact_value(field, value) for field, value in given.items()})
     member.config(config)  # the model's own settings are checked as a whole configuration
     return member
+
+
+def exact_value(name: str, value: Any) -> Any:
+    """A JSON value as the type that the setting with this dotted name has in Python."""
+    section, _, field = name.partition(".")
+    hint = get_type_hints(get_type_hints(Config).get(section, Config)).get(field)
+    return value if value is None else _exact(name, hint, value)
 
 
 def _fields(name: str, values: Any, known: list[str], complete: bool) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import torch
 from assignadd.dynamics.binding import BINDING_SET, binds
 from assignadd.runs.folder import Run
 from assignadd.sweeps.final_tests import final_column
-from assignadd.sweeps.jobs import Job, bytes_per_model, estimated_seconds, jobs_of, models_together
+from assignadd.sweeps.jobs import Job, bytes_per_model, estimated_seconds, jobs_of
 from assignadd.sweeps.local import Report, run_local
-from assignadd.sweeps.results import TABLE, claim_results, provenance, results_table, write_results
+from assignadd.sweeps.results import TABLE, claim_results, column_of, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ class Plan:
         return sum(job.model_steps for job in self.jobs)
 
     def summary(self, sweep: Sweep) -> dict[str, Any]:
-        largest = max((len(job.members) for job in self.jobs), default=0)
         return {
             "cells": len(sweep.cells),
             "steps": sweep.config.optim.steps,
@@ -40,16 +39,16 @@ class Plan:
             "finished_stacks": sum(not job.model_steps for job in self.jobs),
             "device": self.device,
             "at_a_time": self.slots,
-            "mib_per_stack": round(bytes_per_model(sweep.config) * largest / 2**20),
+            "model_steps": self.model_steps,
+            "mib_per_stack": max(round(bytes_per_model(j.config) * len(j.members) / 2**20) for j in self.jobs),
             "estimated_seconds": round(estimated_seconds(self.jobs, self.device, self.slots), 1),
         }
 
 
 def plan(sweep: Sweep, out: Path, device: str, cores: int = 1, together: int | None = None) -> Plan:
     """Which stacks to train, and how many at a time; looks at the folder and trains nothing."""
-    together = models_together(sweep.config, device) if together is None else together
     slots = torch.cuda.device_count() if device == "cuda" else cores
-    return Plan(jobs_of(sweep, out, together), device, max(1, slots))
+    return Plan(jobs_of(sweep, out, device, together), device, max(1, slots))
 
 
 def run_sweep(
@@ -84,11 +83,19 @@ def run_sweep(
     return table
 
 
-def tally(table: polars.DataFrame, steps: int) -> dict[str, int]:
+def last_rows(table: polars.DataFrame, sweep: Sweep) -> polars.DataFrame:
+    """The row of every model after its last step."""
+    import polars
+
+    cell = ["seed", *map(column_of, sweep.varied)]
+    return table.filter(polars.col("step") == polars.col("step").max().over(cell))
+
+
+def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
     """What became of the models: none is dropped."""
     import polars
 
-    last = table.filter(polars.col("step") == steps)
+    last = last_rows(table, sweep)
     known = [name for name in (final_column(BINDING_SET), BINDING_SET) if name in last.columns]
     bound = binds(polars.col(known[0])).fill_null(False) if known else polars.lit(False)
     diverged = polars.col("diverged_at").is_not_null()

@@ -11,17 +11,19 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.measures.fourier import network_frequencies
 from assignadd.measures.progress import AttentionRates
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers
-from assignadd.task.evalsets import ALL_SETS, EvalSet
+from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
 
 ZERO_VAR = "0-var held out"
 TWO_VAR = "2-var test"
+FREQUENCIES = "fourier_frequencies"
 # Held-out values with variables in slots they were seen in, and seen values with one or two variables in banned slots.
 TWO_VAR_PARTS = (
     EvalSet("2-var test held out", n_vars=2, pair="held_out"),
@@ -95,11 +97,11 @@ def final_column(name: str) -> str:
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, and the rates of its attention patterns.
 
-    One set at a time, to bound the memory. Architectures without tables have no rates.
+    One set at a time, to bound the memory. Architectures without tables have no rates and no number of frequencies.
     """
     n = stack.config.record.final_sequences
     found: list[dict[str, float]] = [{} for _ in configs]
-    for step, evalset in enumerate(ALL_SETS if n else (), EvalSteps.FINAL_EXAM.start):
+    for step, evalset in enumerate(all_sets(stack.config.task) if n else (), EvalSteps.FINAL_EXAM.start):
         with suppress(EmptySetError):
             exam = Exam(configs, seen, [evalset], n, seen.device, step)
             for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
@@ -110,4 +112,6 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N 
             for row, rate in zip(found, rates.tolist(), strict=True):
                 if math.isfinite(rate):  # none where a task has no such sequence
                     row[final_column(column)] = rate
+        for row, count in zip(found, network_frequencies(stack).sum(1).tolist(), strict=True):
+            row[final_column(FREQUENCIES)] = count
     return found

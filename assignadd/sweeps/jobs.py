@@ -15,10 +15,11 @@ from torch import Tensor
 
 from assignadd.config import Config, Member
 from assignadd.errors import RunError
-from assignadd.measures.progress import Observing, StackProgress
+from assignadd.measures.progress import ProgressObserver, StackProgress
 from assignadd.model.forward import CHUNK
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack
+from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
 from assignadd.runs.folder import Run, find_runs
 from assignadd.sweeps.final_tests import addition_tests, final_exam
@@ -30,8 +31,10 @@ from assignadd.training.speed import flops
 
 # Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
 MOST_TOGETHER = 256
-# Rates of matrix products that a training step reaches, in GFLOP/s, for the estimates of a dry run.
-GPU_GFLOPS, CORE_GFLOPS = 23_000.0, 27.0
+# For the estimates of a dry run: rates of matrix products that a training step reaches, in GFLOP/s (on a GPU without
+# and with TF32), and what a step of any stack and the compilation of an architecture without tables take on a GPU.
+GPU_GFLOPS, CORE_GFLOPS = {False: 26_000.0, True: 46_000.0}, 27.0
+GPU_STEP_SECONDS, COMPILE_SECONDS = 0.4e-3, 30.0
 SHARE_OF_MEMORY = 0.8
 # What a GPU of a cluster is taken to have where this machine has none to ask.
 ELSEWHERE = 40 * 2**30
@@ -53,16 +56,26 @@ class Job:
         return (self.config.optim.steps - self.done) * len(self.members)
 
 
-def jobs_of(sweep: Sweep, out: Path, together: int) -> list[Job]:
-    """The runs under `out` that hold cells of the sweep, as they are, and new stacks for the cells that none holds."""
-    wanted = set(sweep.cells)
+def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None = None) -> list[Job]:
+    """The runs under `out` that hold cells of the sweep, as they are, and new stacks for the cells that none holds.
+
+    Cells whose tensors have the same shapes share stacks of at most `together` models, by default as many as the
+    device holds.
+    """
+    wanted = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)  # (configuration of the stack, member)
     jobs = []
-    for run in _runs_of(sweep, out):
-        if not wanted.isdisjoint(run.members):
-            wanted.difference_update(run.members)
+    for run in _runs_under(out):
+        held = [(run.config, member) for member in run.members]
+        if not wanted.keys().isdisjoint(held):
+            wanted = {cell: None for cell in wanted if cell not in held}
             jobs.append(Job(run.path, run.config, run.members, run.step))
-    missing = [cell for cell in sweep.cells if cell in wanted]
-    return jobs + [Job(out / _folder(sweep.config, stack), sweep.config, stack) for stack in stacks(missing, together)]
+    missing: dict[Config, list[Member]] = {}
+    for config, member in wanted:
+        missing.setdefault(config, []).append(member)
+    for config, members in missing.items():
+        most = models_together(config, device) if together is None else together
+        jobs += [Job(out / _folder(config, stack), config, stack) for stack in stacks(members, most)]
+    return jobs
 
 
 def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
@@ -85,26 +98,36 @@ def bytes_per_model(config: Config) -> int:
     task, model, B = config.task, config.model, config.optim.batch
     weights = sum(math.prod(shape) for shape in weight_shapes(config).values())
     C = Vocabulary(task).size + task.length
-    per_sequence = (
-        3 * task.length**2 + 4 * (3 * C + 1) + 3 * (model.d_mlp[-1] or 0) + 6 * model.d_model + 2 * task.modulus
-    )
-    words = 6 * weights + B * per_sequence + CHUNK * per_sequence + 10 * C * (C + model.d_model)
+    if covers(config):
+        width = (model.d_mlp[-1] or 0) * 3 + 6 * model.d_model
+        per_sequence = 3 * task.length**2 + 4 * (3 * C + 1) + width + 2 * task.modulus
+    else:  # every layer at every position, what autograd keeps, and one-hot tokens
+        of_layers = model.n_layers * (8 * model.d_model + model.n_heads * (4 * model.d_head + 3 * task.length))
+        per_sequence = 2 * task.length * (of_layers + 2 * sum(h or 0 for h in model.d_mlp) + C) + 2 * task.modulus
+    words = 6 * weights + (B + CHUNK) * per_sequence + 10 * C * (C + model.d_model)
     exams = 12 * config.record.eval_sequences * (task.length + 1) * 2
     return (8 if config.numerics.dtype == "float64" else 4) * (words + exams)
 
 
 def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
-    """Estimated seconds of training; evaluations and saving come on top."""
-    rate = CORE_GFLOPS if device == "cpu" else GPU_GFLOPS
-    return sum(job.model_steps * flops(job.config) for job in jobs) / (rate * 1e9 * slots)
+    """Estimated seconds of training, compiling included; evaluations and saving come on top."""
+    return sum(_seconds(job, device) for job in jobs if job.model_steps) / slots
 
 
-def _runs_of(sweep: Sweep, out: Path) -> list[Run]:
-    """Runs with the sweep's configuration. One that cannot be read is an error: its cells may not be made twice."""
+def _seconds(job: Job, device: str) -> float:
+    work = job.model_steps * flops(job.config) / 1e9
+    if device == "cpu":
+        return work / CORE_GFLOPS
+    launching = (job.config.optim.steps - job.done) * GPU_STEP_SECONDS
+    return work / GPU_GFLOPS[job.config.numerics.tf32] + launching + (0 if covers(job.config) else COMPILE_SECONDS)
+
+
+def _runs_under(out: Path) -> list[Run]:
+    """The runs in a folder. One that cannot be read is an error: its cells may not be made twice."""
     runs, problems = find_runs(out)
     if problems:
         raise RunError(f"{problems[0]}; remove that folder to train its models again")
-    return [run for run in runs if run.config == sweep.config]
+    return runs
 
 
 def _folder(config: Config, members: Sequence[Member]) -> str:
@@ -116,20 +139,24 @@ def _device_memory() -> int:
     return int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else ELSEWHERE
 
 
-class Watch(Observing):
-    """The cheap measures, and after the last step the paper's tests and the final exam."""
+class SweepObserver(ProgressObserver):
+    """The cheap measures and, after the last step, the paper's tests and the final exam, as far as asked for."""
 
     def __init__(self, configs: Sequence[Config], seen: Tensor):
         super().__init__(configs, seen, StackProgress)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
-        found = super().__call__(stack, step)
+        record = stack.config.record
+        found = super().__call__(stack, step) if record.measure_every else [{} for _ in self.configs]
         if step == stack.config.optim.steps:
-            tests, exams = addition_tests(stack, self.configs, self.seen), final_exam(stack, self.configs, self.seen)
-            found = [row | {"tests": test | exam} for row, test, exam in zip(found, tests, exams, strict=True)]
+            parts = [final_exam(stack, self.configs, self.seen)]
+            if record.measure_every:
+                parts.append(addition_tests(stack, self.configs, self.seen))
+            for row, *tests in zip(found, *parts, strict=True):
+                row["tests"] = {name: value for test in reversed(tests) for name, value in test.items()}
         return found
 
 
 def run_job(job: Job, device: str, threads: int = 1, listener: Listener = lambda _: None) -> Run:
     seen = splits_of([member.config(job.config) for member in job.members])
-    return train_run(job.path, job.config, job.members, seen, device, threads, listener, observe=Watch)
+    return train_run(job.path, job.config, job.members, seen, device, threads, listener, observe=SweepObserver)

@@ -18,9 +18,10 @@ from assignadd.dynamics.late_variable import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.errors import RunError
 from assignadd.measures.progress import TRAINING_LAW
+from assignadd.member import SHORT_NAMES
+from assignadd.runs.config_json import config_from
 from assignadd.sweeps.final_tests import final_column
-from assignadd.sweeps.results import TABLE, read_results
-from assignadd.sweeps.settings import OWN
+from assignadd.sweeps.results import TABLE, column_of, read_results
 from assignadd.sweeps.shipped_tables import shipped_table
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
 from assignadd.task.sampler import distinct_sums
@@ -95,7 +96,7 @@ class Population:
 
     @cached_property
     def task(self) -> Task:
-        return Task(**self.provenance["config"]["task"])
+        return _task_of(self.provenance["config"])
 
     @cached_property
     def seeds(self) -> Sequence[SeedCurves]:
@@ -160,7 +161,7 @@ class Populations:
         """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
         parts = [p.provenance["config"] for p in (*self.census, self.fraction, self.two_var) if p]
         model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
-        return all(_is_the_papers(Task(**c["task"])) and c.get("model", model) == model for c in parts)
+        return all(_is_the_papers(_task_of(c)) and c.get("model", model) == model for c in parts)
 
 
 NO_POPULATIONS = Populations()
@@ -187,7 +188,8 @@ def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
         found.task  # noqa: B018 (refuses a table that is not one of ours)
     except (OSError, ValueError, KeyError, TypeError, RunError) as error:
         raise UserError(f"{folder}: no table of an `assignadd sweep` ({' '.join(str(error).split())[:80]})") from error
-    settings = [name for name in OWN if found.table[name].n_unique() > 1]
+    named = {*SHORT_NAMES, *map(column_of, found.provenance.get("varied", ()))}
+    settings = [name for name in found.table.columns if name in named and found.table[name].n_unique() > 1]
     if settings != list(varies):
         wanted, got = (" and ".join([*names, "seed"]) for names in (varies, settings))
         raise UserError(f"{folder}: expected a sweep over {wanted}, got one over {got}")
@@ -210,6 +212,11 @@ def populations_for(
     comparable = all(_is_the_papers(c.task) and c.model == PRESETS["paper"].model for c in configs)
     default = shipped_populations() if comparable else NO_POPULATIONS
     return Populations((own[0],) if own[0] else default.census, own[1] or default.fraction, own[2] or default.two_var)
+
+
+def _task_of(config: Mapping[str, Any]) -> Task:
+    """The task in the settings of a table; what an earlier version did not have is as in the paper."""
+    return config_from({"task": config["task"]}, PRESETS["paper"]).task
 
 
 def _is_the_papers(task: Task) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from assignadd.config import Config
 from assignadd.errors import RunError
+from assignadd.member import SHORT_NAMES
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
 from assignadd.runs.destination import claim_file
@@ -29,7 +31,7 @@ from assignadd.runs.tables import (
     sealed,
 )
 from assignadd.sweeps.final_tests import sizes_of_tests
-from assignadd.sweeps.settings import OWN, Sweep
+from assignadd.sweeps.settings import Sweep
 
 if TYPE_CHECKING:
     import polars
@@ -46,24 +48,38 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     """
     import polars
 
-    wanted = set(sweep.cells)
-    rows = [row for run in runs for row in _rows(run, wanted)]
+    wanted = {cell.in_stack(sweep.config) for cell in sweep.cells}
+    settings = {name: column_of(name) for name in dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))}
+    rows = [row for run in runs for row in _rows(run, wanted, settings)]
     frame = polars.DataFrame(rows, infer_schema_length=None)
     narrow = [
         polars.col(polars.Float64).cast(polars.Float32),
         polars.col(polars.List(polars.Float64)).cast(polars.List(polars.Float32)),
     ]
-    exact = [polars.col(name) for name in OWN]  # settings are compared, not plotted
-    return frame.with_columns(narrow).with_columns(frame.select(exact)).sort([*OWN, "seed", "step"])
+    columns = list(settings.values())
+    exact = frame.select(columns)  # settings are compared, not plotted
+    return frame.with_columns(narrow).with_columns(exact).sort([*columns, "seed", "step"])
 
 
-def _rows(run: Run, wanted: set[Any]) -> Iterator[dict[str, Any]]:
+def column_of(name: str) -> str:
+    """The column of a setting: its dotted name, or the short one that tables of the first version have."""
+    return next((short for short, dotted in SHORT_NAMES.items() if dotted == name), name)
+
+
+def setting_of(config: Config, name: str) -> Any:
+    """The value of a setting for a cell of a table; a list as JSON text."""
+    section, _, field = name.partition(".")
+    value = getattr(getattr(config, section), field)
+    return json.dumps(value) if isinstance(value, tuple) else value
+
+
+def _rows(run: Run, wanted: set[Any], settings: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     configs = run.configs
     for row in run.metrics():
-        if run.members[row["model"]] not in wanted:
+        if (run.config, run.members[row["model"]]) not in wanted:
             continue
         config, measures = configs[row["model"]], dict(row.get("measures", {}))
-        own = {name: getattr(config.optim if hasattr(config.optim, name) else config.task, name) for name in OWN}
+        own = {column: setting_of(config, name) for name, column in settings.items()}
         tests = measures.pop("tests", {})
         facts = {"seed": row["seed"], "step": row["step"], "loss": row["loss"], "diverged_at": row["diverged_at"]}
         yield own | facts | row["accuracy"] | tests | measures
@@ -79,6 +95,7 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
         "sweep": sweep.name,
         "cells": len(sweep.cells),
         "steps": sweep.config.optim.steps,
+        "varied": list(sweep.varied),
         "stacks": [len(run.members) for run in runs],
         "diverged": sum(step is not None for run in runs for step in run.diverged_at),
         "wall_seconds": round(sum(s.seconds for s in sessions), 1),

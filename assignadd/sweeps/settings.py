@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
+import io
+import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from assignadd.config import Config, ConfigError, Member
 from assignadd.errors import RunError
-from assignadd.runs.config_json import parse
+from assignadd.member import SHORT_NAMES
+from assignadd.runs.config_json import exact_value, parse
 from assignadd.runs.files import read_input
 from assignadd.runs.tables import decode_foreign
 
@@ -47,19 +47,19 @@ GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
     "two-var": ("two_var_ratio", RATIOS),
 }
 NAMES = (*GRIDS, "seeds")
-# Settings in which the models of a stack may differ: those that change no tensor's shape.
-OWN = tuple(f.name for f in dataclasses.fields(Member) if f.name != "seed")
+# Sections of the settings that a sweep may vary; how models are recorded is the same for all.
+SECTIONS = ("task", "model", "optim", "seed", "numerics")
 MOST_CELLS = 1_000_000
 MOST_BYTES = 64 << 20
-Number = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | float | None
 
 
 @dataclass(frozen=True)
 class Sweep:
     name: str
     config: Config
-    """What all cells share."""
+    """What cells have where they say nothing else."""
     cells: tuple[Member, ...]
+    """Their settings may be any; `jobs` puts cells whose tensors have the same shapes into one stack."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.cells) <= MOST_CELLS:
@@ -70,6 +70,11 @@ class Sweep:
         for cell in self.cells:
             cell.config(self.config)  # refuses a value out of range before anything is trained
 
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The dotted names of the settings that cells give, in alphabetical order."""
+        return tuple(sorted({name for cell in self.cells for name, _ in cell.own}))
+
 
 def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
     """`fraction` and `two-var` are the paper's two figures, `seeds` is nothing but seeds."""
@@ -79,9 +84,9 @@ def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
     return Sweep(name, config, grid({field: values}, seeds))
 
 
-def grid(values: dict[str, Sequence[float]], seeds: Sequence[int]) -> tuple[Member, ...]:
+def grid(values: Mapping[str, Sequence[Any]], seeds: Sequence[int]) -> tuple[Member, ...]:
     """Every combination of the settings' values with every seed."""
-    return tuple(Member(seed, **row) for row in _combinations(values) for seed in seeds)
+    return tuple(Member(seed, row) for row in _combinations(values) for seed in seeds)
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -91,39 +96,57 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
     """The rows of settings in a file; with the seeds given, unless they have one (`seed`) of their own.
 
-    A Parquet file has a row per line, a JSON file a list of rows [{"lr": 0.001}, ...] or the values of a grid
-    {"lr": [0.001, 0.003], "two_var_ratio": [0.2, 0.8]}, of which every combination is a row.
+    Settings go by their dotted names (`optim.lr`, `model.n_heads`). A CSV or Parquet file has a row per line, a JSON
+    file a list of rows [{"optim.lr": 0.001}, ...] or the values of a grid {"optim.lr": [0.001, 0.003],
+    "model.n_heads": [1, 2]}, of which every combination is a row. A list, such as model.d_mlp, is JSON text in CSV.
     """
+    rows = _rows_of(path)
+    given = [any("seed" in row for row in rows), all(row.get("seed") is not None for row in rows)]
+    if any(given) and not all(given):
+        raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
+    if len(rows) * (1 if given[0] else len(seeds)) > MOST_CELLS:
+        raise ConfigError(f"{path.name}: rows", len(rows), f"at most {MOST_CELLS} cells")
+    cells = []
+    for row in rows:
+        own = {SHORT_NAMES.get(name, name): value for name, value in row.items() if name != "seed"}
+        for name, value in own.items():
+            if name.partition(".")[0] not in SECTIONS or "." not in name:
+                raise ConfigError(f"{path.name}: column", name, "seed, or a setting such as optim.lr or model.n_heads")
+            if value is not None:
+                own[name] = exact_value(name, json.loads(value) if name == "model.d_mlp" and _is_list(value) else value)
+        seed = row.get("seed", 0)
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise ConfigError(f"{path.name}: seed", seed, "whole numbers")
+        cells += [Member(s, own) for s in ([seed] if given[0] else seeds)]
+    return Sweep(path.stem, config, tuple(cells))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("[")
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, as they stand there."""
     import polars
 
     try:
-        if path.suffix == ".json":
-            values = parse(read_input(path, MOST_BYTES), path.name)
-            read = msgspec.convert(values, type=list[dict[str, Number]] | dict[str, list[Number]])
-            n_rows = len(read) if isinstance(read, list) else math.prod(map(len, read.values()))
-            if not 1 <= n_rows <= MOST_CELLS:
-                raise ValueError(f"{n_rows} rows instead of 1 to {MOST_CELLS}")
-            rows = read if isinstance(read, list) else _combinations(read)
-            table = polars.DataFrame(rows, infer_schema_length=None)
-        else:
-            table = decode_foreign(read_input(path, MOST_BYTES), path.name, MOST_CELLS + 1)
-    except (OSError, ValueError, RunError, msgspec.MsgspecError, polars.exceptions.PolarsError) as error:
-        accepted = f"{', '.join(NAMES)}, or a Parquet or JSON file of settings ({' '.join(str(error).split())[:80]})"
-        raise ConfigError("sweep", str(path), accepted) from error
-    known = ("seed", *OWN)
-    for column, dtype in table.schema.items():
-        if column not in known:
-            raise ConfigError(f"{path.name}: column", column, "one of " + ", ".join(known))
-        if not dtype.is_numeric() or (column == "seed" and not dtype.is_integer()):
-            raise ConfigError(f"{path.name}: {column}", str(dtype), "whole numbers" if column == "seed" else "numbers")
-    if "seed" in table.columns and table["seed"].null_count():
-        raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
-    if table.height * (1 if "seed" in table.columns else len(seeds)) > MOST_CELLS:
-        raise ConfigError(f"{path.name}: rows", table.height, f"at most {MOST_CELLS} cells")
-    cells: list[dict[str, Any]] = [
-        {name: v if name == "seed" or v is None else float(v) for name, v in row.items()}
-        for row in table.iter_rows(named=True)
-    ]
-    if "seed" in table.columns:
-        return Sweep(path.stem, config, tuple(Member(**row) for row in cells))
-    return Sweep(path.stem, config, tuple(Member(seed, **row) for row in cells for seed in seeds))
+        data = read_input(path, MOST_BYTES)
+        if path.suffix == ".csv":
+            return polars.read_csv(io.BytesIO(data), n_rows=MOST_CELLS + 1).to_dicts()
+        if path.suffix != ".json":
+            return decode_foreign(data, path.name, MOST_CELLS + 1).to_dicts()
+        found = parse(data, path.name)
+        if isinstance(found, dict) and _are(list, found.values()):
+            if (n_rows := math.prod(map(len, found.values()))) > MOST_CELLS:
+                raise ValueError(f"{n_rows} rows instead of at most {MOST_CELLS}")
+            return _combinations(found)
+        if not isinstance(found, list) or not _are(dict, found):
+            raise ValueError("neither a list of rows nor lists of values")
+        return found
+    except (OSError, ValueError, RecursionError, RunError, polars.exceptions.PolarsError) as error:
+        files = f"a CSV, Parquet or JSON file of settings ({' '.join(str(error).split())[:80]})"
+        raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or {files}") from error
+
+
+def _are(kind: type, values: Iterable[Any]) -> bool:
+    return all(isinstance(value, kind) for value in values)

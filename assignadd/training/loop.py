@@ -130,8 +130,11 @@ def saves_state(config: Config, step: int) -> bool:
 
 
 def is_measurement(config: Config, step: int) -> bool:
+    """When the observer is called; after the last step also where only the final evaluation is asked for."""
     every = config.record.measure_every
-    return every > 0 and (step % every == 0 or step == config.optim.steps)
+    if step == config.optim.steps:
+        return every > 0 or config.record.final_sequences > 0
+    return every > 0 and step % every == 0
 
 
 def is_evaluation(config: Config, step: int) -> bool:

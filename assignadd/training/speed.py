@@ -15,6 +15,7 @@ from torch import Tensor
 from assignadd.config import Config, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
+from assignadd.model.table import covers
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
@@ -38,6 +39,11 @@ def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) ->
 
 def flops(config: Config) -> int:
     """Floating-point operations of the matrix products in one training step of one model (forward and backward)."""
+    return 2 * 3 * (_table_products(config) if covers(config) else _reference_products(config))
+
+
+def _table_products(config: Config) -> int:
+    """Multiplications of a forward pass by the tables."""
     d, h = config.model.d_model, config.model.d_mlp[-1] or 0
     dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
     C = Vocabulary(config.task).size + config.task.length
@@ -50,8 +56,18 @@ def flops(config: Config) -> int:
         + 2 * C * d * (C + 1)
         + 2 * C * d * d
     )
-    batch = 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
-    return 2 * 3 * (tables + batch)
+    return tables + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
+
+
+def _reference_products(config: Config) -> int:
+    """Multiplications of a forward pass by the reference transformer, the last layer at the last position only."""
+    model, T = config.model, config.task.length
+    d, width = model.d_model, model.n_heads * model.d_head
+    per_sequence = T * Vocabulary(config.task).size * d + d * config.task.modulus
+    for layer, h in enumerate(model.d_mlp, 1):
+        asked = 1 if layer == model.n_layers else T
+        per_sequence += 2 * T * d * width + 2 * asked * d * width + 2 * asked * T * width + 2 * asked * d * (h or 0)
+    return config.optim.batch * per_sequence
 
 
 def sgemm_gflops(config: Config, seconds: float) -> float:

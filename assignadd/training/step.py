@@ -6,10 +6,12 @@ forward where it covers the architecture, and from autograd through the referenc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.func import functional_call, vmap
 
 from assignadd.config import Config
 from assignadd.model.forward import table_forward
@@ -17,7 +19,7 @@ from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import Moments, Placed
 from assignadd.model.stack import Stack, views
 from assignadd.model.table import Weights, covers
-from assignadd.model.transformer import reference_logits
+from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.cuda_graph import CapturedStep
 
@@ -33,6 +35,7 @@ class TableGradient:
         self.flat = torch.empty_like(stack.flat)
         self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"  # plain matrix products beat batched ones
         self._table = table_forward(stack.config, stack.flat.device, stacked=True)
+        self.kernels = self._table.kernels
         weights, grads = stack.weights, views(stack.config, self.flat)
         if self._alone:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
@@ -42,27 +45,65 @@ class TableGradient:
     def __call__(self, batch: Batch) -> Tensor:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         trace = self._table.forward(self._weights, tokens)
-        loss, grad = self._table.kernels.cross_entropy(trace.logits, labels)
+        loss, grad = self.kernels.cross_entropy(trace.logits, labels)
         self._table.backward(self._weights, trace, grad, self._grads)
         return loss.view(-1)
 
 
+class AnswerFromRows(torch.nn.Module):
+    """The reference transformer's logits at the last position, from one-hot rows (B, T, K) in place of tokens.
+
+    As a matrix product, the gradient of W_E is added up in a fixed order, which a gather on a GPU does not do.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.model = Transformer(config)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.model.from_residual(rows @ self.model.embed.W_E + self.model.pos_embed.W_pos, True)[:, -1]
+
+
 class ReferenceGradient:
-    """Loss and gradient by autograd, for every other architecture."""
+    """Loss and gradient by autograd, for every other architecture; compiled by torch on a GPU."""
 
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
-        self._stack = stack
-        self._grads = views(stack.config, self.flat)
+        self.kernels = kernels_for(stack.config, stack.flat.device, stacked=True)
+        # Leaves of their own in the memory of the stack: an update of the stack is one of these.
+        self._weights = {f"model.{name}": w.detach().requires_grad_() for name, w in stack.weights.items()}
+        self._grads = list(views(stack.config, self.flat).values())
+        self._answer = AnswerFromRows(stack.config).to(stack.flat.device)
+        self._tokens = torch.arange(stack["embed.W_E"].shape[1], device=stack.flat.device)
+        self._loss: Callable[..., Tensor] = answer_losses
+        if stack.flat.device.type == "cuda":
+            torch.compiler.reset()  # one function may be compiled for a few shapes only, and a sweep has many
+            self._loss = torch.compile(answer_losses, dynamic=False)
 
     def __call__(self, batch: Batch) -> Tensor:
-        weights = {name: w.detach().requires_grad_() for name, w in self._stack.weights.items()}
-        logits = reference_logits(self._stack, batch.tokens, weights)
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), reduction="none")
-        loss = loss.view(len(self._stack), -1).mean(1)
-        for name, grad in zip(weights, torch.autograd.grad(loss.sum(), list(weights.values())), strict=True):
-            self._grads[name].copy_(grad)
+        try:
+            loss = self._backward(batch)
+        except Exception as error:
+            if self._loss is answer_losses:
+                raise
+            reason = " ".join(str(error).split())[:120]
+            print(f"assignadd: torch.compile failed ({reason}); training goes on without it, slower", file=sys.stderr)
+            self._loss = answer_losses
+            loss = self._backward(batch)
+        return loss
+
+    def _backward(self, batch: Batch) -> Tensor:
+        rows = (batch.tokens.unsqueeze(-1) == self._tokens).to(self.flat.dtype)  # (M, B, T, K)
+        loss = self._loss(self._answer, self._weights, rows, batch.labels)
+        torch._foreach_copy_(self._grads, torch.autograd.grad(loss.sum(), list(self._weights.values())))
         return loss.detach()
+
+
+def answer_losses(answer: AnswerFromRows, weights: dict[str, Tensor], rows: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross entropy of each model of a stack, (M,)."""
+    logits = vmap(lambda own, own_rows: functional_call(answer, own, (own_rows,)))(weights, rows)  # (M, B, N)
+    losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+    return losses.view(len(labels), -1).mean(1)
 
 
 def gradient_of(stack: Stack) -> TableGradient | ReferenceGradient:
@@ -82,7 +123,6 @@ class Group:
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
-        self._kernels = kernels_for(stack.config, device, stacked=True)
         self._captured: CapturedStep | None = None
         self._drawn: tuple[int, Batch] | None = None
         """The first step whose sequences are drawn ahead, and the sequences, (steps, M, B, T)."""
@@ -105,7 +145,7 @@ class Group:
         alive = self.loss.isfinite() & (self.diverged_at < 0)
         torch.where(alive | (self.diverged_at >= 0), self.diverged_at, self.step, out=self.diverged_at)
         self.step += 1
-        self._kernels.adamw(self.stack.flat, self.gradient.flat, self.moments, alive, self.step)
+        self.gradient.kernels.adamw(self.stack.flat, self.gradient.flat, self.moments, alive, self.step)
 
     def state(self) -> dict[str, Tensor]:
         """All that training needs to go on, by name; models along the first axis except for `step`."""
@@ -138,7 +178,7 @@ class Group:
     def _captured_step(self) -> CapturedStep:
         if self._captured is None:
             before = {name: t.clone() for name, t in self.state().items()}
-            dtype = self._kernels.token_dtype
+            dtype = self.gradient.kernels.token_dtype
             self._captured = CapturedStep(self.step, self.sampler, self.batch_size, dtype, self.update)
             self.load_state(before)  # capturing takes a few steps
         return self._captured

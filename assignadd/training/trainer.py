@@ -39,9 +39,9 @@ def prepare(device: str, threads: int, config: Config) -> None:
 
 
 # (models on their device, the step) -> what was found, a dict per model.
-Look = Callable[[Stack, int], list[dict[str, Any]]]
-# (configuration of each of some models, their splits on the models' device) -> what looks at these models.
-Observer = Callable[[Sequence[Config], Tensor], Look]
+Observe = Callable[[Stack, int], list[dict[str, Any]]]
+# (configuration of each of some models, their splits on the models' device) -> what observes these models.
+Observer = Callable[[Sequence[Config], Tensor], Observe]
 
 
 class Trainer:
@@ -61,12 +61,13 @@ class Trainer:
         parts = [slice(i, i + 1) for i in range(len(configs))] if device == "cpu" else [slice(0, len(configs))]
         processes = min(threads, len(parts)) if can_fork() else 1
         prepare(device, threads if processes == 1 else 1, config)
-        stack = initial_stack(config, [c.seed.init or 0 for c in configs]).to(device)
+        scales = [c.model.init_scale for c in configs]
+        stack = initial_stack(config, [c.seed.init or 0 for c in configs], scales).to(device)
         placed = shared if processes > 1 else lambda tensor: tensor
         self.groups = [Group(stack.models(part), configs[part], seen[part], placed) for part in parts]
         sets = recorded_sets(config.task)
         self.exams = [Exam(configs[part], seen[part], sets, config.record.eval_sequences, device) for part in parts]
-        self._looks = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
+        self._observers = [observe(configs[part], seen[part].to(device)) for part in parts] if observe else None
         tasks: dict[str, Callable[..., Any]] = {"advance": self._advance, "mark": self._mark, "observe": self._observe}
         items = range(len(parts))
         self._pool = ProcessPool(items, processes, tasks) if processes > 1 else SameProcess(items, tasks)
@@ -114,14 +115,14 @@ class Trainer:
         ]
 
     def _measures(self, wanted: bool) -> list[dict[str, Any]]:
-        if not wanted or self._looks is None:
+        if not wanted or self._observers is None:
             return [{} for _ in self.members]
         return [{"measures": found} for part in self._pool.call("observe", self.step) for found in part]
 
     def _observe(self, index: int, step: int) -> list[dict[str, Any]]:
-        assert self._looks is not None
+        assert self._observers is not None
         with torch.no_grad():
-            return self._looks[index](self.groups[index].stack, step)
+            return self._observers[index](self.groups[index].stack, step)
 
     def _mark(self, index: int) -> list[dict[str, float]]:
         exam = self.exams[index]

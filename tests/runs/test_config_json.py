@@ -114,22 +114,32 @@ def test_a_run_has_every_field():
     [
         ([], "models = []: expected a list of at least one model"),
         ({}, "models = {}: expected a list"),
-        ([{"seed": 1}], "models[0].lr = None: expected every field"),
+        ([{}], "models[0].seed = None: expected a whole seed"),
         ([3], "models[0] = 3: expected an object"),
         (
-            [dataclasses.asdict(Member(0)), dataclasses.asdict(Member(0)) | {"size": 1}],
-            "models[1].size = 1: expected a field of models[1]: seed",
+            [{"seed": 0}, {"seed": 0, "size": 1}],
+            "models[1].size = 1: expected a setting of one model of a stack: task.",
         ),
-        ([dataclasses.asdict(Member(0)) | {"seed": "0"}], "expected a whole seed"),
-        ([dataclasses.asdict(Member(0)) | {"lr": "x"}], "expected a whole seed and numbers or null"),
-        ([dataclasses.asdict(Member(-1))], "seeds = -1"),
-        ([dataclasses.asdict(Member(0, lr=99.0))], "optim.lr = 99.0"),
+        ([{"seed": 0, "model.n_heads": 2}], "models[0].model.n_heads = 2: expected a setting of one model of a stack"),
+        ([{"seed": "0"}], "models[0].seed = '0': expected a whole seed"),
+        ([{"seed": True}], "models[0].seed = True: expected a whole seed"),
+        ([{"seed": 0, "optim.lr": "x"}], "optim.lr = 'x': expected a number from 0.0 to 10.0"),
+        ([{"seed": -1}], "seeds = -1"),
+        ([{"seed": 0, "lr": 99.0}], "optim.lr = 99.0"),
     ],
 )
 def test_models_are_as_strict(models, says):
     with pytest.raises(ConfigError) as caught:
         read_run_document(json.dumps({"config": builtins(), "models": models}).encode())
     assert says in str(caught.value)
+
+
+def test_models_of_the_first_version_are_read():
+    first = {"lr": 1, "weight_decay": None, "seen_fraction": None, "one_var_ratio": None, "two_var_ratio": 0.5}
+    document = json.dumps({"config": builtins(), "models": [{"seed": 4, **first}]}).encode()
+    own = {"optim.lr": 1.0, "task.two_var_ratio": 0.5}
+    assert read_run_document(document) == (CONFIG, (Member(4, own),))
+    assert json.loads(run_document(CONFIG, [Member(4, **first)]))["models"] == [{"seed": 4, **own}]
 
 
 def test_nothing_is_lost_on_the_way_out():

@@ -12,6 +12,7 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack, concatenate, initial_stack, views
 from assignadd.sweeps.final_tests import (
+    FREQUENCIES,
     TWO_VAR,
     TWO_VAR_PARTS,
     ZERO_VAR,
@@ -108,6 +109,8 @@ def test_each_set_is_that_of_the_model_alone_and_empty_ones_are_left_out():
     configs = [Member(1, seen_fraction=0.5).config(config), Member(2, seen_fraction=1.0).config(config)]
     seen = torch.stack([pair_split(c.task, c.seed.split) for c in configs])
     first, second = final_exam(stack, configs, seen)
+    counts = [row.pop(final_column(FREQUENCIES)) for row in (first, second)]
+    assert counts[1] == 3 and 1 <= counts[0] <= 3  # the hand-made model has all (7 - 1) / 2
     of_sets = {name for name in second if not name.startswith("attn_")}
     assert of_sets == {final_column(s.name) for s in ALL_SETS if s.pair == "seen"}  # nothing is held out from it
     assert (

@@ -3,11 +3,13 @@
 import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member
+from assignadd.sweeps.engine import last_rows, run_sweep
 from assignadd.sweeps.jobs import (
     MOST_TOGETHER,
     Job,
@@ -18,6 +20,7 @@ from assignadd.sweeps.jobs import (
     run_job,
     stacks,
 )
+from assignadd.sweeps.settings import Sweep, grid
 from tests.sweeps.small import CONFIG, SWEEP
 
 
@@ -62,6 +65,29 @@ def test_runs_that_are_there_keep_their_cells_whatever_the_device_holds_now(tmp_
     assert again.model_steps == 0 and others[0].model_steps == CONFIG.optim.steps
     other = replace(SWEEP, config=replace(CONFIG, optim=replace(CONFIG.optim, steps=50)))
     assert all(job.done == 0 for job in jobs_of(other, tmp_path, together=2))  # another sweep in the same folder
+
+
+def test_cells_of_one_shape_share_a_stack_whatever_else_differs(tmp_path):
+    heads = {"model.n_heads": (1, 2)}
+    cells = grid(heads | {"optim.lr": (1e-3, 2e-3), "model.init_scale": (0.5, 0.8), "seed.split": (3, 4)}, (0, 1))
+    jobs = jobs_of(Sweep("mixed", CONFIG, cells), tmp_path, together=100)
+    assert [(j.config.model.n_heads, len(j.members)) for j in jobs] == [(1, 16), (2, 16)]
+    assert {m.config(j.config) for j in jobs for m in j.members} == {c.config(CONFIG) for c in cells}
+
+
+def test_a_sweep_over_shapes_has_a_row_for_each_model_as_it_comes_out_alone(tmp_path):
+    small = {"model.n_heads": 2, "model.d_head": 4, "model.n_layers": 3, "model.d_mlp": (None, 8, 8)}
+    cells = (Member(0), Member(0, {"task.modulus": 5, "task.n_vars": 3}), Member(1, {**small, "optim.steps": 20}))
+    record = replace(CONFIG.record, measure_every=0)
+    sweep = Sweep("shapes", replace(CONFIG, record=record), cells)
+    table = last_rows(run_sweep(sweep, tmp_path / "all", together=2), sweep)
+    named = table.select("task.modulus", "model.d_mlp", "optim.steps", "step", "seed").rows()
+    assert set(named) == {(7, "[null, 32]", 40, 40, 0), (5, "[null, 32]", 40, 40, 0), (7, "[null, 8, 8]", 20, 20, 1)}
+    assert table["1-var train (final)"].null_count() == 0 and "2-var test" not in table.columns
+    own, alone = cells[2].in_stack(sweep.config)
+    (job,) = jobs_of(Sweep("alone", own, (alone,)), tmp_path / "alone")
+    rows = run_job(job, "cpu").metrics()
+    assert rows[-1]["loss"] == pytest.approx(table.filter(table["seed"] == 1)["loss"].item(), rel=1e-6)
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path, capsys):

@@ -81,7 +81,12 @@ def test_a_second_call_trains_nothing_and_more_seeds_only_what_is_new(tmp_path):
     )
     assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in before} == before
     assert {job for job, _ in reports} == {1} and sorted(table["seed"].unique()) == [0, 1, 2]
-    assert tally(table, 20) == {"models": 3, "diverged": 0, "bind": 0, "do_not_bind": 3}
+    assert tally(table, named_sweep("seeds", config, (0, 1, 2))) == {
+        "models": 3,
+        "diverged": 0,
+        "bind": 0,
+        "do_not_bind": 3,
+    }
 
 
 def test_a_diverged_model_is_a_result(tmp_path):
@@ -89,7 +94,7 @@ def test_a_diverged_model_is_a_result(tmp_path):
     table = run_sweep(sweep, tmp_path, together=2)
     assert table.filter(polars.col("lr") == 10.0)["diverged_at"].to_list()[-1] is not None
     assert table.filter(polars.col("lr") == 1e-3)["diverged_at"].to_list() == [None] * 3
-    found = tally(table, 40)
+    found = tally(table, sweep)
     assert (found["models"], found["diverged"]) == (2, 1)
 
 

@@ -4,7 +4,6 @@ import json
 import shlex
 from pathlib import Path
 
-import msgspec
 import polars
 import pytest
 import torch
@@ -13,6 +12,7 @@ from scipy.stats import mannwhitneyu
 from assignadd.cli import options
 from assignadd.cli.sweep import Sweep, cells
 from assignadd.model.accuracy import Exam
+from assignadd.runs.config_json import config_from
 from assignadd.runs.folder import Run, shipped
 from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
 
@@ -43,9 +43,7 @@ def test_the_command_in_a_table_asks_for_what_is_in_it(name):
     about, table = json.loads((RESULTS / f"{name}.json").read_text()), polars.read_parquet(RESULTS / f"{name}.parquet")
     program, command, *arguments = shlex.split(about["command"])
     asked = cells(options.read(Sweep, arguments, command), options.base_config(arguments))
-    assert (program, command) == ("assignadd", "sweep") and json.loads(msgspec.json.encode(asked.config)) == about[
-        "config"
-    ]
+    assert (program, command) == ("assignadd", "sweep") and asked.config == config_from(about["config"])
     rows = table.select("seed", "seen_fraction", "two_var_ratio").unique().rows()
     configs = [cell.config(asked.config) for cell in asked.cells]
     own = [

@@ -16,12 +16,13 @@ PAPER = PRESETS["paper"]
 BUFFER = io.BytesIO()
 polars.DataFrame({"lr": [1e-3, 3e-3], "seed": [1, 2]}).write_parquet(BUFFER)
 TABLE = BUFFER.getvalue()
+HEADS = {"model.n_heads": 2, "model.d_mlp": (4, 8)}
 
 
 def test_a_grid_is_every_combination_once():
-    cells = grid({"lr": (1e-3, 1e-2), "seen_fraction": (0.3, 0.5, 0.7)}, (4, 9))
+    cells = grid({"lr": (1e-3, 1e-2), "task.seen_fraction": (0.3, 0.5, 0.7)}, (4, 9))
     expected = {(lr, f, seed) for lr, f, seed in product((1e-3, 1e-2), (0.3, 0.5, 0.7), (4, 9))}
-    assert {(c.lr, c.seen_fraction, c.seed) for c in cells} == expected and len(cells) == 12
+    assert {(*(v for _, v in c.own), c.seed) for c in cells} == expected and len(cells) == 12
 
 
 @pytest.mark.parametrize(("name", "values", "threshold"), [("fraction", FRACTIONS, 0.25), ("two-var", RATIOS, 0.2)])
@@ -52,19 +53,29 @@ def test_a_json_file_has_a_list_of_rows_or_a_grid(tmp_path):
     assert set(sweep_from_file(path, PAPER, (4, 9)).cells) == set(
         grid({"lr": (0.001, 0.003), "seen_fraction": (0.5, 1.0)}, (4, 9))
     )
-    for text in ('{"lr": 0.001}', '["lr"]', '{"lr": ["fast"]}', "lr = 3", '[{"seed": 0.5}]', '{"depth": [1]}'):
+    path.write_text('{"model.n_heads": [1, 2], "model.d_mlp": [[null, 8], [4, 8]], "task.banned_first": ["a", ""]}')
+    cells = sweep_from_file(path, PAPER, (0, 1)).cells
+    assert len(cells) == 16 and Member(1, {**HEADS, "task.banned_first": ""}) in cells
+    for text in ('{"lr": 0.001}', '["lr"]', '{"lr": ["fast"]}', "lr = 3", '[{"seed": 0.5}]', '{"depth": [1]}',
+                 '[{"seed": 1}, {"lr": 1}]', '{"record.eval_every": [1]}', '{"optim.rate": [1]}'):  # fmt: skip
         path.write_text(text)
         with pytest.raises(ConfigError) as caught:
             sweep_from_file(path, PAPER, (0,))
         assert "expected" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_csv_file_has_lists_as_json(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text('seed,model.n_heads,model.d_mlp,optim.lr\n7,2,"[4, 8]",1\n8,,,\n')
+    assert sweep_from_file(path, PAPER, (0, 1)).cells == (Member(7, {**HEADS, "optim.lr": 1.0}), Member(8))
+
+
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"depth": [1]}, "'depth': expected one of seed, lr"),
-        ({"lr": ["fast"]}, "lr = 'String': expected numbers"),
-        ({"seed": [0.5]}, "seed = 'Float64': expected whole numbers"),
+        ({"depth": [1]}, "mine.parquet: column = 'depth': expected seed, or a setting such as"),
+        ({"lr": ["fast"]}, "optim.lr = 'fast': expected a number from 0.0 to 10.0"),
+        ({"seed": [0.5]}, "mine.parquet: seed = 0.5: expected whole numbers"),
         ({"seed": [1, None]}, "a seed in every row"),
         ({"seed": [3, 3]}, "every combination of settings and seed once"),
         ({"seen_fraction": [1.5]}, "task.seen_fraction = 1.5"),
@@ -77,7 +88,7 @@ def test_a_bad_file_is_refused_in_a_line(tmp_path, columns, says):
         sweep_from_file(path, PAPER, (0,))
     assert says in str(caught.value) and "\n" not in str(caught.value)
     (tmp_path / "text.parquet").write_text("no table")
-    with pytest.raises(ConfigError, match="a Parquet or JSON file"):
+    with pytest.raises(ConfigError, match="a CSV, Parquet or JSON file"):
         sweep_from_file(tmp_path / "text.parquet", PAPER, (0,))
 
 
@@ -94,7 +105,7 @@ def bomb(tmp_path, name, content):
     [
         ("grid.json", json.dumps({"lr": [0.1] * 3000, "weight_decay": [0.1] * 3000}), "9000000 rows"),
         ("twice.json", '[{"lr": 1, "lr": 2}]', "each key once"),
-        ("huge.json", '[{"lr": 1' + "0" * 400 + "}]", "Expected `int`"),
+        ("huge.json", '[{"lr": 1' + "0" * 400 + "}]", "expected a number from 0.0 to 10.0"),
         ("inf.json", '[{"lr": 1e999}]', "optim.lr = inf"),
         ("deep.json", "[" * 100_000, "reasonable size"),
         ("bytes.json", lambda path: path.write_bytes(b'[{"lr": "\xff"}]'), "UTF-8"),

@@ -12,7 +12,7 @@ from assignadd.model.kernels.tensor import Moments, cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
-from assignadd.sweeps.jobs import Watch
+from assignadd.sweeps.jobs import SweepObserver
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
@@ -145,7 +145,7 @@ def test_measures_of_a_stack_there_are_those_of_each_model_here():
     stack = initial_stack(config, SEEDS)
     stack["pos_embed.W_pos"].mul_(6)
     configs = [Member(s).config(config) for s in SEEDS]
-    there, here = (Watch(configs, SEEN.to(d))(stack.to(d), config.optim.steps) for d in ("cuda", "cpu"))
+    there, here = (SweepObserver(configs, SEEN.to(d))(stack.to(d), config.optim.steps) for d in ("cuda", "cpu"))
     for a, b in zip(there, here, strict=True):
         tests = a.pop("tests"), b.pop("tests")
         assert a == pytest.approx(b, abs=0.02) and tests[0] == pytest.approx(tests[1], abs=1e-3)

@@ -26,12 +26,24 @@ class Moments:
     rate: Float[Tensor, "M 1"]
     decay: Float[Tensor, "M 1"]
     """Learning rate, and learning rate times weight decay."""
+    averaging: Float[Tensor, "M 4"]
+    """1 - beta1, beta2, 1 - beta2 and eps."""
+    betas: Float[Tensor, "M 2"]
+    """beta1 and beta2 in double precision: in float32, 1 - 0.999 has only five correct digits."""
 
     @classmethod
     def zeros(cls, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor) -> Moments:
         column = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
         rate, decay = column([[o.lr] for o in optims]), column([[o.lr * o.weight_decay] for o in optims])
-        return cls(placed(torch.zeros_like(flat)), placed(torch.zeros_like(flat)), optims, rate, decay)
+        averaging = column([[1 - o.beta1, o.beta2, 1 - o.beta2, o.eps] for o in optims])
+        betas = torch.tensor([[o.beta1, o.beta2] for o in optims], dtype=torch.float64, device=flat.device)
+        mean, square = placed(torch.zeros_like(flat)), placed(torch.zeros_like(flat))
+        return cls(mean, square, optims, rate, decay, averaging, betas)
+
+    def corrections(self, count: Int[Tensor, ""]) -> tuple[Float[Tensor, "M 1"], Float[Tensor, "M 1"]]:
+        """The step size, with the correction for the mean's start at 0, and the root of that for the square's."""
+        first, second = (1 - self.betas ** count.double()).split(1, 1)
+        return (self.rate / first).to(self.rate.dtype), second.sqrt().to(self.rate.dtype)
 
 
 class TensorKernels:
@@ -186,10 +198,10 @@ def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, cou
 
 def stacked_adamw(flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
     """All models at once, without a branch that would have to wait for the device."""
-    o, steps, alive = moments.optims[0], count.double(), alive.unsqueeze(1)  # 1 - 0.999 loses five digits in float32
+    alive, (size, correction) = alive.unsqueeze(1), moments.corrections(count)
+    new, kept, added, eps = moments.averaging.split(1, 1)
     grad = torch.where(alive, grad, 0)
-    moments.mean.lerp_(grad, 1 - o.beta1)
-    moments.square.mul_(o.beta2).addcmul_(grad, grad, value=1 - o.beta2)
-    size = (alive * moments.rate / (1 - o.beta1**steps)).to(flat.dtype)
-    update = moments.mean / (moments.square.sqrt().div_(torch.sqrt(1 - o.beta2**steps)).add_(o.eps))
-    flat.mul_(1 - alive * moments.decay).sub_(update.mul_(size))
+    moments.mean.lerp_(grad, new)
+    moments.square.mul_(kept).add_(grad.square().mul_(added))
+    update = moments.mean / (moments.square.sqrt().div_(correction).add_(eps))
+    flat.mul_(1 - alive * moments.decay).sub_(update.mul_(alive * size))

@@ -7,8 +7,6 @@ up to a power of two, BB the number of sequences in a block. No atomic operation
 
 from __future__ import annotations
 
-import math
-
 import torch
 import triton
 from torch import Tensor
@@ -106,11 +104,9 @@ class TritonKernels(TensorKernels):
         return losses.mean(1), logits
 
     def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
-        (M, P), o = flat.shape, moments.optims[0]
-        logs = {"log_beta1": _log(o.beta1), "log_beta2": _log(o.beta2)}
+        (M, P), o = flat.shape, moments
         triton_programs.adamw[triton.cdiv(P, UPDATE_BLOCK), M](
-            flat, grad, moments.mean, moments.square, moments.rate, moments.decay, alive, count, P,
-            beta1=o.beta1, beta2=o.beta2, **logs, eps=o.eps, BLOCK=UPDATE_BLOCK,
+            flat, grad, o.mean, o.square, o.rate, o.decay, o.averaging, o.betas, alive, count, P, BLOCK=UPDATE_BLOCK,
         )  # fmt: skip
 
     def _spread(self, amounts: Tensor, tokens: Tensor, rows: Tensor) -> None:
@@ -125,11 +121,6 @@ class TritonKernels(TensorKernels):
 def _in_memory(x: Tensor) -> Tensor:
     """The same numbers with sequences last, (M, ..., B), without gaps."""
     return x.movedim(1, -1).contiguous()
-
-
-def _log(beta: float) -> float:
-    """log(beta); for 0 a number whose exponential is 0."""
-    return math.log(beta) if beta > 0 else -1e9
 
 
 def _blocks(B: int, settings: dict[str, int]) -> int:

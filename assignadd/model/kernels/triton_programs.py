@@ -215,11 +215,9 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, NP: tl.constexpr, 
 
 @triton.jit
 def adamw(
-    flat, grad, mean, square, rate, decay, alive, count, P,
-    beta1: tl.constexpr, beta2: tl.constexpr, log_beta1: tl.constexpr, log_beta2: tl.constexpr, eps: tl.constexpr,
-    BLOCK: tl.constexpr,
+    flat, grad, mean, square, rate, decay, averaging, betas, alive, count, P, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Update number `count` of one model's weights; `rate`, `decay` and `alive` hold a number per model."""
+    """Update number `count` of one model's weights; `Moments` describes the numbers that every model has."""
     m = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if tl.load(alive + m):
@@ -228,12 +226,13 @@ def adamw(
         first = tl.load(mean + at, mask=there, other=0.0)
         second = tl.load(square + at, mask=there, other=0.0)
         w = tl.load(flat + at, mask=there, other=0.0)
-        first += (1 - beta1) * (g - first)
-        second = second * beta2 + (1 - beta2) * g * g
+        own = averaging + 4 * m
+        first += tl.load(own) * (g - first)
+        second = second * tl.load(own + 1) + tl.load(own + 2) * g * g
         steps = tl.load(count).to(tl.float64)  # 1 - 0.999 loses five digits in float32
-        correction = tl.sqrt(1 - tl.exp(steps * log_beta2)).to(tl.float32)
-        size = (tl.load(rate + m) / (1 - tl.exp(steps * log_beta1))).to(tl.float32)
-        update = first / (tl.sqrt(second) / correction + eps)
+        size = (tl.load(rate + m) / (1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m))))).to(tl.float32)
+        correction = tl.sqrt(1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m + 1)))).to(tl.float32)
+        update = first / (tl.sqrt(second) / correction + tl.load(own + 3))
         w = w * (1 - tl.load(decay + m)) - update * size
         tl.store(mean + at, first, mask=there)
         tl.store(square + at, second, mask=there)

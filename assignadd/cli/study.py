@@ -1,0 +1,144 @@
+"""assignadd study"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from assignadd.cli import options
+from assignadd.cli.sweep import print_plan, resolve_device
+
+if TYPE_CHECKING:
+    from assignadd.claims.record import Record
+    from assignadd.studies.table import Estimate, StudyTable
+
+
+@dataclass(frozen=True)
+class StudyCommand:
+    """Train the models of one of our studies and show what came out; without a name, list the studies.
+
+    The same command continues an interrupted study. OUT/study-NAME.parquet has a row per model, OUT/study-NAME.json
+    says how it was made, OUT/study-NAME.svg is the figure.
+    """
+
+    name: Annotated[str | None, tyro.conf.Positional] = None
+    """Which study; `assignadd study` lists them."""
+    show: bool = False
+    """Train nothing: show the table in OUT or, without --out, the one that comes with the package."""
+    dry_run: bool = False
+    """Print the number of models, stacks and updates and an estimate of the time, and train nothing."""
+    seeds: int | None = None
+    """Models in each cell, with seeds 0, 1, ... If None, the study's."""
+    steps: int | None = None
+    """Updates. If None, the study's."""
+    tf32: bool = False
+    """Round matrix-product inputs to TF32 on a GPU; kept in the results."""
+    device: str = "auto"
+    """auto, cpu or cuda (every GPU of this machine, or with --engine ray of the cluster)."""
+    threads: int | None = None
+    """Models at a time on a CPU, one thread each. If None, every core."""
+    engine: str = "local"
+    """local, or ray (pip install 'assignadd[ray]')."""
+    address: str | None = None
+    """The Ray cluster, as for `assignadd sweep`."""
+    out: Path | None = None
+    """Where the run folders, the table and the figure go. If None, runs/studies/NAME."""
+    json: bool = False
+    """Print JSON: the list of studies, the plan for --dry-run, else {"study", "cells", "statements", "table"}."""
+
+
+def main(arguments: list[str]) -> int:
+    args = options.read(StudyCommand, arguments, "study")
+    if args.name is None:
+        return _list(args.json)
+    from assignadd.studies.registry import study_named
+    from assignadd.studies.table import read_study
+
+    study = study_named(args.name)
+    if args.show:
+        _show(read_study(study, args.out), args, args.out)
+        return 0
+    threads, device = options.resolve_threads(args.threads), resolve_device(args.engine, args.device)
+    out = args.out or Path("runs") / "studies" / study.name
+    from assignadd.sweeps.engine import plan
+
+    sweep = study.sweep(args.seeds, args.steps, args.tf32)
+    planned = plan(sweep, out, device, threads)
+    about = planned.summary(sweep) | {"engine": args.engine, "out": str(out)}
+    if args.dry_run or not args.json:
+        print_plan(f"study {study.name}", about, args.json)
+    if args.dry_run:
+        return 0
+    from assignadd.cli.screen import SweepScreen
+    from assignadd.studies.registry import run_study
+
+    command = shlex.join(["assignadd", "study", *arguments])
+    with SweepScreen(study.name, planned.jobs, quiet=args.json) as screen:
+        how: dict[str, Any] = {"device": device, "cores": threads, "engine": args.engine, "address": args.address}
+        table = run_study(study, sweep, out, command, screen, **how)
+    _show(table, args, out)
+    return 0
+
+
+def _list(as_json: bool) -> int:
+    from assignadd.cli.screen import print_json, print_table
+    from assignadd.studies.registry import STUDIES
+    from assignadd.studies.table import shipped_study
+
+    rows = [
+        (s.name, s.question, len(s.cells), len(s.cells) * s.seeds, s.base.optim.steps, shipped_study(s) is not None)
+        for s in STUDIES.values()
+    ]
+    columns = ("study", "question", "cells", "models", "steps", "result included")
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        shown = [(*row[:4], f"{row[4]:,}", "yes" if row[5] else "no") for row in rows]
+        print_table("studies", columns, shown, "`assignadd study NAME --dry-run` says what one takes")
+    return 0
+
+
+def _show(table: StudyTable, args: StudyCommand, out: Path | None) -> None:
+    """Prints the summary and the statements, and draws the figure beside the table, or in the working directory."""
+    from assignadd.claims.studies import study_records
+    from assignadd.cli.screen import print_json, print_table, say
+    from assignadd.figures.studies import draw_study, figure_height, study_caption, study_data
+    from assignadd.figures.style import figure, save
+    from assignadd.studies.table import LABELS, ONSETS, Estimate, file_of
+
+    study, records = table.study, study_records(table)
+    data, stem = study_data(table), ((out or Path()) / file_of(study.name)).with_suffix("")
+    with figure(height=figure_height(data)) as made:
+        draw_study(data, made)
+        save(made, stem)
+    if args.json:
+        cells = [{k: asdict(v) if isinstance(v, Estimate) else v for k, v in row.items()} for row in table.summary()]
+        shown = ("id", "value", "low", "high", "verdict")
+        statements = [{name: getattr(record, name) for name in shown} for record in records]
+        where = None if out is None else str(out / file_of(study.name))
+        print_json({"study": study.name, "cells": cells, "statements": statements, "table": where})
+        return
+    names = [*study.outcomes, *study.numbers]
+    rows = [
+        (row["cell"], row["models"], row["diverged"], *(_text(row[n], ",.0f" if n in ONSETS else ".3g") for n in names))
+        for row in table.summary()
+    ]
+    print_table(study.title, ("cell", "models", "diverged", *(LABELS[n] for n in names)), rows, study.question)
+    print_table(
+        "statements", ("statement", "value", "rule", "verdict"),
+        [(r.claim, _text(r, ".3g"), r.rule.partition(";")[0], r.verdict) for r in records],
+    )  # fmt: skip
+    say(study_caption(data))
+    say(f"{stem}.svg")
+
+
+def _text(found: Estimate | Record | None, form: str) -> str:
+    """A number with its 95 % interval."""
+    if found is None or found.value is None:
+        return "-"
+    ends = "" if found.low is None else f" [{found.low:{form}}, {found.high:{form}}]"
+    return f"{found.value:{form}}{ends}"

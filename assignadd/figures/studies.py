@@ -1,0 +1,96 @@
+"""Figures of our studies: a row per cell, with the shares of its models that learn each skill and when they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from assignadd.figures.record import FigureData, FigureRecord
+from assignadd.palette import BLUE, GREEN, GREY, VERMILION
+from assignadd.studies.registry import STUDIES
+from assignadd.studies.study import Study
+from assignadd.studies.table import LABELS, ONSETS, StudyTable, read_study, shipped_study
+
+COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN}
+ONSET_COLORS = dict(zip(ONSETS, (BLUE, VERMILION, GREEN), strict=True))
+
+
+@dataclass(frozen=True)
+class StudyData(FigureData):
+    cells: list[str]
+    outcomes: list[str]
+    shares: np.ndarray  # (outcomes, cells, 3): share, low and high end of its interval; NaN where there is none
+    models: np.ndarray  # (cells,)
+    onsets: np.ndarray  # (3 skills, cells, models): steps; NaN where a skill never came
+    steps: int
+    """Updates of every model."""
+
+
+def study_data(table: StudyTable) -> StudyData:
+    """Shares and onsets in every cell of a study."""
+    shares = [
+        [(s.value, s.low, s.high) if (s := table.share(cell, outcome)) else (np.nan,) * 3 for cell in table.cells]
+        for outcome in table.study.outcomes
+    ]
+    models = np.array([frame.height for frame in table.cells.values()])
+    onsets = np.full((len(ONSETS), len(models), models.max()), np.nan)
+    for i, name in enumerate(ONSETS):
+        for j, frame in enumerate(table.cells.values()):
+            onsets[i, j, : frame.height] = frame[name].cast(float).to_numpy()
+    steps = int(table.provenance["steps"])
+    return StudyData(list(table.cells), list(table.study.outcomes), np.array(shares), models, onsets, steps)
+
+
+def study_caption(data: StudyData) -> str:
+    """The cells with the highest and the lowest share of models that bind, in words."""
+    shares = data.shares[data.outcomes.index("binds")]
+    if np.isnan(shares[:, 0]).all():
+        return "No cell has sequences on which binding could be tested."
+    best, worst = int(np.nanargmax(shares[:, 0])), int(np.nanargmin(shares[:, 0]))
+
+    def words(i: int) -> str:
+        value, low, high = shares[i]
+        return f"{data.cells[i]} ({value:.2f} [{low:.2f}, {high:.2f}] of {data.models[i]} models)"
+
+    if best == worst or shares[best, 0] == shares[worst, 0]:
+        return f"The share of models that bind within {data.steps:,} steps is the same in all cells: {words(best)}."
+    return f"Within {data.steps:,} steps most models bind with {words(best)}, fewest with {words(worst)}."
+
+
+def figure_height(data: StudyData) -> float:
+    """Inches: a row per cell."""
+    return 1.1 + 0.27 * len(data.cells)
+
+
+def draw_study(data: StudyData, made: Figure) -> None:
+    left, right = made.subplots(1, 2, sharey=True)
+    rows = np.arange(len(data.cells))
+    for i, outcome in enumerate(data.outcomes):
+        share, low, high = data.shares[i].T
+        at, color = rows + 0.22 * (i - (len(data.outcomes) - 1) / 2), COLORS.get(outcome, GREY)
+        left.errorbar(share, at, xerr=(share - low, high - share), fmt="o", color=color, markersize=3.5, linewidth=1,
+                      label=LABELS[outcome])  # fmt: skip
+    left.set(xlim=(-0.03, 1.03), xlabel="share of models, 95 % interval")
+    left.set_yticks(rows, data.cells)
+    left.invert_yaxis()
+    for i, (name, color) in enumerate(ONSET_COLORS.items()):
+        at = np.broadcast_to(rows[:, None] + 0.22 * (i - 1), data.onsets[i].shape)
+        right.plot(data.onsets[i].ravel(), at.ravel(), "|", color=color, markersize=4, alpha=0.8, label=LABELS[name])
+    right.set(xlim=(0, data.steps * 1.02), xlabel="step from which the skill lasts, a mark per model")
+    made.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=len(data.outcomes))
+
+
+def study_figure(study: Study) -> FigureRecord:
+    """The figure of a study's table that comes with the package."""
+    return FigureRecord(
+        f"study_{study.name}", study.title,
+        f"{study.question} {study.method} Look for cells whose interval lies apart from that of the first. The right "
+        "half has the same skills in the same colours.",
+        lambda _: study_data(read_study(study)), draw_study, height=1.1 + 0.27 * len(study.cells), width=7.0,
+        found=study_caption,
+    )  # fmt: skip
+
+
+STUDY_FIGURES = tuple(study_figure(study) for study in STUDIES.values() if shipped_study(study) is not None)

@@ -1,0 +1,35 @@
+"""All studies, by name, and how one is run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from assignadd.config import ConfigError
+from assignadd.studies.architecture import ARCHITECTURE
+from assignadd.studies.size import SIZE
+from assignadd.studies.study import Study
+from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
+from assignadd.sweeps.engine import run_sweep
+from assignadd.sweeps.local import Report
+from assignadd.sweeps.results import TABLE, write_results
+from assignadd.sweeps.settings import Sweep
+
+STUDIES: dict[str, Study] = {study.name: study for study in (ARCHITECTURE, SIZE)}
+
+
+def study_named(name: str) -> Study:
+    """The study of this name."""
+    if name not in STUDIES:
+        raise ConfigError("study", name, "one of " + ", ".join(STUDIES))
+    return STUDIES[name]
+
+
+def run_study(study: Study, sweep: Sweep, out: Path, command: str, report: Report, **how: Any) -> StudyTable:
+    """Trains what is missing under `out`, and writes and returns the table; `how` is for `run_sweep`."""
+    curves = run_sweep(sweep, out, report=report, command=command, **how)
+    about = json.loads((out / TABLE).with_suffix(".json").read_text())
+    about |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}
+    write_results(study_frame(study, sweep, curves), about, out / file_of(study.name))
+    return read_study(study, out)

@@ -1,0 +1,93 @@
+"""What a study is: a question, cells of settings to train with many seeds, and rules that are stated beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from assignadd.config import PRESETS, Config, ConfigError, Member
+from assignadd.member import with_settings
+from assignadd.sweeps.results import setting_of
+from assignadd.sweeps.settings import Sweep
+from assignadd.verdicts import Rule
+
+# A study has one evaluation on many sequences at the end, and small ones on the way from which onsets are read.
+RECORD = replace(
+    PRESETS["paper"].record, eval_every=250, checkpoint_every=5000, state_every=1 << 31, final_sequences=20_000
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Settings in which some of a study's models differ from its base, and what people call them."""
+
+    label: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Values by dotted name, such as {"model.n_heads": 2}."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A statement about cells of a study, and the rule by which the interval of its number decides it.
+
+    The number is the share of models with an outcome, or the mean of a number that every model has, in one cell; with
+    `versus` it is the difference from the other cell. `among` keeps the models with another outcome alone.
+    """
+
+    id: str
+    claim: str
+    outcome: str
+    """A column of the study's table (`table.OUTCOMES`, or a number)."""
+    cell: str
+    """The label of a cell."""
+    rule: Rule
+    versus: str | None = None
+    among: str | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """Cells times seeds, and what is asked of them."""
+
+    name: str
+    title: str
+    question: str
+    method: str
+    """What differs between cells and what is held fixed, in a few sentences."""
+    base: Config
+    cells: tuple[Cell, ...]
+    seeds: int
+    """Models in each cell, with seeds 0, 1, ..."""
+    outcomes: tuple[str, ...]
+    """The outcomes whose shares its figure and its summary show."""
+    hypotheses: tuple[Hypothesis, ...]
+    numbers: tuple[str, ...] = ()
+    """Numbers of each model whose medians the summary shows."""
+
+    def __post_init__(self) -> None:
+        labels = [cell.label for cell in self.cells]
+        named = {label for h in self.hypotheses for label in (h.cell, h.versus) if label is not None}
+        assert len(set(labels)) == len(labels) and named <= set(labels), f"labels of the cells of {self.name}"
+
+    def sweep(self, seeds: int | None = None, steps: int | None = None, tf32: bool = False) -> Sweep:
+        """The models of the study; with another number of seeds or steps where these are given."""
+        n = self.seeds if seeds is None else seeds
+        if not 1 <= n <= 4096:
+            raise ConfigError("seeds", n, "a whole number from 1 to 4096")
+        base = self.base
+        optim = base.optim if steps is None else replace(base.optim, steps=steps)
+        config = replace(base, optim=optim, numerics=replace(base.numerics, tf32=tf32))
+        cells = tuple(Member(seed, cell.settings) for cell in self.cells for seed in range(n))
+        return Sweep(self.name, config, cells)
+
+    def settings(self, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+        """The values of these settings in every cell, as a sweep's table has them, by the label of the cell."""
+        configs = {cell.label: with_settings(self.base, cell.settings) for cell in self.cells}
+        return {label: tuple(setting_of(config, name) for name in names) for label, config in configs.items()}
+
+
+def study_base(steps: int, **sections: Any) -> Config:
+    """The paper's settings with the record of a study, this many steps, and other sections where given."""
+    paper = PRESETS["paper"]
+    return replace(paper, optim=replace(paper.optim, steps=steps), record=RECORD, **sections)

@@ -1,0 +1,158 @@
+"""The table of a study: a row per model, with what became of it and when; and its file with the provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assignadd.config import UserError
+from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
+from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD, Curves, skill_onset
+from assignadd.errors import RunError
+from assignadd.stats import median_interval, wilson
+from assignadd.studies.study import Study
+from assignadd.sweeps.engine import last_rows
+from assignadd.sweeps.final_tests import FREQUENCIES, final_column
+from assignadd.sweeps.results import column_of, read_results
+from assignadd.sweeps.settings import Sweep
+from assignadd.task.evalsets import LABELS as EVALUATION_SETS
+
+if TYPE_CHECKING:
+    import polars
+
+RESULTS = Path(__file__).parents[1] / "results"
+CELL = "cell"
+# As in `dynamics.phases`, for any number of operands.
+TRAINED_SETS = tuple(name for name in EVALUATION_SETS if name.endswith("var train") and not name.startswith("0"))
+BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name)
+# Outcomes of a model: the sets of the final exam on which it must reach a level, all of them, and a label.
+OUTCOMES: dict[str, tuple[tuple[str, ...], float, str]] = {
+    "binds": ((BINDING_SET,), BINDING_THRESHOLD, "bind variables"),
+    "adds": ((ADDITION_SET,), ADDITION_THRESHOLD, "add held-out pairs"),
+    "refines": (BANNED_SETS, THRESHOLD, "use banned slots"),
+}
+# When a skill came to last: the sets and the level, as in `dynamics.phases`.
+ONSETS = {
+    "addition at": ((ADDITION_SET,), ADDITION_THRESHOLD),
+    "binding at": (TRAINED_SETS, THRESHOLD),
+    "refinement at": (BANNED_SETS, THRESHOLD),
+}
+LABELS = {
+    **{name: label for name, (_, _, label) in OUTCOMES.items()},
+    **{name: f"step of {name.removesuffix(' at')}" for name in ONSETS},
+    "frequencies": "frequencies",
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A share or a median over `n` models with its 95 % interval; no ends where there are too few models for one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class StudyTable:
+    """The models of a study and where they come from."""
+
+    study: Study
+    frame: polars.DataFrame
+    provenance: Mapping[str, Any]
+
+    @cached_property
+    def cells(self) -> dict[str, polars.DataFrame]:
+        """The models of each cell, by its label, in the order of the study."""
+        return {cell.label: self.frame.filter(self.frame[CELL] == cell.label) for cell in self.study.cells}
+
+    def values(self, cell: str, column: str, among: str | None = None) -> np.ndarray:
+        """A column of one cell without the models that have no such value, or not the outcome `among`."""
+        rows = self.cells[cell] if among is None else self.cells[cell].filter(self.cells[cell][among])
+        return rows[column].drop_nulls().to_numpy().astype(float) if column in rows.columns else np.empty(0)
+
+    def share(self, cell: str, outcome: str) -> Estimate | None:
+        """The share of a cell's models with an outcome, with Wilson's interval; None where no model was tested."""
+        values = self.values(cell, outcome)
+        if not len(values):
+            return None
+        ends = wilson(float(values.sum()), len(values))
+        return Estimate(float(values.mean()), ends.low, ends.high, len(values))
+
+    def median(self, cell: str, column: str) -> Estimate | None:
+        """The median of a number over the models of a cell that have it; None where none has."""
+        values = self.values(cell, column)
+        if not len(values):
+            return None
+        value, ends = median_interval(values.tolist())
+        return Estimate(value, ends.low if ends else None, ends.high if ends else None, len(values))
+
+    def summary(self) -> list[dict[str, Any]]:
+        """A row per cell: models, diverged models, shares of the outcomes and medians of the numbers with intervals."""
+        rows = []
+        for label, frame in self.cells.items():
+            row: dict[str, Any] = {CELL: label, "models": frame.height, "diverged": int(frame["diverged"].sum())}
+            row |= {name: self.share(label, name) for name in self.study.outcomes}
+            rows.append(row | {name: self.median(label, name) for name in self.study.numbers})
+        return rows
+
+
+def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.DataFrame:
+    """A row per model of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets."""
+    import polars
+
+    n, names = sweep.config.record.eval_sequences, [name for name in EVALUATION_SETS if name in curves.columns]
+    of_cell = {settings: label for label, settings in study.settings(sweep.varied).items()}
+    key = ["seed", *map(column_of, sweep.varied)]
+    exams = [name for name in curves.columns if name == final_column(name.removesuffix(" (final)"))]
+    rows = []
+    for part in curves.partition_by(key, maintain_order=True):
+        last = last_rows(part, sweep).row(0, named=True)
+        here = [s for s in names if part[s].null_count() == 0]
+        found = Curves(part["step"].to_numpy(), {s: part[s].to_numpy() for s in here}, n)
+        onsets = {name: skill_onset(found, sets, level) for name, (sets, level) in ONSETS.items()}
+        label = of_cell[tuple(last[column] for column in map(column_of, sweep.varied))]
+        rows.append(
+            {CELL: label, "seed": last["seed"], "steps": last["step"], "diverged": last["diverged_at"] is not None}
+            | {name: _has(last, *OUTCOMES[name][:2]) for name in OUTCOMES}
+            | {name: None if onset is None else onset.step for name, onset in onsets.items()}
+            | {"frequencies": last.get(final_column(FREQUENCIES)), "loss": last["loss"]}
+            | {name: last[name] for name in exams}
+        )
+    order = {cell.label: i for i, cell in enumerate(study.cells)}
+    rows.sort(key=lambda row: (order[row[CELL]], row["seed"]))
+    types = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64) | dict.fromkeys(OUTCOMES, polars.Boolean)
+    return polars.DataFrame(rows, infer_schema_length=None, schema_overrides=types)
+
+
+def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
+    """Whether a model reached the level in its final exam; None where its task has none of the sets, False if it
+    diverged."""
+    exams = [row[final_column(s)] for s in sets if row.get(final_column(s)) is not None]
+    return row["diverged_at"] is None and min(exams) >= level if exams else None
+
+
+def file_of(name: str) -> str:
+    """The name of the file of a study's table, in its folder and among the package's results."""
+    return f"study-{name}.parquet"
+
+
+def read_study(study: Study, folder: Path | None = None) -> StudyTable:
+    """The table of a study in a folder, or the one that comes with the package."""
+    where = RESULTS if folder is None else folder
+    try:
+        return StudyTable(study, *read_results(where / file_of(study.name)))
+    except (OSError, RunError) as error:
+        message = f"no table of the study {study.name} in {where}; `assignadd study {study.name}` makes it"
+        raise UserError(message) from error
+
+
+def shipped_study(study: Study) -> StudyTable | None:
+    """The table of a study that comes with the package, or None."""
+    return read_study(study) if (RESULTS / file_of(study.name)).is_file() else None
