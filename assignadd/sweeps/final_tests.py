@@ -97,7 +97,8 @@ def final_column(name: str) -> str:
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, and the rates of its attention patterns.
 
-    One set at a time, to bound the memory. Architectures without tables have no rates and no number of frequencies.
+    One set at a time, to bound the memory. Architectures without tables have no rates and no number of
+    frequencies; the rates are defined for two operands.
     """
     n = stack.config.record.final_sequences
     found: list[dict[str, float]] = [{} for _ in configs]
@@ -107,7 +108,7 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N 
             for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
                 row |= {final_column(name): value for name, value in accuracy.items()}
     if n and covers(stack.config):
-        types = stack.config.task.variable_counts
+        types = stack.config.task.variable_counts if stack.config.task.operands == 2 else ()
         for column, rates in AttentionRates(configs, seen, types, n)(stack).items():
             for row, rate in zip(found, rates.tolist(), strict=True):
                 if math.isfinite(rate):  # none where a task has no such sequence
