@@ -140,6 +140,30 @@ def test_a_model_in_a_stack_is_the_model_alone_up_to_rounding():
     torch.testing.assert_close(together.stack().flat, torch.cat([t.stack().flat for t in alone]), rtol=0, atol=2e-4)
 
 
+OTHER = replace(
+    CONFIG.model, n_heads=2, d_head=16, d_model=32, n_layers=3, d_mlp=(48, None, 64), norm="layer", biases=True
+)
+
+
+def test_another_architecture_trains_as_on_a_cpu_and_is_compiled(capsys):
+    config = replace(CONFIG, model=OTHER)
+    own = [{"optim.lr": 1e-3}, {"optim.lr": 3e-3, "optim.beta1": 0.8}, {"optim.beta2": 0.9, "model.init_scale": 0.5}]
+    members = [Member(s, settings) for s, settings in zip(SEEDS, own, strict=True)]
+    there, here = Trainer(config, members, SEEN, "cuda"), Trainer(config, members, SEEN)
+    for trainer in (there, here):
+        trainer.advance(20)
+    torch.testing.assert_close(there.stack().flat, here.stack().flat, rtol=1e-8, atol=1e-10)
+    assert "torch.compile failed" not in capsys.readouterr().err
+
+
+def test_another_architecture_comes_out_the_same_bit_for_bit():
+    config = replace(PRESETS["paper"], model=OTHER, optim=Optim(batch=512))
+    trainers = [Trainer(config, [Member(s) for s in SEEDS], SEEN, "cuda") for _ in range(2)]
+    for trainer in trainers:
+        trainer.advance(12)
+    assert torch.equal(trainers[0].stack().flat, trainers[1].stack().flat)
+
+
 def test_measures_of_a_stack_there_are_those_of_each_model_here():
     config = PRESETS["paper"]
     stack = initial_stack(config, SEEDS)
