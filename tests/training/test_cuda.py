@@ -13,10 +13,11 @@ from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.sweeps.jobs import SweepObserver
-from assignadd.task.evalsets import ALL_SETS
-from assignadd.task.sampler import Sampler
+from assignadd.task.evalsets import ALL_SETS, all_sets
+from assignadd.task.sampler import EmptySetError, Sampler
 from assignadd.task.splits import pair_split
 from assignadd.training.trainer import Trainer, prepare
+from tests.task.test_family import FAMILY
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -31,6 +32,21 @@ def test_the_sampler_draws_the_same_integers(evalset):
     here = Sampler([CONFIG.task] * 3, SEEN, SEEDS, evalset).sample(steps, 500)
     there = Sampler([CONFIG.task] * 3, SEEN, SEEDS, evalset, "cuda").sample(steps.cuda(), 500)
     assert torch.equal(here.tokens, there.tokens.cpu()) and torch.equal(here.labels, there.labels.cpu())
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_sampler_of_other_tasks_draws_the_same_integers(name):
+    """In compiled code and in tensor operations on the GPU, as on a CPU."""
+    task, steps = FAMILY[name], torch.arange(3).view(-1, 1, 1)
+    tasks, seen = [task] * 3, torch.stack([pair_split(task, s) for s in SEEDS])
+    for evalset in [None, *all_sets(task)]:
+        try:
+            here = Sampler(tasks, seen, SEEDS, evalset).sample(steps, 300)
+        except EmptySetError:
+            continue
+        sampler = Sampler(tasks, seen, SEEDS, evalset, "cuda")
+        for there in (sampler.sample(steps.cuda(), 300), sampler._sample_in_tensors(steps.cuda(), 300)):
+            assert torch.equal(here.tokens, there.tokens.cpu()) and torch.equal(here.labels, there.labels.cpu())
 
 
 def test_the_tables_of_a_whole_stack_equal_the_reference():
