@@ -89,17 +89,19 @@ def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any
 
 def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
     """How near to training the prompt is: variables, seen or held-out pair, banned slots."""
+    from assignadd.task.evalsets import TUPLE
     from assignadd.task.operands import LITERAL, count_banned
+    from assignadd.task.roles import operand_slots
     from assignadd.task.text import operand_values
     from assignadd.task.vocabulary import Vocabulary
 
     vocabulary = Vocabulary(task)
-    first, second = (t - vocabulary.first_variable if vocabulary.is_variable(t) else LITERAL for t in tokens[-3:-1])
-    n, m = operand_values(tokens, task)
-    pair = "seen" if run.seen[index, n, m] else "held-out"
-    banned = count_banned(task, first, second)
-    n_vars = (first != LITERAL) + (second != LITERAL)
-    return f"{n_vars}-var, {pair} pair ({n}, {m})" + (f", {banned} banned slot{'s' * (banned > 1)}" if banned else "")
+    asked = [tokens[slot] for slot in operand_slots(task)]
+    operands = [t - vocabulary.first_variable if vocabulary.is_variable(t) else LITERAL for t in asked]
+    values = operand_values(tokens, task)
+    pair = f"{'seen' if run.seen[index][values] else 'held-out'} {TUPLE[task.operands]} ({', '.join(map(str, values))})"
+    banned, n_vars = count_banned(task, *operands), sum(x != LITERAL for x in operands)
+    return f"{n_vars}-var, {pair}" + (f", {banned} banned slot{'s' * (banned > 1)}" if banned else "")
 
 
 def _print(reply: dict[str, Any]) -> None:
@@ -110,7 +112,7 @@ def _print(reply: dict[str, Any]) -> None:
     from assignadd.cli.screen import console
 
     colour, verdict = (
-        ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the sum is {reply['label']}")
+        ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the answer is {reply['label']}")
     )
     console.print(f"{reply['text']}  [bold {colour}]{reply['answer']}[/]  ({verdict}; p = {reply['probability']:.4f})")
     console.print(

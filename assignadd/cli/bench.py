@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from assignadd.cli import options
@@ -20,6 +21,10 @@ class Bench:
 
     preset: str = "paper"
     """Whose task and model: paper, authors, tiny or smoke."""
+    config: Path | None = None
+    """A JSON file of settings on top of the preset, such as {"model": {"n_heads": 2, "d_head": 64}}."""
+    models: int | None = None
+    """On a GPU, time stacks of this many models only. If None, of 1, 8, 32 and 128."""
     device: str = "cpu"
     """cpu or cuda."""
     seconds: float = 4.0
@@ -105,14 +110,15 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
     from assignadd.training import speed
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
+    stacks = CUDA_STACKS if args.models is None else (options.check_count("models", args.models),)
     return {
         "device": torch.cuda.get_device_name(),
         "machine": cpu_model(),
         "backend": _backend(config, "cuda"),
         "tf32": args.tf32,
-        "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in CUDA_STACKS},
+        "us_per_model_step": {str(n): speed.cuda_microseconds(config, n) for n in stacks},
         "peak_memory_mb": torch.cuda.max_memory_allocated() / 2**20,  # before the peers add theirs
-        "peers_us": speed.cuda_peers(config, CUDA_STACKS[-1]) if args.peers else None,
+        "peers_us": speed.cuda_peers(config, stacks[-1]) if args.peers else None,
     }
 
 
@@ -233,9 +239,9 @@ def _print_cuda(result: dict[str, Any], config: Config) -> None:
 
     ours = result["us_per_model_step"]
     rows = [(f"{n} models", f"{us:.1f}", f"{1e6 / us:,.0f}", "") for n, us in ours.items()]
-    best = ours[str(CUDA_STACKS[-1])]
+    largest, best = list(ours.items())[-1]
     rows += [
-        (f"{CUDA_STACKS[-1]} models, {name}", f"{us:.1f}", f"{1e6 / us:,.0f}", f"{us / best:.1f}")
+        (f"{largest} models, {name}", f"{us:.1f}", f"{1e6 / us:,.0f}", f"{us / best:.1f}")
         for name, us in (result["peers_us"] or {}).items()
     ]
     title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"

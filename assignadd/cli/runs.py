@@ -83,11 +83,12 @@ def _show(name: str, as_json: bool) -> int:
     provenance = facts.pop("provenance")
     print_table(run.name, ("what", "value"), [*facts.items(), *provenance.items()])
     if last:
-        from assignadd.task.evalsets import LABELS
+        from assignadd.task.evalsets import all_sets
 
+        labels = {s.name: s.label for s in all_sets(run.config.task)}
         sets = dict.fromkeys(s for row in last.values() for s in row["accuracy"])
         rows = [
-            [LABELS[s], *[f"{row['accuracy'][s]:.3f}" if s in row["accuracy"] else "-" for row in last.values()]]
+            [labels[s], *[f"{row['accuracy'][s]:.3f}" if s in row["accuracy"] else "-" for row in last.values()]]
             for s in sets
         ]
         print_table("accuracy at the last evaluation", ("set", *[f"seed {row['seed']}" for row in last.values()]), rows)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from assignadd.cli import options
-from assignadd.config import ConfigError
+from assignadd.config import Config, ConfigError, Task
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,11 @@ class Show:
 
     prompt: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[PROMPT]")] = None
     """Such as "c=1, b=17, a=42, b+19=?"; without one, sequences are drawn."""
+    task: Task = field(default_factory=Task)
     preset: str = "paper"
     """Whose task: paper, authors, tiny or smoke."""
+    config: Path | None = None
+    """A JSON file of settings that replace the preset's, such as the config.json of a run; flags replace both."""
     set: str | None = None
     """An evaluation set, such as "2-var var-restricted (1)"; the training law unless given."""
     n: int = 8
@@ -32,30 +36,29 @@ class Show:
 
 
 def main(arguments: list[str]) -> int:
-    args = options.read(Show, arguments, "show")
-    config = options.base_config(arguments)
+    base = options.base_config(arguments)
+    args = options.read(Show, options.without_files(arguments), "show", default=Show(task=base.task))
+    task = Config(task=args.task).task  # checked
     options.check_count("n", args.n)
     options.check_seed("seed", args.seed)
     options.check_seed("padding", args.padding)
     from assignadd.cli.screen import print_json, print_table
-    from assignadd.task.evalsets import ALL_SETS
+    from assignadd.task.evalsets import all_sets
     from assignadd.task.sampler import Sampler
     from assignadd.task.splits import pair_split
     from assignadd.task.text import answer, parse, render
     from assignadd.task.vocabulary import Vocabulary
 
-    vocabulary = Vocabulary(config.task)
+    vocabulary = Vocabulary(task)
     if args.prompt is not None:
-        sequences = [parse(args.prompt, config.task, args.padding)]
+        sequences = [parse(args.prompt, task, args.padding)]
     else:
-        sets = {s.name: s for s in ALL_SETS}
+        sets = {s.name: s for s in all_sets(task)}
         if args.set is not None and args.set not in sets:
             raise ConfigError("set", args.set, "one of " + ", ".join(sets))
-        sampler = Sampler(
-            [config.task], pair_split(config.task, args.seed)[None], [args.seed], sets.get(args.set or "")
-        )
+        sampler = Sampler([task], pair_split(task, args.seed)[None], [args.seed], sets.get(args.set or ""))
         sequences = sampler.sample(0, args.n).tokens[0].tolist()
-    rows = [([vocabulary.name(t) for t in s], render(s, config.task), answer(s, config.task)) for s in sequences]
+    rows = [([vocabulary.name(t) for t in s], render(s, task), answer(s, task)) for s in sequences]
     if args.json:
         print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])
         return 0

@@ -22,12 +22,12 @@ from assignadd.measures.probes import variable_probes
 from assignadd.measures.routing import pattern_counts, routings
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import any_sequences, sequences
-from assignadd.measures.variables import SLOTS, qk1_equals_to_variables, variable_accuracy, variable_exam
+from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, trace
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers
-from assignadd.task.roles import as_in_training, roles
+from assignadd.task.roles import as_in_training, operand_names, roles
 
 Columns = dict[str, Tensor]
 Measures = Callable[[Stack], Columns]
@@ -79,7 +79,7 @@ class Progress:
 class StackProgress:
     """The measures that a sweep takes, on fixed sequences of every model's own split; columns as in `Progress`."""
 
-    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int = STACK_SEQUENCES):
+    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n: int = STACK_SEQUENCES):
         self.attention = AttentionRates(configs, seen, configs[0].task.variable_counts[1:], n)
         self.exam = variable_exam(configs, seen, PER_VARIABLE)
 
@@ -90,7 +90,7 @@ class StackProgress:
 class AttentionRates:
     """The rates (not the masses) of `routing` for all models of a stack at once, on `n` sequences of each type."""
 
-    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], types: Iterable[int], n: int):
+    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], types: Iterable[int], n: int):
         self.task = configs[0].task
         self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
         self.as_in_training = {v: as_in_training(self.task, seen, tokens) for v, tokens in self.tokens.items()}
@@ -121,9 +121,10 @@ def circuit_columns(stack: Stack) -> Columns:
 
 
 def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
-    """The accuracy with each variable in the first and in the second slot."""
-    accuracy, letters = variable_accuracy(stack, exam), stack.config.task.variables
-    return {f"accuracy {v} {slot}": accuracy[:, s, i] for s, slot in enumerate(SLOTS) for i, v in enumerate(letters)}
+    """The accuracy with each variable in each operand slot."""
+    accuracy, task = variable_accuracy(stack, exam), stack.config.task
+    letters, names = task.variables, operand_names(task)
+    return {f"accuracy {v} {slot}": accuracy[:, s, i] for s, slot in enumerate(names) for i, v in enumerate(letters)}
 
 
 def fourier_columns(stack: Stack) -> Columns:

@@ -73,6 +73,6 @@ def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, tuple[Ten
     }
 
 
-def top_two_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows 2"]) -> Bool[Tensor, "*rows"]:
-    """Whether the two keys with the most attention are these positions, in either order."""
-    return (attention.topk(2, -1).indices.sort(-1).values == positions.sort(-1).values).all(-1)
+def top_two_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:
+    """Whether the k keys with the most attention are these positions, one for each operand, in any order."""
+    return (attention.topk(positions.shape[-1], -1).indices.sort(-1).values == positions.sort(-1).values).all(-1)

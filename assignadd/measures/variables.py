@@ -16,7 +16,7 @@ from assignadd.model.stack import Stack
 from assignadd.task import examples
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.operands import LITERAL, count_banned
-from assignadd.task.roles import operand_slots, roles
+from assignadd.task.roles import operand_names, operand_slots, roles
 from assignadd.task.vocabulary import Vocabulary
 
 SLOTS = ("first", "second")
@@ -25,14 +25,13 @@ SLOTS = ("first", "second")
 def variable_sets(task: Task) -> list[EvalSet]:
     """An evaluation set for each slot and variable, in which no other operand is in a slot banned for it.
 
-    Sums have two variables if the task allows it, otherwise one.
+    Sums have as many variables as the task allows.
     """
-    sets, n_vars = [], task.variable_counts[-1]
-    for slot in SLOTS:
+    sets, names = [], operand_names(task)
+    for slot in names:
         for v, letter in enumerate(task.variables):
-            first, second = (v, None) if slot == "first" else (None, v)
-            n_banned = count_banned(task, *(LITERAL if x is None else x for x in (first, second)))
-            sets.append(EvalSet(f"{letter} {slot}", n_vars, n_banned=n_banned, first=first, second=second))
+            n_banned = count_banned(task, *(v if name == slot else LITERAL for name in names))
+            sets.append(EvalSet(f"{letter} {slot}", task.variable_counts[-1], n_banned=n_banned, **{slot: v}))
     return sets
 
 
@@ -41,12 +40,12 @@ def variable_exam(configs: Sequence[Config], seen: Tensor, n: int) -> Exam:
     return Exam(configs, seen, variable_sets(configs[0].task), n, seen.device)
 
 
-def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M 2 V"]:
-    """Accuracy with each variable in the first and in the second slot; NaN if the task has no such sum."""
+def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M k V"]:
+    """Accuracy with each variable in each operand slot; NaN if the task has no such sum."""
     names = [s.name for s in variable_sets(stack.config.task)]
     accuracy = stack.flat.new_full((len(stack), len(names)), torch.nan)
     accuracy[:, [names.index(name) for name in exam.names]] = exam.count_correct(stack).to(accuracy.dtype) / exam.n
-    return accuracy.view(len(stack), 2, -1)
+    return accuracy.view(len(stack), stack.config.task.operands, -1)
 
 
 def qk1_equals_parts(stack: Stack) -> Float[Tensor, "M 2 V"]:

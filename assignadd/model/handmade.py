@@ -28,6 +28,11 @@ Layer 2, scores of `=`. The weights 1/2 in layer 1 make a match worth 2G/2 = G:
 
 Hence exactly two positions lead by at least G and share the attention equally: the attention output is half of
 A (a_n + a_m), whatever the type of the sequence. A variable in both slots (`b+b`) gets all of it, with the same output.
+
+Other operations need to know which value is the first operand's. There `=` attends to it N times as much as to the
+second: the matches and slots of the first operand score log(N)/2 more and those of the second log(N)/2 less. The output
+is A (N a_n + a_m) / (N + 1), and the sum of its entries, each times its number, is the code N n + m of the pair, which
+MLP2 looks up (`code_mlp`).
 """
 
 from __future__ import annotations
@@ -41,10 +46,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from assignadd.config import Config, Model, Task
+from assignadd.config import Config, ConfigError, Model, Task
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack, flatten
-from assignadd.task.arithmetic import answer_of
+from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.roles import fixed_positions
 from assignadd.task.vocabulary import Vocabulary
 
@@ -57,34 +62,41 @@ VALUE = 16.0
 # Both MLPs below are scaled to lead by .3 or more for every N (`fourier` with all its frequencies); times this, the
 # cross entropy is below 1e-5.
 SHARPNESS = 50.0
+# The largest N of an operation whose MLP has N^2 neurons: single precision is exact enough, and 40 MB hold the model.
+MOST_CODES = 127
 # Phases per frequency (see `fourier_mlp`).
 PHASES = 5
 
 
 def handmade(
     config: Config | None = None,
-    kind: Literal["fourier", "table"] = "fourier",
+    kind: Literal["fourier", "table"] | None = None,
     frequencies: Sequence[int] | None = None,
 ) -> Stack:
     """A stack of one model that solves `config.task` exactly, in the dtype of `config.numerics`.
 
     `config.model` is replaced: two layers, one head, an MLP in the second layer alone, and widths as the construction
     needs them. `kind` chooses that MLP: `fourier`, as trained networks have it (from these `frequencies` alone, where
-    given), or `table`, as exact but without Fourier structure: a negative control for measures of it.
+    given), or `table`, as exact but without Fourier structure: a negative control for measures of it. Addition has
+    both, and `fourier` unless given; every other operation of two operands has `table` alone, up to N = 127.
     """
     config = config or Config()
-    W_in, W_out = _adder(config.task.modulus, kind, frequencies)
-    at = _Residual(config.task)
+    task = config.task
+    _check(task, kind)
+    added = task.operation == "add"
+    W_in, W_out = _adder(task.modulus, kind or "fourier", frequencies) if added else code_mlp(task)
+    at, bias = _Residual(task), 0.0 if added else math.log(task.modulus) / 2
     config = dataclasses.replace(config, model=Model(d_model=at.width, d_head=at.width, d_mlp=(None, W_in.shape[1])))
     weights = {name: torch.zeros(1, *shape, dtype=torch.float64) for name, shape in weight_shapes(config).items()}
     weights["embed.W_E"][0, :, at.token] = torch.eye(len(at.token)).double()
     weights["pos_embed.W_pos"][0, :, at.position] = torch.eye(len(at.position)).double()
-    for layer, (QK, OV) in enumerate((_copy_variables(at), _fetch_values(at))):
+    for layer, (QK, OV) in enumerate((_copy_variables(at, bias), _fetch_values(at, bias))):
         # W_K = W_O = 1, so that W_Q and W_V are the circuits themselves (QK after the division by sqrt(d_head)).
         circuits = {"W_Q": QK * math.sqrt(at.width), "W_K": torch.eye(at.width), "W_V": OV, "W_O": torch.eye(at.width)}
         for name, matrix in circuits.items():
             weights[f"blocks.{layer}.attn.{name}"][0, 0] = matrix
-    weights["blocks.1.mlp.W_in"][0, at.value] = W_in * 2 / VALUE  # the attention brings A/2 (a_n + a_m)
+    # The attention brings A/2 (a_n + a_m), or A (N a_n + a_m) / (N + 1).
+    weights["blocks.1.mlp.W_in"][0, at.value] = W_in * (2 if added else task.modulus + 1) / VALUE
     weights["blocks.1.mlp.W_out"][0, :, at.answer] = W_out * SHARPNESS
     weights["unembed.W_U"][0, at.answer] = torch.eye(len(at.answer)).double()
     return Stack(config, flatten(config, weights).to(getattr(torch, config.numerics.dtype)))
@@ -107,21 +119,38 @@ class _Residual:
         return torch.zeros(self.width, self.width, dtype=torch.float64)
 
 
-def _copy_variables(at: _Residual) -> tuple[Tensor, Tensor]:
-    """Layer 1: QK1, the previous-token head and the view of `=` on its operands; OV1, which copies variables."""
+def _check(task: Task, kind: str | None) -> None:
+    """Refuses a task for which no model is written down here."""
+    if task.operands != 2:
+        raise ConfigError("task.operands", task.operands, "2 for the hand-made model")
+    if task.operation != "add" and kind == "fourier":
+        raise ValueError(f"kind = 'fourier': expected table for the hand-made model of operation {task.operation}")
+    if task.operation != "add" and task.modulus > MOST_CODES:
+        accepted = f"at most {MOST_CODES} for the hand-made model of task.operation = {task.operation!r}"
+        raise ConfigError("task.modulus", task.modulus, accepted)
+
+
+def _copy_variables(at: _Residual, bias: float) -> tuple[Tensor, Tensor]:
+    """Layer 1: QK1, the previous-token head and the view of `=` on its operands; OV1, which copies variables.
+
+    `=` copies (1 + bias / G) / 2 of the first operand and (1 - bias / G) / 2 of the second: their matches in layer 2
+    score G + bias and G - bias.
+    """
     QK, OV = at.zeros(), at.zeros()
     QK[at.position[1 : at.second], at.position[: at.first]] = SCORE
     QK[at.position[at.second], at.position[at.plus]] = SCORE
     QK[at.equals, at.operands] = SCORE
+    QK[at.equals, at.operands[0]] += math.log((SCORE + bias) / (SCORE - bias))
     OV[at.variable, at.copied] = 1
     return QK, OV
 
 
-def _fetch_values(at: _Residual) -> tuple[Tensor, Tensor]:
+def _fetch_values(at: _Residual, bias: float) -> tuple[Tensor, Tensor]:
     """Layer 2: QK2, which matches variables and finds literals; OV2, which fetches values."""
     QK, OV = at.zeros(), at.zeros()
     QK[at.copied, at.copied] = 2 * SCORE
     QK[at.equals, torch.cat([at.number, at.operands])] = SCORE
+    QK[at.equals, at.operands] += torch.tensor([bias, -bias], dtype=torch.float64)
     OV[at.number, at.value] = VALUE
     return QK, OV
 
@@ -187,9 +216,24 @@ def table_mlp(N: int) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
     """
     size = 2 * N - 1
     W_in = torch.arange(N).double()[:, None] - (torch.arange(size).double() - 1) / 2
-    hats = (
-        torch.eye(size).double()
-        - 2 * torch.eye(size).double().roll(1, 0).tril()
-        + torch.eye(size).double().roll(2, 0).tril()
-    )
-    return W_in, hats @ torch.eye(N).double()[torch.arange(size) % N]
+    return W_in, _second_differences(torch.eye(N).double()[torch.arange(size) % N])
+
+
+def code_mlp(task: Task) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
+    """A ReLU layer for any operation: logit 1 at its answer and 0 elsewhere for x = (N a_n + a_m) / (N + 1).
+
+    As `table_mlp`, with the code s = N n + m in place of the sum: neuron i computes ReLU(s - (i - 1)), i = 0..N^2-1,
+    for x times N + 1.
+    """
+    N, size = task.modulus, task.modulus**2
+    numbers, codes = torch.arange(N).double(), torch.arange(size)
+    W_in = numbers[:, None] - (codes.double() - 1) / (N + 1)
+    return W_in, _second_differences(torch.eye(N).double()[answer_of(task, tuple_values(codes, N))])
+
+
+def _second_differences(rows: Float[Tensor, "h N"]) -> Float[Tensor, "h N"]:
+    """W_out that gives row s where the neurons are ReLU(s - (i - 1)): the hat 1, -2, 1 of neurons s, s+1, s+2."""
+    out = rows.clone()
+    out[1:] -= 2 * rows[:-1]
+    out[2:] += rows[:-2]
+    return out

@@ -220,6 +220,6 @@ def reference_logits(
     shape_only = _shape_only(stack.config)
 
     def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
-        return functional_call(shape_only, model_weights, (model_tokens,))[:, -1]  # (B, N)
+        return functional_call(shape_only, model_weights, (model_tokens, True))[:, -1]  # (B, N)
 
     return vmap(answer)(weights, tokens)

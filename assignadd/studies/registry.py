@@ -8,6 +8,8 @@ from typing import Any
 
 from assignadd.config import ConfigError
 from assignadd.studies.architecture import ARCHITECTURE
+from assignadd.studies.operands import OPERANDS
+from assignadd.studies.operations import OPERATIONS_STUDY
 from assignadd.studies.size import SIZE
 from assignadd.studies.study import Study
 from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
@@ -16,7 +18,7 @@ from assignadd.sweeps.local import Report
 from assignadd.sweeps.results import TABLE, write_results
 from assignadd.sweeps.settings import Sweep
 
-STUDIES: dict[str, Study] = {study.name: study for study in (ARCHITECTURE, SIZE)}
+STUDIES: dict[str, Study] = {study.name: study for study in (ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS)}
 
 
 def study_named(name: str) -> Study:

@@ -46,6 +46,7 @@ LABELS = {
     **{name: label for name, (_, _, label) in OUTCOMES.items()},
     **{name: f"step of {name.removesuffix(' at')}" for name in ONSETS},
     "frequencies": "frequencies",
+    "doubles minus others": "held-out doubles less other held-out pairs",
 }
 
 
@@ -122,12 +123,14 @@ def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.
             {CELL: label, "seed": last["seed"], "steps": last["step"], "diverged": last["diverged_at"] is not None}
             | {name: _has(last, *OUTCOMES[name][:2]) for name in OUTCOMES}
             | {name: None if onset is None else onset.step for name, onset in onsets.items()}
-            | {"frequencies": last.get(final_column(FREQUENCIES)), "loss": last["loss"]}
+            | {"frequencies": last.get(final_column(FREQUENCIES)), "doubles minus others": _doubles(last)}
+            | {"loss": last["loss"]}
             | {name: last[name] for name in exams}
         )
     order = {cell.label: i for i, cell in enumerate(study.cells)}
     rows.sort(key=lambda row: (order[row[CELL]], row["seed"]))
-    types = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64) | dict.fromkeys(OUTCOMES, polars.Boolean)
+    types: dict[str, Any] = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64)
+    types |= dict.fromkeys(OUTCOMES, polars.Boolean) | {"doubles minus others": polars.Float64}
     return polars.DataFrame(rows, infer_schema_length=None, schema_overrides=types)
 
 
@@ -136,6 +139,12 @@ def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | 
     diverged."""
     exams = [row[final_column(s)] for s in sets if row.get(final_column(s)) is not None]
     return row["diverged_at"] is None and min(exams) >= level if exams else None
+
+
+def _doubles(row: Mapping[str, Any]) -> float | None:
+    """The final accuracy on held-out doubles (n, n) of literals less that on literals held out in both orders."""
+    both = [row.get(final_column(f"0-var {pairs}")) for pairs in ("doubles", "neither order")]
+    return None if None in both or row["diverged_at"] is not None else both[0] - both[1]
 
 
 def file_of(name: str) -> str:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from assignadd.config import Config
+from assignadd.config import Config, Task
 from assignadd.measures.fourier import network_frequencies
 from assignadd.measures.progress import AttentionRates
 from assignadd.model.accuracy import Exam
@@ -32,17 +32,20 @@ TWO_VAR_PARTS = (
 )
 
 
-def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
+def _tests(task: Task) -> tuple[EvalSet, ...]:
+    """The sets of the paper's tests; with other than two operands, that of literals alone."""
+    return (*(TWO_VAR_PARTS if task.operands == 2 else ()), EvalSet(ZERO_VAR, n_vars=0, pair="held_out"))
+
+
+def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
     """For each model, the accuracy on every held-out pair once, and on the three parts of the two-variable test.
 
     The parts hold every pair of values with every pair of variables, one sequence each (193,580 in the paper's code);
     their union is "2-var test". A part that is empty for a model is left out for it.
     """
-    counted = [_count(stack, configs, seen, s, EvalSteps.SWEEP_TESTS[i]) for i, s in enumerate(TWO_VAR_PARTS)]
-    counted.append(
-        _count(stack, configs, seen, EvalSet(ZERO_VAR, n_vars=0, pair="held_out"), EvalSteps.SWEEP_TESTS[len(counted)])
-    )
-    names = [*(s.name for s in TWO_VAR_PARTS), ZERO_VAR]
+    sets = _tests(stack.config.task)
+    counted = [_count(stack, configs, seen, s, step) for s, step in zip(sets, EvalSteps.SWEEP_TESTS, strict=False)]
+    names = [s.name for s in sets]
     found = []
     for m in range(len(stack)):
         own = {name: (int(right[m]), int(n[m])) for name, (right, n) in zip(names, counted, strict=True) if n[m]}
@@ -53,15 +56,15 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
     return found
 
 
-def sizes_of_tests(config: Config, seen: Bool[Tensor, "N N"]) -> dict[str, int]:
+def sizes_of_tests(config: Config, seen: Bool[Tensor, "..."]) -> dict[str, int]:
     """Sequences in each of the tests for a model with this split."""
     sizes: dict[str, int] = {}
-    for evalset in (*TWO_VAR_PARTS, EvalSet(ZERO_VAR, n_vars=0, pair="held_out")):
+    for evalset in _tests(config.task):
         try:
             sizes[evalset.name] = int(EveryAddition([config.task], seen[None], [0], evalset).n_rows)
         except EmptySetError:
             sizes[evalset.name] = 0
-    return sizes | {TWO_VAR: sum(sizes[s.name] for s in TWO_VAR_PARTS)}
+    return sizes | {TWO_VAR: sum(sizes.get(s.name, 0) for s in TWO_VAR_PARTS)}
 
 
 def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int) -> tuple[Tensor, Tensor]:
@@ -94,10 +97,11 @@ def final_column(name: str) -> str:
     return f"{name} (final)"
 
 
-def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
+def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, and the rates of its attention patterns.
 
-    One set at a time, to bound the memory. Architectures without tables have no rates and no number of frequencies.
+    One set at a time, to bound the memory. Architectures without tables have no rates and no number of
+    frequencies.
     """
     n = stack.config.record.final_sequences
     found: list[dict[str, float]] = [{} for _ in configs]

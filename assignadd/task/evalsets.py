@@ -28,6 +28,8 @@ class EvalSet:
     n_banned: int | None = 0
     first: int | None = None
     second: int | None = None
+    third: int | None = None
+    fourth: int | None = None
     """The variable (by its number) that must be in each slot; None for any operand."""
     operands: int = 2
     """The number of operands that the label speaks of."""
@@ -51,7 +53,8 @@ class EvalSet:
 
     def allows(self, operands: Sequence[int]) -> bool:
         """Whether these operands, by number, are in the slots that the set requires."""
-        return all(wanted in (None, x) for wanted, x in zip((self.first, self.second), operands, strict=False))
+        required = (self.first, self.second, self.third, self.fourth)
+        return all(wanted in (None, x) for wanted, x in zip(required, operands, strict=False))
 
 
 # The parts of a label: variables in the sum, and pairs of values (other tuples for another number of operands).

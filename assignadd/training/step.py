@@ -74,7 +74,7 @@ class ReferenceGradient:
         self._weights = {f"model.{name}": w.detach().requires_grad_() for name, w in stack.weights.items()}
         self._grads = list(views(stack.config, self.flat).values())
         self._answer = AnswerFromRows(stack.config).to(stack.flat.device)
-        self._tokens = torch.arange(stack["embed.W_E"].shape[1], device=stack.flat.device)
+        self._vocabulary = torch.arange(stack["embed.W_E"].shape[1], device=stack.flat.device)
         self._loss: Callable[..., Tensor] = answer_losses
         if stack.flat.device.type == "cuda":
             torch.compiler.reset()  # one function may be compiled for a few shapes only, and a sweep has many
@@ -93,14 +93,16 @@ class ReferenceGradient:
         return loss
 
     def _backward(self, batch: Batch) -> Tensor:
-        rows = (batch.tokens.unsqueeze(-1) == self._tokens).to(self.flat.dtype)  # (M, B, T, K)
-        loss = self._loss(self._answer, self._weights, rows, batch.labels)
+        loss = self._loss(self._answer, self._weights, batch.tokens, batch.labels, self._vocabulary)
         torch._foreach_copy_(self._grads, torch.autograd.grad(loss.sum(), list(self._weights.values())))
         return loss.detach()
 
 
-def answer_losses(answer: AnswerFromRows, weights: dict[str, Tensor], rows: Tensor, labels: Tensor) -> Tensor:
+def answer_losses(
+    answer: AnswerFromRows, weights: dict[str, Tensor], tokens: Tensor, labels: Tensor, vocabulary: Tensor
+) -> Tensor:
     """The mean cross entropy of each model of a stack, (M,)."""
+    rows = (tokens.unsqueeze(-1) == vocabulary).to(weights["model.embed.W_E"].dtype)  # (M, B, T, K)
     logits = vmap(lambda own, own_rows: functional_call(answer, own, (own_rows,)))(weights, rows)  # (M, B, N)
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
     return losses.view(len(labels), -1).mean(1)

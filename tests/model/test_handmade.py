@@ -10,14 +10,16 @@ from torch import Tensor
 
 from assignadd.config import Config, Numerics, Task
 from assignadd.model.circuits import OV, QK
-from assignadd.model.forward import answer_logits
+from assignadd.model.forward import answer_logits, trace
 from assignadd.model.handmade import fourier_mlp, handmade, table_mlp
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer, reference_logits
 from assignadd.task.evalsets import ALL_SETS, EVAL_SETS, EvalSet
+from assignadd.task.roles import roles
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
+from tests.task.test_family import OPERATIONS
 
 PAPER = Task()
 TASKS = {
@@ -57,6 +59,35 @@ def test_accuracy_is_one_on_every_set(name: str, kind: str) -> None:
         logits = answer_logits(stack, batch.tokens)
         assert accuracy(logits, batch.labels) == 1.0
         assert torch.nn.functional.cross_entropy(logits[0].double(), batch.labels[0]) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["subtract", "multiply", "affine", "dihedral", "table", "subtract mod 59"])
+def test_every_operation_of_two_operands_is_solved(name: str) -> None:
+    task = Task(operation="subtract") if name == "subtract mod 59" else OPERATIONS[name]
+    stack = handmade(Config(task=task))
+    batches = [b for s in ALL_SETS if (b := sequences(task, s, 300)) is not None]
+    assert len(batches) >= 18
+    for batch in batches:
+        logits = answer_logits(stack, batch.tokens)
+        assert accuracy(logits, batch.labels) == 1.0
+        assert torch.nn.functional.cross_entropy(logits[0].double(), batch.labels[0]) < 1e-5
+    # `=` attends to the first value N times as much as to the second.
+    tokens, N = batches[0].tokens[0], task.modulus
+    attention = trace(stack, tokens[None]).attention_2[0].gather(-1, roles(task, tokens).value_positions)
+    torch.testing.assert_close(attention, torch.tensor([N / (N + 1), 1 / (N + 1)]).expand_as(attention))
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "said"),
+    [
+        (Task(operands=1), None, "task.operands = 1: expected 2 for the hand-made model"),
+        (Task(operation="multiply", modulus=128), None, "task.modulus = 128: expected at most 127"),
+        (Task(operation="multiply"), "fourier", "expected table for the hand-made model of operation multiply"),
+    ],
+)
+def test_where_no_model_is_written_down_is_said_in_one_line(task: Task, kind, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        handmade(Config(task=task), kind)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -36,9 +36,14 @@ def test_every_model_has_a_row_with_its_last_numbers(made):
     assert table.frame.select("cell", "seed", "steps").rows() == [
         (cell.label, seed, 40) for cell in SMALL.cells for seed in (0, 1)
     ]
-    assert table.frame["diverged"].to_list() == [False] * 6 + [True] * 2
+    assert table.frame["diverged"].to_list() == [False] * 12 + [True] * 2
     assert table.frame.filter(polars.col("diverged"))["binds"].to_list() == [False] * 2
-    assert table.frame["frequencies"].is_null().to_list() == [False] * 2 + [True] * 2 + [False] * 4
+    assert table.frame["frequencies"].is_null().to_list() == [False] * 2 + [True] * 2 + [False] * 10
+    assert table.frame.filter(polars.col("cell") == "3 operands")["3-var train (final)"].null_count() == 0
+    assert table.frame.filter(polars.col("cell") == "1 operand")["2-var train (final)"].null_count() == 2
+    doubles = table.frame.filter(polars.col("cell") == "as it is")
+    expected = doubles["0-var doubles (final)"] - doubles["0-var neither order (final)"]
+    assert doubles["doubles minus others"].to_list() == pytest.approx(expected.to_list())
     runs = [Run.open(job.path) for job in plan(SMALL.sweep(), out, "cpu").jobs]
     exams = {
         member.config(run.config): row["measures"]["tests"]["1-var train (final)"]
@@ -47,7 +52,7 @@ def test_every_model_has_a_row_with_its_last_numbers(made):
     rows = table.frame.select("cell", "seed", "1-var train (final)").rows()
     settings = {cell.label: cell.settings for cell in SMALL.cells}
     own = {Member(seed, settings[cell]).config(SMALL.base): accuracy for cell, seed, accuracy in rows}
-    assert len(exams) == 8 and own == pytest.approx(exams)
+    assert len(exams) == 14 and own == pytest.approx(exams)
 
 
 def test_a_table_is_read_again_and_an_absent_one_says_what_to_type(made, tmp_path):
@@ -110,7 +115,7 @@ def test_the_command_lists_plans_trains_and_shows(tmp_path, capsys, monkeypatch)
     assert [s["study"] for s in json.loads(capsys.readouterr().out)] == list(registry.STUDIES)
     assert main(["study", "small", "--dry-run", "--json", "--device", "cpu", "--seeds", "3", *out]) == 0
     planned = json.loads(capsys.readouterr().out)
-    assert (planned["cells"], planned["model_steps"], planned["steps"]) == (12, 480, 40)
+    assert (planned["cells"], planned["model_steps"], planned["steps"]) == (21, 840, 40)
     assert not (tmp_path / "here").exists()
     flags = ["--device", "cpu", "--threads", "1", "--seeds", "1", "--steps", "20", *out]
     assert main(["study", "small", *flags, "--json"]) == 0

@@ -13,10 +13,11 @@ from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.sweeps.jobs import SweepObserver
-from assignadd.task.evalsets import ALL_SETS
-from assignadd.task.sampler import Sampler
+from assignadd.task.evalsets import ALL_SETS, all_sets
+from assignadd.task.sampler import EmptySetError, Sampler
 from assignadd.task.splits import pair_split
 from assignadd.training.trainer import Trainer, prepare
+from tests.task.test_family import FAMILY
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -31,6 +32,21 @@ def test_the_sampler_draws_the_same_integers(evalset):
     here = Sampler([CONFIG.task] * 3, SEEN, SEEDS, evalset).sample(steps, 500)
     there = Sampler([CONFIG.task] * 3, SEEN, SEEDS, evalset, "cuda").sample(steps.cuda(), 500)
     assert torch.equal(here.tokens, there.tokens.cpu()) and torch.equal(here.labels, there.labels.cpu())
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_sampler_of_other_tasks_draws_the_same_integers(name):
+    """In compiled code and in tensor operations on the GPU, as on a CPU."""
+    task, steps = FAMILY[name], torch.arange(3).view(-1, 1, 1)
+    tasks, seen = [task] * 3, torch.stack([pair_split(task, s) for s in SEEDS])
+    for evalset in [None, *all_sets(task)]:
+        try:
+            here = Sampler(tasks, seen, SEEDS, evalset).sample(steps, 300)
+        except EmptySetError:
+            continue
+        sampler = Sampler(tasks, seen, SEEDS, evalset, "cuda")
+        for there in (sampler.sample(steps.cuda(), 300), sampler._sample_in_tensors(steps.cuda(), 300)):
+            assert torch.equal(here.tokens, there.tokens.cpu()) and torch.equal(here.labels, there.labels.cpu())
 
 
 def test_the_tables_of_a_whole_stack_equal_the_reference():
@@ -138,6 +154,30 @@ def test_a_model_in_a_stack_is_the_model_alone_up_to_rounding():
     for trainer in (together, *alone):
         trainer.advance(12)
     torch.testing.assert_close(together.stack().flat, torch.cat([t.stack().flat for t in alone]), rtol=0, atol=2e-4)
+
+
+OTHER = replace(
+    CONFIG.model, n_heads=2, d_head=16, d_model=32, n_layers=3, d_mlp=(48, None, 64), norm="layer", biases=True
+)
+
+
+def test_another_architecture_trains_as_on_a_cpu_and_is_compiled(capsys):
+    config = replace(CONFIG, model=OTHER)
+    own = [{"optim.lr": 1e-3}, {"optim.lr": 3e-3, "optim.beta1": 0.8}, {"optim.beta2": 0.9, "model.init_scale": 0.5}]
+    members = [Member(s, settings) for s, settings in zip(SEEDS, own, strict=True)]
+    there, here = Trainer(config, members, SEEN, "cuda"), Trainer(config, members, SEEN)
+    for trainer in (there, here):
+        trainer.advance(20)
+    torch.testing.assert_close(there.stack().flat, here.stack().flat, rtol=1e-8, atol=1e-10)
+    assert "torch.compile failed" not in capsys.readouterr().err
+
+
+def test_another_architecture_comes_out_the_same_bit_for_bit():
+    config = replace(PRESETS["paper"], model=OTHER, optim=Optim(batch=512))
+    trainers = [Trainer(config, [Member(s) for s in SEEDS], SEEN, "cuda") for _ in range(2)]
+    for trainer in trainers:
+        trainer.advance(12)
+    assert torch.equal(trainers[0].stack().flat, trainers[1].stack().flat)
 
 
 def test_measures_of_a_stack_there_are_those_of_each_model_here():

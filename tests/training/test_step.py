@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from assignadd.config import PRESETS, Member, Numerics
+from assignadd.config import PRESETS, Member, Model, Numerics, Optim
+from assignadd.model.kernels.tensor import Moments, stacked_adamw
 from assignadd.model.stack import initial_stack
+from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.training.step import Group, ReferenceGradient, TableGradient
@@ -38,6 +40,60 @@ def test_tables_and_autograd_give_the_same_loss_and_gradient():
     table, reference = TableGradient(stack), ReferenceGradient(stack)
     torch.testing.assert_close(table(batch), reference(batch))
     torch.testing.assert_close(table.flat, reference.flat)
+
+
+def test_another_architecture_has_the_gradient_of_its_loss_and_goes_on_where_compiling_fails(capsys):
+    model = Model(n_layers=3, n_heads=2, d_model=8, d_head=4, d_mlp=(6, None, 8), norm="layer", biases=True)
+    config = replace(CONFIG, model=model, numerics=Numerics(dtype="float64"))
+    stack = initial_stack(config, [0, 1])
+    seen = torch.stack([pair_split(config.task, s) for s in (0, 1)])
+    batch = Sampler([config.task] * 2, seen, [0, 1]).sample(5, 16)
+    gradient = ReferenceGradient(stack)
+    loss, found = gradient(batch), gradient.flat.clone()
+    for m in range(2):
+        one = Transformer.from_stack(stack, m)
+        own = torch.nn.functional.cross_entropy(one.answer_logits(batch.tokens[m]), batch.labels[m])
+        own.backward()
+        grads = {name: p.grad for name, p in one.named_parameters()}
+        torch.testing.assert_close(loss[m], own.detach())
+        torch.testing.assert_close(found[m], torch.cat([grads[name].flatten() for name in stack.weights]))
+
+    def refused(*_):
+        raise RuntimeError("no compiler\nhere")
+
+    gradient._loss = refused
+    torch.testing.assert_close(gradient(batch), loss)
+    assert torch.equal(gradient.flat, found)
+    assert capsys.readouterr().err == (
+        "assignadd: torch.compile failed (no compiler here); training goes on without it, slower\n"
+    )
+
+
+def test_models_of_a_stack_have_their_own_optimizer_settings():
+    """All at once in the formula for GPUs, against torch's own optimizer for each model."""
+    optims = [Optim(), Optim(lr=3e-2, beta1=0.5, weight_decay=0.5), Optim(lr=1e-2, beta2=0.9, eps=1e-3)]
+    generator = torch.Generator().manual_seed(1)
+    flat = torch.randn(3, 50, generator=generator, dtype=torch.float64)
+    plain = [w.clone().requires_grad_() for w in flat]
+    peers = [
+        torch.optim.AdamW([w], lr=o.lr, betas=(o.beta1, o.beta2), eps=o.eps, weight_decay=o.weight_decay)
+        for w, o in zip(plain, optims, strict=True)
+    ]
+    moments = Moments.zeros(flat, optims)
+    for step in range(1, 6):
+        grad = torch.randn(3, 50, generator=generator, dtype=torch.float64)
+        stacked_adamw(flat, grad, moments, torch.ones(3, dtype=torch.bool), torch.tensor(step))
+        for w, g, peer in zip(plain, grad, peers, strict=True):
+            w.grad = g
+            peer.step()
+    torch.testing.assert_close(flat, torch.stack(plain).detach())
+
+
+def test_models_of_a_stack_have_their_own_initial_scale():
+    config = Member(1, {"model.init_scale": 0.4}).config(CONFIG)
+    wide, narrow = initial_stack(CONFIG, [1, 1], [0.8, 0.4]).flat
+    assert torch.equal(wide, initial_stack(CONFIG, [1]).flat[0])
+    assert torch.equal(narrow, initial_stack(config, [1]).flat[0])
 
 
 def test_drawing_ahead_changes_no_bit(monkeypatch):
