@@ -36,7 +36,7 @@ ARCHITECTURE = Study(
         "so that the number of parameters stays), a third layer, an MLP after both layers, layer norm before every "
         "part, or the width (MLP four times as wide)."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=CELLS,
     seeds=16,
     outcomes=("binds", "adds", "refines"),
@@ -44,7 +44,7 @@ ARCHITECTURE = Study(
     hypotheses=(
         Hypothesis(
             "study-architecture-paper-majority",
-            "In the paper's architecture, more than half of the seeds bind within 20,000 steps.",
+            "In the paper's architecture, more than half of the seeds bind within 15,000 steps.",
             "binds", PAPER, AtLeast(0.5),
         ),
         *(

@@ -22,9 +22,9 @@ OPERANDS = Study(
         "after twelve positions of assignments. A share of .7 of the numbers, pairs or triples is in training; the "
         "third slot has no banned variables."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=CELLS,
-    seeds=16,
+    seeds=32,
     outcomes=("binds", "adds", "refines"),
     numbers=("addition at", "binding at", "refinement at"),
     hypotheses=(

@@ -47,9 +47,9 @@ OPERATIONS_STUDY = Study(
         "2 x + 3 y modulo 59, and the product of the dihedral group of order 58 (not commutative). For each, four "
         "shares f of the pairs are in training."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=CELLS,
-    seeds=16,
+    seeds=32,
     outcomes=("binds", "adds", "refines"),
     numbers=("binding at", "doubles minus others"),
     hypotheses=(

@@ -26,7 +26,7 @@ SIZE = Study(
         "The paper's network. One size of the task differs at a time: the numbers N, the variables V (with 2 of 12 "
         "banned from each slot throughout) or the length T (longer sequences have more padding, not more assignments)."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=CELLS,
     seeds=16,
     outcomes=("binds", "adds", "refines"),
