@@ -143,8 +143,8 @@ def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | 
 
 def _doubles(row: Mapping[str, Any]) -> float | None:
     """The final accuracy on held-out doubles (n, n) of literals less that on literals held out in both orders."""
-    both = [row.get(final_column(f"0-var {pairs}")) for pairs in ("doubles", "neither order")]
-    return None if None in both or row["diverged_at"] is not None else both[0] - both[1]
+    doubles, others = (row.get(final_column(f"0-var {pairs}")) for pairs in ("doubles", "neither order"))
+    return None if doubles is None or others is None or row["diverged_at"] is not None else doubles - others
 
 
 def file_of(name: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -58,7 +60,7 @@ class Sweep:
         if not 1 <= len(self.cells) <= MOST_CELLS:
             raise ConfigError("cells", len(self.cells), f"1 to {MOST_CELLS} cells")
         if len(set(self.cells)) < len(self.cells):
-            twice = next(c for i, c in enumerate(self.cells) if c in self.cells[:i])
+            twice = Counter(self.cells).most_common(1)[0][0]
             raise ConfigError("cells", twice, "every combination of settings and seed once")
         for cell in self.cells:
             cell.config(self.config)  # refuses a value out of range before anything is trained
@@ -125,10 +127,13 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
             read = polars.read_csv if path.suffix == ".csv" else polars.read_parquet
             return read(path).to_dicts()
         found = json.loads(path.read_bytes())
-        rows = _combinations(found) if isinstance(found, dict) and _are(list, found.values()) else found
-        if not isinstance(rows, list) or not _are(dict, rows):
+        if isinstance(found, dict) and _are(list, found.values()):
+            if math.prod(map(len, found.values())) > MOST_CELLS:
+                raise ValueError(f"more than {MOST_CELLS} combinations")
+            found = _combinations(found)
+        if not isinstance(found, list) or not _are(dict, found):
             raise ValueError("neither a list of rows nor lists of values")
-        return rows
+        return found
     except (OSError, ValueError, RecursionError, polars.exceptions.PolarsError) as error:
         files = f"a CSV, Parquet or JSON file of settings ({' '.join(str(error).split())[:80]})"
         raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or {files}") from error

@@ -6,7 +6,6 @@ trains are in memory that it shares with its parent, which reads and saves them 
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import signal
@@ -25,9 +24,9 @@ import torch
 from torch import Tensor
 
 from assignadd.config import UserError
+from assignadd.training.signals import end_with_parent
 
 Task = Callable[..., Any]
-PR_SET_PDEATHSIG = 1
 
 
 def can_fork() -> bool:
@@ -112,9 +111,7 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], parent: int) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to stop
         signal.signal(signum, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # no process outlives a killed parent
-    if os.getppid() != parent:
-        os._exit(1)
+    end_with_parent(parent)
     torch.set_num_threads(1)
     while True:
         task, arguments = pipe.recv()
