@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from assignadd.studies.study import Cell, Hypothesis, Study, study_base
-from assignadd.verdicts import AtLeast, AtMost, Between
+from assignadd.verdicts import AtLeast, AtMost
 
 # A dihedral group has an even order: the nearest to 59.
 OPERATIONS: dict[str, dict[str, Any]] = {
@@ -28,7 +28,6 @@ CELLS = tuple(
     for name, settings in OPERATIONS.items()
     for f in FRACTIONS
 )
-PAPER = CELLS[0].label
 
 
 def _slug(operation: str) -> str:
@@ -56,10 +55,10 @@ OPERATIONS_STUDY = Study(
         *(
             Hypothesis(
                 f"study-operations-binds-{_slug(name)}",
-                f"With {name} at f = 0.7, the share of seeds that bind differs from that of addition by at most .3.",
-                "binds", label(name, 0.7), Between(-0.3, 0.3), versus=PAPER,
+                f"With {name} at f = 0.7, at least half of the seeds bind within 20,000 steps.",
+                "binds", label(name, 0.7), AtLeast(0.5),
             )
-            for name in OPERATIONS if name != "add"
+            for name in OPERATIONS
         ),
         *(
             Hypothesis(

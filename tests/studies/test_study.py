@@ -1,6 +1,7 @@
 """Studies: every model has its row, shares and statements are those counted by hand, tables can be read again."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import polars
@@ -12,6 +13,7 @@ from assignadd.cli import main
 from assignadd.config import Member, UserError
 from assignadd.figures.studies import draw_study, study_caption, study_data
 from assignadd.figures.style import figure
+from assignadd.report import studies_page
 from assignadd.runs.folder import Run
 from assignadd.stats import wilson
 from assignadd.studies import registry
@@ -126,6 +128,16 @@ def test_the_command_lists_plans_trains_and_shows(tmp_path, capsys, monkeypatch)
     assert json.loads(capsys.readouterr().out) == first
     assert main(["study", "nothing"]) == 2
     assert "study = 'nothing': expected one of architecture, size" in capsys.readouterr().err
+
+
+def test_the_page_is_written_from_the_tables(capsys, made):
+    assert main(["study", "--markdown"]) == 0
+    page = capsys.readouterr().out
+    assert page == (Path(__file__).parents[2] / "docs" / "studies.md").read_text(), "assignadd study --markdown"
+    assert all(h.claim in page for study in STUDIES.values() for h in study.hypotheses)
+    section = studies_page._section(SMALL, made[1])
+    assert "| too fast | 2 | 2 | 0 [0, 0.658] |" in section and "| Half of the models bind. | 0 [" in section
+    assert "Made by `assignadd study small` on cpu" in section
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
