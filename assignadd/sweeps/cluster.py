@@ -21,7 +21,7 @@ from assignadd.errors import RunBusy, RunError
 from assignadd.runs.folder import Run
 from assignadd.sweeps.jobs import Job, run_job
 from assignadd.sweeps.local import JobFailed, Report, SweepStopped
-from assignadd.training.signals import StopSignals
+from assignadd.training.processes import StopSignals
 
 OLDEST = (2, 54)
 # How often a job may lose its worker before the sweep gives up on it.

@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from assignadd.config import UserError
 from assignadd.sweeps.jobs import Job, run_job
 from assignadd.training.loop import Interrupted, Progress
-from assignadd.training.signals import StopSignals, end_with_parent
+from assignadd.training.processes import StopSignals, end_with_parent
 
 # (number of the job, the step it is at)
 Report = Callable[[int, int], None]

@@ -15,7 +15,7 @@ from assignadd.errors import RunError
 from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
-from assignadd.training.signals import StopSignals
+from assignadd.training.processes import StopSignals
 from assignadd.training.trainer import Observer, Trainer
 
 LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
