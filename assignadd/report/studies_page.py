@@ -37,8 +37,9 @@ def studies_page() -> str:
 
 
 def _section(study: Study, table: StudyTable | None) -> str:
-    models = len(study.cells) * study.seeds
-    plan = f"{len(study.cells)} cells of {study.seeds} seeds, {models} networks, {study.base.optim.steps:,} steps each."
+    models = len(study.cells) * study.seeds if table is None else table.frame.height
+    steps = study.base.optim.steps if table is None else table.provenance["steps"]
+    plan = f"{len(study.cells)} cells, {models} networks in all, {steps:,} steps each."
     parts = [f"## {study.title}", study.question, f"{study.method} {plan}"]
     if table is None:
         rules = [(h.claim, h.rule) for h in study.hypotheses]

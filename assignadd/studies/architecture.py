@@ -43,7 +43,7 @@ ARCHITECTURE = Study(
         "so that the number of parameters stays), a third layer, an MLP after both layers, layer norm before every "
         "part, or the width (MLP four times as wide)."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=CELLS,
     seeds=16,
     outcomes=("binds", "adds", "refines"),
@@ -52,7 +52,7 @@ ARCHITECTURE = Study(
         *(
             Hypothesis(
                 f"study-architecture-binds-{_slug(cell.label)}",
-                f"With {_words(cell)}, at least half of the seeds bind within 20,000 steps.",
+                f"With {_words(cell)}, at least half of the seeds bind by the end of training.",
                 "binds", cell.label, AtLeast(0.5),
             )
             for cell in CELLS

@@ -22,7 +22,7 @@ OPERANDS = Study(
         "after twelve positions of assignments. A share of .7 of the numbers, pairs or triples is in training; the "
         "third slot has no banned variables."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=CELLS,
     seeds=32,
     outcomes=("binds", "adds", "refines"),
@@ -40,7 +40,7 @@ OPERANDS = Study(
         ),
         Hypothesis(
             "study-operands-three-binds",
-            "With three operands, at least half of the seeds bind within 20,000 steps.",
+            "With three operands, at least half of the seeds bind by the end of training.",
             "binds", "3 operands", AtLeast(0.5),
         ),
     ),

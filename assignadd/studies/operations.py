@@ -46,16 +46,16 @@ OPERATIONS_STUDY = Study(
         "2 x + 3 y modulo 59, and the product of the dihedral group of order 58 (not commutative). For each, four "
         "shares f of the pairs are in training."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=CELLS,
-    seeds=16,
+    seeds=32,
     outcomes=("binds", "adds", "refines"),
     numbers=("binding at", "doubles minus others"),
     hypotheses=(
         *(
             Hypothesis(
                 f"study-operations-binds-{_slug(name)}",
-                f"With {name} at f = 0.7, at least half of the seeds bind within 20,000 steps.",
+                f"With {name} at f = 0.7, at least half of the seeds bind by the end of training.",
                 "binds", label(name, 0.7), AtLeast(0.5),
             )
             for name in OPERATIONS

@@ -31,9 +31,9 @@ SIZE = Study(
         "The paper's network. One size of the task differs at a time: the numbers N, the variables V (with 2 of 12 "
         "banned from each slot throughout) or the length T (longer sequences have more padding, not more assignments)."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=CELLS,
-    seeds=32,
+    seeds=16,
     outcomes=("binds", "adds", "refines"),
     numbers=("addition at", "binding at", "refinement at", "frequencies"),
     hypotheses=(
@@ -48,7 +48,7 @@ SIZE = Study(
         *(
             Hypothesis(
                 f"study-size-binds-{_slug(cell.label)}",
-                f"With {cell.label}, at least half of the seeds bind within 20,000 steps.",
+                f"With {cell.label}, at least half of the seeds bind by the end of training.",
                 "binds", cell.label, AtLeast(0.5),
             )
             for cell in CELLS
