@@ -23,8 +23,7 @@ from assignadd.runs.config_json import config_from
 from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.results import TABLE, column_of
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
-from assignadd.task.sampler import distinct_sums
-from assignadd.task.splits import pair_split
+from assignadd.task.splits import distinct_sums, pair_split
 
 if TYPE_CHECKING:
     import polars

@@ -57,6 +57,7 @@ def test_the_papers_task_is_written_as_before_there_were_others():
     [
         Task(operation="affine 2 3"),
         Task(operands=3, length=17, banned_further="cd"),
+        Task(hops=2, rebinding=0.25),
         Task(modulus=2, operation="table", table=(0, 1, 1, 0)),
     ],
 )
