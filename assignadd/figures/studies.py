@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from assignadd.figures.record import FigureData, FigureRecord
-from assignadd.palette import BLUE, GREEN, GREY, VERMILION
+from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Study
 from assignadd.studies.table import LABELS, ONSETS, StudyTable, read_study, shipped_study
 
-COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN}
+COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE}
 ONSET_COLORS = dict(zip(ONSETS, (BLUE, VERMILION, GREEN), strict=True))
 
 

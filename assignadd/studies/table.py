@@ -35,6 +35,9 @@ OUTCOMES: dict[str, tuple[tuple[str, ...], float, str]] = {
     "binds": ((BINDING_SET,), BINDING_THRESHOLD, "bind variables"),
     "adds": ((ADDITION_SET,), ADDITION_THRESHOLD, "add held-out pairs"),
     "refines": (BANNED_SETS, THRESHOLD, "use banned slots"),
+    # Of tasks with hops alone.
+    "follows 1 link": (("1-var 1 link",), THRESHOLD, "follow one link"),
+    "follows 2 links": (("1-var 2 links",), THRESHOLD, "follow two links"),
 }
 # When a skill came to last: the sets and the level, as in `dynamics.phases`.
 ONSETS = {

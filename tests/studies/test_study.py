@@ -38,9 +38,10 @@ def test_every_model_has_a_row_with_its_last_numbers(made):
     assert table.frame.select("cell", "seed", "steps").rows() == [
         (cell.label, seed, 40) for cell in SMALL.cells for seed in (0, 1)
     ]
-    assert table.frame["diverged"].to_list() == [False] * 12 + [True] * 2
+    assert table.frame["diverged"].to_list() == [False] * 14 + [True] * 2
     assert table.frame.filter(polars.col("diverged"))["binds"].to_list() == [False] * 2
-    assert table.frame["frequencies"].is_null().to_list() == [False] * 2 + [True] * 2 + [False] * 10
+    assert table.frame["frequencies"].is_null().to_list() == [False] * 2 + [True] * 2 + [False] * 12
+    assert table.frame["follows 1 link"].is_not_null().to_list() == [cell == "1 hop" for cell in table.frame["cell"]]
     assert table.frame.filter(polars.col("cell") == "3 operands")["3-var train (final)"].null_count() == 0
     assert table.frame.filter(polars.col("cell") == "1 operand")["2-var train (final)"].null_count() == 2
     doubles = table.frame.filter(polars.col("cell") == "as it is")
@@ -54,7 +55,7 @@ def test_every_model_has_a_row_with_its_last_numbers(made):
     rows = table.frame.select("cell", "seed", "1-var train (final)").rows()
     settings = {cell.label: cell.settings for cell in SMALL.cells}
     own = {Member(seed, settings[cell]).config(SMALL.base): accuracy for cell, seed, accuracy in rows}
-    assert len(exams) == 14 and own == pytest.approx(exams)
+    assert len(exams) == 16 and own == pytest.approx(exams)
 
 
 def test_a_table_is_read_again_and_an_absent_one_says_what_to_type(made, tmp_path):
@@ -117,7 +118,7 @@ def test_the_command_lists_plans_trains_and_shows(tmp_path, capsys, monkeypatch)
     assert [s["study"] for s in json.loads(capsys.readouterr().out)] == list(registry.STUDIES)
     assert main(["study", "small", "--dry-run", "--json", "--device", "cpu", "--seeds", "3", *out]) == 0
     planned = json.loads(capsys.readouterr().out)
-    assert (planned["cells"], planned["model_steps"], planned["steps"]) == (21, 840, 40)
+    assert (planned["cells"], planned["model_steps"], planned["steps"]) == (24, 960, 40)
     assert not (tmp_path / "here").exists()
     flags = ["--device", "cpu", "--threads", "1", "--seeds", "1", "--steps", "20", *out]
     assert main(["study", "small", *flags, "--json"]) == 0
