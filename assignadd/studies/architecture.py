@@ -46,7 +46,7 @@ ARCHITECTURE = Study(
     base=study_base(steps=15_000),
     cells=CELLS,
     seeds=16,
-    outcomes=("binds", "adds", "refines"),
+    outcomes=("adds", "binds", "refines"),
     numbers=("binding at",),
     hypotheses=(
         *(

@@ -38,7 +38,7 @@ HOPS_STUDY = Study(
     base=study_base(steps=15_000, model=Model(d_model=WIDTH, d_head=WIDTH, d_mlp=(None, 4 * WIDTH))),
     cells=CELLS,
     seeds=16,
-    outcomes=("binds", "adds", "follows 1 link", "follows 2 links"),
+    outcomes=("adds", "binds", "follows 1 link", "follows 2 links"),
     numbers=("binding at",),
     hypotheses=(
         Hypothesis(

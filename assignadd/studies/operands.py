@@ -25,7 +25,7 @@ OPERANDS = Study(
     base=study_base(steps=15_000),
     cells=CELLS,
     seeds=32,
-    outcomes=("binds", "adds", "refines"),
+    outcomes=("adds", "binds", "refines"),
     numbers=("addition at", "binding at", "refinement at"),
     hypotheses=(
         Hypothesis(

@@ -15,7 +15,8 @@ OPERATIONS: dict[str, dict[str, Any]] = {
     "2 x + 3 y": {"task.operation": "affine 2 3"},
     "dihedral group": {"task.operation": "dihedral", "task.modulus": 58},
 }
-FRACTIONS = (0.7, 0.9, 0.5, 0.3)
+FRACTIONS = (0.3, 0.5, 0.7, 0.9)
+OF_THE_PAPER = 0.7
 
 
 def label(operation: str, fraction: float) -> str:
@@ -24,7 +25,7 @@ def label(operation: str, fraction: float) -> str:
 
 
 CELLS = tuple(
-    Cell(label(name, f), settings | ({} if f == FRACTIONS[0] else {"task.seen_fraction": f}))
+    Cell(label(name, f), settings | ({} if f == OF_THE_PAPER else {"task.seen_fraction": f}))
     for name, settings in OPERATIONS.items()
     for f in FRACTIONS
 )
@@ -49,14 +50,14 @@ OPERATIONS_STUDY = Study(
     base=study_base(steps=15_000),
     cells=CELLS,
     seeds=32,
-    outcomes=("binds", "adds", "refines"),
+    outcomes=("adds", "binds", "refines"),
     numbers=("binding at", "doubles minus others"),
     hypotheses=(
         *(
             Hypothesis(
                 f"study-operations-binds-{_slug(name)}",
                 f"With {name} at f = 0.7, at least half of the seeds bind by the end of training.",
-                "binds", label(name, 0.7), AtLeast(0.5),
+                "binds", label(name, OF_THE_PAPER), AtLeast(0.5),
             )
             for name in OPERATIONS
         ),
@@ -66,14 +67,14 @@ OPERATIONS_STUDY = Study(
                 f"With {name} at f = {f:g}, at least 80 % of the seeds answer held-out pairs of literals (90 %).",
                 "adds", label(name, f), AtLeast(0.8),
             )
-            for name in OPERATIONS for f in sorted(FRACTIONS)
+            for name in OPERATIONS for f in FRACTIONS
         ),
         *(
             Hypothesis(
                 f"study-operations-doubles-{_slug(name)}",
                 f"With {name} at f = 0.7, networks that bind answer held-out doubles (n, n) less often than other "
                 "held-out pairs, by at least .1 on average.",
-                "doubles minus others", label(name, 0.7), AtMost(-0.1), among="binds",
+                "doubles minus others", label(name, OF_THE_PAPER), AtMost(-0.1), among="binds",
             )
             for name in OPERATIONS
         ),

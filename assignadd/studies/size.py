@@ -34,7 +34,7 @@ SIZE = Study(
     base=study_base(steps=15_000),
     cells=CELLS,
     seeds=16,
-    outcomes=("binds", "adds", "refines"),
+    outcomes=("adds", "binds", "refines"),
     numbers=("addition at", "binding at", "refinement at", "frequencies"),
     hypotheses=(
         *(
