@@ -38,6 +38,13 @@ class Member:
         object.__setattr__(self, "seed", seed)
         object.__setattr__(self, "own", tuple(sorted((n, v) for n, v in given.items() if v is not None)))
 
+    def __repr__(self) -> str:
+        """The seed and settings, those of the first version always: names of run folders are made from this text."""
+        own: dict[str, Any] = {"seed": self.seed, **dict.fromkeys(SHORT_NAMES)}
+        short = {dotted: name for name, dotted in SHORT_NAMES.items()}
+        own |= {short.get(name, name): value for name, value in self.own}
+        return f"Member({', '.join(f'{name}={value!r}' for name, value in own.items())})"
+
     def config(self, base: C) -> C:
         """The configuration of this model alone, its three seeds filled in."""
         if not 0 <= self.seed < 2**63:

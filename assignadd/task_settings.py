@@ -59,6 +59,11 @@ class Task:
     """k: operands in a sequence; with one, a sequence only looks a value up."""
     banned_further: str = ""
     """Variables that are never the third or the fourth operand in training."""
+    hops: int = ranged(0, 0, 25)
+    """h: an assignment may refer to a variable that is assigned earlier (`c=5, b=c`); an operand's variable is 0..h
+    such links away from its number, uniformly as far as the number of assignments allows."""
+    rebinding: float = ranged(0.0, 0.0, 1.0)
+    """rho: probability that a variable is assigned twice, where there is room; the last assignment counts."""
 
     @property
     def prefix(self) -> int:
@@ -120,7 +125,7 @@ class Task:
 
 
 # The settings that tell other tasks of the family from the paper's. Runs of an earlier version do not have them.
-FAMILY = ("operation", "table", "operands", "banned_further")
+FAMILY = ("operation", "table", "operands", "banned_further", "hops", "rebinding")
 
 
 def named_operation(operation: str) -> bool:
@@ -152,6 +157,8 @@ def check_task(task: Task) -> None:
         ("max_assignments", most <= V, f"at most task.n_vars = {V}, one per variable"),
         ("length", 2 * most <= task.prefix, f"at least {2 * most + task.suffix} to hold {most} assignments"),
         ("operands", n_tuples <= MOST_TUPLES, f"fewer, or a smaller task.modulus: N^operands is at most {MOST_TUPLES}"),
+        ("hops", task.hops < most, f"fewer than task.max_assignments = {most}, to hold a chain of so many links"),
+        ("rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2"),
         ("seen_fraction", task.n_seen >= 1, f"at least {smallest:g}, one {TUPLES[k]}"),
         *(
             (name, no_ones or len(left) > 0, one_left)

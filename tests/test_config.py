@@ -21,6 +21,8 @@ RANGES = {
     "task.one_var_ratio": (0.0, 1000.0, {}, {}),
     "task.two_var_ratio": (0.0, 1000.0, {}, {}),
     "task.operands": (1, 4, {}, {"modulus": 32, "length": 18}),
+    "task.hops": (0, 25, {}, {"n_vars": 26, "max_assignments": 26, "length": 56}),
+    "task.rebinding": (0.0, 1.0, {}, {}),
     "model.n_layers": (1, 16, {"d_mlp": (512,)}, {"d_mlp": (None,) * 16}),
     "model.n_heads": (1, 64, {}, {}),
     "model.d_model": (1, 4096, {}, {}),
@@ -198,6 +200,13 @@ IMPOSSIBLE = [
         "a ban that leaves a triple of different variables, or task.two_var_ratio = 0",
     ),
     ({"operands": 1, "seen_fraction": 0.01}, "task.seen_fraction", 0.01, "at least 0.01695, one number"),
+    ({"hops": 6}, "task.hops", 6, "fewer than task.max_assignments = 6, to hold a chain of so many links"),
+    (
+        {"rebinding": 0.1, "max_assignments": 1, "two_var_ratio": 0.0},
+        "task.rebinding",
+        0.1,
+        "0, or task.max_assignments of at least 2",
+    ),
     ({"operation": "affine 3 59"}, "task.operation", "affine 3 59", "factors from 0 to 58 after affine"),
     ({"operation": "dihedral"}, "task.modulus", 59, "an even number, the order of a dihedral group"),
     ({"operation": "table"}, "task.table", "0 numbers", "59 x 59 numbers from 0 to 58 for task.modulus = 59"),
@@ -317,6 +326,13 @@ def test_a_member_is_split_into_the_shape_of_its_stack_and_what_is_its_own():
     assert own.config(stack) == member.config(Config())
     assert member.config(Config()).seed == Seeds(init=7, data=3, split=3)
     assert Member(3, {"optim.lr": 1, "optim.beta1": None}) == Member(3, lr=1.0)  # None is the value of the others
+
+
+def test_the_text_of_a_member_is_that_of_the_first_version():
+    """Names of run folders are made from it."""
+    text = "Member(seed=3, lr=0.5, weight_decay=None, seen_fraction=None, one_var_ratio=None, two_var_ratio=None"
+    assert repr(Member(3, lr=0.5)) == f"{text})"
+    assert repr(Member(3, {"optim.lr": 0.5, "seed.init": 7})) == f"{text}, seed.init=7)"
 
 
 @pytest.mark.parametrize("name", ["optim.rate", "rate", "optim", "optimiser.lr"])

@@ -12,7 +12,7 @@ from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.measures.accuracies import Accuracy
 from assignadd.stats import wilson
 from assignadd.task.evalsets import CLASS_SETS, DOUBLY_HELD_OUT, EVAL_SETS, EvalSet
-from assignadd.task.sampler import distinct_sums
+from assignadd.task.splits import distinct_sums
 from assignadd.verdicts import AtLeast, Between
 
 TEST_SETS = [s for s in EVAL_SETS if s.pair != "seen" or s.n_banned]

@@ -13,8 +13,7 @@ from assignadd.cli import options
 from assignadd.cli.sweep import print_plan, resolve_device
 
 if TYPE_CHECKING:
-    from assignadd.claims.record import Record
-    from assignadd.studies.table import Estimate, StudyTable
+    from assignadd.studies.table import StudyTable
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,19 @@ class StudyCommand:
     """The Ray cluster, as for `assignadd sweep`."""
     out: Path | None = None
     """Where the run folders, the table and the figure go. If None, runs/studies/NAME."""
+    markdown: bool = False
+    """Without a name: print docs/studies.md, with the results that come with the package."""
     json: bool = False
     """Print JSON: the list of studies, the plan for --dry-run, else {"study", "cells", "statements", "table"}."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(StudyCommand, arguments, "study")
+    if args.markdown and args.name is None:
+        from assignadd.report.studies_page import studies_page
+
+        print(studies_page(), end="")
+        return 0
     if args.name is None:
         return _list(args.json)
     from assignadd.studies.registry import study_named
@@ -108,6 +114,7 @@ def _show(table: StudyTable, args: StudyCommand, out: Path | None) -> None:
     from assignadd.cli.screen import print_json, print_table, say
     from assignadd.figures.studies import draw_study, figure_height, study_caption, study_data
     from assignadd.figures.style import figure, save
+    from assignadd.report.studies_page import estimate_text
     from assignadd.studies.table import LABELS, ONSETS, Estimate, file_of
 
     study, records = table.study, study_records(table)
@@ -124,21 +131,13 @@ def _show(table: StudyTable, args: StudyCommand, out: Path | None) -> None:
         return
     names = [*study.outcomes, *study.numbers]
     rows = [
-        (row["cell"], row["models"], row["diverged"], *(_text(row[n], ",.0f" if n in ONSETS else ".3g") for n in names))
+        (row["cell"], row["models"], row["diverged"], *(estimate_text(row[n], n in ONSETS) for n in names))
         for row in table.summary()
     ]
     print_table(study.title, ("cell", "models", "diverged", *(LABELS[n] for n in names)), rows, study.question)
     print_table(
         "statements", ("statement", "value", "rule", "verdict"),
-        [(r.claim, _text(r, ".3g"), r.rule.partition(";")[0], r.verdict) for r in records],
+        [(r.claim, estimate_text(r), r.rule.partition(";")[0], r.verdict) for r in records],
     )  # fmt: skip
     say(study_caption(data))
     say(f"{stem}.svg")
-
-
-def _text(found: Estimate | Record | None, form: str) -> str:
-    """A number with its 95 % interval."""
-    if found is None or found.value is None:
-        return "-"
-    ends = "" if found.low is None else f" [{found.low:{form}}, {found.high:{form}}]"
-    return f"{found.value:{form}}{ends}"

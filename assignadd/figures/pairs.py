@@ -18,7 +18,7 @@ from assignadd.figures.style import SMALLEST
 from assignadd.measures.accuracies import CONTEXTS
 from assignadd.palette import BLUE, ERRORS, GREY, ORANGE, VERMILION
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, HELD_OUT_CLASSES, VARIABLES, PairKind
-from assignadd.task.sampler import pair_mask
+from assignadd.task.splits import pair_mask
 
 # Label and colour of each kind of pairs.
 CLASS_ROWS: dict[PairKind, tuple[str, str]] = {

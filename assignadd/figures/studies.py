@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from assignadd.figures.record import FigureData, FigureRecord
-from assignadd.palette import BLUE, GREEN, GREY, VERMILION
+from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Study
 from assignadd.studies.table import LABELS, ONSETS, StudyTable, read_study, shipped_study
 
-COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN}
+COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE}
 ONSET_COLORS = dict(zip(ONSETS, (BLUE, VERMILION, GREEN), strict=True))
 
 
@@ -86,8 +86,9 @@ def study_figure(study: Study) -> FigureRecord:
     """The figure of a study's table that comes with the package."""
     return FigureRecord(
         f"study_{study.name}", study.title,
-        f"{study.question} {study.method} Look for cells whose interval lies apart from that of the first. The right "
-        "half has the same skills in the same colours.",
+        f"{study.question} {study.method} Look for rows whose interval lies apart from that of the row "
+        f"'{study.reference}', from which they differ. On the right, when each model learned to add, to bind and to "
+        "use banned slots, in the same colours.",
         lambda _: study_data(read_study(study)), draw_study, height=1.1 + 0.27 * len(study.cells), width=7.0,
         found=study_caption,
     )  # fmt: skip

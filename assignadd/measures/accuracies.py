@@ -16,7 +16,8 @@ from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
 from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets, any_sums
 from assignadd.task.randomness import EvalSteps
-from assignadd.task.sampler import EveryPair, distinct_sums
+from assignadd.task.sampler import EveryPair
+from assignadd.task.splits import distinct_sums
 
 # Number of sequences in which each pair of numbers is added.
 CONTEXTS = 24

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -31,7 +32,8 @@ def variable_sets(task: Task) -> list[EvalSet]:
     for slot in names:
         for v, letter in enumerate(task.variables):
             n_banned = count_banned(task, *(v if name == slot else LITERAL for name in names))
-            sets.append(EvalSet(f"{letter} {slot}", task.variable_counts[-1], n_banned=n_banned, **{slot: v}))
+            required: dict[str, Any] = {slot: v}
+            sets.append(EvalSet(f"{letter} {slot}", task.variable_counts[-1], n_banned=n_banned, **required))
     return sets
 
 

@@ -123,6 +123,9 @@ def _check(task: Task, kind: str | None) -> None:
     """Refuses a task for which no model is written down here."""
     if task.operands != 2:
         raise ConfigError("task.operands", task.operands, "2 for the hand-made model")
+    for name in ("hops", "rebinding"):
+        if getattr(task, name):
+            raise ConfigError(f"task.{name}", getattr(task, name), "0 for the hand-made model")
     if task.operation != "add" and kind == "fourier":
         raise ValueError(f"kind = 'fourier': expected table for the hand-made model of operation {task.operation}")
     if task.operation != "add" and task.modulus > MOST_CODES:

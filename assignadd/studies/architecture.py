@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from assignadd.studies.study import Cell, Hypothesis, Study, study_base
-from assignadd.verdicts import AtLeast, Between
+from assignadd.verdicts import AtLeast
 
 
 def _width(d: int) -> dict[str, Any]:
@@ -24,8 +24,15 @@ CELLS = (
     Cell("width 64", _width(64)),
     Cell("width 256", _width(256)),
 )
-# Stated before the models were trained: what would follow if binding did not depend on the architecture.
-SAME = Between(-0.3, 0.3)
+
+
+def _slug(label: str) -> str:
+    return label.replace("'", "").replace(" ", "-").lower()
+
+
+def _words(cell: Cell) -> str:
+    return "the paper's architecture" if cell.label == PAPER else cell.label
+
 
 ARCHITECTURE = Study(
     name="architecture",
@@ -39,29 +46,24 @@ ARCHITECTURE = Study(
     base=study_base(steps=15_000),
     cells=CELLS,
     seeds=16,
-    outcomes=("binds", "adds", "refines"),
+    outcomes=("adds", "binds", "refines"),
     numbers=("binding at",),
     hypotheses=(
-        Hypothesis(
-            "study-architecture-paper-majority",
-            "In the paper's architecture, more than half of the seeds bind within 15,000 steps.",
-            "binds", PAPER, AtLeast(0.5),
-        ),
         *(
             Hypothesis(
-                f"study-architecture-{cell.label.replace(' ', '-').lower()}",
-                f"With {cell.label}, the share of seeds that bind differs from the paper's by at most .3.",
-                "binds", cell.label, SAME, versus=PAPER,
+                f"study-architecture-binds-{_slug(cell.label)}",
+                f"With {_words(cell)}, at least half of the seeds bind by the end of training.",
+                "binds", cell.label, AtLeast(0.5),
             )
-            for cell in CELLS[1:]
+            for cell in CELLS
         ),
         *(
             Hypothesis(
-                f"study-architecture-adds-{cell.label.replace(' ', '-').lower()}",
-                f"With {cell.label}, at least 80 % of the seeds learn to add held-out pairs of literals.",
+                f"study-architecture-adds-{_slug(cell.label)}",
+                f"With {_words(cell)}, at least 80 % of the seeds learn to add held-out pairs of literals.",
                 "adds", cell.label, AtLeast(0.8),
             )
-            for cell in CELLS[1:]
+            for cell in CELLS
         ),
     ),
 )  # fmt: skip

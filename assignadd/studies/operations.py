@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from assignadd.studies.study import Cell, Hypothesis, Study, study_base
-from assignadd.verdicts import AtLeast, AtMost, Between
+from assignadd.verdicts import AtLeast, AtMost
 
 # A dihedral group has an even order: the nearest to 59.
 OPERATIONS: dict[str, dict[str, Any]] = {
@@ -15,7 +15,8 @@ OPERATIONS: dict[str, dict[str, Any]] = {
     "2 x + 3 y": {"task.operation": "affine 2 3"},
     "dihedral group": {"task.operation": "dihedral", "task.modulus": 58},
 }
-FRACTIONS = (0.7, 0.9, 0.5, 0.3)
+FRACTIONS = (0.3, 0.5, 0.7, 0.9)
+OF_THE_PAPER = 0.7
 
 
 def label(operation: str, fraction: float) -> str:
@@ -24,11 +25,10 @@ def label(operation: str, fraction: float) -> str:
 
 
 CELLS = tuple(
-    Cell(label(name, f), settings | ({} if f == FRACTIONS[0] else {"task.seen_fraction": f}))
+    Cell(label(name, f), settings | ({} if f == OF_THE_PAPER else {"task.seen_fraction": f}))
     for name, settings in OPERATIONS.items()
     for f in FRACTIONS
 )
-PAPER = CELLS[0].label
 
 
 def _slug(operation: str) -> str:
@@ -50,16 +50,16 @@ OPERATIONS_STUDY = Study(
     base=study_base(steps=15_000),
     cells=CELLS,
     seeds=32,
-    outcomes=("binds", "adds", "refines"),
+    outcomes=("adds", "binds", "refines"),
     numbers=("binding at", "doubles minus others"),
     hypotheses=(
         *(
             Hypothesis(
                 f"study-operations-binds-{_slug(name)}",
-                f"With {name} at f = 0.7, the share of seeds that bind differs from that of addition by at most .3.",
-                "binds", label(name, 0.7), Between(-0.3, 0.3), versus=PAPER,
+                f"With {name} at f = 0.7, at least half of the seeds bind by the end of training.",
+                "binds", label(name, OF_THE_PAPER), AtLeast(0.5),
             )
-            for name in OPERATIONS if name != "add"
+            for name in OPERATIONS
         ),
         *(
             Hypothesis(
@@ -67,14 +67,14 @@ OPERATIONS_STUDY = Study(
                 f"With {name} at f = {f:g}, at least 80 % of the seeds answer held-out pairs of literals (90 %).",
                 "adds", label(name, f), AtLeast(0.8),
             )
-            for name in OPERATIONS for f in sorted(FRACTIONS)
+            for name in OPERATIONS for f in FRACTIONS
         ),
         *(
             Hypothesis(
                 f"study-operations-doubles-{_slug(name)}",
                 f"With {name} at f = 0.7, networks that bind answer held-out doubles (n, n) less often than other "
                 "held-out pairs, by at least .1 on average.",
-                "doubles minus others", label(name, 0.7), AtMost(-0.1), among="binds",
+                "doubles minus others", label(name, OF_THE_PAPER), AtMost(-0.1), among="binds",
             )
             for name in OPERATIONS
         ),

@@ -8,6 +8,7 @@ from typing import Any
 
 from assignadd.config import ConfigError
 from assignadd.studies.architecture import ARCHITECTURE
+from assignadd.studies.hops import HOPS_STUDY
 from assignadd.studies.operands import OPERANDS
 from assignadd.studies.operations import OPERATIONS_STUDY
 from assignadd.studies.size import SIZE
@@ -18,7 +19,8 @@ from assignadd.sweeps.local import Report
 from assignadd.sweeps.results import TABLE, write_results
 from assignadd.sweeps.settings import Sweep
 
-STUDIES: dict[str, Study] = {study.name: study for study in (ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS)}
+ALL = (ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY)
+STUDIES: dict[str, Study] = {study.name: study for study in ALL}
 
 
 def study_named(name: str) -> Study:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assignadd.studies.study import Cell, Hypothesis, Study, study_base
-from assignadd.verdicts import AtLeast, Between
+from assignadd.verdicts import AtLeast
 
 PAPER = "N = 59, V = 12, T = 16"
 # As large a share of the variables is banned in each slot as in the paper, 2 of 12.
@@ -18,6 +18,11 @@ CELLS = (
     *(Cell(f"T = {length}", {"task.length": length}) for length in (24, 32)),
 )
 
+
+def _slug(label: str) -> str:
+    return label.replace(" = ", "").replace(", ", "-").lower()
+
+
 SIZE = Study(
     name="size",
     title="Numbers, variables and length",
@@ -29,24 +34,24 @@ SIZE = Study(
     base=study_base(steps=15_000),
     cells=CELLS,
     seeds=16,
-    outcomes=("binds", "adds", "refines"),
+    outcomes=("adds", "binds", "refines"),
     numbers=("addition at", "binding at", "refinement at", "frequencies"),
     hypotheses=(
         *(
             Hypothesis(
-                f"study-size-adds-{cell.label.replace(' = ', '-').lower()}",
+                f"study-size-adds-{_slug(cell.label)}",
                 f"With {cell.label}, at least 80 % of the seeds learn to add held-out pairs of literals.",
                 "adds", cell.label, AtLeast(0.8),
             )
-            for cell in CELLS[1:]
+            for cell in CELLS
         ),
         *(
             Hypothesis(
-                f"study-size-binds-{cell.label.replace(' = ', '-').lower()}",
-                f"With {cell.label}, the share of seeds that bind differs from the paper's by at most .3.",
-                "binds", cell.label, Between(-0.3, 0.3), versus=PAPER,
+                f"study-size-binds-{_slug(cell.label)}",
+                f"With {cell.label}, at least half of the seeds bind by the end of training.",
+                "binds", cell.label, AtLeast(0.5),
             )
-            for cell in CELLS[1:]
+            for cell in CELLS
         ),
         Hypothesis(
             "study-size-frequencies-199",

@@ -70,6 +70,11 @@ class Study:
         named = {label for h in self.hypotheses for label in (h.cell, h.versus) if label is not None}
         assert len(set(labels)) == len(labels) and named <= set(labels), f"labels of the cells of {self.name}"
 
+    @property
+    def reference(self) -> str:
+        """The label of the cell with the base's own settings, from which the others differ."""
+        return next(cell.label for cell in self.cells if not cell.settings)
+
     def sweep(self, seeds: int | None = None, steps: int | None = None, tf32: bool = False) -> Sweep:
         """The models of the study; with another number of seeds or steps where these are given."""
         n = self.seeds if seeds is None else seeds

@@ -35,6 +35,9 @@ OUTCOMES: dict[str, tuple[tuple[str, ...], float, str]] = {
     "binds": ((BINDING_SET,), BINDING_THRESHOLD, "bind variables"),
     "adds": ((ADDITION_SET,), ADDITION_THRESHOLD, "add held-out pairs"),
     "refines": (BANNED_SETS, THRESHOLD, "use banned slots"),
+    # Of tasks with hops alone.
+    "follows 1 link": (("1-var 1 link",), THRESHOLD, "follow one link"),
+    "follows 2 links": (("1-var 2 links",), THRESHOLD, "follow two links"),
 }
 # When a skill came to last: the sets and the level, as in `dynamics.phases`.
 ONSETS = {
@@ -143,8 +146,8 @@ def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | 
 
 def _doubles(row: Mapping[str, Any]) -> float | None:
     """The final accuracy on held-out doubles (n, n) of literals less that on literals held out in both orders."""
-    both = [row.get(final_column(f"0-var {pairs}")) for pairs in ("doubles", "neither order")]
-    return None if None in both or row["diverged_at"] is not None else both[0] - both[1]
+    doubles, others = (row.get(final_column(f"0-var {pairs}")) for pairs in ("doubles", "neither order"))
+    return None if doubles is None or others is None or row["diverged_at"] is not None else doubles - others
 
 
 def file_of(name: str) -> str:

@@ -9,14 +9,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import signal
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from assignadd.config import ConfigError, UserError
@@ -24,6 +21,7 @@ from assignadd.errors import RunBusy, RunError
 from assignadd.runs.folder import Run
 from assignadd.sweeps.jobs import Job, run_job
 from assignadd.sweeps.local import JobFailed, Report, SweepStopped
+from assignadd.training.processes import StopSignals
 
 OLDEST = (2, 54)
 # How often a job may lose its worker before the sweep gives up on it.
@@ -63,31 +61,21 @@ class _Driver:
         )
         task = ray.remote(num_cpus=1, num_gpus=1 if device == "cuda" else 0, max_retries=RETRIES)(train_job)
         self.pending = {task.remote(job, device): i for i, job in enumerate(self.jobs)}
-        self.stop = 0
 
     def run(self) -> None:
-        handlers = {}
-        if threading.current_thread() is threading.main_thread():
-            handlers = {s: signal.signal(s, self._note) for s in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            while self.pending and not self.stop:
+        with StopSignals() as signals:
+            while self.pending and not signals.received:
                 ready, _ = self.ray.wait(list(self.pending), timeout=POLL_SECONDS)
                 for reference in ready:
                     self._finish(reference)
                 for i in self.pending.values():
                     self.report(i, step_of(self.jobs[i].path))
-            if self.stop:
+            if signals.received:
                 for reference in self.pending:
                     self.ray.cancel(reference)  # an interrupt in the worker, upon which a stack saves
                 with suppress(Exception):
                     self.ray.wait(list(self.pending), num_returns=len(self.pending), timeout=60)
-                raise SweepStopped(self.stop)
-        finally:
-            for signum, handler in handlers.items():
-                signal.signal(signum, handler)
-
-    def _note(self, signum: int, _: FrameType | None) -> None:
-        self.stop = signum
+                raise SweepStopped(signals.received)
 
     def _finish(self, reference: Any) -> None:
         i = self.pending.pop(reference)

@@ -104,7 +104,8 @@ def bytes_per_model(config: Config) -> int:
     else:  # every layer at every position, what autograd keeps, and one-hot tokens
         of_layers = model.n_layers * (8 * model.d_model + model.n_heads * (4 * model.d_head + 3 * task.length))
         per_sequence = 2 * task.length * (of_layers + 2 * sum(h or 0 for h in model.d_mlp) + C) + 2 * task.modulus
-    words = 6 * weights + (B + CHUNK) * per_sequence + 10 * C * (C + model.d_model)
+    evaluated = CHUNK if covers(config) else CHUNK // 4  # without what autograd keeps
+    words = 6 * weights + (B + evaluated) * per_sequence + 10 * C * (C + model.d_model)
     exams = 12 * config.record.eval_sequences * (task.length + 1) * 2
     return (8 if config.numerics.dtype == "float64" else 4) * (words + exams)
 

@@ -5,11 +5,8 @@ The run folders hold everything: a process that dies is replaced, and its job go
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,12 +15,11 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from types import FrameType
 
 from assignadd.config import UserError
 from assignadd.sweeps.jobs import Job, run_job
 from assignadd.training.loop import Interrupted, Progress
-from assignadd.training.processes import PR_SET_PDEATHSIG
+from assignadd.training.processes import StopSignals, end_with_parent
 
 # (number of the job, the step it is at)
 Report = Callable[[int, int], None]
@@ -64,27 +60,20 @@ class _Pool:
         self.jobs, self.device, self.report = jobs, device, report
         self.waiting = deque(range(len(jobs)))
         self.deaths = dict.fromkeys(range(len(jobs)), 0)
-        self.stop = 0
+        self.signals = StopSignals()
         self.slots = [self._start(i) for i in range(slots)]
 
     def run(self) -> None:
-        handlers = {}
-        if threading.current_thread() is threading.main_thread():
-            handlers = {s: signal.signal(s, self._note) for s in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            while self.waiting or any(slot.job is not None for slot in self.slots):
-                self._hand_out()
-                for pipe in wait([slot.pipe for slot in self.slots], timeout=0.2):
-                    self._hear(next(i for i, slot in enumerate(self.slots) if slot.pipe is pipe))
-                if self.stop:
-                    raise SweepStopped(self.stop)
-        finally:
-            self._end()
-            for signum, handler in handlers.items():
-                signal.signal(signum, handler)
-
-    def _note(self, signum: int, _: FrameType | None) -> None:
-        self.stop = signum
+        with self.signals:
+            try:
+                while self.waiting or any(slot.job is not None for slot in self.slots):
+                    self._hand_out()
+                    for pipe in wait([slot.pipe for slot in self.slots], timeout=0.2):
+                        self._hear(next(i for i, slot in enumerate(self.slots) if slot.pipe is pipe))
+                    if self.signals.received:
+                        raise SweepStopped(self.signals.received)
+            finally:
+                self._end()
 
     def _hand_out(self) -> None:
         for slot in self.slots:
@@ -108,7 +97,7 @@ class _Pool:
     def _replace(self, i: int) -> None:
         """A new process for one that died; its job is taken up again, unless it keeps dying."""
         job = self.slots[i].job
-        if job is not None and not self.stop:
+        if job is not None and not self.signals.received:
             self.deaths[job] += 1
             if self.deaths[job] > MOST_DEATHS:
                 raise JobFailed(
@@ -137,10 +126,7 @@ class _Pool:
 
 def _serve(pipe: Connection, device: str, slot: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a stack in training notes SIGTERM and saves
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
+    end_with_parent(parent)
     if device == "cuda":
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[slot] if visible else str(slot)

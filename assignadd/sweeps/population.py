@@ -24,8 +24,7 @@ from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.results import TABLE, column_of, read_results
 from assignadd.sweeps.shipped_tables import shipped_table
 from assignadd.task.evalsets import RECORDED_SETS, PairKind
-from assignadd.task.sampler import distinct_sums
-from assignadd.task.splits import pair_split
+from assignadd.task.splits import distinct_sums, pair_split
 
 if TYPE_CHECKING:
     import polars

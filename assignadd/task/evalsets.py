@@ -33,12 +33,19 @@ class EvalSet:
     """The variable (by its number) that must be in each slot; None for any operand."""
     operands: int = 2
     """The number of operands that the label speaks of."""
+    links: int | None = None
+    """How many links every variable among the operands is away from its number (None: as the task draws it)."""
+    rebound: bool | None = None
+    """Whether every variable among the operands is assigned twice (None: as the task draws it)."""
 
     @property
     def label(self) -> str:
         """The name of the set in plain words, for tables and figures."""
         pair = PAIRS[self.pair] if self.pair != "seen" or not self.n_banned else ""
-        parts = (NUMBER_OF_VARIABLES[self.n_vars], pair.replace("pair", TUPLE[self.operands]), self._banned)
+        links = "" if self.links is None else f"{self.links} link{'s' * (self.links != 1)} from the number"
+        twice = {None: "", True: "assigned twice", False: "assigned once"}[self.rebound]
+        pair = "" if (links or twice) and self.pair == "seen" else pair.replace("pair", TUPLE[self.operands])
+        parts = (NUMBER_OF_VARIABLES[self.n_vars], pair, self._banned, links, twice)
         return ", ".join(part for part in parts if part)
 
     @property
@@ -105,7 +112,16 @@ ALL_SETS = RECORDED_SETS + CLASS_SETS
 
 def recorded_sets(task: Task) -> tuple[EvalSet, ...]:
     """The sets on which a network of this task is evaluated during training."""
-    return _eval_sets(task.operands) + _doubly_held_out(task.operands)
+    return _eval_sets(task.operands) + _doubly_held_out(task.operands) + _chain_sets(task)
+
+
+def _chain_sets(task: Task) -> tuple[EvalSet, ...]:
+    """Sequences as in training by the number of links, where there are hops, and with variables assigned twice."""
+    k, links = task.operands, range(task.hops + 1) if task.hops else ()
+    counts = range(1, k + 1)
+    chains = [EvalSet(f"{n}-var {i} link{'s' * (i != 1)}", n, operands=k, links=i) for n in counts for i in links]
+    twice = [EvalSet(f"{n}-var rebound", n, operands=k, rebound=True) for n in counts if task.rebinding]
+    return (*chains, *twice)
 
 
 def all_sets(task: Task) -> tuple[EvalSet, ...]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from assignadd.config import ConfigError, Task
 from assignadd.task.arithmetic import answer_of, tuple_code
+from assignadd.task.chains import has_chains
 from assignadd.task.vocabulary import Vocabulary
 
 
@@ -18,11 +19,14 @@ class Roles:
     """The operands of each sequence and the assigned numbers."""
 
     value_positions: Int[Tensor, "*M B k"]
-    """The position of each operand's value: after its variable in the prefix, or the operand slot of a literal."""
+    """The position of each operand's value: after its variable in the prefix (with hops, where its links lead), or the
+    operand slot of a literal."""
     values: Int[Tensor, "*M B k"]
     is_variable: Bool[Tensor, "*M B k"]
     assigned: Bool[Tensor, "*M B T"]
     """A mask of the numbers in the prefix, each assigned to the variable before it."""
+    variable_positions: Int[Tensor, "*M B k"]
+    """The position where each operand's variable is assigned (for the last time); -1 for a literal."""
 
 
 OPERANDS = ("first", "second", "third", "fourth")
@@ -48,12 +52,12 @@ def needed_edges(task: Task) -> tuple[tuple[str, str], ...]:
     """The (query, key) roles between which information must move to solve the task, whatever the network.
 
     For each operand: from its variable to the assigned value, from its slot to `=`, and from its value to `=`. The
-    paper's network does the first two in layer 1 and the third in layer 2.
+    paper's network does the first two in layer 1 and the third in layer 2. With hops, each link (a variable on the
+    right of an assignment) also has to find the variable that it names.
     """
     names = operand_names(task)
-    return tuple(
-        edge for x in names for edge in ((f"{x}_value", f"{x}_variable"), ("equals", x), ("equals", f"{x}_value"))
-    )
+    edges = [edge for x in names for edge in ((f"{x}_value", f"{x}_variable"), ("equals", x), ("equals", f"{x}_value"))]
+    return (*edges, *([("links", "variables")] if task.hops else []))
 
 
 def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
@@ -62,10 +66,42 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     operands = tokens[..., slots]  # (..., B, k)
     is_variable = operands >= Vocabulary(task).first_variable
     matches = tokens[..., None, : task.prefix] == operands[..., None]  # (..., B, k, prefix)
-    positions = torch.where(is_variable, matches.int().argmax(-1) + 1, slots)
+    if has_chains(task):
+        own, numbers = _followed(task, tokens, operands)
+    else:
+        own = matches.int().argmax(-1)
+        numbers = own + 1
+    positions = torch.where(is_variable, numbers, slots)
     assigned = tokens < task.modulus
     assigned[..., task.prefix :] = False
-    return Roles(positions, tokens.gather(-1, positions), is_variable, assigned)
+    return Roles(positions, tokens.gather(-1, positions), is_variable, assigned, torch.where(is_variable, own, -1))
+
+
+def assignment_starts(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B T"]:
+    """A mask of the tokens on the left of an assignment: variables in the prefix that are not on the right of one."""
+    starts = tokens >= Vocabulary(task).first_variable
+    starts[..., task.prefix :] = False
+    for t in range(1, task.prefix if task.hops else 0):
+        starts[..., t] &= ~starts[..., t - 1]
+    return starts
+
+
+def _followed(task: Task, tokens: Tensor, variables: Tensor) -> tuple[Tensor, Tensor]:
+    """Where each variable (..., B, k) is assigned last, and where the number is that its links lead to.
+
+    A link refers to the last assignment of its variable before it. Literals have positions without a meaning.
+    """
+    starts, at = assignment_starts(task, tokens)[..., None, :], torch.arange(task.length, device=tokens.device)
+    limit, found = torch.full_like(variables, task.length), []
+    for _ in range(task.hops + 1):
+        matches = (tokens[..., None, :] == variables[..., None]) & starts & (at < limit[..., None])
+        start = torch.where(matches, at, -1).amax(-1)
+        start = torch.where(start < 0, limit, start).clamp(max=task.prefix - 2)  # a number stays where it is
+        found.append(start)
+        right = tokens.gather(-1, start + 1)
+        is_link = right >= Vocabulary(task).first_variable
+        variables, limit = torch.where(is_link, right, -1), start
+    return found[0], found[-1] + 1
 
 
 def answers(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
@@ -132,7 +168,10 @@ class Positions:
             return assigned & ~self.any_of(tuple(f"{x}_value" for x in operand_names(self.task)))
         if place == "pads":
             return self.tokens == self.vocabulary.pad
-        return (self.tokens >= self.vocabulary.first_variable) & (self._at < self.task.prefix)  # variables
+        starts = assignment_starts(self.task, self.tokens)
+        if place == "links":
+            return (self.tokens >= self.vocabulary.first_variable) & (self._at < self.task.prefix) & ~starts
+        return starts  # variables
 
     def position(self, role: str) -> Int[Tensor, " B"]:
         """The position of the token with a single role; -1 if there is none (the variable of a literal operand)."""
@@ -140,8 +179,8 @@ class Positions:
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])
         operand = operand_names(self.task).index(role.partition("_")[0])
-        value = self.roles.value_positions[:, operand]
-        return value if role.endswith("_value") else torch.where(self.roles.is_variable[:, operand], value - 1, -1)
+        of_role = self.roles.value_positions if role.endswith("_value") else self.roles.variable_positions
+        return of_role[:, operand]
 
     def any_of(self, places: tuple[Place, ...] | None) -> Bool[Tensor, "B T"]:
         """A mask of the tokens with any of these roles or positions; all tokens if None."""

@@ -2,7 +2,8 @@
 
 A sequence is a function of (seed, stream, step, row): see `randomness`. Tokens are returned as (..., B, T). The tensor
 operations here keep B as the last axis, along which they are fast; `numba_sampler` and `triton_sampler` draw the same
-in compiled code. A test compares the sampler with `tests/task/plain_sampler.py`, which draws one row in plain Python.
+in compiled code, except for tasks with hops or rebinding (`chains`), which tensor operations draw on every device. A
+test compares the sampler with `tests/task/plain_sampler.py`, which draws one row in plain Python.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from assignadd.config import Task, UserError
+from assignadd.config import Task
 from assignadd.task.arithmetic import answer_of, tuple_values
-from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, PairKind
+from assignadd.task.chains import Chains, has_chains
+from assignadd.task.evalsets import EvalSet, PairKind
 from assignadd.task.operands import LITERAL, kinds, operand_choices
 from assignadd.task.randomness import Digits, Stream, words
 from assignadd.task.sampling_tables import SamplingTables, choice_table, pair_table, word_of_each_draw
+from assignadd.task.splits import EmptySetError as EmptySetError
+from assignadd.task.splits import pair_codes
 from assignadd.task.vocabulary import Vocabulary
 
 
@@ -33,35 +37,6 @@ class Batch:
 
     tokens: Int[Tensor, "*M B T"]
     labels: Int[Tensor, "*M B"]
-
-
-class EmptySetError(UserError, ValueError):
-    """Raised for an evaluation set without sequences in this task."""
-
-
-def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
-    """A mask of the pairs of one kind, or of the tuples for another number of operands."""
-    if kind not in HELD_OUT_CLASSES:
-        return {"any": torch.ones_like(seen), "seen": seen, "held_out": ~seen}[kind]
-    if seen.dim() != 2:
-        raise EmptySetError(f"no tuple of numbers of the kind {kind}: it is defined for task.operands = 2 alone")
-    different = ~torch.eye(len(seen), dtype=torch.bool, device=seen.device)
-    return {
-        "mirror_seen": ~seen & seen.T,
-        "neither_order": ~seen & ~seen.T & different,
-        "doubles": ~seen & ~different,
-    }[kind]
-
-
-def pair_codes(seen: Bool[Tensor, "..."], kind: PairKind) -> Tensor:
-    """The pairs of one kind as codes N n + m, in increasing order."""
-    return pair_mask(seen, kind).flatten().nonzero().flatten()
-
-
-def distinct_sums(seen: Bool[Tensor, "..."], kind: PairKind) -> int:
-    """The number of different sums among the pairs of one kind; if both orders are held out, they count once."""
-    n = int(pair_mask(seen, kind).sum())
-    return n // 2 if kind == "neither_order" else n
 
 
 class Sampler:
@@ -83,12 +58,16 @@ class Sampler:
         self.vocabulary = Vocabulary(task)
         self.stream = Stream.DATA if evalset is None else Stream.EVAL
         self.seeds = torch.tensor(list(seeds), device=device)[:, None]  # (M, 1)
+        self._chains = Chains(task, evalset) if has_chains(task) else None
+        self._of_operand = self._chains.of_operand if self._chains else 1
+        """The least number of assignments of each operand that is a variable."""
         self._load_pairs(tasks, seen, evalset.pair if evalset else "seen", device)
         self._load_operands(tasks, evalset, device)
         # 0, 1, ... for counting assignments and PADs, in int16 to save memory.
         self._counting = torch.arange(task.prefix, dtype=torch.int16, device=device)[:, None]
         N, V, n, k, pads = task.modulus, task.n_vars, task.max_assignments, task.operands, task.prefix - 2
-        self._bounds = [n, *[n] * k, len(self.operands), N**k, *[n + 1] * pads, *range(V, V - n, -1), *[N] * n]
+        slots, numbers = ([], self._chains.bounds) if self._chains else ([n] * k, [N] * n)
+        self._bounds = [n, *slots, len(self.operands), N**k, *[n + 1] * pads, *range(V, V - n, -1), *numbers]
         self._n_words = 1 + Digits.words_needed(self._bounds)
 
     def _load_pairs(self, tasks: Sequence[Task], seen: Tensor, kind: PairKind, device: str | torch.device) -> None:
@@ -110,7 +89,7 @@ class Sampler:
         choices: list[list[tuple[int, ...]]] = []
         for kind in kinds(task):
             n_vars = kind.bit_count()
-            wanted = n_vars <= most and (evalset is None or n_vars == evalset.n_vars)
+            wanted = n_vars * self._of_operand <= most and (evalset is None or n_vars == evalset.n_vars)
             some = operand_choices(task, kind, evalset.n_banned if evalset else 0) if wanted else []
             choices.append([c for c in some if evalset is None or evalset.allows(c)])
         shares = torch.tensor([t.mix if evalset is None else [1.0] * len(choices) for t in tasks], dtype=torch.float64)
@@ -145,9 +124,12 @@ class Sampler:
 
     @cached_property
     def _compiled(self) -> Any:
-        """The sampler in compiled code, by Numba or, on a GPU, Triton; None for subclasses and without a compiler."""
+        """The sampler in compiled code, by Numba or, on a GPU, Triton.
+
+        None for subclasses, for tasks with hops or rebinding, and without a compiler.
+        """
         compiler = {"cpu": "numba", "cuda": "triton"}.get(self.seeds.device.type)
-        if type(self) is not Sampler or compiler is None or find_spec(compiler) is None:
+        if type(self) is not Sampler or self._chains or compiler is None or find_spec(compiler) is None:
             return None
         module = importlib.import_module(f"assignadd.task.{compiler}_sampler")
         tables = SamplingTables(
@@ -169,7 +151,7 @@ class Sampler:
 
         # The number of assignments, and which of them are the operands' (`most`, past the end, for a literal).
         n = self._assignments(kind, draw)
-        slots = self._operand_slots(kind, n, draw)
+        slots = self._operand_slots(kind, n, draw) if self._chains is None else []
 
         # The operands: their variables, and their values.
         choice = self.starts[kind] + self._choice(draw.below(self.counts[kind], len(self.operands)), row)
@@ -179,13 +161,18 @@ class Sampler:
 
         tokens = torch.full((*n.shape[:-1], task.length + 2, n.shape[-1]), vocabulary.pad, device=n.device)
         starts = self._assignment_starts(n, draw)  # (..., most + 1, B)
-        distractors = self._distractors(operands, slots, draw)
-        tokens.scatter_(-2, starts[..., :most, :], distractors + vocabulary.first_variable)
-        tokens.scatter_(-2, starts[..., :most, :] + 1, torch.stack([draw.below(N, N) for _ in range(most)], -2))
-        for i, (variable, slot, value) in enumerate(zip(operands, slots, values, strict=True), task.prefix + 1):
+        dealt = self._distractors(operands, draw)  # (..., most, B)
+        if self._chains:
+            left, right = self._chains.assignments(n, operands, values, dealt, draw)
+        else:
+            left = dealt.gather(-2, self._ranks(slots)) + vocabulary.first_variable
+            right = torch.stack([draw.below(N, N) for _ in range(most)], -2)
+        tokens.scatter_(-2, starts[..., :most, :], left).scatter_(-2, starts[..., :most, :] + 1, right)
+        for variable, slot, value in zip(operands, slots, values, strict=False):
             start, token = starts.gather(-2, slot.unsqueeze(-2)), variable + vocabulary.first_variable
             tokens.scatter_(-2, start, token.unsqueeze(-2)).scatter_(-2, start + 1, value.unsqueeze(-2))
-            tokens[..., i, :] = torch.where(variable == LITERAL, value, token)
+        for i, (variable, value) in enumerate(zip(operands, values, strict=True), task.prefix + 1):
+            tokens[..., i, :] = torch.where(variable == LITERAL, value, variable + vocabulary.first_variable)
         tokens[..., task.prefix, :] = vocabulary.plus
         tokens[..., task.length - 1, :] = vocabulary.equals
         return Batch(tokens[..., : task.length, :].mT, self.answers.view(-1)[pair])
@@ -199,11 +186,11 @@ class Sampler:
         return drawn
 
     def _assignments(self, kind: Tensor, draw: Digits) -> Tensor:
-        """The number of assignments: in training uniform on 1..most, then raised to the number of variables.
+        """The number of assignments: in training uniform on 1..most, then raised to what the variables need.
 
         In an evaluation set it is uniform on the possible numbers, as for the reference accuracies.
         """
-        most, least = self.task.max_assignments, self._n_variables(kind).clamp(min=1)
+        most, least = self.task.max_assignments, (self._n_variables(kind) * self._of_operand).clamp(min=1)
         if self.stream == Stream.DATA:
             return torch.maximum(1 + draw.below(most, most), least)
         return least + draw.below(most + 1 - least, most)
@@ -244,8 +231,8 @@ class Sampler:
         starts = (task.prefix - 2) * (assignment + 1) - clamped + 2 * assignment
         return starts.add_(assignment >= n, alpha=task.length).clamp_(max=task.length).long()
 
-    def _distractors(self, operands: Sequence[Tensor], slots: Sequence[Tensor], draw: Digits) -> Tensor:
-        """Distinct variables other than the operands for every assignment; those of the operands are not used."""
+    def _distractors(self, operands: Sequence[Tensor], draw: Digits) -> Tensor:
+        """Distinct variables other than the operands, as many as a sequence has assignments."""
         V, most, first = self.task.n_vars, self.task.max_assignments, operands[0]
         n_operands = torch.stack([x != LITERAL for x in operands]).sum(0)
         deck = torch.arange(V, device=first.device, dtype=torch.int16)[:, None]
@@ -259,11 +246,14 @@ class Sampler:
         variables = torch.cat(dealt, -2)
         for operand in torch.stack([torch.where(x == LITERAL, V, x) for x in operands]).sort(0).values:
             variables += variables >= operand.to(torch.int16).unsqueeze(-2)
-        # Assignment i takes the distractor with index i less the number of operands' assignments before it.
-        rank = assignment = self._counting[:most]
+        return variables.long()
+
+    def _ranks(self, slots: Sequence[Tensor]) -> Tensor:
+        """Which distractor each assignment takes: i less the number of operands' assignments before it."""
+        rank = assignment = self._counting[: self.task.max_assignments]
         for slot in slots:
             rank = rank - (assignment - slot.to(torch.int16).unsqueeze(-2)).clamp_(0, 1)
-        return variables.gather(-2, rank.long()).long()
+        return rank.long()
 
 
 class EveryAddition(Sampler):

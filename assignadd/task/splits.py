@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from assignadd.config import Config, Task
+from assignadd.config import Config, Task, UserError
+from assignadd.task.evalsets import HELD_OUT_CLASSES, PairKind
 from assignadd.task.randomness import Stream, words
 
 
@@ -40,3 +41,32 @@ def _seen(task: Task, codes: Tensor) -> Tensor:
     seen = torch.zeros(math.prod(task.tuples), dtype=torch.bool)
     seen[codes] = True
     return seen.view(task.tuples)
+
+
+class EmptySetError(UserError, ValueError):
+    """Raised for an evaluation set without sequences in this task."""
+
+
+def pair_mask(seen: Bool[Tensor, "..."], kind: PairKind) -> Bool[Tensor, "..."]:
+    """A mask of the pairs of one kind, or of the tuples for another number of operands."""
+    if kind not in HELD_OUT_CLASSES:
+        return {"any": torch.ones_like(seen), "seen": seen, "held_out": ~seen}[kind]
+    if seen.dim() != 2:
+        raise EmptySetError(f"no tuple of numbers of the kind {kind}: it is defined for task.operands = 2 alone")
+    different = ~torch.eye(len(seen), dtype=torch.bool, device=seen.device)
+    return {
+        "mirror_seen": ~seen & seen.T,
+        "neither_order": ~seen & ~seen.T & different,
+        "doubles": ~seen & ~different,
+    }[kind]
+
+
+def pair_codes(seen: Bool[Tensor, "..."], kind: PairKind) -> Tensor:
+    """The pairs of one kind as codes N n + m, in increasing order."""
+    return pair_mask(seen, kind).flatten().nonzero().flatten()
+
+
+def distinct_sums(seen: Bool[Tensor, "..."], kind: PairKind) -> int:
+    """The number of different sums among the pairs of one kind; if both orders are held out, they count once."""
+    n = int(pair_mask(seen, kind).sum())
+    return n // 2 if kind == "neither_order" else n

@@ -1,14 +1,14 @@
 """Conversion between tokens and typed sequences in two forms (paper, figure token-seqs).
 
 The text form is `c=1, b=17, b+19=?`. The token form lists the tokens, `c 1 . b 17 + b 19 =`, with `.` for PAD. Other
-operations have another sign (`task_settings.SIGNS`), other tasks another number of operands: `a-b-3=?`, `b=?`.
+operations have another sign (`task_settings.SIGNS`), other tasks another number of operands: `a-b-3=?`, `b=?`. With
+hops a variable may be on the right of an assignment, `c=5, b=c, b+3=?`, with rebinding it may be assigned again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
-from itertools import pairwise
+from collections.abc import Container, Iterator, Sequence
 
 from assignadd.config import Task, UserError
 from assignadd.task.arithmetic import answer_of
@@ -46,7 +46,7 @@ def parse(text: str, task: Task = Task(), padding: int | None = None) -> list[in
 def render(tokens: Sequence[int], task: Task) -> str:
     """The text form of T tokens, without the positions of PADs."""
     name = Vocabulary(task).name
-    assigned = [f"{name(variable)}={name(value)}" for variable, value in assignments(tokens, task).items()]
+    assigned = [f"{name(variable)}={name(right)}" for variable, right in _assigned(tokens, task)]
     return ", ".join([*assigned, f"{task.sign.join(map(name, _operands(tokens, task)))}=?"])
 
 
@@ -72,12 +72,17 @@ def _operands(tokens: Sequence[int], task: Task) -> Sequence[int]:
 
 
 def assignments(tokens: Sequence[int], task: Task) -> dict[int, int]:
-    """The number assigned to each variable, in the order of the prefix."""
-    vocabulary = Vocabulary(task)
-    pairs = pairwise(tokens[: task.prefix])
-    return {
-        variable: value for variable, value in pairs if vocabulary.is_variable(variable) and value in vocabulary.numbers
-    }
+    """The number of each variable after all assignments, in the order of the prefix."""
+    values: dict[int, int] = {}
+    for variable, right in _assigned(tokens, task):
+        values[variable] = values.get(right, right)
+    return values
+
+
+def _assigned(tokens: Sequence[int], task: Task) -> Iterator[tuple[int, int]]:
+    """The variable and the right side, a number or a variable, of each assignment."""
+    prefix = iter(tokens[: task.prefix])
+    return ((token, next(prefix)) for token in prefix if Vocabulary(task).is_variable(token))
 
 
 class _Reader:
@@ -89,6 +94,8 @@ class _Reader:
         self.numbers = {vocabulary.name(token): token for token in vocabulary.numbers}
         self.variables = {vocabulary.name(token): token for token in vocabulary.variables}
         self.assigned: dict[str, int] = {}
+        self._links: dict[str, int] = {}  # how many links each assigned variable is away from its number
+        self._n_assignments = 0
         self.query = "the addition" if task.sign == "+" and task.operands > 1 else "the question"
         end = (len(text.rstrip()) + 1, "")
         words = [(match.start() + 1, match.group()) for match in word.finditer(text)]
@@ -125,20 +132,26 @@ class _Reader:
         self._at += 1
         return word
 
-    def new_variable(self) -> int:
-        """The token of a variable to assign, which must be new and have room for its assignment."""
-        if self.word in self.assigned:
+    def assignment(self, sign: str | None) -> list[int]:
+        """The two tokens of an assignment, with `sign` between them if given.
+
+        The variable must be new (except with rebinding) and have room for its assignment. On the right is a number or,
+        with hops, another variable.
+        """
+        if self.word in self.assigned and not self.task.rebinding:
             raise self.error("a variable that is not assigned yet")
         most = min(self.task.max_assignments, self.task.prefix // 2)
-        if len(self.assigned) == most and self.word in self.variables:
+        if self._n_assignments == most and self.word in self.variables:
             raise self.error(f"{self.query} after at most {most} assignments")
         name = self.take(self.variables, f"a variable among {self.task.variables}")
-        self.assigned[name] = self.variables[name]
-        return self.variables[name]
-
-    def number(self) -> int:
-        """The token of a number."""
-        return self.numbers[self.take(self.numbers, f"a number from 0 to {self.task.modulus - 1}")]
+        if sign is not None:
+            self.take([sign], f"'{sign}'")
+        links = {x: 1 + n for x, n in self._links.items() if n < self.task.hops and x != name}
+        other = f" or a variable assigned before, at most {self.task.hops} links from its number" if links else ""
+        right = self.take([*self.numbers, *links], f"a number from 0 to {self.task.modulus - 1}{other}")
+        self.assigned[name], self._links[name] = self.variables[name], links.get(right, 0)
+        self._n_assignments += 1
+        return [self.variables[name], {**self.numbers, **self.variables}[right]]
 
     def operands(self, sign: str | None) -> list[int]:
         """The tokens of the operands, numbers or different assigned variables, with `sign` between them if given."""
@@ -158,9 +171,7 @@ def _read_text(reader: _Reader, padding: int | None) -> list[int]:
     """The tokens of the text form `v=n, v=n, ..., x+y=?`."""
     assigned: list[list[int]] = []
     while not reader.at_addition:
-        variable = reader.new_variable()
-        reader.take(["="], "'='")
-        assigned.append([variable, reader.number()])
+        assigned.append(reader.assignment("="))
         reader.take([","], f"',' and then {reader.query}")
     if not assigned:
         raise reader.error(f"an assignment such as a=1 before {reader.query}")
@@ -181,7 +192,7 @@ def _read_tokens(reader: _Reader) -> list[int]:
             reader.take(PADS, "'.'")
             prefix.append(reader.vocabulary.pad)
         else:
-            prefix += [reader.new_variable(), reader.number()]
+            prefix += reader.assignment(None)
         if len(prefix) > reader.task.prefix:
             raise too_long
     if not reader.assigned:

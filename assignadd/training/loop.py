@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from torch import Tensor
@@ -18,6 +15,7 @@ from assignadd.errors import RunError
 from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
+from assignadd.training.processes import StopSignals
 from assignadd.training.trainer import Observer, Trainer
 
 LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
@@ -65,7 +63,7 @@ def train_run(
     a function that is called with the models every `record.measure_every` steps and after the last step; what it
     returns is stored in the metrics under `measures`.
     """
-    with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, _Signals() as signals:
+    with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, StopSignals() as signals:
         if run.finished and not run.damaged:
             return Run.open(path)
         with closing(Trainer(config, members, seen, device, threads, observe)) as trainer:
@@ -75,7 +73,7 @@ def train_run(
     return Run.open(path)
 
 
-def _train(run: Writer, trainer: Trainer, signals: _Signals, listener: Listener) -> None:
+def _train(run: Writer, trainer: Trainer, signals: StopSignals, listener: Listener) -> None:
     config, rows = run.config, run.metrics()[-len(run.members) :]
     listener(Progress(trainer.step, trainer.losses, rows, run.notes))
     while (step := trainer.step) < config.optim.steps:
@@ -150,22 +148,3 @@ def next_stop(config: Config, step: int) -> int:
     record = config.record
     regular = (step // n * n + n for n in (record.checkpoint_every, record.eval_every, record.measure_every) if n)
     return min([config.optim.steps, *regular, *(s for s in LOG_SPACED if s > step)])
-
-
-class _Signals:
-    """Remembers SIGTERM and SIGINT instead of dying of them, so that a save can finish first."""
-
-    received = 0
-
-    def __enter__(self) -> _Signals:
-        self._before = {}
-        if threading.current_thread() is threading.main_thread():
-            self._before = {s: signal.signal(s, self._note) for s in (signal.SIGTERM, signal.SIGINT)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for signum, handler in self._before.items():
-            signal.signal(signum, handler)
-
-    def _note(self, signum: int, _: FrameType | None) -> None:
-        self.received = signum

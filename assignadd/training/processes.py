@@ -11,6 +11,7 @@ import mmap
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 import weakref
@@ -19,6 +20,7 @@ from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from types import FrameType
 from typing import Any
 
 import torch
@@ -112,9 +114,7 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], parent: int) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to stop
         signal.signal(signum, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # no process outlives a killed parent
-    if os.getppid() != parent:
-        os._exit(1)
+    end_with_parent(parent)
     torch.set_num_threads(1)
     while True:
         task, arguments = pipe.recv()
@@ -123,3 +123,35 @@ def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], pa
         except Exception:
             reply = True, traceback.format_exc()
         pipe.send(reply)
+
+
+class StopSignals:
+    """Remembers SIGTERM and SIGINT instead of dying of them, so that a save can finish first.
+
+    Outside the main thread, where Python handles no signals, nothing is ever received.
+    """
+
+    received = 0
+    """The number of the last signal, or 0."""
+
+    def __enter__(self) -> StopSignals:
+        self._before = {}
+        if threading.current_thread() is threading.main_thread():
+            self._before = {s: signal.signal(s, self._note) for s in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+    def _note(self, signum: int, _: FrameType | None) -> None:
+        self.received = signum
+
+
+def end_with_parent(parent: int) -> None:
+    """Makes the kernel end this process when its parent, whose id is given, dies; only Linux can do that."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call
+        os._exit(1)

@@ -10,8 +10,8 @@ from assignadd.model.stack import initial_stack
 from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.stats import wilson
 from assignadd.task.evalsets import ALL_SETS, CLASS_SETS, EVAL_SETS, RECORDED_SETS, any_sums
-from assignadd.task.sampler import EveryPair, pair_mask
-from assignadd.task.splits import pair_split
+from assignadd.task.sampler import EveryPair
+from assignadd.task.splits import pair_mask, pair_split
 from tests.reference import REFERENCE
 
 torch.set_num_threads(1)

@@ -81,6 +81,8 @@ def test_every_operation_of_two_operands_is_solved(name: str) -> None:
     ("task", "kind", "said"),
     [
         (Task(operands=1), None, "task.operands = 1: expected 2 for the hand-made model"),
+        (Task(hops=1), None, "task.hops = 1: expected 0 for the hand-made model"),
+        (Task(rebinding=0.5), None, "task.rebinding = 0.5: expected 0 for the hand-made model"),
         (Task(operation="multiply", modulus=128), None, "task.modulus = 128: expected at most 127"),
         (Task(operation="multiply"), "fourier", "expected table for the hand-made model of operation multiply"),
     ],

@@ -9,7 +9,7 @@ import math
 import msgspec
 import pytest
 
-from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim
+from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim, Task
 from assignadd.runs.config_json import (
     ADDED_LATER,
     config_from,
@@ -39,6 +39,44 @@ def test_the_same_settings_are_the_same_bytes():
     assert run_document(whole, [Member(1, lr=2)]) == run_document(exact, [Member(1, lr=2.0)])
 
 
+def test_the_papers_task_is_written_as_before_there_were_others():
+    """The bytes that runs of an earlier version have, and hence their hash."""
+    task = json.loads(run_document(PRESETS["paper"], [Member(0)]))["config"]["task"]
+    assert list(task) == [
+        *("modulus", "n_vars", "length", "max_assignments", "seen_fraction", "banned_first", "banned_second"),
+        *("one_var_ratio", "two_var_ratio"),
+    ]
+    assert repr(PRESETS["paper"].task) == (
+        "Task(modulus=59, n_vars=12, length=16, max_assignments=6, seen_fraction=0.7, banned_first='ab', "
+        "banned_second='gh', one_var_ratio=1.6666666666666667, two_var_ratio=0.8333333333333334)"
+    )
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Task(operation="affine 2 3"),
+        Task(operands=3, length=17, banned_further="cd"),
+        Task(hops=2, rebinding=0.25),
+        Task(modulus=2, operation="table", table=(0, 1, 1, 0)),
+    ],
+)
+def test_other_tasks_round_trip(task):
+    config = dataclasses.replace(CONFIG, task=task)
+    assert read_run_document(run_document(config, MEMBERS)) == (config, MEMBERS)
+    assert repr(task) != repr(Task()) and "table" not in repr(Task())
+
+
+def test_a_table_of_answers_is_read_once_and_stored(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "xor.csv").write_text("0,1\n1,0\n")
+    (tmp_path / "mine.json").write_text('{"task": {"operation": "xor.csv"}}')
+    config = read_config(tmp_path / "mine.json", PRESETS["paper"])
+    (tmp_path / "xor.csv").unlink()
+    assert (config.task.operation, config.task.table, config.task.modulus) == ("table", (0, 1, 1, 0), 2)
+    assert read_run_document(run_document(config, MEMBERS))[0] == config
+
+
 def test_a_file_fills_in_what_it_says(tmp_path):
     (tmp_path / "mine.json").write_text(
         '{"optim": {"lr": 1, "steps": 7}, "model": {"d_mlp": [null, 9]}, "seed": {"data": 3}}'
@@ -63,6 +101,10 @@ def test_a_file_fills_in_what_it_says(tmp_path):
         ('{"optim": {"steps": 10.0}}', "optim.steps = 10.0: expected a whole number"),
         ('{"optim": {"lr": 1' + "0" * 400 + "}}", "optim.lr = 1000"),
         ('{"optim": {"lr": 1e999}}', "optim.lr = inf: expected a number from 0"),
+        ('{"task": {"operation": "none.csv"}}', "task.operation = 'none.csv': expected add, subtract"),
+        ('{"task": {"operation": 3}}', "task.operation = 3: expected add, subtract"),
+        ('{"task": {"table": [1]}}', "task.table = (1,): expected none, as task.operation is not table"),
+        ('{"task": {"operands": 5}}', "task.operands = 5: expected a whole number from 1 to 4"),
         ('{"optim": {"lr": 1, "lr": 2}}', "lr = 2: expected each key once in mine.json"),
         ('{"optim": {"lr": NaN}}', "mine.json = 'NaN': expected finite numbers"),
         ('{"model": {"d_mlp": 512}}', "model.d_mlp = 512: expected a list"),

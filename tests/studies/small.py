@@ -25,6 +25,7 @@ SMALL = Study(
         Cell("N = 5", {"task.modulus": 5, "optim.lr": 2e-3}),
         Cell("1 operand", {"task.operands": 1, "task.length": 7}),
         Cell("3 operands", {"task.operands": 3, "task.n_vars": 6, "task.max_assignments": 3, "task.length": 11}),
+        Cell("1 hop", {"task.hops": 1}),
         Cell("dihedral", {"task.operation": "dihedral", "task.modulus": 6}),
         Cell("too fast", {"optim.lr": 10.0, "optim.weight_decay": 100.0}),
     ),

@@ -1,6 +1,7 @@
 """Studies: every model has its row, shares and statements are those counted by hand, tables can be read again."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import polars
@@ -12,11 +13,12 @@ from assignadd.cli import main
 from assignadd.config import Member, UserError
 from assignadd.figures.studies import draw_study, study_caption, study_data
 from assignadd.figures.style import figure
+from assignadd.report import studies_page
 from assignadd.runs.folder import Run
 from assignadd.stats import wilson
 from assignadd.studies import registry
 from assignadd.studies.registry import STUDIES, run_study
-from assignadd.studies.study import Cell, Hypothesis
+from assignadd.studies.study import Hypothesis
 from assignadd.studies.table import StudyTable, read_study
 from assignadd.sweeps.engine import plan
 from assignadd.verdicts import AtLeast, Between
@@ -36,9 +38,10 @@ def test_every_model_has_a_row_with_its_last_numbers(made):
     assert table.frame.select("cell", "seed", "steps").rows() == [
         (cell.label, seed, 40) for cell in SMALL.cells for seed in (0, 1)
     ]
-    assert table.frame["diverged"].to_list() == [False] * 12 + [True] * 2
+    assert table.frame["diverged"].to_list() == [False] * 14 + [True] * 2
     assert table.frame.filter(polars.col("diverged"))["binds"].to_list() == [False] * 2
-    assert table.frame["frequencies"].is_null().to_list() == [False] * 2 + [True] * 2 + [False] * 10
+    assert table.frame["frequencies"].is_null().to_list() == [False] * 2 + [True] * 2 + [False] * 12
+    assert table.frame["follows 1 link"].is_not_null().to_list() == [cell == "1 hop" for cell in table.frame["cell"]]
     assert table.frame.filter(polars.col("cell") == "3 operands")["3-var train (final)"].null_count() == 0
     assert table.frame.filter(polars.col("cell") == "1 operand")["2-var train (final)"].null_count() == 2
     doubles = table.frame.filter(polars.col("cell") == "as it is")
@@ -52,7 +55,7 @@ def test_every_model_has_a_row_with_its_last_numbers(made):
     rows = table.frame.select("cell", "seed", "1-var train (final)").rows()
     settings = {cell.label: cell.settings for cell in SMALL.cells}
     own = {Member(seed, settings[cell]).config(SMALL.base): accuracy for cell, seed, accuracy in rows}
-    assert len(exams) == 14 and own == pytest.approx(exams)
+    assert len(exams) == 16 and own == pytest.approx(exams)
 
 
 def test_a_table_is_read_again_and_an_absent_one_says_what_to_type(made, tmp_path):
@@ -115,7 +118,7 @@ def test_the_command_lists_plans_trains_and_shows(tmp_path, capsys, monkeypatch)
     assert [s["study"] for s in json.loads(capsys.readouterr().out)] == list(registry.STUDIES)
     assert main(["study", "small", "--dry-run", "--json", "--device", "cpu", "--seeds", "3", *out]) == 0
     planned = json.loads(capsys.readouterr().out)
-    assert (planned["cells"], planned["model_steps"], planned["steps"]) == (21, 840, 40)
+    assert (planned["cells"], planned["model_steps"], planned["steps"]) == (24, 960, 40)
     assert not (tmp_path / "here").exists()
     flags = ["--device", "cpu", "--threads", "1", "--seeds", "1", "--steps", "20", *out]
     assert main(["study", "small", *flags, "--json"]) == 0
@@ -128,6 +131,16 @@ def test_the_command_lists_plans_trains_and_shows(tmp_path, capsys, monkeypatch)
     assert "study = 'nothing': expected one of architecture, size" in capsys.readouterr().err
 
 
+def test_the_page_is_written_from_the_tables(capsys, made):
+    assert main(["study", "--markdown"]) == 0
+    page = capsys.readouterr().out
+    assert page == (Path(__file__).parents[2] / "docs" / "studies.md").read_text(), "assignadd study --markdown"
+    assert all(h.claim in page for study in STUDIES.values() for h in study.hypotheses)
+    section = studies_page._section(SMALL, made[1])
+    assert "| too fast | 2 | 2 | 0 [0, 0.658] |" in section and "| Half of the models bind. | 0 [" in section
+    assert "Made by `assignadd study small` on cpu" in section
+
+
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_studies_are_well_formed(study):
     sweep = study.sweep()
@@ -135,4 +148,4 @@ def test_studies_are_well_formed(study):
     assert len(set(study.settings(sweep.varied).values())) == len(study.cells)  # no two cells are the same
     ids = [h.id for h in study.hypotheses]
     assert len(set(ids)) == len(ids) and all(id.startswith(f"study-{study.name}-") for id in ids)
-    assert study.cells[0] == Cell(study.cells[0].label)  # the first is what the others are compared with
+    assert [cell.label for cell in study.cells if not cell.settings] == [study.reference]

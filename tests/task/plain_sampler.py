@@ -12,6 +12,7 @@ from math import comb
 
 from assignadd.config import Task
 from assignadd.task.evalsets import EvalSet
+from tests.task.plain_chains import chain_assignments
 
 TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 LITERAL = None  # an operand that is a number, where a variable's number could stand
@@ -115,9 +116,19 @@ def polygon_product(x: int, y: int, n: int) -> int:
 
 
 def plain_sequence(
-    task: Task, pairs: list[Pair], choices: list[list[Choice]], seed: int, step: int, row: int, training: bool
+    task: Task,
+    pairs: list[Pair],
+    choices: list[list[Choice]],
+    seed: int,
+    step: int,
+    row: int,
+    training: bool,
+    evalset: EvalSet | None = None,
 ) -> tuple[list[int], int]:
-    """The tokens and the answer of one row. `pairs` and `choices` come from the two functions above."""
+    """The tokens and the answer of one row. `pairs` and `choices` come from the two functions above.
+
+    `evalset` is asked for the links and rebindings of the operands alone.
+    """
     N, V, most = task.modulus, task.n_vars, task.max_assignments
     draws = Draws(seed, TRAINING_STREAM if training else EVALUATION_STREAM, step, row)
 
@@ -131,10 +142,12 @@ def plain_sequence(
     is_variable = [bool(kind >> slot & 1) for slot in range(k)]
 
     # The number of assignments, and which of them belong to the operands (drawn even where they are not needed).
-    least = max(1, sum(is_variable))
+    of_operand = 1 if evalset is None else 1 + (evalset.links or 0) + (evalset.rebound is True)
+    least = max(1, sum(is_variable) * of_operand)
     n = max(least, 1 + draws.below(most, most)) if training else least + draws.below(most - least + 1, most)
     place_of: dict[int, int] = {}  # the operand slots that hold variables, and which assignment each one has
-    for slot in range(k):
+    chains = task.hops > 0 or task.rebinding > 0
+    for slot in range(0 if chains else k):
         free = [place for place in range(n) if place not in place_of.values()]
         place = (free or [0])[draws.below(max(1, len(free)), most)]
         if is_variable[slot]:
@@ -153,6 +166,9 @@ def plain_sequence(
         j = i + draws.below(max(1, len(others) - i), V - i)
         if i < len(others):
             others[i], others[j] = others[j], others[i]
+    if chains:
+        assignments = chain_assignments(task, evalset, n, operands, operand_values, others, draws)
+        return _tokens(task, gaps, assignments, operands, operand_values), answer(task, operand_values)
     values = [draws.below(N, N) for _ in range(most)]
 
     # The assignments in their order.
@@ -164,10 +180,16 @@ def plain_sequence(
         for place in range(n)
     ]
 
-    # Tokens: numbers are 0..N-1, then the operator, `=`, PAD and the variables.
+    return _tokens(task, gaps, assignments, operands, operand_values), answer(task, operand_values)
+
+
+def _tokens(task: Task, gaps: list[int], assignments: list, operands: Choice, values: Pair) -> list[int]:
+    """Numbers are 0..N-1, then the operator, `=`, PAD and the variables."""
+    N = task.modulus
     operator, equals, pad, variable = N, N + 1, N + 2, N + 3
     tokens = [pad] * gaps.count(0)
-    for i, (v, value) in enumerate(assignments):
-        tokens += [variable + v, value] + [pad] * gaps.count(i + 1)
-    written = [value if v is LITERAL else variable + v for v, value in zip(operands, operand_values, strict=True)]
-    return [*tokens, operator, *written, equals], answer(task, operand_values)
+    for i, (v, right) in enumerate(assignments):
+        tokens += [variable + v, variable + right[1] if isinstance(right, tuple) else right]
+        tokens += [pad] * gaps.count(i + 1)
+    written = [value if v is LITERAL else variable + v for v, value in zip(operands, values, strict=True)]
+    return [*tokens, operator, *written, equals]

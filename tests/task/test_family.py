@@ -2,6 +2,8 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
+from importlib.util import find_spec
 from itertools import permutations, product
 from math import comb
 
@@ -14,8 +16,8 @@ from assignadd.task.arithmetic import answer_of, tuple_code, tuple_values
 from assignadd.task.evalsets import all_sets, recorded_sets
 from assignadd.task.operands import LITERAL, kinds, operand_choices
 from assignadd.task.roles import Positions, answers, as_in_training, count_variables, needed_edges, roles, with_values
-from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler, pair_mask
-from assignadd.task.splits import pair_split
+from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler
+from assignadd.task.splits import pair_mask, pair_split
 from assignadd.task.table_file import operation_settings, read_table
 from assignadd.task.text import answer, operand_values, parse, render, render_tokens
 from tests.task.plain_sampler import answer as plain_answer
@@ -41,7 +43,15 @@ OPERANDS = {
         modulus=3, length=11, operands=3, n_vars=3, max_assignments=3, banned_first="", banned_second=""
     ),
 }
-FAMILY = {name: Config(task=task).task for name, task in {**OPERATIONS, **OPERANDS}.items()}
+CHAINS = {
+    "one hop": Task(modulus=7, length=16, n_vars=6, max_assignments=6, hops=1),
+    "two hops": Task(modulus=7, length=18, n_vars=9, max_assignments=7, hops=2, operation="subtract"),
+    "rebinding": Task(modulus=7, length=14, rebinding=0.5, **SMALL),
+    "both": Task(modulus=5, length=18, n_vars=7, max_assignments=6, hops=3, rebinding=0.4, operands=3),
+    "lookup through links": Task(modulus=5, length=11, hops=3, rebinding=1.0, operands=1, **SMALL),
+}
+CHAINS = {name: replace(task, banned_first="a", banned_second="bc") for name, task in CHAINS.items()}
+FAMILY = {name: Config(task=task).task for name, task in {**OPERATIONS, **OPERANDS, **CHAINS}.items()}
 
 
 def sampled(task, evalset=None, rows=200, seed=3):
@@ -113,7 +123,7 @@ def test_training_rows_equal_the_plain_samplers_in_compiled_code_and_in_tensor_o
     sampler = Sampler([task], seen[None], [11])
     compiled, tensors = sampler.sample(9, 120, first_row=7), sampler._sample_in_tensors(9, 120, first_row=7)
     assert torch.equal(compiled.tokens, tensors.tokens) and torch.equal(compiled.labels, tensors.labels)
-    assert sampler._compiled is not None or not pytest.importorskip("numba")
+    assert (sampler._compiled is None) == (name in CHAINS or find_spec("numba") is None)
     tuples = pairs_of_kind(task, seen_tuples, "seen")
     for b in range(120):
         expected = plain_sequence(task, tuples, choices, 11, 9, 7 + b, training=True)
@@ -133,7 +143,7 @@ def test_every_evaluation_set_equals_the_plain_samplers_and_its_definition(name)
         tuples = pairs_of_kind(task, {tuple(v) for v in seen.nonzero().tolist()}, evalset.pair)
         choices = plain_choices(task, evalset)
         for b in range(30):
-            expected = plain_sequence(task, tuples, choices, 3, 5, b, training=False)
+            expected = plain_sequence(task, tuples, choices, 3, 5, b, False, evalset)
             assert (batch.tokens[0, b].tolist(), int(batch.labels[0, b])) == expected
         assert (count_variables(task, batch.tokens) == evalset.n_vars).all()
         assert as_in_training(task, seen[None], batch.tokens).all() == (evalset.pair == "seen" and not evalset.n_banned)
@@ -185,8 +195,11 @@ def test_sequences_are_read_back_as_text_and_as_roles(name):
         answers(task, changed) == plain_answer(task, (0,) * task.operands)
     ).all()
     edges = needed_edges(task)
-    assert len(edges) == 3 * task.operands and {role for edge in edges for role in edge} >= {"equals", "first_value"}
-    for query, key in edges:  # no edge points to what comes later
+    assert len(edges) == 3 * task.operands + (task.hops > 0) and {role for edge in edges for role in edge} >= {
+        "equals",
+        "first_value",
+    }
+    for query, key in edges[: 3 * task.operands if not task.hops else 0]:  # no edge points to what comes later
         at, to = positions.position(query), positions.position(key)
         assert ((to <= at) | (to < 0)).all()
 
