@@ -51,10 +51,8 @@ def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFr
     """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
     from assignadd.cli.screen import counting
     from assignadd.dynamics.trajectory import measured_run, read_measures, write_measures
-    from assignadd.model.table import require_covered
     from assignadd.training.trainer import prepare
 
-    require_covered(run.config)
     table = None if again else read_measures(run)
     if table is None:
         prepare("cpu", threads, run.config)

@@ -23,7 +23,7 @@ from assignadd.dynamics.phases import ADDITION_SET
 from assignadd.dynamics.spikes import Spike
 from assignadd.explorer import checkpoints, history, prompts
 from assignadd.explorer.checkpoints import chosen_steps
-from assignadd.model.table import require_covered
+from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for
@@ -62,7 +62,7 @@ def export(
 ) -> Path:
     """Writes the page and returns its address on disk."""
     for run in runs:
-        require_covered(run.config)
+        require(run.config, "the explorer page", *PAPER_NEEDS)
     _claim_folder(out)
     for name in PAGE:
         _write(out / name, (files("assignadd.explorer") / "page" / name).read_bytes())

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figures.record import FigureData
-from assignadd.measures.probes import STAGES, AnswerProbes
+from assignadd.measures.probes import AnswerProbes
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching
 from assignadd.palette import BLUE, GREY, INK, ORANGE
 from assignadd.stats import wilson
@@ -94,7 +94,7 @@ def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
     test, control = (values[0].cpu().double().numpy() for values in (probes.test, probes.control))
     intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
     low, high = np.array([(i.low, i.high) for i in intervals]).T
-    return ProbesData(list(STAGES), test, low, high, control, 1 / modulus)
+    return ProbesData(list(probes.stages), test, low, high, control, 1 / modulus)
 
 
 def draw_probes(data: ProbesData, axes: Axes) -> None:

@@ -17,12 +17,12 @@ from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import Absent, FigureData
 from assignadd.figures.style import SMALLEST
 from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
-from assignadd.measures.columns import ADDING_AND_COPYING, MEASURES, ROUTING, Measure, measure_of
+from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column, measure_of
 from assignadd.measures.variables import SLOTS
 from assignadd.palette import BY_VARS, INK
 from assignadd.task.evalsets import ALL_SETS, LABELS, VARIABLES
 
-SHOWN = {m.family: m for m in MEASURES if m.panel}
+SHOWN = {m.family: m for m in COLUMNS if m.panel}
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
     name_phases(upper, data.phases, data.ends, data.summary)
 
 
-def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Measure) -> None:
+def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Column) -> None:
     """A curve with the range of its types; thin for a variant of ours."""
     width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
     axes.plot(
@@ -152,7 +152,7 @@ def _n_vars(curve: str) -> int:
 
 
 def _row_label(row: str) -> str:
-    return LABELS[row] if row in LABELS else next(m.label for m in MEASURES if m.family == row)
+    return LABELS[row] if row in LABELS else next(m.label for m in COLUMNS if m.family == row)
 
 
 def draw_onsets(data: OnsetsData, made: Figure) -> None:

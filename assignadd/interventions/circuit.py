@@ -36,9 +36,9 @@ from torch import Tensor
 from assignadd.config import Config, Task
 from assignadd.measures.fourier import kept, network_frequencies
 from assignadd.model.accuracy import Exam
+from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import CHUNK, table_forward, unstacked
 from assignadd.model.stack import Stack, single_models
-from assignadd.model.table import require_covered
 from assignadd.model.trace import Tables
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.roles import operand_slots
@@ -265,7 +265,7 @@ class CircuitAlone:
 
 def circuit_alone(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> CircuitAlone:
     """The accuracy of one model with parts kept and removed, on `n` sequences of each evaluation set (section 5)."""
-    require_covered(config)
+    require(config, "the circuit alone", *PAPER_NEEDS)
     exam, correct = Exam([config], seen[None], EVAL_SETS, n), []
     rows = variants(config.task, network_frequencies(one)[0].cpu())
     for keep in rows.values():

@@ -9,8 +9,8 @@ from assignadd.claims.causes import (
     CAUSES,
     INTERCHANGE,
     ONE_MODULE,
+    PAPER_PATHS,
     PATHS,
-    STORY,
     across_types,
     behind_measure,
     delay,
@@ -128,7 +128,7 @@ def test_order_in_training():
 
 
 def test_ids_are_unique_and_the_story_is_ten_paths():
-    assert len({c.id for c in CAUSES}) == len(CAUSES) and len(STORY) == 10
+    assert len({c.id for c in CAUSES}) == len(CAUSES) and len(PAPER_PATHS) == 10
     assert all(c.measure and c.rule for c in CAUSES)
 
 
