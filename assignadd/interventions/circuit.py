@@ -71,7 +71,7 @@ class Kept:
     (columns): embeddings of a position (C), what layer 1 wrote into it (C)."""
     ov2: Bool[Tensor, " 2*C"]
     """Rows whose output in layer 2 is kept: embeddings (C), what layer 1 wrote (C)."""
-    frequencies: Bool[Tensor, " K"]
+    frequencies: Bool[Tensor, " F"]
     """Frequencies of OV2(e_n) that are kept; the constant is always kept."""
     own: bool = True
     """Whether MLP2 and the unembedding read the residual of `=` from before layer 2."""
@@ -134,7 +134,7 @@ class Blocks:
         return Kept(**{name: torch.ones(size, dtype=torch.bool) for name, size in sizes.items()})  # type: ignore[arg-type]
 
 
-def variants(task: Task, own: Bool[Tensor, " K"]) -> dict[tuple[str, str], Kept]:
+def variants(task: Task, own: Bool[Tensor, " F"]) -> dict[tuple[str, str], Kept]:
     """What is kept in each row of the results, by group and name; `own` are the network's frequencies."""
     b = Blocks(task)
     full = b.everything(len(own))
