@@ -13,6 +13,7 @@ from assignadd.cli import options
 if TYPE_CHECKING:
     import polars
 
+    from assignadd.config import Config
     from assignadd.runs.folder import Run
 
 
@@ -42,9 +43,22 @@ def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bo
     from assignadd.cli.screen import say
     from assignadd.dynamics.trajectory import FILE, write_measures
 
+    note_not_defined(run.config)
     table = measured_table(run, threads, again)
     path = write_measures(run, table, out) if out else run.path / FILE
     say(f"{path}: {len(table):,} rows, {len(table.columns)} columns")
+
+
+def note_not_defined(config: Config) -> None:
+    """One line on stderr for each reason why measures are not defined for this architecture, with their names."""
+    from assignadd.cli.screen import note
+    from assignadd.measures.columns import not_defined
+
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in not_defined(config).items():
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        note(f"not defined for this network, and left out: {', '.join(names)} ({reason})")
 
 
 def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:

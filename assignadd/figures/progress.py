@@ -39,9 +39,10 @@ class ProgressMeasuresData(FigureData):
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
     """The measures of figure `progress_measures`, from the columns of a measured trajectory."""
-    types = [np.stack([columns[c] for c in m.columns(columns)]) for m in SHOWN.values()]
+    shown = {name: found for name, m in SHOWN.items() if (found := m.columns(columns))}  # what the network has
+    types = [np.stack([columns[c] for c in found]) for found in shown.values()]
     measures, low, high = (np.stack([of(t, axis=0) for t in types]) for of in (np.mean, np.min, np.max))
-    return ProgressMeasuresData(columns["step"], list(SHOWN), measures, low, high, *phase_ends(phases), phases.summary)
+    return ProgressMeasuresData(columns["step"], list(shown), measures, low, high, *phase_ends(phases), phases.summary)
 
 
 def progress_measures_caption(data: ProgressMeasuresData) -> str:

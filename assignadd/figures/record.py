@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from assignadd.claims.evidence import Evidence
 from assignadd.figures.style import COLUMN_WIDTH
+from assignadd.model.architecture import NotDefined
 from assignadd.palette import GREY
 from assignadd.sweeps.population import Populations
 
@@ -65,6 +66,13 @@ class FigureRecord:
     width: float = COLUMN_WIDTH
     found: Callable[[Any], str] | None = None
     """The second part of the caption: what these data show, in words."""
+
+    def data_of(self, sources: Sources) -> Data:
+        """The data of these networks; `Absent` with the reason where their architecture has none."""
+        try:
+            return self.data(sources)
+        except NotDefined as error:
+            return Absent(f"not defined for this network: it {error.reason}")
 
     def draw(self, data: Data, made: Figure) -> None:
         """Draws the data; a framed panel with the reason where there are none."""

@@ -71,8 +71,8 @@ MECHANISM = (
     FigureRecord(
         "attention", "Attention patterns on one sequence",
         "The boxed cells should be the darkest of their rows. In layer 1 each assigned number attends to the "
-        "variable before it (red) and `=` to the two operands (orange); in layer 2 `=` attends to the two numbers to "
-        "be added (yellow).",
+        "variable before it (red) and `=` to the two operands (orange); in the last layer `=` attends to the two "
+        "numbers to be added (yellow). Of several heads, the one that attends most to the boxed cells is shown.",
         lambda s: attention.attention_data(s.model.stack), attention.draw_attention, height=3.1,
     ),
     FigureRecord(

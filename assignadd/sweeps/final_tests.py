@@ -15,7 +15,6 @@ from assignadd.measures.progress import AttentionRates
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
-from assignadd.model.table import covers
 from assignadd.task.evalsets import ALL_SETS, EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
@@ -95,7 +94,7 @@ def final_column(name: str) -> str:
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, and the rates of its attention patterns.
 
-    One set at a time, to bound the memory. Architectures without tables have no rates.
+    One set at a time, to bound the memory.
     """
     n = stack.config.record.final_sequences
     found: list[dict[str, float]] = [{} for _ in configs]
@@ -104,7 +103,7 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N 
             exam = Exam(configs, seen, [evalset], n, seen.device, step)
             for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
                 row |= {final_column(name): value for name, value in accuracy.items()}
-    if n and covers(stack.config):
+    if n:
         types = stack.config.task.variable_counts
         for column, rates in AttentionRates(configs, seen, types, n)(stack).items():
             for row, rate in zip(found, rates.tolist(), strict=True):
