@@ -12,6 +12,7 @@ from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
+from tests.architectures import ARCHITECTURES, random_stack
 
 CONFIG = Member(0).config(PRESETS["paper"])
 HANDMADE = handmade(Config(task=CONFIG.task))
@@ -122,3 +123,45 @@ def test_the_papers_plateau(paper_run):
         assert all(0.8 <= rates[step] <= 0.99 for step in (10_001, 14_501)) and min(rates[16_001], rates[20_001]) > 0.99
         assert min(trained.values()) > 0.995
         assert 0.8 <= rows[10_001][f"attn_l1_equal_to_operands ({n_vars}-var)"].item() <= 0.99
+
+
+def by_hand(pattern, pairs, top):
+    """For one head of one sequence: whether the keys with the most attention are those of the edges, and their mass."""
+    hits, mass = 0, 0.0
+    for query, keys in pairs:
+        row = pattern[query].tolist()
+        hits += set(sorted(range(len(row)), key=lambda k: -row[k])[:top]) == set(keys)
+        mass += sum(row[k] for k in keys)
+    return hits, mass
+
+
+@pytest.mark.parametrize("name", ["two heads", "three layers", "layer norm", "biases"])
+def test_rates_and_masses_of_every_head_and_layer_equal_plain_counts(name):
+    config = ARCHITECTURES[name]
+    task, L, H = config.task, config.model.n_layers, config.model.n_heads
+    vocabulary, P = Vocabulary(task), config.task.prefix
+    stack = random_stack(config)
+    batch = any_sequences([config], pair_split(task, 0)[None], 1, 30).tokens
+    with torch.no_grad():
+        _, cache = Transformer.from_stack(stack, 0).run_with_cache(batch[0])
+    found = routing(stack, batch)
+    expected = {key: torch.zeros(H, dtype=torch.float64) for key in found.by_head}
+    numbers = 0
+    for b, row in enumerate(batch[0].tolist()):
+        slots = (P + 1, P + 2)
+        values = [row.index(row[s]) + 1 if vocabulary.is_variable(row[s]) else s for s in slots]
+        assigned = [i for i in range(P) if row[i] < task.modulus]
+        numbers += len(assigned)
+        edges = {"equal_to_operands": ([(-1, slots)], 2), "num_to_prev": ([(i, (i - 1,)) for i in assigned], 1),
+                 "equal_to_values": ([(-1, values)], 2)}  # fmt: skip
+        for layer in range(1, L + 1):
+            for kind in ("equal_to_values",) * (layer > 1) + ("equal_to_operands", "num_to_prev") * (layer < L):
+                for head in range(H):
+                    hits, mass = by_hand(cache[f"blocks.{layer - 1}.attn.hook_pattern"][b, head], *edges[kind])
+                    expected[f"attn_l{layer}_{kind}"][head] += hits
+                    expected[f"mass_l{layer}_{kind}"][head] += mass
+    for key, total in expected.items():
+        rate = total / (numbers if "num_to_prev" in key else batch.shape[1])
+        assert found.by_head[key][0].tolist() == pytest.approx(rate.tolist(), abs=1e-6), key
+        assert found[key].item() == pytest.approx(max(rate.tolist()), abs=1e-6)
+    assert 0 < expected["attn_l1_num_to_prev"].sum() < H * numbers
