@@ -19,7 +19,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference, ratio_of_means
 from assignadd.claims.record import IMPLIED, NOT_REPORTED, OURS, Claim, Measure
 from assignadd.dynamics.onsets import Onset, onset
-from assignadd.interventions.interchange import MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
+from assignadd.interventions.interchange import PAPER_MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
 from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path
 from assignadd.measures.columns import measure_of, require_column
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, require
@@ -119,10 +119,10 @@ def behind_measure(name: str) -> Measure:
     """Steps by which a cause follows the paper's measure of it, each above one half for 1,000 steps."""
 
     def measure(e: Evidence) -> Measured | None:
-        require_column(e.config, MEASURES[name])
+        require_column(e.config, PAPER_MEASURES[name])
         if not _has_order(e):
             return None
-        steps, measured = e.causal.over_time["step"], MEASURES[name]
+        steps, measured = e.causal.over_time["step"], PAPER_MEASURES[name]
         column = e.column(measured)[np.isin(e.trajectory["step"], steps)]  # at the same checkpoints
         correlate = onset(steps, column, measure_of(measured).n, THRESHOLD)
         return _between(correlate, e.causal.onsets[name], steps)
@@ -290,7 +290,7 @@ ORDER = (
               f"In training, the paper's measure rises before exchanging the {name} has an effect (steps between).",
               NOT_REPORTED, behind_measure(name), AtLeast(1),
               f"The measure is {column}; an onset is the start of 1,000 steps above one half.")
-        for name, column in MEASURES.items()
+        for name, column in PAPER_MEASURES.items()
     ),
 )  # fmt: skip
 

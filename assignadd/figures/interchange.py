@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import FigureData
 from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
-from assignadd.interventions.interchange import ALIGNMENTS, MEASURES, QUERY_AND_TAG, Outcome, onset_steps
+from assignadd.interventions.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.measures.columns import column_label
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
@@ -131,7 +131,7 @@ def causes_over_time_data(
 ) -> CausesOverTimeData:
     """From the columns of interchange accuracies, and of a trajectory that was measured at these checkpoints too."""
     steps = causes["step"]
-    there = {name: column for name, column in MEASURES.items() if column in measured}
+    there = {name: column for name, column in PAPER_MEASURES.items() if column in measured}
     measures = {column: measured[column][np.isin(measured["step"], steps)] for column in there.values()}
 
     def onsets(columns: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -150,7 +150,7 @@ def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
     for name, values, onset in zip(data.names, data.causes, data.onsets, strict=True):
         _draw_curve(upper, data.steps, values, name, name, onset)
     for name, values, onset in zip(data.measured, data.measures, data.measure_onsets, strict=True):
-        _draw_curve(lower, data.steps, values, name, column_label(MEASURES[name]), onset)
+        _draw_curve(lower, data.steps, values, name, column_label(PAPER_MEASURES[name]), onset)
     for axes, title, ylabel in (
         (upper, "causes", "interchange accuracy"),
         (lower, "the paper's measures", "share or accuracy"),

@@ -85,8 +85,8 @@ MECHANISM = (
     ),
     FigureRecord(
         "probes", "Where the answer can be read",
-        "A linear probe for the sum is at chance everywhere before the ReLU and nearly perfect after it: the MLP "
-        "does the addition. Diamonds are the same probes with shuffled labels, which must stay at chance.",
+        "If the MLP does the addition, a linear probe for the sum is at chance everywhere before its activation "
+        "function and nearly perfect after it. Diamonds are the same probes with shuffled labels: chance.",
         lambda s: answer.probes_data(s.model.probes, s.model.config.task.modulus), on_axes(answer.draw_probes),
         height=2.6,
     ),
@@ -191,8 +191,8 @@ DYNAMICS = (
         "progress_measures", "Progress measures and phases",
         "Above, measures of adding and of copying a variable into its number; below, of routing. Look whether those "
         "above are complete before those below rise, and whether that rise is a jump at (a). Thin lines are "
-        "variants: without the two rows that cannot fail, and a probe trained for only four steps, whose rise is "
-        "partly the probe's own.",
+        "other layers and variants: without the two rows that cannot fail, and a probe trained for only four steps, "
+        "whose rise is partly the probe's own.",
         lambda s: progress.progress_measures_data(s.model.trajectory, s.model.phases), progress.draw_progress_measures,
         height=4.4, found=progress.progress_measures_caption,
     ),

@@ -56,7 +56,7 @@ PAIRS_OVER_TIME, CHECKPOINTS = 1000, 60
 # An interchange accuracy or a measure counts as present from the step after which it stays above this value.
 THRESHOLD = 0.5
 # The paper's progress measure (App. B) for each variable of the program, by its column in a measured trajectory.
-MEASURES = {
+PAPER_MEASURES = {
     "binding tag": "probe_l1_var_from_num",
     "operand query": "attn_l1_equal_to_operands (1-var)",
     "query in QK2": "qk2_ov1_var_identity",
