@@ -84,7 +84,7 @@ class FigureRecord:
     def caption(self, data: Data) -> str:
         if isinstance(data, Absent):
             return f"{self.look_for} There is none here: {data.words.replace(chr(10), '; ')}."
-        return f"{self.look_for} {self.found(data)}" if self.found else self.look_for
+        return f"{self.look_for} {self.found(data) if self.found else ''}".strip()
 
 
 def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:

@@ -80,8 +80,8 @@ MECHANISM = (
         "(a) Sequences of different type have nearly the same vector at `=` when they add the same two numbers (blue "
         "near 1), and unrelated vectors when they do not. (b) That vector is nearly OV2(a) + OV2(b) of the two "
         "numbers; with one of them taken from another sequence about half of it is left, with both nothing.",
-        lambda s: answer.cosine_sim_data(s.model.across_types, s.model.on_template, s.model.against_ov2),
-        answer.draw_cosine_sim, height=3.6, width=6.4,
+        lambda s: answer.cosine_sim_of(s.model), answer.draw_cosine_sim, height=3.6, width=6.4,
+        found=answer.cosine_sim_caption,
     ),
     FigureRecord(
         "probes", "Where the answer can be read",
