@@ -7,11 +7,12 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from assignadd.stats import Interval
 
-Verdict = Literal["holds", "does not hold", "undecided", "cannot be tested", "not measured yet"]
+Verdict = Literal["holds", "does not hold", "undecided", "cannot be tested", "not applicable", "not measured yet"]
 HOLDS: Final = "holds"
 FAILS: Final = "does not hold"
 UNDECIDED: Final = "undecided"
 UNTESTABLE: Final = "cannot be tested"
+NOT_APPLICABLE: Final = "not applicable"  # to the architecture
 UNMEASURED: Final = "not measured yet"
 SOME_SEEDS: Final = "holds in some seeds"  # of several networks whose verdicts differ
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -12,8 +13,8 @@ from assignadd.claims.measured import Measured
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.measures.addition import ov2_mlp2_accuracy, wrong_pairs
 from assignadd.measures.fourier import circuit_waves, network_frequencies, preactivation_spectrum
-from assignadd.measures.probes import STAGES
 from assignadd.measures.similarity import PAIRS_OF_TYPES, Cosine
+from assignadd.model.architecture import LAST_MLP, RELU, require
 from assignadd.verdicts import AtLeast, AtMost
 
 CLOSE_TO_ONE, LOWER = "very close to 1", "significantly lower"
@@ -46,7 +47,9 @@ def probe(stage: str, which: str = "test", by_row: bool = False) -> Measure:
 
     def measure(e: Evidence) -> Measured:
         found = e.probes_by_row if by_row else e.probes
-        share = getattr(found, which)[0, STAGES.index(stage)].item()
+        if stage not in found.stages:
+            require(e.config, f"a probe {stage}", LAST_MLP, RELU)
+        share = getattr(found, which)[0, found.stages.index(stage)].item()
         return Measured.share(round(share * found.n_test), found.n_test, "sequences" if by_row else "held-out pairs")
 
     return needs_two_variables(measure)
@@ -187,4 +190,4 @@ FOURIER = (
           NOT_REPORTED, over_all_pairs(lambda e: e.filtered.excluded), AtMost(0.1)),
 )  # fmt: skip
 
-ADDITION = (*CIRCUIT, *SIMILARITY, *FOURIER)
+ADDITION = tuple(replace(claim, of_last_layer=True) for claim in (*CIRCUIT, *SIMILARITY, *FOURIER))

@@ -62,7 +62,7 @@ def accuracy_at(e: Evidence, evalset: EvalSet, step: int) -> Measured:
 
 def trajectory_at(e: Evidence, name: str, step: int) -> float:
     """A column of the measured trajectory at one checkpoint."""
-    return float(e.trajectory[name][np.flatnonzero(e.trajectory["step"] == step)[0]])
+    return float(e.column(name)[np.flatnonzero(e.trajectory["step"] == step)[0]])
 
 
 def rise_between_plateaus(spike_name: str, sets: Sequence[str]) -> Measure:

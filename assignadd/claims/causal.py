@@ -17,10 +17,11 @@ from assignadd.interventions.interchange import (
     PAIRS_OVER_TIME,
     QUERY_AND_TAG,
     THRESHOLD,
-    VARIANTS,
     Interchange,
     Outcome,
     causes_at,
+    defined_alignments,
+    defined_variants,
     spread_steps,
 )
 from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
@@ -55,13 +56,14 @@ class Causal:
     @cached_property
     def interchange(self) -> dict[str, Outcome]:
         """The outcomes of every alignment, with its controls."""
-        return self._interchange(self.stack, VARIANTS, EXCHANGED)[0]
+        config = self.config
+        return self._interchange(self.stack, defined_variants(config), defined_alignments(config, EXCHANGED))[0]
 
     @cached_property
     def untrained(self) -> dict[str, Outcome]:
         """The outcomes of every alignment on this model's initial weights."""
         initial = initial_stack(self.stack.config, [self.config.seed.init or 0])
-        return self._interchange(initial, alignments=EXCHANGED)[0]
+        return self._interchange(initial, alignments=defined_alignments(self.config, EXCHANGED))[0]
 
     @cached_property
     def circuit_alone(self) -> CircuitAlone:
@@ -107,5 +109,5 @@ class Causal:
         """When each alignment's accuracy rises above one half for 1,000 steps, with the uncertainty of that step."""
         steps = self.over_time["step"]
         pairs = Interchange(self.config, self.seen, PAIRS_OVER_TIME).pairs
-        counts = {name: int(pairs[name].counts.sum()) for name in ALIGNMENTS}
+        counts = {name: int(pairs[name].counts.sum()) for name in defined_alignments(self.config)}
         return {name: onset(steps, self.over_time[name], n, THRESHOLD) for name, n in counts.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,9 +19,10 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference, ratio_of_means
 from assignadd.claims.record import IMPLIED, NOT_REPORTED, OURS, Claim, Measure
 from assignadd.dynamics.onsets import Onset, onset
-from assignadd.interventions.interchange import MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
+from assignadd.interventions.interchange import PAPER_MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
 from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path
-from assignadd.measures.columns import measure_of
+from assignadd.measures.columns import measure_of, require_column
+from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, require
 from assignadd.stats import Z_95
 from assignadd.verdicts import AtLeast, AtMost
 
@@ -28,7 +30,7 @@ UNIT = "pairs of prompts"
 # How often the sequences behind a correlation are resampled.
 RESAMPLES = 300
 # The paths that the paper describes, on sums with one variable.
-STORY = frozenset(
+PAPER_PATHS = frozenset(
     [
         Path(EMBEDDING, "operand variable", LAYER_1, "operand number"),
         Path(LAYER_1, "operand number", KEY),
@@ -45,11 +47,20 @@ def _share(outcome: Outcome, variant: str = "whole") -> Measured | None:
     return Measured.share(outcome.count(variant), outcome.n, UNIT) if outcome.n else None
 
 
+def _outcome(e: Evidence, name: str, variant: str = "whole") -> Outcome:
+    """The outcome of an alignment; raises `NotDefined` where the architecture does not have it or this variant."""
+    if name == "sum":
+        require(e.config, "the exchange of the sum", LAST_MLP)
+    if variant in ("named", "random"):
+        require(e.config, "the directions that the paper names", *PAPER_NEEDS)
+    return e.causal.interchange[name]
+
+
 def exchanged(name: str, n_vars: int | None = None) -> Measure:
     """The interchange accuracy of an alignment, over all pairs or over sums with this number of variables."""
 
     def measure(e: Evidence) -> Measured | None:
-        found = e.causal.interchange[name]
+        found = _outcome(e, name)
         return _share(found if n_vars is None else found.with_variables(n_vars))
 
     return measure
@@ -57,7 +68,7 @@ def exchanged(name: str, n_vars: int | None = None) -> Measure:
 
 def _by_slot(e: Evidence, name: str) -> tuple[Measured | None, Measured | None]:
     """The interchange accuracy on sums with one variable: in the first slot, in the second."""
-    one = e.causal.interchange[name].with_variables(1)
+    one = _outcome(e, name).with_variables(1)
     return _share(one.where(one.first_is_variable)), _share(one.where(~one.first_is_variable))
 
 
@@ -78,17 +89,17 @@ def by_slot(name: str) -> Callable[[Evidence], str]:
 
 def highest_control(variant: str) -> Measure:
     """The highest accuracy of a control over the alignments, with its own interval."""
-    return lambda e: highest(_share(e.causal.interchange[name], variant) for name in EXCHANGED)
+    return lambda e: highest(_share(_outcome(e, name, variant), variant) for name in e.causal.interchange)
 
 
 def highest_untrained(e: Evidence) -> Measured | None:
     """The highest interchange accuracy of the initial network over the alignments, with its own interval."""
-    return highest(_share(e.causal.untrained[name]) for name in EXCHANGED)
+    return highest(map(_share, e.causal.untrained.values()))
 
 
 def loss_by_named(e: Evidence) -> Measured | None:
     """The largest loss of an alignment if only the directions that the paper names are exchanged, with its interval."""
-    found = [o.hits for name in EXCHANGED if (o := e.causal.interchange[name]).n]
+    found = [o.hits for name in EXCHANGED if (o := _outcome(e, name, "named")).n]
     return highest(paired_difference(hits["whole"].numpy(), hits["named"].numpy(), UNIT) for hits in found)
 
 
@@ -96,6 +107,7 @@ def delay(earlier: str, later: str) -> Measure:
     """Steps from the onset of one cause to that of another, each above one half for 1,000 steps; None without both."""
 
     def measure(e: Evidence) -> Measured | None:
+        require(e.config, "the exchange of the sum", LAST_MLP)
         if not _has_order(e):
             return None
         return _between(e.causal.onsets[earlier], e.causal.onsets[later], e.causal.over_time["step"])
@@ -107,10 +119,11 @@ def behind_measure(name: str) -> Measure:
     """Steps by which a cause follows the paper's measure of it, each above one half for 1,000 steps."""
 
     def measure(e: Evidence) -> Measured | None:
+        require_column(e.config, PAPER_MEASURES[name])
         if not _has_order(e):
             return None
-        steps, measured = e.causal.over_time["step"], MEASURES[name]
-        column = e.trajectory[measured][np.isin(e.trajectory["step"], steps)]  # at the same checkpoints
+        steps, measured = e.causal.over_time["step"], PAPER_MEASURES[name]
+        column = e.column(measured)[np.isin(e.trajectory["step"], steps)]  # at the same checkpoints
         correlate = onset(steps, column, measure_of(measured).n, THRESHOLD)
         return _between(correlate, e.causal.onsets[name], steps)
 
@@ -136,16 +149,16 @@ def _id(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-def outside_story(e: Evidence) -> Measured | None:
+def outside_paper_paths(e: Evidence) -> Measured | None:
     """The largest effect of a path that the paper does not describe, on the accuracy of sums with one variable."""
     found = e.causal.path_answers[1]
-    others = [correct for path, correct in found.patched.items() if path not in STORY]
+    others = [correct for path, correct in found.patched.items() if path not in PAPER_PATHS]
     return highest(paired_difference(found.whole.numpy(), c.numpy(), "sequences") for c in others)
 
 
 def largest_outside(e: Evidence) -> str:
     """The path with the largest effect that the paper does not describe, in words."""
-    effects = {path: effect for path, effect in e.causal.paths[1].items() if path not in STORY}
+    effects = {path: effect for path, effect in e.causal.paths[1].items() if path not in PAPER_PATHS}
     path = max(effects, key=lambda p: effects[p])
     receiver = f"{path.receiver} at {path.at}" if path.receiver == LAYER_1 else path.receiver
     return f"the largest effect is that of {path.sender} at {path.role} on {receiver}, {effects[path]:.3f}"
@@ -248,8 +261,8 @@ INTERCHANGE = (
 PATHS = (
     Claim("paths-story", OURS,
           "On sums with one variable, no path that the paper does not describe changes the accuracy by more than 0.1.",
-          NOT_REPORTED, outside_story, AtMost(0.1), "Each path is replaced by its mean over tokens of the same role.",
-          detail=largest_outside),
+          NOT_REPORTED, outside_paper_paths, AtMost(0.1),
+          "Each path is replaced by its mean over tokens of the same role.", detail=largest_outside),
     Claim("paths-direct", OURS, "MLP2 writes at least 95 % of the correct answer's logit directly.",
           IMPLIED, direct_share, AtLeast(0.95), "The value is that of the type of sequence with the lowest share."),
 )  # fmt: skip
@@ -277,8 +290,10 @@ ORDER = (
               f"In training, the paper's measure rises before exchanging the {name} has an effect (steps between).",
               NOT_REPORTED, behind_measure(name), AtLeast(1),
               f"The measure is {column}; an onset is the start of 1,000 steps above one half.")
-        for name, column in MEASURES.items()
+        for name, column in PAPER_MEASURES.items()
     ),
 )  # fmt: skip
 
-CAUSES = (*INTERCHANGE, *CIRCUIT_ALONE, *PATHS, *ONE_MODULE, *ORDER)
+CAUSES = tuple(
+    replace(claim, of_last_layer=True) for claim in (*INTERCHANGE, *CIRCUIT_ALONE, *PATHS, *ONE_MODULE, *ORDER)
+)

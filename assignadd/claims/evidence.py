@@ -22,14 +22,14 @@ from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at, trajectory_of
 from assignadd.measures.accuracies import Accuracy, pair_accuracy, set_accuracies
+from assignadd.measures.columns import require_column
 from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
 from assignadd.measures.probes import AnswerProbes, answer_probes
 from assignadd.measures.routing import Routing, routings
 from assignadd.measures.sequences import any_sequences
 from assignadd.measures.similarity import AgainstOV2, Matching, across_types, against_ov2, on_template, random_contexts
-from assignadd.measures.theory_gradient import TheoryGradient, one_variable_batch, telling_steps, theory_gradient
+from assignadd.measures.theory_gradient import TheoryGradient, informative_steps, one_variable_batch, theory_gradient
 from assignadd.model.stack import Stack, concatenate
-from assignadd.model.table import require_covered
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.roles import as_in_training
@@ -204,6 +204,11 @@ class Evidence:
             return measured_at(self.config, self.seen, self.steps, self.checkpoints)
         return trajectory_of(self.run, self.index)
 
+    def column(self, name: str) -> np.ndarray:
+        """A progress measure at every checkpoint; raises `NotDefined` where the architecture has none."""
+        require_column(self.config, name)
+        return self.trajectory[name]
+
     @cached_property
     def late_variable(self) -> LateVariable | None:
         """The variable that is learned last, if one is learned after the first spike."""
@@ -220,7 +225,7 @@ class Evidence:
     @cached_property
     def theory_gradient(self) -> TheoryGradient | None:
         """QK2's gradient and change along training, and the theory's direction; None with under two checkpoints."""
-        steps = telling_steps(self.steps, self.rows)
+        steps = informative_steps(self.steps, self.rows)
         if len(steps) < 2:
             return None
         batch = one_variable_batch(self.config, self.seen, GRADIENT_SEQUENCES)
@@ -243,6 +248,5 @@ def runs_of(evidences: Sequence[Evidence]) -> list[Run]:
 
 def evidence(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[list[Evidence], list[str]]:
     """Every model of a run at a step (by default the newest intact checkpoint), and notes on damaged ones."""
-    require_covered(run.config)
     at, stack, notes = run.at(step)
     return [Evidence.of_run(run, i, at, stack.models(i), n) for i in range(len(stack))], notes

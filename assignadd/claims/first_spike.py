@@ -28,6 +28,7 @@ from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS
 from assignadd.dynamics.spikes import rise_time
 from assignadd.measures.routing import top_two_are
 from assignadd.measures.scores import qk2_ov1_var_margin
+from assignadd.model.architecture import ONE_HEAD, SECOND_LAYER, require
 from assignadd.model.forward import trace
 from assignadd.task.roles import operand_slots, roles
 from assignadd.verdicts import AtLeast, AtMost
@@ -76,8 +77,9 @@ def least_rise(sets: Sequence[str]) -> Measure:
 
 def from_equals(e: Evidence, step: int) -> tuple[Tensor, Tensor]:
     """Layer-1 attention of `=` on trained one-variable sums, (B, T), and which operand is the variable, (B, 2)."""
+    require(e.config, "the attention of = in layer 1", ONE_HEAD, SECOND_LAYER)
     tokens = exam(e, ONE_VARIABLE).tokens
-    return trace(e.stack_at(step), tokens).attention_1[0, :, -1], roles(e.config.task, tokens[0]).is_variable
+    return trace(e.stack_at(step), tokens).attention(1)[0, :, 0, -1], roles(e.config.task, tokens[0]).is_variable
 
 
 def on_both_slots(e: Evidence, step: int) -> Tensor:

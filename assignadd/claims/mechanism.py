@@ -9,6 +9,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured
 from assignadd.claims.record import OURS, Claim
 from assignadd.measures import scores
+from assignadd.measures.columns import require_column
 from assignadd.measures.scores import EXCLUDED, Excluded
 from assignadd.verdicts import AtLeast
 
@@ -24,7 +25,8 @@ def rate(pattern: str, law: int) -> Callable[[Evidence], Measured]:
     """The share of sequences with an attention pattern, over all types of sequences."""
 
     def measure(e: Evidence) -> Measured:
-        by_type = [getattr(found[law], pattern).item() for found in e.routing.values()]
+        require_column(e.config, f"{pattern} (1-var)")
+        by_type = [found[law][pattern].item() for found in e.routing.values()]
         return Measured.share(sum(by_type) * e.n, e.n * len(by_type), "sequences")
 
     return measure
@@ -35,9 +37,14 @@ def lowest_rate(*names: str) -> Callable[[Evidence], Measured]:
 
     A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
     """
-    return lambda e: Measured.share(
-        min(getattr(found[ALL], name).item() for found in e.routing.values() for name in names) * e.n, e.n, "sequences"
-    )
+
+    def measure(e: Evidence) -> Measured:
+        for name in names:
+            require_column(e.config, f"{name} (1-var)")
+        least = min(found[ALL][name].item() for found in e.routing.values() for name in names)
+        return Measured.share(least * e.n, e.n, "sequences")
+
+    return measure
 
 
 def block(effect: str) -> Callable[[Evidence], Measured]:

@@ -23,6 +23,7 @@ from assignadd.interventions.operand_attention import (
     OperandAttention,
     operand_attention,
 )
+from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.verdicts import AtLeast, AtMost
 
 # A change that costs at most this much accuracy is considered harmless.
@@ -31,6 +32,7 @@ HARMLESS = 0.05
 
 def found_on(evidence: Evidence, name: str) -> OperandAttention | None:
     """The effect of each change on an evaluation set; None if the network does not bind or has no such set."""
+    require(evidence.config, "the changed attention of = in layer 1", *PAPER_NEEDS)
     if not evidence.learned_binding:
         return None
     kept = vars(evidence)  # measured once for all claims

@@ -193,7 +193,7 @@ def between_spikes(measure: Callable[[Evidence, np.ndarray], Measured | None]) -
 
 def _rate(e: Evidence, pattern: str, inside: np.ndarray, law: str = "") -> float:
     """The median over these checkpoints of the pattern's mean rate over sums with one and with two variables."""
-    return float(np.median(np.mean([e.trajectory[f"{pattern} ({n}-var{law})"][inside] for n in (1, 2)], axis=0)))
+    return float(np.median(np.mean([e.column(f"{pattern} ({n}-var{law})")[inside] for n in (1, 2)], axis=0)))
 
 
 def pattern_rate(pattern: str) -> Measure:
@@ -210,7 +210,7 @@ def pattern_rate(pattern: str) -> Measure:
 @between_spikes
 def identity(e: Evidence, inside: np.ndarray) -> Measured:
     """The share of variables that match themselves best under QK2 between the spikes."""
-    share = float(np.median(e.trajectory["qk2_ov1_var_identity"][inside]))
+    share = float(np.median(e.column("qk2_ov1_var_identity")[inside]))
     return Measured.exactly(share, e.config.task.n_vars, "variables")
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured
+from assignadd.model.architecture import NotDefined
 from assignadd.stats import median_interval
 from assignadd.sweeps.population import NO_POPULATIONS, Populations, SeedCurves
-from assignadd.verdicts import HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, Rule
+from assignadd.verdicts import HOLDS, NOT_APPLICABLE, UNDECIDED, UNMEASURED, UNTESTABLE, Rule
 
 Measure = Callable[[Evidence], Measured | None]
 """A number for one trained model; None if the model cannot be tested (its split has no held-out pairs, for example)."""
@@ -27,6 +28,7 @@ NO_POPULATION = (
     "`assignadd sweep`."
 )
 NO_SEED = "The population has no seed to which this applies, too few of them, or no rise with the setting."
+LAST_LAYER = "In this network layer 2 and MLP2 are the last layer, and layer 1 is all layers before it."
 ANOTHER_TASK = "This population has another task or architecture than the paper."
 
 
@@ -57,6 +59,8 @@ class Claim:
     """Which sweep `measured` reads, `fraction` or `two_var`; the census unless given."""
     detail: Callable[[Evidence], str] | None = None
     """More about one network, in words."""
+    of_last_layer: bool = False
+    """Whether layer 2 and MLP2 stand for the last layer in networks with another number of layers."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +118,12 @@ def judge(
         return _of_population(claim, populations, command)
     if claim.measure is None or claim.rule is None:
         return _record(claim, [], [], UNMEASURED, claim.comment, command)
-    found = [(e, m) for e in evidences if (m := claim.measure(e)) is not None]
+    found, undefined = _measured(claim.measure, evidences)
     if not found:
-        return _record(claim, [], [], UNTESTABLE, CANNOT, command)
+        verdict, reason = (NOT_APPLICABLE, f"Not defined for this architecture: it {undefined}.") if undefined else (
+            UNTESTABLE, CANNOT
+        )  # fmt: skip
+        return _record(claim, [], [], verdict, reason, command)
     results = [SeedResult.of(e.name, e.seed, m, claim.rule) for e, m in found]
     binding = [(m, r) for (e, m), r in zip(found, results, strict=True) if e.learned_binding]
     shown = [m for m, _ in binding] or [m for _, m in found]
@@ -126,9 +133,25 @@ def judge(
         f"{sum(r.holds for _, r in binding)} of them." if 0 < len(binding) < len(found) else "",
         _range(shown),
         claim.comment,
+        LAST_LAYER if claim.of_last_layer and any(e.config.model.n_layers != 2 for e, _ in found) else "",
+        f"Some networks have an architecture for which it is not defined: it {undefined}." if undefined else "",
         f"Seed {first.seed}: {claim.detail(first)}." if claim.detail and first else "",
     ]  # fmt: skip
     return _record(claim, shown, results, verdict_over(results), " ".join(filter(None, comments)), command)
+
+
+def _measured(measure: Measure, evidences: Sequence[Evidence]) -> tuple[list[tuple[Evidence, Measured]], str]:
+    """The models that the measure has a number for; why it is not defined for the architecture of others, if so."""
+    found, undefined = [], ""
+    for e in evidences:
+        try:
+            measured = measure(e)
+        except NotDefined as error:
+            undefined = error.reason
+            continue
+        if measured is not None:
+            found.append((e, measured))
+    return found, undefined
 
 
 def verdict_over(results: Sequence[SeedResult]) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import CANNOT, Record, SeedResult, verdict_over
 from assignadd.measures.theory_gradient import CLAIMS, RULES, real_statements
+from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.stats import median_interval
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import Study, statements, theory_study
-from assignadd.verdicts import HOLDS, Statement
+from assignadd.verdicts import HOLDS, NOT_APPLICABLE, Statement
 
 LABEL = "thm:c1"
 COMMAND = "assignadd theory"
@@ -28,10 +30,15 @@ def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
 
     The theory only predicts how binding is learned, so networks that did not learn it are left out.
     """
-    asked = [e for e in evidences if e.learned_binding and e.theory_gradient is not None]
+    defined = [e for e in evidences if not lacking(e.config, *PAPER_NEEDS)]
+    undefined = "" if defined or not evidences else lacking(evidences[0].config, *PAPER_NEEDS)
+    asked = [e for e in defined if e.learned_binding and e.theory_gradient is not None]
     by_model = [real_statements(e.theory_gradient, f"seed {e.seed} of {e.name}") for e in asked]
     command = " ".join([COMMAND, *(str(run.path) for run in runs_of(asked))])
-    real = (_over_seeds(name, asked, [found[i] for found in by_model], command) for i, name in enumerate(CLAIMS))
+    real = [_over_seeds(name, asked, [found[i] for found in by_model], command) for i, name in enumerate(CLAIMS)]
+    if undefined:
+        words = f"Not defined for this architecture: it {undefined}."
+        real = [replace(record, verdict=NOT_APPLICABLE, comment=words) for record in real]
     return [*map(_record, statements(study())), *real]
 
 

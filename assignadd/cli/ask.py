@@ -71,7 +71,11 @@ def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any
     probabilities = logits[0, -1].softmax(-1)
     best = probabilities.topk(2)
     label = answer(tokens, task)
-    attention = {f"layer {i + 1}": p[0, :, -1].mean(0).tolist() for i, p in enumerate(cache.values())}
+    attention = {
+        f"layer {i + 1}" + (f" head {head}" if len(pattern[0]) > 1 else ""): weights[-1].tolist()
+        for i, pattern in enumerate(cache.values())
+        for head, weights in enumerate(pattern[0])  # (heads, T, T)
+    }
     return {
         "text": render(tokens, task),
         "tokens": [vocabulary.name(t) for t in tokens],

@@ -150,14 +150,14 @@ def _mechanism(name: str, args: Bench) -> int:
     from assignadd.claims.evidence import CONTEXTS, SEQUENCES
     from assignadd.cli.screen import console, print_json, print_table
     from assignadd.measures.speed import mechanism_seconds
+    from assignadd.model.architecture import PAPER_NEEDS, require
     from assignadd.model.stack import concatenate
-    from assignadd.model.table import require_covered
     from assignadd.runs.folder import open_run
 
     if not 1 <= args.networks <= 10_000:
         raise ConfigError("networks", args.networks, "a whole number from 1 to 10000")
     run = open_run(name)
-    require_covered(run.config)
+    require(run.config, "the time of the measures", *PAPER_NEEDS)
     each = -(-args.networks // len(run.members))
     models = [i for i in range(len(run.members)) for _ in run.steps[-each:]][: args.networks]
     stack = concatenate([run.trajectory(run.steps[-each:], i) for i in range(len(run.members))]).models(

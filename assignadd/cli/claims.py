@@ -12,7 +12,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.errors import UsageError
-from assignadd.verdicts import FAILS, HOLDS, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
+from assignadd.verdicts import FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from assignadd.claims.record import Record
     from assignadd.sweeps.population import Populations
 
-COLOURS = {HOLDS: "green", FAILS: "red", UNDECIDED: "yellow", UNTESTABLE: "dim", UNMEASURED: "dim"}
+COLOURS = {HOLDS: "green", FAILS: "red", UNDECIDED: "yellow"} | dict.fromkeys(
+    (UNTESTABLE, NOT_APPLICABLE, UNMEASURED), "dim"
+)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,8 @@ class Interchange:
     threads: int = 1
     """CPU threads."""
     json: bool = False
-    """Print {"run", "seed", "step", "alignments": {name: {"n", "whole", "named", ..., "by_variables"}}};
+    """Print {"run", "seed", "step", "alignments": {name: {"n", "whole", "named", ..., "by_variables"}},
+    "not_defined": {name: why}};
     with --checkpoints
     {..., "steps", "accuracy", "onsets"}, with --search {..., "search"}."""
 
@@ -97,12 +98,14 @@ def _at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
 
 
 def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
-    from assignadd.interventions.interchange import VARIANTS
     from assignadd.interventions.interchange import Interchange as Test
+    from assignadd.interventions.interchange import defined_alignments, defined_variants
 
     step, one = _at(run, index, args.step)
     test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
-    trained, untrained = test(one, VARIANTS)[0], test(_untrained(run, index))[0]
+    names = defined_alignments(run.config)
+    trained = test(one, defined_variants(run.config), names)[0]
+    untrained = test(_untrained(run, index), alignments=names)[0]
     alignments: dict[str, Any] = {}
     for name, outcome in trained.items():
         alignments[name] = _shares(outcome, untrained[name])
@@ -111,7 +114,18 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
                 str(n): _shares(outcome.with_variables(n), untrained[name].with_variables(n))
                 for n in run.config.task.variable_counts[1:]
             }
-    return {"step": step, "alignments": alignments}
+    return {"step": step, "alignments": alignments, "not_defined": _not_defined(run)}
+
+
+def _not_defined(run: Run) -> dict[str, str]:
+    """The alignments and variants that this architecture does not have, with the reason."""
+    from assignadd.interventions.interchange import ALIGNMENTS, VARIANTS, defined_alignments, defined_variants
+    from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, lacking
+
+    sums = set(ALIGNMENTS) - set(defined_alignments(run.config))
+    directions = [variant for variant in VARIANTS if variant not in defined_variants(run.config)]
+    reasons = dict.fromkeys(sums, lacking(run.config, LAST_MLP))
+    return reasons | dict.fromkeys(directions, lacking(run.config, *PAPER_NEEDS))
 
 
 def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
@@ -173,22 +187,26 @@ def _shown(share: float | None) -> str:
 
 
 def _print_aligned(reply: dict[str, Any]) -> None:
-    from assignadd.cli.screen import print_table
+    from assignadd.cli.screen import note, print_table
 
-    keys = ("whole", "named", "random", "elsewhere", "untrained")
+    captions = {
+        "whole": "the whole activation",
+        "named": "its part in the directions the paper names",
+        "random": "in as many random directions",
+        "elsewhere": "the activation at another place",
+        "untrained": "the whole activation of the untrained model",
+    }
+    keys = [key for key in captions if key not in reply["not_defined"]]
     named = {
         (name if n is None else f"{name} {n}-var"): row
         for name, whole in reply["alignments"].items()
         for n, row in whole.get("by_variables", {None: whole}).items()
     }
     rows = [[name, row["n"], *(_shown(row[k]) for k in keys)] for name, row in named.items()]
-    columns = ["variable", "pairs", "whole", "named", "random", "elsewhere", "untrained"]
-    caption = (
-        "interchange accuracy when this is exchanged: the whole activation; "
-        "its part in the directions the paper names; "
-        "in as many random directions; the activation at another place; the whole activation of the untrained model"
-    )
-    print_table(_title(reply), columns, rows, caption)
+    caption = f"interchange accuracy when this is exchanged: {'; '.join(captions[key] for key in keys)}"
+    print_table(_title(reply), ["variable", "pairs", *keys], rows, caption)
+    for name, reason in reply["not_defined"].items():
+        note(f"{name} is not defined for this network: it {reason}")
 
 
 def _print_over_time(reply: dict[str, Any]) -> None:

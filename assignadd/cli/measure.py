@@ -13,6 +13,7 @@ from assignadd.cli import options
 if TYPE_CHECKING:
     import polars
 
+    from assignadd.config import Config
     from assignadd.runs.folder import Run
 
 
@@ -49,19 +50,30 @@ def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bo
     from assignadd.dynamics.trajectory import write_measures
     from assignadd.runs.manifest import MEASURES
 
+    note_not_defined(run.config)
     table = measured_table(run, threads, again)
     path = write_measures(run, table, out) if out else run.path / MEASURES
     say(f"{path}: {len(table):,} rows, {len(table.columns)} columns")
+
+
+def note_not_defined(config: Config) -> None:
+    """One line on stderr for each reason why measures are not defined for this architecture, with their names."""
+    from assignadd.cli.screen import note
+    from assignadd.measures.columns import not_defined
+
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in not_defined(config).items():
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        note(f"not defined for this network, and left out: {', '.join(names)} ({reason})")
 
 
 def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
     """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
     from assignadd.cli.screen import counting, note
     from assignadd.dynamics.trajectory import measured_run, measures_problem, read_measures, write_measures
-    from assignadd.model.table import require_covered
     from assignadd.training.trainer import prepare
 
-    require_covered(run.config)
     table = None if again else read_measures(run)
     if table is None:
         if problem := measures_problem(run):

@@ -35,11 +35,14 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.claims import read_evidence
     from assignadd.cli.screen import counting, note, print_json
     from assignadd.errors import UsageError
+    from assignadd.model.architecture import PAPER_NEEDS, require
 
     if not args.runs:
         raise UsageError("operands needs a run: assignadd operands RUN")
     found: list[dict[str, Any]] = []
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
+    for evidence in evidences:
+        require(evidence.config, "the changed attention of = in layer 1", *PAPER_NEEDS)
     with counting("changing attention", "models") as listener:
         for i, evidence in enumerate(evidences):
             listener(i, len(evidences))

@@ -111,10 +111,12 @@ def cells(args: Sweep, base: Config) -> SweepTable:
 
 
 def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> int:
+    from assignadd.cli.measure import note_not_defined
     from assignadd.cli.screen import SweepScreen, print_json, say
     from assignadd.sweeps.engine import run_sweep, tally
     from assignadd.sweeps.results import TABLE
 
+    note_not_defined(table.config)
     with SweepScreen(out.name, planned.jobs, quiet=args.json) as screen:
         results = run_sweep(table, out, planned.device, threads, args.engine, args.address, screen, command=command)
     found: dict[str, Any] = tally(results, table) | {"table": str(out / TABLE)}

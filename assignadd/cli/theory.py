@@ -116,11 +116,11 @@ def _found(
 
 
 def _real(args: Theory, run: Run, say: Say) -> tuple[TheoryGradient, str]:
-    from assignadd.measures.theory_gradient import one_variable_batch, telling_steps, theory_gradient
+    from assignadd.measures.theory_gradient import informative_steps, one_variable_batch, theory_gradient
 
     say(f"the gradients of {run.name}")
     model = run.index_of(args.seed)
-    steps = telling_steps(run.steps, [row for row in run.metrics() if row["model"] == model])
+    steps = informative_steps(run.steps, [row for row in run.metrics() if row["model"] == model])
     batch = one_variable_batch(run.configs[model], run.seen[model], args.sequences)
     return theory_gradient(run.trajectory(steps, model), steps, batch), f"{run.name}, seed {run.members[model].seed}"
 

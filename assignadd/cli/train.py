@@ -54,8 +54,11 @@ def main(arguments: list[str]) -> int:
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
     from assignadd.api import train
+    from assignadd.cli.measure import note_not_defined
     from assignadd.cli.screen import TrainingScreen, say
 
+    if config.record.measure_every:
+        note_not_defined(config)
     with TrainingScreen(out.name, config.optim.steps) as screen:
         run = train(config, seeds, out, device, threads, screen)
     for seed, step in zip(seeds, run.diverged_at, strict=True):

@@ -13,7 +13,7 @@ import numpy as np
 
 from assignadd.dynamics.onsets import LASTING, onset
 from assignadd.dynamics.phases import ADDITION_THRESHOLD, THRESHOLD, Curves
-from assignadd.measures.columns import MEASURES, VARIABLE_ACCURACY, column_label
+from assignadd.measures.columns import COLUMNS, VARIABLE_ACCURACY, column_label
 from assignadd.task.evalsets import LABELS, RECORDED_SETS
 
 
@@ -53,7 +53,7 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
         if s.name in curves.accuracy
     ]
     steps = columns["step"]
-    with_level = [(m, m.level) for m in MEASURES if m.level is not None and len(steps) > 1]
+    with_level = [(m, m.level) for m in COLUMNS if m.level is not None and len(steps) > 1]
     for measure, level in with_level:
         for name in measure.columns(columns):
             # A task may have no sums with a variable in some slot.

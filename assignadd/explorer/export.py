@@ -26,7 +26,7 @@ from assignadd.dynamics.spikes import Spike
 from assignadd.errors import RunError
 from assignadd.explorer import checkpoints, history, prompts
 from assignadd.explorer.checkpoints import chosen_steps
-from assignadd.model.table import require_covered
+from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
 from assignadd.runs.files import read_regular
@@ -64,7 +64,7 @@ def export(
 ) -> Path:
     """Writes the page and returns its address on disk."""
     for run in runs:
-        require_covered(run.config)
+        require(run.config, "the explorer page", *PAPER_NEEDS)
     folder = PageFolder(out)
     for name in PAGE:
         folder.write(name, (files("assignadd.explorer") / "page" / name).read_bytes())

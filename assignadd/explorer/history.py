@@ -13,7 +13,7 @@ from assignadd.claims.ledger import ledger
 from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, trajectory_of
-from assignadd.measures.columns import MEASURES as RECORDS
+from assignadd.measures.columns import COLUMNS
 from assignadd.measures.probes import probe_l1_var_from_num
 from assignadd.measures.progress import Progress, circuit_columns
 from assignadd.runs.folder import Run
@@ -21,7 +21,7 @@ from assignadd.sweeps.population import Populations
 
 DIGITS = 4
 # What the page draws of all that is measured: the columns of the paper's seven measures.
-MEASURES = tuple(dict.fromkeys(m.name.format(n_vars=n) for m in RECORDS if m.paper for n in (0, 1, 2)))
+MEASURES = tuple(dict.fromkeys(m.name.format(n_vars=n) for m in COLUMNS if m.paper for n in (0, 1, 2)))
 # The claims that the tour's cards quote (web/src/tour/cards.ts); none of them needs a whole trajectory measured.
 TOUR_CLAIMS = (
     "over-98-2-var-add-restricted", "new-positions-99.6", "held-out-pairs-99.4", "ov-mlp-99.94", "fourier-best-neuron",

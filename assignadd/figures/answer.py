@@ -9,9 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from assignadd.claims.evidence import Evidence
 from assignadd.figures.record import FigureData
-from assignadd.measures.probes import STAGES, AnswerProbes
+from assignadd.measures.probes import AnswerProbes
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching
+from assignadd.model.architecture import NotDefined
 from assignadd.palette import BLUE, GREY, INK, ORANGE
 from assignadd.stats import wilson
 from assignadd.task.evalsets import VARIABLES
@@ -30,10 +32,12 @@ class CosineSimData(FigureData):
     b_rows: list[str]
     b_mean: np.ndarray  # (rows, 3)
     b_std: np.ndarray
+    missing: str = ""
+    """Why there is no (b), which needs OV2; empty if there is."""
 
 
 def cosine_sim_data(
-    across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2]
+    across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2], missing: str = ""
 ) -> CosineSimData:
     """Cosines of the first model: (a) by pair of types, on random contexts and a template; (b) by type."""
     a = {f"{VARIABLES[x]} and {VARIABLES[y]}": found for (x, y), found in across.items()} | {"one template": template}
@@ -42,7 +46,21 @@ def cosine_sim_data(
     # Both are (rows, kinds, mean and standard deviation).
     of_a = np.array([[_of_first_model(getattr(found, kind)) for kind in A_KINDS] for found in a.values()])
     of_b = np.array([[_of_first_model(getattr(found, kind)) for kind in B_KINDS] for found in b.values()])
-    return CosineSimData(list(a), of_a[..., 0], of_a[..., 1], list(b), of_b[..., 0], of_b[..., 1])
+    of_b = of_b.reshape(len(b), len(B_KINDS), 2)  # also without rows
+    return CosineSimData(list(a), of_a[..., 0], of_a[..., 1], list(b), of_b[..., 0], of_b[..., 1], missing)
+
+
+def cosine_sim_of(model: Evidence) -> CosineSimData:
+    """The cosines of one network; without (b) where OV2 is not defined for its architecture."""
+    try:
+        against, missing = model.against_ov2, ""
+    except NotDefined as error:
+        against, missing = {}, error.reason
+    return cosine_sim_data(model.across_types, model.on_template, against, missing)
+
+
+def cosine_sim_caption(data: CosineSimData) -> str:
+    return f"(b) is left out, as it is not defined for this network: it {data.missing}." if data.missing else ""
 
 
 def _of_first_model(cosine: Cosine) -> tuple[float, float]:
@@ -50,12 +68,14 @@ def _of_first_model(cosine: Cosine) -> tuple[float, float]:
 
 
 def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
-    above, below = made.subplots(2, 1, sharex=True, height_ratios=(len(data.a_rows), len(data.b_rows)))
-    _draw_cosines(above, data.a_rows, data.a_mean, data.a_std, A_KINDS)
-    _draw_cosines(below, data.b_rows, data.b_mean, data.b_std, B_KINDS)
-    above.set_title("(a) residuals at = before the MLP, two sequences of different type")
-    below.set_title("(b) vectors at = before the MLP, against OV$_2$(a) + OV$_2$(b)")
-    below.set_xlabel("cosine (mean ± standard deviation)")
+    heights = [len(rows) for rows in (data.a_rows, data.b_rows) if rows]
+    axes = made.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+    _draw_cosines(axes[0], data.a_rows, data.a_mean, data.a_std, A_KINDS)
+    axes[0].set_title("(a) residuals at = before the MLP, two sequences of different type")
+    if data.b_rows:
+        _draw_cosines(axes[1], data.b_rows, data.b_mean, data.b_std, B_KINDS)
+        axes[1].set_title("(b) vectors at = before the MLP, against OV$_2$(a) + OV$_2$(b)")
+    axes[-1].set_xlabel("cosine (mean ± standard deviation)")
 
 
 def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, kinds: Mapping[str, str]) -> None:
@@ -94,7 +114,7 @@ def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
     test, control = (values[0].cpu().double().numpy() for values in (probes.test, probes.control))
     intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
     low, high = np.array([(i.low, i.high) for i in intervals]).T
-    return ProbesData(list(STAGES), test, low, high, control, 1 / modulus)
+    return ProbesData(list(probes.stages), test, low, high, control, 1 / modulus)
 
 
 def draw_probes(data: ProbesData, axes: Axes) -> None:

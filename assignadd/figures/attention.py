@@ -14,6 +14,7 @@ from assignadd.config import Task
 from assignadd.figures.heatmap import bar, box_legend, cells, draw_heat, name_ticks
 from assignadd.figures.record import FigureData
 from assignadd.figures.style import SMALLEST
+from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.palette import ANSWER, GREY, GRID, INK, ORANGE, RED, SHARES, YELLOW
@@ -57,33 +58,41 @@ def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
 @dataclass(frozen=True)
 class AttentionData(FigureData):
     tokens: list[str]
-    patterns: np.ndarray  # (2, T, T): layer, query, key; NaN where the key is ahead of the query
+    titles: list[str]
+    patterns: np.ndarray  # (2, T, T): layer 1 or the last, query, key; NaN where the key is ahead of the query
     to_operands: np.ndarray  # (T, T): the expected edges, layer 1
     to_previous: np.ndarray
-    to_values: np.ndarray  # layer 2
+    to_values: np.ndarray  # the last layer
 
 
+@needs(SECOND_LAYER)
 @torch.no_grad()
 def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionData:
-    """Attention patterns of the first model's first head, on the paper's sequence or a similar one."""
-    task = stack.config.task
+    """Attention of the first model in layer 1 and in the last layer, on the paper's sequence or a similar one.
+
+    Of several heads, the one with the most attention on the expected edges.
+    """
+    task, model = stack.config.task, stack.config.model
     sequence = examples.fitted(text, task)
     if sequence is None:
         raise ValueError(f"{text!r} does not fit this task")
     tokens = torch.tensor(sequence)
-    hooks = [f"blocks.{layer}.attn.hook_pattern" for layer in (0, 1)]
+    hooks = [f"blocks.{layer}.attn.hook_pattern" for layer in (0, model.n_layers - 1)]
     cache = Transformer.from_stack(stack, 0).run_with_cache(tokens[None].to(stack.flat.device), names_filter=hooks)[1]
-    patterns = np.stack([cache[hook][0, 0].cpu().numpy() for hook in hooks])  # (2, T, T)
-    patterns[:, *np.triu_indices(len(tokens), 1)] = np.nan
     role = roles(task, tokens[None])
     numbers = role.assigned[0].nonzero()[:, 0].tolist()
-    return AttentionData(
-        examples.names(sequence, task),
-        patterns,
-        _cells_of(len(tokens), [(-1, slot) for slot in operand_slots(task)]),
-        _cells_of(len(tokens), [(number, number - 1) for number in numbers]),
-        _cells_of(len(tokens), [(-1, value) for value in role.value_positions[0].tolist()]),
-    )
+    to_operands = _cells_of(len(tokens), [(-1, slot) for slot in operand_slots(task)])
+    to_previous = _cells_of(len(tokens), [(number, number - 1) for number in numbers])
+    to_values = _cells_of(len(tokens), [(-1, value) for value in role.value_positions[0].tolist()])
+    titles, patterns = [], []
+    for layer, hook, edges in zip((1, model.n_layers), hooks, (to_operands | to_previous, to_values), strict=True):
+        heads = cache[hook][0].cpu().numpy()  # (heads, T, T)
+        best = int((heads * edges).sum((1, 2)).argmax())
+        titles.append(f"layer {layer}" + (f", head {best}" if model.n_heads > 1 else ""))
+        patterns.append(heads[best])
+    shown = np.stack(patterns)
+    shown[:, *np.triu_indices(len(tokens), 1)] = np.nan
+    return AttentionData(examples.names(sequence, task), titles, shown, to_operands, to_previous, to_values)
 
 
 def _cells_of(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
@@ -95,10 +104,10 @@ def _cells_of(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
 
 def draw_attention(data: AttentionData, made: Figure) -> None:
     axes = made.subplots(1, 2, sharey=True)
-    for layer, (ax, pattern) in enumerate(zip(axes, data.patterns, strict=True), 1):
+    for title, ax, pattern in zip(data.titles, axes, data.patterns, strict=True):
         image = draw_heat(ax, pattern, SHARES, (0, 1))
         _name_tokens(ax, data.tokens)
-        ax.set_title(f"layer {layer}")
+        ax.set_title(title)
         ax.set_xlabel("attended to (key)")
     axes[0].set_ylabel("attending (query)")
     for ax, edges, color in (

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import FigureData
 from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
-from assignadd.interventions.interchange import ALIGNMENTS, MEASURES, QUERY_AND_TAG, Outcome, onset_steps
+from assignadd.interventions.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.measures.columns import column_label
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
@@ -45,12 +45,13 @@ class InterchangeData(FigureData):
 def interchange_data(trained: Mapping[str, Outcome], untrained: Mapping[str, Outcome]) -> InterchangeData:
     shown, control = _rows(trained), _rows(untrained)
     names = [name for name, outcome in shown.items() if outcome.n]
-    counts = [[*(shown[a].count(v) for v in VARIANTS if v != "untrained"), control[a].count()] for a in names]
+    variants = [v for v in VARIANTS if v == "untrained" or v in shown[names[0]].hits]
+    counts = [[*(shown[a].count(v) for v in variants if v != "untrained"), control[a].count()] for a in names]
     n = np.array([shown[a].n for a in names])
     intervals = [[wilson(k, m) for k in row] for row, m in zip(counts, n.tolist(), strict=True)]
     low, high = (np.array([[getattr(i, end) for i in row] for row in intervals]) for end in ("low", "high"))
     by_types = np.stack([shown[a].by_types().numpy() for a in names])
-    return InterchangeData(names, list(VARIANTS), np.array(counts) / n[:, None], low, high, n, by_types)
+    return InterchangeData(names, variants, np.array(counts) / n[:, None], low, high, n, by_types)
 
 
 def _rows(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
@@ -114,8 +115,10 @@ CAUSES: dict[str, tuple[str, Any]] = {
 @dataclass(frozen=True)
 class CausesOverTimeData(FigureData):
     steps: np.ndarray  # (checkpoints,)
+    names: list[str]  # of the alignments
     causes: np.ndarray  # (alignments, checkpoints)
     onsets: np.ndarray  # (alignments,): above one half to last from here on; -1 for never
+    measured: list[str]  # the alignments whose measures the network has
     measures: np.ndarray  # (measures, checkpoints)
     measure_onsets: np.ndarray
     phases: list[str]
@@ -128,24 +131,26 @@ def causes_over_time_data(
 ) -> CausesOverTimeData:
     """From the columns of interchange accuracies, and of a trajectory that was measured at these checkpoints too."""
     steps = causes["step"]
-    measures = {column: measured[column][np.isin(measured["step"], steps)] for column in MEASURES.values()}
+    there = {name: column for name, column in PAPER_MEASURES.items() if column in measured}
+    measures = {column: measured[column][np.isin(measured["step"], steps)] for column in there.values()}
 
     def onsets(columns: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.array([-1 if step is None else step for step in onset_steps({"step": steps, **columns}).values()])
 
-    chosen = {name: causes[name] for name in ALIGNMENTS}
+    chosen = {name: causes[name] for name in ALIGNMENTS if name in causes}
     return CausesOverTimeData(
-        steps, np.stack(list(chosen.values())), onsets(chosen), np.stack(list(measures.values())), onsets(measures),
+        steps, list(chosen), np.stack(list(chosen.values())), onsets(chosen),
+        list(there), np.stack(list(measures.values())), onsets(measures),
         *phase_ends(phases), phases.summary,
     )  # fmt: skip
 
 
 def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
     upper, lower = made.subplots(2, 1, sharex=True)
-    for name, values, onset in zip(ALIGNMENTS, data.causes, data.onsets, strict=True):
+    for name, values, onset in zip(data.names, data.causes, data.onsets, strict=True):
         _draw_curve(upper, data.steps, values, name, name, onset)
-    for (name, column), values, onset in zip(MEASURES.items(), data.measures, data.measure_onsets, strict=True):
-        _draw_curve(lower, data.steps, values, name, column_label(column), onset)
+    for name, values, onset in zip(data.measured, data.measures, data.measure_onsets, strict=True):
+        _draw_curve(lower, data.steps, values, name, column_label(PAPER_MEASURES[name]), onset)
     for axes, title, ylabel in (
         (upper, "causes", "interchange accuracy"),
         (lower, "the paper's measures", "share or accuracy"),

@@ -17,12 +17,12 @@ from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import Absent, FigureData
 from assignadd.figures.style import SMALLEST
 from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
-from assignadd.measures.columns import ADDING_AND_COPYING, MEASURES, ROUTING, Measure, measure_of
+from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column, measure_of
 from assignadd.measures.variables import SLOTS
 from assignadd.palette import BY_VARS, INK
 from assignadd.task.evalsets import ALL_SETS, LABELS, VARIABLES
 
-SHOWN = {m.family: m for m in MEASURES if m.panel}
+SHOWN = {m.family: m for m in COLUMNS if m.panel}
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,10 @@ class ProgressMeasuresData(FigureData):
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
     """The measures of figure `progress_measures`, from the columns of a measured trajectory."""
-    types = [np.stack([columns[c] for c in m.columns(columns)]) for m in SHOWN.values()]
+    shown = {name: found for name, m in SHOWN.items() if (found := m.columns(columns))}  # what the network has
+    types = [np.stack([columns[c] for c in found]) for found in shown.values()]
     measures, low, high = (np.stack([of(t, axis=0) for t in types]) for of in (np.mean, np.min, np.max))
-    return ProgressMeasuresData(columns["step"], list(SHOWN), measures, low, high, *phase_ends(phases), phases.summary)
+    return ProgressMeasuresData(columns["step"], list(shown), measures, low, high, *phase_ends(phases), phases.summary)
 
 
 def progress_measures_caption(data: ProgressMeasuresData) -> str:
@@ -87,7 +88,7 @@ def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
     name_phases(upper, data.phases, data.ends, data.summary)
 
 
-def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Measure) -> None:
+def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Column) -> None:
     """A curve with the range of its types; thin for a variant of ours."""
     width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
     axes.plot(
@@ -152,7 +153,7 @@ def _n_vars(curve: str) -> int:
 
 
 def _row_label(row: str) -> str:
-    return LABELS[row] if row in LABELS else next(m.label for m in MEASURES if m.family == row)
+    return LABELS[row] if row in LABELS else next(m.label for m in COLUMNS if m.family == row)
 
 
 def draw_onsets(data: OnsetsData, made: Figure) -> None:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from assignadd.claims.evidence import Evidence
 from assignadd.figures.style import COLUMN_WIDTH
+from assignadd.model.architecture import NotDefined
 from assignadd.palette import GREY
 from assignadd.sweeps.population import Populations
 
@@ -66,6 +67,13 @@ class FigureRecord:
     found: Callable[[Any], str] | None = None
     """The second part of the caption: what these data show, in words."""
 
+    def data_of(self, sources: Sources) -> Data:
+        """The data of these networks; `Absent` with the reason where their architecture has none."""
+        try:
+            return self.data(sources)
+        except NotDefined as error:
+            return Absent(f"not defined for this network: it {error.reason}")
+
     def draw(self, data: Data, made: Figure) -> None:
         """Draws the data; a framed panel with the reason where there are none."""
         if isinstance(data, Absent):
@@ -76,7 +84,7 @@ class FigureRecord:
     def caption(self, data: Data) -> str:
         if isinstance(data, Absent):
             return f"{self.look_for} There is none here: {data.words.replace(chr(10), '; ')}."
-        return f"{self.look_for} {self.found(data)}" if self.found else self.look_for
+        return f"{self.look_for} {self.found(data) if self.found else ''}".strip()
 
 
 def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:

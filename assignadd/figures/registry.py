@@ -72,8 +72,8 @@ MECHANISM = (
     FigureRecord(
         "attention", "Attention patterns on one sequence",
         "The boxed cells should be the darkest of their rows. In layer 1 each assigned number attends to the "
-        "variable before it (red) and `=` to the two operands (orange); in layer 2 `=` attends to the two numbers to "
-        "be added (yellow).",
+        "variable before it (red) and `=` to the two operands (orange); in the last layer `=` attends to the two "
+        "numbers to be added (yellow). Of several heads, the one that attends most to the boxed cells is shown.",
         lambda s: attention.attention_data(s.model.stack), attention.draw_attention, height=3.1,
     ),
     FigureRecord(
@@ -81,13 +81,13 @@ MECHANISM = (
         "(a) Sequences of different type have nearly the same vector at `=` when they add the same two numbers (blue "
         "near 1), and unrelated vectors when they do not. (b) That vector is nearly OV2(a) + OV2(b) of the two "
         "numbers; with one of them taken from another sequence about half of it is left, with both nothing.",
-        lambda s: answer.cosine_sim_data(s.model.across_types, s.model.on_template, s.model.against_ov2),
-        answer.draw_cosine_sim, height=3.6, width=6.4,
+        lambda s: answer.cosine_sim_of(s.model), answer.draw_cosine_sim, height=3.6, width=6.4,
+        found=answer.cosine_sim_caption,
     ),
     FigureRecord(
         "probes", "Where the answer can be read",
-        "A linear probe for the sum is at chance everywhere before the ReLU and nearly perfect after it: the MLP "
-        "does the addition. Diamonds are the same probes with shuffled labels, which must stay at chance.",
+        "If the MLP does the addition, a linear probe for the sum is at chance everywhere before its activation "
+        "function and nearly perfect after it. Diamonds are the same probes with shuffled labels: chance.",
         lambda s: answer.probes_data(s.model.probes, s.model.config.task.modulus), on_axes(answer.draw_probes),
         height=2.6,
     ),
@@ -192,8 +192,8 @@ DYNAMICS = (
         "progress_measures", "Progress measures and phases",
         "Above, measures of adding and of copying a variable into its number; below, of routing. Look whether those "
         "above are complete before those below rise, and whether that rise is a jump at (a). Thin lines are "
-        "variants: without the two rows that cannot fail, and a probe trained for only four steps, whose rise is "
-        "partly the probe's own.",
+        "other layers and variants: without the two rows that cannot fail, and a probe trained for only four steps, "
+        "whose rise is partly the probe's own.",
         lambda s: progress.progress_measures_data(s.model.trajectory, s.model.phases), progress.draw_progress_measures,
         height=4.4, found=progress.progress_measures_caption,
     ),

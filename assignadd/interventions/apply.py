@@ -15,7 +15,7 @@ from torch import Tensor
 
 from assignadd.config import Config, ConfigError
 from assignadd.interventions.edits import EditBuilder, Edits
-from assignadd.interventions.specification import COMPONENTS, Intervention, Swap
+from assignadd.interventions.specification import Intervention, Swap, component_weights
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.transformer import Transformer
@@ -133,10 +133,12 @@ def donors_of(run: Run, step: int) -> Donors:
 
 def swapped(one: Stack, other: Stack, component: str) -> Stack:
     """A copy of the model with one component's weights taken from another model."""
-    result = one.clone()
-    for name, weight in result.weights.items():
-        if name.startswith(COMPONENTS[component]):
-            if name not in other.weights or other[name].shape != weight.shape:
-                raise ConfigError("component", component, f"weights of the same shape: {name} differs")
-            weight.copy_(other[name])
+    result, prefixes = one.clone(), component_weights(component)
+    names = [name for name in result.weights if name.startswith(prefixes)]
+    if not names:
+        raise ConfigError("component", component, "a component that this model has")
+    for name in names:
+        if name not in other.weights or other[name].shape != result[name].shape:
+            raise ConfigError("component", component, f"weights of the same shape: {name} differs")
+        result[name].copy_(other[name])
     return result

@@ -36,9 +36,9 @@ from torch import Tensor
 from assignadd.config import Config, Task
 from assignadd.measures.fourier import kept, network_frequencies
 from assignadd.model.accuracy import Exam
+from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import CHUNK, table_forward, unstacked
 from assignadd.model.stack import Stack, single_models
-from assignadd.model.table import require_covered
 from assignadd.model.trace import Tables
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.roles import operand_slots
@@ -71,7 +71,7 @@ class Kept:
     (columns): embeddings of a position (C), what layer 1 wrote into it (C)."""
     ov2: Bool[Tensor, " 2*C"]
     """Rows whose output in layer 2 is kept: embeddings (C), what layer 1 wrote (C)."""
-    frequencies: Bool[Tensor, " K"]
+    frequencies: Bool[Tensor, " F"]
     """Frequencies of OV2(e_n) that are kept; the constant is always kept."""
     own: bool = True
     """Whether MLP2 and the unembedding read the residual of `=` from before layer 2."""
@@ -134,7 +134,7 @@ class Blocks:
         return Kept(**{name: torch.ones(size, dtype=torch.bool) for name, size in sizes.items()})  # type: ignore[arg-type]
 
 
-def variants(task: Task, own: Bool[Tensor, " K"]) -> dict[tuple[str, str], Kept]:
+def variants(task: Task, own: Bool[Tensor, " F"]) -> dict[tuple[str, str], Kept]:
     """What is kept in each row of the results, by group and name; `own` are the network's frequencies."""
     b = Blocks(task)
     full = b.everything(len(own))
@@ -265,7 +265,7 @@ class CircuitAlone:
 
 def circuit_alone(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> CircuitAlone:
     """The accuracy of one model with parts kept and removed, on `n` sequences of each evaluation set (section 5)."""
-    require_covered(config)
+    require(config, "the circuit alone", *PAPER_NEEDS)
     exam, correct = Exam([config], seen[None], EVAL_SETS, n), []
     rows = variants(config.task, network_frequencies(one)[0].cpu())
     for keep in rows.values():

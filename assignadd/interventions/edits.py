@@ -1,8 +1,9 @@
 """Edits of activations at named hook points that carry out a specification, for one model and one batch.
 
 Activations have the layout of the reference transformer: (B, T, d) in the residual stream, (B, heads, queries, keys) in
-attention. After its last attention layer a forward pass may compute only the last position. The activation then has one
-row, and masks and recorded activations are cut to the same last rows.
+attention. The outputs of heads (`hook_z`) are edited as (B, heads, T, d_head). After its last attention layer a forward
+pass may compute only the last position. The activation then has one row, and masks and recorded activations are cut to
+the same last rows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from assignadd.task.randomness import Stream, permutation
 from assignadd.task.roles import SINGLE_ROLES, Positions
 from assignadd.task.text import parse
 
+# The outputs of each head: positions come before heads there.
+HEAD_OUTPUT = "attn.hook_z"
 Forward = Callable[[Tensor, "Edits"], Tensor]
 Edit = Callable[[Tensor], Tensor]
 
@@ -54,6 +57,11 @@ def last_rows(value: Tensor, activation: Tensor) -> Tensor:
     return value[..., value.shape[-2] - activation.shape[-2] :, :]
 
 
+def _by_heads(edit: Edit) -> Edit:
+    """An edit of (B, heads, T, d_head) as one of (B, T, heads, d_head)."""
+    return lambda activation: edit(activation.transpose(1, 2)).transpose(1, 2)
+
+
 class EditBuilder:
     """Builds the edits for one model; means and resampled activations come from its pass over a reference set."""
 
@@ -65,6 +73,8 @@ class EditBuilder:
         """The edits for these sequences, which begin at row `first_row` of a larger batch."""
         positions, found = Positions(self.task, tokens), Edits()
         cuts = [one for one in interventions if isinstance(one, Cut)]
+        for one in interventions:
+            self._check_layer(one)
         for layer, head in dict.fromkeys((one.layer, one.head) for one in cuts):
             together = [one for one in cuts if (one.layer, one.head) == (layer, head)]
             for hook, edit in zip(("hook_attn_scores", "hook_pattern"), _cut(together, positions), strict=True):
@@ -75,8 +85,14 @@ class EditBuilder:
                     f"blocks.{one.layer - 1}.attn.hook_pattern", self._on_head(one.head, _set_row(one, positions))
                 )
             elif isinstance(one, Replace):
-                found.add(one.hook, self._on_head(one.head, self._replacement(one, positions, first_row)))
+                edit = self._on_head(one.head, self._replacement(one, positions, first_row))
+                found.add(one.hook, _by_heads(edit) if one.hook.endswith(HEAD_OUTPUT) else edit)
         return found
+
+    def _check_layer(self, one: Intervention) -> None:
+        n_layers = self.one.config.model.n_layers
+        if isinstance(one, Cut | Pattern) and one.layer > n_layers:
+            raise ConfigError("layer", one.layer, f"a layer from 1 to {n_layers}")
 
     def _on_head(self, head: int | None, edit: Edit) -> Edit:
         """The edit restricted to one head of an activation (B, heads, queries, keys); unchanged if `head` is None."""
@@ -150,7 +166,7 @@ class EditBuilder:
             return activation
 
         self.forward(tokens, Edits((one.hook, record)))
-        return recorded[0]
+        return recorded[0].transpose(1, 2) if one.hook.endswith(HEAD_OUTPUT) else recorded[0]
 
     def _components(self, frequencies: tuple[int, ...]) -> Float[Tensor, "K d"]:
         """The part of each number's embedding at these frequencies; zero for the other tokens."""
@@ -162,7 +178,7 @@ class EditBuilder:
         """Which neurons are replaced; None for all of them, or for a hook that is not at the neurons."""
         if one.neurons is None and one.frequencies is None:
             return None
-        h = self.one["blocks.1.mlp.W_in"].shape[-1]
+        h = self.one[f"{one.hook.rsplit('.', 1)[0]}.W_in"].shape[-1]
         chosen = torch.ones(h, dtype=torch.bool, device=self.one.flat.device)
         if one.neurons is not None:
             if max(one.neurons) >= h:
@@ -172,7 +188,7 @@ class EditBuilder:
             chosen &= self._frequency_mask(one.frequencies)[circuit_waves(self.one).frequency[0] - 1]
         return chosen
 
-    def _frequency_mask(self, frequencies: tuple[int, ...]) -> Bool[Tensor, " K"]:
+    def _frequency_mask(self, frequencies: tuple[int, ...]) -> Bool[Tensor, " F"]:
         """A mask of these frequencies, where entry k - 1 is frequency k."""
         most = self.task.modulus // 2
         if max(frequencies) > most:

@@ -15,6 +15,9 @@ compared with the program's (`pairs`). Controls: exchanging only the directions 
 random directions (`random`), and another activation that should not hold the variable (`elsewhere`, see `EXCHANGES`).
 `subspaces.Search` trains the directions instead.
 
+In a network with more layers, layer 2 and MLP2 above are the last layer and its MLP, and layer 1's output is what all
+layers before the last wrote into the residual stream. With several heads an output is that of all heads.
+
 The last alignment is not one of `ALIGNMENTS`. It explains why exchanging the operand query fails on some sums with one
 variable: layer 1 makes a literal in the second slot attend to a variable in the first, as it makes an assigned number
 attend to its variable. The literal therefore has the tag of that variable, and a query for another one does not match.
@@ -28,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task
@@ -36,10 +39,10 @@ from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.trajectory import Listener, Read
 from assignadd.interventions.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
+from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, lacking
 from assignadd.model.forward import CHUNK
+from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, single_models
-from assignadd.model.stages import Stages
-from assignadd.model.table import require_covered
 from assignadd.model.trace import Trace
 from assignadd.task.roles import Positions
 
@@ -53,7 +56,7 @@ PAIRS_OVER_TIME, CHECKPOINTS = 1000, 60
 # An interchange accuracy or a measure counts as present from the step after which it stays above this value.
 THRESHOLD = 0.5
 # The paper's progress measure (App. B) for each variable of the program, by its column in a measured trajectory.
-MEASURES = {
+PAPER_MEASURES = {
     "binding tag": "probe_l1_var_from_num",
     "operand query": "attn_l1_equal_to_operands (1-var)",
     "query in QK2": "qk2_ov1_var_identity",
@@ -67,54 +70,54 @@ class Side(NamedTuple):
 
     positions: Positions
     trace: Trace
+    before: Float[Tensor, "B T d"]
+    """The residual of every position before the last layer."""
+    written: Float[Tensor, "B T d"]
+    """What the layers before the last wrote into it."""
 
 
 # Returns the answer logits of the base with an activation taken from the source, in the span of a basis if given.
-Exchange = Callable[[Stages, Side, Side, "Tensor | None"], Tensor]
+Exchange = Callable[[LastLayer, Side, Side, "Tensor | None"], Tensor]
 
 
 def _layer_1(*names: str) -> Exchange:
     """Exchanges layer 1's output at the tokens of these roles."""
 
-    def exchange(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
-        own, other = model.layer_1(base.trace), model.layer_1(source.trace)
-        here = base.positions.any_of(names).to(own.weights.dtype)
-        if basis is None:
-            return model.after_layer_1(base.trace.tokens, own.scaled(1 - here), other.scaled(here))
-        rows = model.rows(within(model.copied.own, basis))
-        return model.after_layer_1(base.trace.tokens, own, own.scaled(-here, rows), other.scaled(here, rows))
+    def exchange(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+        here = base.positions.any_of(names)[..., None]
+        return model.answer(base.before + here * within(source.written - base.written, basis))
 
     return exchange
 
 
-def _query(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+def _query(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
     """Exchanges the residual of `=` as the query of layer 2's scores."""
-    own, trace, layer_1 = base.trace.resid_before_2, base.trace, model.layer_1(base.trace)
-    pattern = model.pattern(own + within(source.trace.resid_before_2 - own, basis), trace.tokens, layer_1)
-    return model.logits(own + model.attention_output(pattern, trace.tokens, layer_1))
+    own = base.before[:, -1]
+    pattern = model.pattern(base.before, own + within(source.before[:, -1] - own, basis))
+    return model.logits(own + model.attention_output(pattern, base.before))
 
 
 def _value(operand: str, before: int = 0) -> Exchange:
     """Exchanges layer 2's output at `=` from the position of an operand's value, or from `before` positions earlier."""
 
-    def output(model: Stages, side: Side) -> Tensor:
-        trace = side.trace
-        here = torch.arange(trace.tokens.shape[1]) == side.positions.position(f"{operand}_value")[:, None] - before
-        return model.attention_output(trace.attention_2 * here, trace.tokens, model.layer_1(trace))
+    def output(model: LastLayer, side: Side) -> Tensor:
+        tokens, pattern = side.trace.tokens, side.trace.attention(model.one.config.model.n_layers)[:, :, -1]
+        here = torch.arange(tokens.shape[1]) == side.positions.position(f"{operand}_value")[:, None] - before
+        return model.attention_output(pattern * here[:, None], side.before)
 
-    def exchange(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+    def exchange(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
         return model.logits(base.trace.resid_mid + within(output(model, source) - output(model, base), basis))
 
     return exchange
 
 
-def _values(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+def _values(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
     """Exchanges layer 2's attention output at `=`."""
-    difference = source.trace.attention_output_2 - base.trace.attention_output_2
+    difference = source.trace.attention_output - base.trace.attention_output
     return model.logits(base.trace.resid_mid + within(difference, basis))
 
 
-def _sum(model: Stages, base: Side, source: Side, basis: Tensor | None) -> Tensor:
+def _sum(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
     """Exchanges MLP2's output at `=`."""
     own, other = base.trace.mlp_out, source.trace.mlp_out
     return model.logits(base.trace.resid_mid, other if basis is None else own + within(other - own, basis))
@@ -137,6 +140,16 @@ NAMED: dict[str, Callable[[Stack], Tensor]] = {
     "first value": fetched_values, "second value": fetched_values, "values": fetched_values, "sum": read_answers,
     QUERY_AND_TAG: copied_variables,
 }  # fmt: skip
+
+
+def defined_variants(config: Config) -> tuple[str, ...]:
+    """The variants that are defined for an architecture: the paper names directions only for its own."""
+    return ("whole", "elsewhere") if lacking(config, *PAPER_NEEDS) else VARIANTS
+
+
+def defined_alignments(config: Config, alignments: Sequence[str] = ALIGNMENTS) -> tuple[str, ...]:
+    """The alignments that are defined for an architecture: without an MLP after the last layer there is no `sum`."""
+    return tuple(name for name in alignments if name != "sum" or not lacking(config, LAST_MLP))
 
 
 class Interchange:
@@ -163,12 +176,11 @@ class Interchange:
         self, stack: Stack, variants: Sequence[str] = ("whole",), alignments: Sequence[str] = ALIGNMENTS
     ) -> list[dict[str, Outcome]]:
         """The outcome of every alignment, for each model."""
-        require_covered(stack.config)
         return [self._outcomes(one, variants, alignments) for one in single_models(stack)]
 
     def _outcomes(self, one: Stack, variants: Sequence[str], alignments: Sequence[str]) -> dict[str, Outcome]:
         """The outcome of every alignment for one model."""
-        model, bases = Stages(one), {name: _bases(one, name, variants) for name in alignments}
+        model, bases = LastLayer(one), {name: _bases(one, name, variants) for name in alignments}
         hits: dict[tuple[str, str], list[Tensor]] = {(name, variant): [] for name in alignments for variant in variants}
         for shared, names in self._sharing(alignments):
             for part in torch.stack([self.pairs[name].counts for name in names]).any(0).nonzero()[:, 0].split(CHUNK):
@@ -191,9 +203,11 @@ class Interchange:
         return list(groups.values())
 
 
-def _side(model: Stages, task: Task, tokens: Int[Tensor, "B T"]) -> Side:
+def _side(model: LastLayer, task: Task, tokens: Int[Tensor, "B T"]) -> Side:
     """The roles of these prompts and their forward pass."""
-    return Side(Positions(task, tokens), model.trace(tokens))
+    trace = model.trace(tokens)
+    before = model.before(trace)
+    return Side(Positions(task, tokens), trace, before, before - model.embedded(tokens))
 
 
 def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:
@@ -219,9 +233,9 @@ def causes_at(
     interchange, outcomes = Interchange(config, seen, n), []
     for i, step in enumerate(steps):
         listener(i, len(steps))
-        outcomes.append(interchange(read([step]))[0])
+        outcomes.append(interchange(read([step]), alignments=defined_alignments(config))[0])
     listener(len(steps), len(steps))
-    accuracies = {name: np.array([outcome[name].accuracy() for outcome in outcomes]) for name in ALIGNMENTS}
+    accuracies = {name: np.array([outcome[name].accuracy() for outcome in outcomes]) for name in outcomes[0]}
     return {"step": np.array(steps), **accuracies}
 
 

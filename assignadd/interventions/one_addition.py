@@ -19,10 +19,11 @@ from assignadd.config import Config, Optim
 from assignadd.interventions.apply import reference_sequences
 from assignadd.measures.fourier import circuit_waves, network_frequencies
 from assignadd.measures.sequences import sequences
+from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.forward import CHUNK, traces
 from assignadd.model.kernels.tensor import cross_entropy
+from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, initial_stack
-from assignadd.model.stages import Stages
 from assignadd.task.randomness import TrainingLawDraws
 from assignadd.task.roles import answers
 
@@ -81,11 +82,11 @@ def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: i
     types, reference = config.task.variable_counts, reference_sequences(config, seen)
     tokens = torch.cat([sequences([config], seen[None], kind, n).tokens[0] for kind in types])
     labels, frequency = answers(config.task, tokens), circuit_waves(one).frequency[0]
-    model = Stages(one)
+    model, W_out = LastLayer(one), one[MLP2_WEIGHTS[1]][0]
     trace, mean = model.trace(tokens), model.trace(reference).neurons.mean(0)
 
     def margins(neurons: Tensor) -> Tensor:
-        logits = model.logits(trace.resid_mid, neurons @ model.weights.W_out)
+        logits = model.logits(trace.resid_mid, neurons @ W_out)
         return _margin(logits, labels).view(len(types), n)
 
     after = [margins(torch.where(frequency == k, mean, trace.neurons)) for k in own]
@@ -98,6 +99,7 @@ def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Te
     return (right - logits.scatter(1, labels[:, None], -math.inf).amax(1, keepdim=True))[:, 0]
 
 
+@needs(*PAPER_NEEDS)
 def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS, seed: int = 1) -> Stack:
     """The model with a new MLP2, trained from random weights on seen sums of literals; other weights are unchanged."""
     pool = sequences([config], seen[None], 0, POOL, TrainingLawDraws.GRAFTED_MLP.start)

@@ -16,10 +16,10 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.measures.routing import top_two_are
 from assignadd.model.accuracy import Exam
+from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import CHUNK
+from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack
-from assignadd.model.stages import Layer1Output, Stages
-from assignadd.model.table import require_covered
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.roles import Positions
@@ -116,7 +116,7 @@ def operand_attention(
     one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
 ) -> dict[str, OperandAttention]:
     """The results of one model for each evaluation set; sets without sequences are left out."""
-    require_covered(config)
+    require(config, "the changed attention of = in layer 1", *PAPER_NEEDS)
     sets, results = {s.name: s for s in EVAL_SETS}, {}
     for step, (name, changes) in zip(EvalSteps.OPERAND_ATTENTION, CHANGES_OF_SET.items(), strict=False):
         try:
@@ -132,7 +132,7 @@ def changed_attention(
     one: Stack, tokens: Int[Tensor, "B T"], labels: Int[Tensor, " B"], changes: Sequence[str]
 ) -> OperandAttention:
     """The results of one model on these sequences under each of the changes."""
-    model, parts = Stages(one), []
+    model, parts = LastLayer(one), []
     for own, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
         batch = EqualsAttention(model, Keys(Positions(one.config.task, own)))
         parts.append((
@@ -150,44 +150,53 @@ def changed_attention(
 class EqualsAttention:
     """Forward passes of one model on a batch of sequences with changed attention of `=`."""
 
-    def __init__(self, model: Stages, keys: Keys):
+    def __init__(self, model: LastLayer, keys: Keys):
         self.model, self.keys = model, keys
-        self.trace = model.trace(keys.positions.tokens)
-        self.layer_1 = model.layer_1(self.trace)
+        tokens = keys.positions.tokens
+        self.trace = model.trace(tokens)
+        self.before, self.copied = model.before(self.trace), model.copied(tokens)
+        self.embedding = model.embedded(tokens)[:, -1]
 
     @property
     def row(self) -> Row:
         """Layer 1's unchanged attention weights from `=`."""
-        return self.trace.attention_1[:, -1]
+        return self.trace.attention(1)[:, 0, -1]
 
     def logits(self, change: str) -> Float[Tensor, "B N"]:
         """Answer logits under a change."""
-        tokens = self.trace.tokens
         if change == OTHER_LITERAL:
-            return self.model.after_layer_1(tokens, *self._with_other_literals())
+            return self._with_output(self._with_other_literals())
         if change == SET_LAYER_2:
-            out = self.model.attention_output(self._on_values(), tokens, self.layer_1)
-            return self.model.logits(self.trace.resid_before_2 + out)
-        return self.model.after_layer_1(tokens, self.layer_1.with_last_query(CHANGES[change](self.row, self.keys)))
+            out = self.model.attention_output(self._on_values()[:, None], self.before)
+            return self.model.logits(self.trace.resid_pre + out)
+        return self._with_output(self._mixed(CHANGES[change](self.row, self.keys)))
+
+    def _mixed(self, row: Row) -> Float[Tensor, "B d"]:
+        """What layer 1 writes into `=` with these weights."""
+        return (row[..., None] * self.copied).sum(1)
+
+    def _with_output(self, output: Float[Tensor, "B d"]) -> Float[Tensor, "B N"]:
+        """Answer logits with this output of layer 1 at `=`."""
+        before = self.before.clone()
+        before[:, -1] = self.embedding + output
+        return self.model.answer(before)
 
     def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
         """Whether the operand slots have the two largest weights under a change."""
         slots = self.keys.slots.nonzero()[:, 1].view(-1, 2)
         return top_two_are(CHANGES[change](self.row, self.keys), slots)
 
-    def _with_other_literals(self) -> tuple[Layer1Output, Layer1Output]:
-        """Layer 1's output in two parts: without the literal's slot, and from the literal's slot of another sequence.
+    def _with_other_literals(self) -> Float[Tensor, "B d"]:
+        """Layer 1's output at `=`: without the literal's slot, plus that from the literal's slot of another sequence.
 
         The other sequence is the previous one in the batch that has its literal in the same slot.
         """
-        own = self.layer_1.with_last_query(without("literal")(self.row, self.keys))
         order = torch.arange(len(self.row))
         first_is_variable = self.keys.positions.roles.is_variable[:, 0]
         for chosen in (first_is_variable, ~first_is_variable):
             order[chosen] = order[chosen].roll(1, 0)
-        sent = torch.zeros_like(self.layer_1.weights)
-        sent[:, -1] = alone("literal")(self.row, self.keys)[order]
-        return own, Layer1Output(self.trace.tokens[order], sent, self.layer_1.rows)
+        sent = self._mixed(alone("literal")(self.row, self.keys))[order]
+        return self._mixed(without("literal")(self.row, self.keys)) + sent
 
     def _on_values(self) -> Float[Tensor, "B T"]:
         """An attention pattern of `=` in layer 2 with one half on each operand's value."""

@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from assignadd.model.architecture import PAPER_NEEDS, require
+from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack
-from assignadd.model.stages import Stages
-from assignadd.model.table import require_covered
 from assignadd.task.roles import Positions, answers
 
 # Every token has exactly one of these roles.
@@ -73,14 +73,12 @@ class PathPatching:
 
     @torch.no_grad()
     def __init__(self, one: Stack, tokens: Int[Tensor, "B T"]):
-        require_covered(one.config)
-        self.model, self.labels = Stages(one), answers(one.config.task, tokens)
+        require(one.config, "path patching", *PAPER_NEEDS)
+        self.model, self.labels = LastLayer(one), answers(one.config.task, tokens)
         self.roles = token_roles(Positions(one.config.task, tokens))
         self.trace = self.model.trace(tokens)
-        self.pattern = self.trace.attention_1.contiguous()  # (B, T, T)
-        self.embedding, self.values = (  # (B, T, d)
-            self.model.at_positions(self.trace.tokens, rows.own) for rows in (self.model.embedded, self.model.copied)
-        )
+        self.pattern = self.trace.attention(1)[:, 0].contiguous()  # (B, T, T)
+        self.embedding, self.values = self.model.embedded(tokens), self.model.copied(tokens)  # (B, T, d)
         self.layer_1 = self.pattern @ self.values
 
     @torch.no_grad()
@@ -93,8 +91,8 @@ class PathPatching:
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
         """The contribution of each component to the right answer's logit, less its mean contribution to all logits."""
         at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
-        at_equals |= {LAYER_2: self.trace.attention_output_2, MLP2: self.trace.mlp_out}
-        logits = {name: part @ self.model.weights.U for name, part in at_equals.items()}
+        at_equals |= {LAYER_2: self.trace.attention_output, MLP2: self.trace.mlp_out}
+        logits = {name: self.model.unembedded(part) for name, part in at_equals.items()}
         rows = torch.arange(len(self.labels))
         return {name: x[rows, self.labels] - x.mean(1) for name, x in logits.items()}
 
@@ -110,7 +108,7 @@ class PathPatching:
                     change = where[:, :, None] * (part[where].mean(0) - part)
                     for receiver in (KEY, VALUE, QUERY, MLP2, LOGITS) if role == "=" else (KEY, VALUE):
                         yield Path(sender, role, receiver), self._logits(receiver, change)
-        layer_2, mlp_out = self.trace.attention_output_2, self.trace.mlp_out
+        layer_2, mlp_out = self.trace.attention_output, self.trace.mlp_out
         for sender, part, receiver in ((LAYER_2, layer_2, MLP2), (LAYER_2, layer_2, LOGITS), (MLP2, mlp_out, LOGITS)):
             yield Path(sender, "=", receiver), self._logits(receiver, (part.mean(0) - part)[:, None])
 
@@ -128,12 +126,13 @@ class PathPatching:
         """Answer logits if only the receiver reads the residual with this change, at all positions or only at `=`."""
         model, trace, at_equals = self.model, self.trace, change[:, -1]
         if receiver == LOGITS:
-            return trace.logits + at_equals @ model.weights.U
+            return trace.logits + model.unembedded(at_equals)
         if receiver == MLP2:
             return model.logits(trace.resid_mid, model.mlp(trace.resid_mid + at_equals))
-        own, layer_1 = trace.resid_before_2, model.layer_1(trace)
-        query = own + at_equals if receiver in (QUERY, LAYER_1) else own
-        keys, values = (change if receiver in (part, LAYER_1) else None for part in (KEY, VALUE))
-        pattern = model.pattern(query, trace.tokens, layer_1, change=keys)
-        out = model.attention_output(pattern, trace.tokens, layer_1, change=values)
-        return model.logits((own + at_equals if receiver == LAYER_1 else own) + out)
+        before = self.embedding + self.layer_1
+        changed = before + change
+        if receiver == LAYER_1:
+            return model.answer(changed)
+        own, keys, values = before[:, -1], *(changed if receiver == part else before for part in (KEY, VALUE))
+        pattern = model.pattern(keys, own + at_equals if receiver == QUERY else own)
+        return model.logits(own + model.attention_output(pattern, values))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,17 +25,31 @@ HOOKS = (
     "blocks.1.attn.hook_pattern", "blocks.1.hook_attn_out", "blocks.1.hook_resid_mid", "blocks.1.mlp.hook_pre",
     "blocks.1.mlp.hook_post", "blocks.1.hook_mlp_out", "blocks.1.hook_resid_post",
 )  # fmt: skip
+"""The hooks of the paper's network that differ in what they change."""
 NEURON_HOOKS = ("blocks.1.mlp.hook_pre", "blocks.1.mlp.hook_post")
-COMPONENTS = {
-    "embed": ("embed.", "pos_embed."),
-    "qk1": ("blocks.0.attn.W_Q", "blocks.0.attn.W_K", "blocks.0.attn.b_Q", "blocks.0.attn.b_K"),
-    "ov1": ("blocks.0.attn.W_V", "blocks.0.attn.W_O", "blocks.0.attn.b_V", "blocks.0.attn.b_O"),
-    "qk2": ("blocks.1.attn.W_Q", "blocks.1.attn.W_K", "blocks.1.attn.b_Q", "blocks.1.attn.b_K"),
-    "ov2": ("blocks.1.attn.W_V", "blocks.1.attn.W_O", "blocks.1.attn.b_V", "blocks.1.attn.b_O"),
-    "mlp2": ("blocks.1.mlp.",),
-    "unembed": ("unembed.",),
-}
-"""The prefixes of the names of each component's weights; `embed` has tokens and positions."""
+# Hooks of any layer, counted from 0 as in the field, and of its neurons and heads.
+IN_LAYER = (
+    "attn.hook_pattern", "attn.hook_z", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre",
+    "mlp.hook_post", "hook_mlp_out", "hook_resid_post",
+)  # fmt: skip
+OF_NEURONS, OF_HEADS = ("mlp.hook_pre", "mlp.hook_post"), ("attn.hook_pattern", "attn.hook_z")
+COMPONENTS = ("embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed")
+"""The components of the paper's network; others have `qk`, `ov` and `mlp` of each of their layers."""
+
+
+def component_weights(component: str) -> tuple[str, ...]:
+    """The prefixes of the names of a component's weights; `embed` has tokens and positions. Empty for no component."""
+    if component in ("embed", "unembed"):
+        return ("embed.", "pos_embed.") if component == "embed" else ("unembed.",)
+    found = re.fullmatch(r"(qk|ov|mlp)([1-9]\d*)", component)
+    if found is None:
+        return ()
+    block = f"blocks.{int(found[2]) - 1}."
+    if found[1] == "mlp":
+        return (f"{block}mlp.",)
+    return tuple(f"{block}attn.{kind}_{x}" for x in {"qk": "QK", "ov": "VO"}[found[1]] for kind in "Wb")
+
+
 ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
 
 
@@ -52,7 +67,7 @@ class Replace:
     source: str | None = None
     """The other prompt of a patch."""
     head: int | None = None
-    """For attention patterns: one head, counted from 0; None for all."""
+    """For attention patterns (hook_pattern) and outputs of heads (hook_z): one head, counted from 0; None for all."""
 
 
 @dataclass(frozen=True)
@@ -146,19 +161,27 @@ def _checked_together(name: str, one: Any) -> Intervention:
     if isinstance(one, Replace):
         if (one.source is None) == (one.action == "patch"):
             raise ConfigError(f"{name}.source", one.source, "another prompt for a patch, and nothing for other actions")
-        if one.neurons is not None and one.hook not in NEURON_HOOKS:
-            raise ConfigError(f"{name}.neurons", list(one.neurons), "null but at " + " and ".join(NEURON_HOOKS))
-        if one.frequencies is not None and one.hook not in ("hook_embed", *NEURON_HOOKS):
-            allowed = "hook_embed, " + " and ".join(NEURON_HOOKS)
+        of_neurons = one.hook.endswith(OF_NEURONS)
+        if one.neurons is not None and not of_neurons:
+            raise ConfigError(f"{name}.neurons", list(one.neurons), "null but at " + " and ".join(OF_NEURONS))
+        if one.frequencies is not None and not of_neurons and one.hook != "hook_embed":
+            allowed = "hook_embed, " + " and ".join(OF_NEURONS)
             raise ConfigError(f"{name}.frequencies", list(one.frequencies), f"null but at {allowed}")
-        if one.head is not None and not one.hook.endswith("hook_pattern"):
-            raise ConfigError(f"{name}.head", one.head, "null but at attention patterns")
+        if one.head is not None and not one.hook.endswith(OF_HEADS):
+            raise ConfigError(f"{name}.head", one.head, "null but at " + " and ".join(OF_HEADS))
     return one
 
 
 def _whole(least: int) -> Callable[[Any], bool]:
     """Accepts whole numbers from `least` on."""
     return lambda x: isinstance(x, int) and not isinstance(x, bool) and x >= least
+
+
+def _is_hook(x: Any) -> bool:
+    block, _, name = x.partition(".")[2].partition(".") if isinstance(x, str) else ("", "", "")
+    return x in ("hook_embed", "hook_pos_embed") or (
+        isinstance(x, str) and x.startswith("blocks.") and block.isdecimal() and name in IN_LAYER
+    )
 
 
 def _is_place(x: Any) -> bool:
@@ -181,17 +204,23 @@ def _are_weights(x: Any) -> bool:
 _PLACE = "a position, or a role among " + ", ".join(ROLES)
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "action": (lambda x: isinstance(x, str) and x in ACTIONS, "one of " + ", ".join(ACTIONS)),
-    "hook": (lambda x: isinstance(x, str) and x in HOOKS, "one of " + ", ".join(HOOKS)),
+    "hook": (
+        _is_hook,
+        "hook_embed, hook_pos_embed, or blocks.LAYER. (counted from 0) and one of " + ", ".join(IN_LAYER),
+    ),
     "positions": (_all(_is_place), f"a list, each {_PLACE}"),
     "neurons": (_all(_whole(0)), "a list of neurons, counted from 0"),
     "frequencies": (_all(_whole(1)), "a list of frequencies, counted from 1"),
     "source": (lambda x: isinstance(x, str), "a prompt such as 'c=1, b=17, b+19=?'"),
     "head": (_whole(0), "a head, counted from 0"),
-    "layer": (lambda x: type(x) is int and x in (1, 2), "1 or 2"),
+    "layer": (_whole(1), "a layer, counted from 1"),
     "query": (_is_place, _PLACE),
     "key": (_is_place, _PLACE),
     "weights": (_are_weights, f"an object with a weight from 0 to 1 for each of some places, each {_PLACE}"),
-    "component": (lambda x: isinstance(x, str) and x in COMPONENTS, "one of " + ", ".join(COMPONENTS)),
+    "component": (
+        lambda x: isinstance(x, str) and bool(component_weights(x)),
+        "embed, unembed, or qk, ov or mlp with the number of a layer, such as " + ", ".join(COMPONENTS[1:-1]),
+    ),
     "step": (_whole(0), "a step"),
     "seed": (_whole(0), "a seed"),
     "run": (lambda x: isinstance(x, str), "a run's folder or name"),

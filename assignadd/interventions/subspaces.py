@@ -30,9 +30,8 @@ from assignadd.interventions.pairs import Outcome, Pairs, prompts, value_pairs
 from assignadd.measures.addition import number_outputs
 from assignadd.measures.fourier import at_frequencies, network_frequencies
 from assignadd.measures.scores import variable_outputs
+from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack
-from assignadd.model.stages import Stages
-from assignadd.model.table import require_covered
 from assignadd.task.randomness import Stream, normals
 
 # Singular values below this fraction of the largest are treated as zero.
@@ -116,12 +115,11 @@ class Search:
     @torch.no_grad()
     def activations(self, one: Stack, place: str) -> tuple[Readout, Float[Tensor, "B d"], Float[Tensor, "B d"]]:
         """The logits as a function of the activation at a place, and the activations of base and source there."""
-        require_covered(one.config)
-        model = Stages(one)
+        model = LastLayer(one)
         base, source = (model.trace(tokens) for tokens in (self.base, self.source))
         if place == PLACES[0]:
             return model.logits, base.resid_mid, source.resid_mid
-        return lambda x: x @ model.weights.U, base.resid_post, source.resid_post
+        return model.unembedded, base.resid_post, source.resid_post
 
 
 def searched(

@@ -7,11 +7,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Task
+from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
 from assignadd.model.stack import Stack, single_models
 from assignadd.task.arithmetic import answer_of
 
 
+@needs(*PAPER_NEEDS)
 def number_outputs(stack: Stack) -> Float[Tensor, "M N d"]:
     """OV2(e_n): what layer 2 adds to `=` if it attends only to the number n."""
     return stack.W_E[:, : stack.config.task.modulus] @ OV(stack, 2)

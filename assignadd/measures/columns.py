@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
+from assignadd.config import Config, Model
 from assignadd.measures.probes import TRAIN_SHARE
 from assignadd.measures.progress import PER_VARIABLE, SEQUENCES, TRAINING_LAW
+from assignadd.model.architecture import PAPER_NEEDS, QK1_NEEDS, QK2_NEEDS, SECOND_LAYER, Need, NotDefined, lacking
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from assignadd.task.evalsets import VARIABLES
 
 BY_TYPE = " ({n_vars}-var)"
 AS_IN_TRAINING = f" ({{n_vars}}-var, {TRAINING_LAW})"
+OF_HEAD = ", head {head})"
+# All layers that a network may have.
+LAYERS = range(1, next(f for f in fields(Model) if f.name == "n_layers").metadata["high"] + 1)
 SOLID, DASHED, DENSE = "-", (0, (5, 1.5)), (0, (2, 1.2))
 # Panels of figure `progress_measures`.
 ADDING_AND_COPYING, ROUTING = "adding; copying a variable\ninto its number", "routing"
@@ -28,7 +33,7 @@ HALF = 0.5
 
 
 @dataclass(frozen=True)
-class Measure:
+class Column:
     """The record of a column, or of all columns that differ in a field in braces such as `{n_vars}` or `{variable}`."""
 
     name: str
@@ -46,6 +51,8 @@ class Measure:
     """Whether it is one of the seven measures of App. B."""
     colour: str = GREY
     line: str | tuple[int, tuple[float, ...]] = SOLID
+    needs: tuple[Need, ...] = ()
+    """What an architecture must have for the measure to be defined; other networks do not have the column."""
 
     @property
     def family(self) -> str:
@@ -70,88 +77,113 @@ class Measure:
 # For shares of assigned numbers, n is the number of sequences, since numbers in the same sequence are not independent.
 # This is conservative: between samples the share varies as if n were a few times larger. A mean of attention weights
 # between 0 and 1 has at most the variance of a share with the same mean.
+# The value of a layer is that of its best head (`measures.routing`). The paper has the first two kinds in layer 1, the
+# last in layer 2.
+def _of_layers(
+    name: str, label: str, unit: str, level: float, colour: str, line: str | tuple[int, tuple[float, ...]] = SOLID,
+    panel: str = "", layer_of_paper: int = 1,
+) -> tuple[Column, ...]:  # fmt: skip
+    """The records of an attention pattern in each layer."""
+    return tuple(
+        Column(
+            name.format(layer=layer) + BY_TYPE, f"layer {layer}: {label}", unit, level, SEQUENCES, panel,
+            bool(panel) and layer == layer_of_paper, colour, line if layer == layer_of_paper else DENSE,
+            (SECOND_LAYER,) if layer == layer_of_paper else (),
+        )
+        for layer in LAYERS
+    )  # fmt: skip
+
+
 _RATES = (
-    Measure(
-        "attn_l1_num_to_prev" + BY_TYPE, "layer 1: number attends to its variable", "of assigned numbers",
-        MOST, SEQUENCES, ADDING_AND_COPYING, True, PURPLE, DASHED,
-    ),
-    Measure(
-        "attn_l1_equal_to_operands" + BY_TYPE, "layer 1: = attends to the operands", "of sequences",
-        MOST, SEQUENCES, ROUTING, True, VERMILION,
-    ),
-    Measure(
-        "attn_l2_equal_to_values" + BY_TYPE, "layer 2: = attends to the values", "of sequences",
-        MOST, SEQUENCES, ROUTING, True, SKY,
-    ),
-    Measure(
-        "mass_l1_num_to_prev" + BY_TYPE, "layer 1: weight, number to variable", "of the attention",
-        HALF, SEQUENCES, colour=PURPLE,
-    ),
-    Measure(
-        "mass_l1_equal_to_operands" + BY_TYPE, "layer 1: weight, = to operands", "of the attention",
-        HALF, SEQUENCES, colour=VERMILION,
-    ),
-    Measure(
-        "mass_l2_equal_to_values" + BY_TYPE, "layer 2: weight, = to values", "of the attention",
-        HALF, SEQUENCES, colour=SKY,
-    ),
+    *_of_layers("attn_l{layer}_num_to_prev", "number attends to its variable", "of assigned numbers", MOST, PURPLE,
+                DASHED, ADDING_AND_COPYING),
+    *_of_layers("attn_l{layer}_equal_to_operands", "= attends to the operands", "of sequences", MOST, VERMILION,
+                panel=ROUTING),
+    *_of_layers("attn_l{layer}_equal_to_values", "= attends to the values", "of sequences", MOST, SKY,
+                panel=ROUTING, layer_of_paper=2),
+    *_of_layers("mass_l{layer}_num_to_prev", "weight, number to variable", "of the attention", HALF, PURPLE),
+    *_of_layers("mass_l{layer}_equal_to_operands", "weight, = to operands", "of the attention", HALF, VERMILION),
+    *_of_layers("mass_l{layer}_equal_to_values", "weight, = to values", "of the attention", HALF, SKY,
+                layer_of_paper=2),
 )  # fmt: skip
 _PROBED = SEQUENCES - int(TRAIN_SHARE * SEQUENCES)
-VARIABLE_ACCURACY = Measure(
+VARIABLE_ACCURACY = Column(
     "accuracy {variable} {slot}", "sums with {variable} in the {slot} slot", "of sequences", HALF, PER_VARIABLE
 )
 # In the order of onsets and figures.
-MEASURES: tuple[Measure, ...] = (
-    Measure(
+COLUMNS: tuple[Column, ...] = (
+    Column(
         "ov2_mlp2_accuracy", "OV2 and MLP2 alone add", "of pairs",
-        MOST, panel=ADDING_AND_COPYING, paper=True, colour=BLUE,
+        MOST, panel=ADDING_AND_COPYING, paper=True, colour=BLUE, needs=PAPER_NEEDS,
     ),
-    Measure("fourier_restricted_accuracy", "OV2 and MLP2 add, own frequencies alone", "of pairs", MOST),
-    Measure(
+    Column(
+        "fourier_restricted_accuracy", "OV2 and MLP2 add, own frequencies alone", "of pairs", MOST, needs=PAPER_NEEDS,
+    ),
+    Column(
         "qk1_num_to_prev_var", "QK1: number finds the position before", "of positions",
-        MOST, panel=ADDING_AND_COPYING, paper=True, colour=ORANGE,
+        MOST, panel=ADDING_AND_COPYING, paper=True, colour=ORANGE, needs=QK1_NEEDS,
     ),
-    Measure(
+    Column(
         "qk1_num_to_prev_var (rows 3 on)", "QK1: the position before, rows 3 on", "of positions",
-        MOST, panel=ADDING_AND_COPYING, colour=ORANGE, line=DENSE,
+        MOST, panel=ADDING_AND_COPYING, colour=ORANGE, line=DENSE, needs=QK1_NEEDS,
     ),
-    Measure(
+    Column(
         "qk2_ov1_var_identity", "QK2: variable finds itself", "of variables",
-        MOST, panel=ROUTING, paper=True, colour=GREEN,
+        MOST, panel=ROUTING, paper=True, colour=GREEN, needs=QK2_NEEDS,
     ),
-    Measure("qk2_ov1_var_margin", "QK2: margin of the variable itself, mean", "score", 0.0),
-    Measure("qk2_ov1_var_margin (least)", "QK2: margin of the variable itself, least", "score", 0.0),
-    Measure(
+    Column("qk2_ov1_var_margin", "QK2: margin of the variable itself, mean", "score", 0.0, needs=QK2_NEEDS),
+    Column("qk2_ov1_var_margin (least)", "QK2: margin of the variable itself, least", "score", 0.0, needs=QK2_NEEDS),
+    Column(
         "probe_l1_var_from_num", "probe finds the variable at its number", "of sequences",
-        MOST, _PROBED, ADDING_AND_COPYING, True, INK,
+        MOST, _PROBED, ADDING_AND_COPYING, True, INK, needs=(SECOND_LAYER,),
     ),
-    Measure(
+    Column(
         "probe_l1_var_from_num (four steps)", "probe finds the variable, four steps", "of sequences",
-        MOST, _PROBED, ADDING_AND_COPYING, colour=INK, line=DENSE,
+        MOST, _PROBED, ADDING_AND_COPYING, colour=INK, line=DENSE, needs=(SECOND_LAYER,),
     ),
     *_RATES,
     VARIABLE_ACCURACY,
     # Without a level: variants of measures above, and values whose meaning depends on the network.
     *(
-        Measure(rate.family + AS_IN_TRAINING, f"{rate.label}, as in training", rate.unit, n=rate.n, colour=rate.colour)
+        Column(rate.family + types, f"{rate.label}, {words}", rate.unit, n=rate.n, colour=rate.colour)
+        for types, words in (
+            (AS_IN_TRAINING, "as in training"),
+            # Where a layer has several heads: each of them.
+            (BY_TYPE[:-1] + OF_HEAD, "head {head}"), (AS_IN_TRAINING[:-1] + OF_HEAD, "head {head}, as in training"),
+        )
         for rate in _RATES
     ),
-    Measure("fourier_frequencies", "number of the network's frequencies", "frequencies"),
-    Measure("fourier_excluded_accuracy", "OV2 and MLP2 add without own frequencies", "of pairs"),
-    Measure("accuracy without frequency {frequency}", "OV2 and MLP2 add without frequency {frequency}", "of pairs"),
-    Measure("qk1 = to {variable}", "QK1: score of = for {variable}", "score"),
-    Measure("norm {matrix}", "norm of {matrix}", "Frobenius norm"),
+    Column("fourier_frequencies", "number of the network's frequencies", "frequencies", needs=PAPER_NEEDS),
+    Column("fourier_excluded_accuracy", "OV2 and MLP2 add without own frequencies", "of pairs", needs=PAPER_NEEDS),
+    Column(
+        "accuracy without frequency {frequency}", "OV2 and MLP2 add without frequency {frequency}", "of pairs",
+        needs=PAPER_NEEDS,
+    ),
+    Column("qk1 = to {variable}", "QK1: score of = for {variable}", "score", needs=QK1_NEEDS),
+    Column("norm {matrix}", "norm of {matrix}", "Frobenius norm"),
 )  # fmt: skip
 
 
-def measure_of(column: str) -> Measure:
+def measure_of(column: str) -> Column:
     """The record of a measured column."""
-    found = next((m for m in MEASURES if m.fields(column) is not None), None)
+    found = next((m for m in COLUMNS if m.fields(column) is not None), None)
     if found is None:
         raise ValueError(
             f"no measured column is called {column!r}; `assignadd measure RUN` writes them to measures.parquet"
         )
     return found
+
+
+def not_defined(config: Config) -> dict[str, str]:
+    """The measures that this architecture has no column for, by name, each with the reason."""
+    found = {m.name: lacking(config, *m.needs) for m in COLUMNS}
+    return {name: reason for name, reason in found.items() if reason}
+
+
+def require_column(config: Config, column: str) -> None:
+    """Raises `NotDefined` where this architecture has no such column."""
+    if reason := lacking(config, *measure_of(column).needs):
+        raise NotDefined(column, reason)
 
 
 def column_label(column: str) -> str:

@@ -1,9 +1,9 @@
 """Fourier features of the addition circuit, for all neurons of MLP2 (paper, section 5.1; figure preacts shows one).
 
 Functions of a number n are written in the orthonormal real basis over Z_N: the constant, then cos(2 pi k n / N) and
-sin(2 pi k n / N) for k = 1..K, where K = N // 2 (for even N the last one has no sine). Every preactivation of the
+sin(2 pi k n / N) for k = 1..F, where F = N // 2 (for even N the last one has no sine). Every preactivation of the
 circuit is a function of the first operand plus a function of the second, so a spectrum over numbers describes it.
-Entry k - 1 of an axis K is frequency k.
+Entry k - 1 of an axis F is frequency k.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.measures.addition import mlp_readout, number_preactivations, pairs_added
 from assignadd.measures.sequences import sequences
+from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.task.arithmetic import tuple_values
 from assignadd.task.roles import with_values
 
-# A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/K. On the
-# paper's network the weakest of its ten frequencies has 2.1 / K, the strongest of the others .015 / K.
+# A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/F. On the
+# paper's network the weakest of its ten frequencies has 2.1 / F, the strongest of the others .015 / F.
 LEAST_SHARE = 0.5
 
 
@@ -45,7 +46,7 @@ def basis_frequencies(N: int) -> Int[Tensor, " N"]:
     return (torch.arange(N) + 1) // 2
 
 
-def spectrum(functions: Float[Tensor, "M N d"]) -> Float[Tensor, "M K"]:
+def spectrum(functions: Float[Tensor, "M N d"]) -> Float[Tensor, "M F"]:
     """Share of each frequency in the power of d functions of a number without their means; 0 if they are constant."""
     N = functions.shape[1]
     centred = functions - functions.mean(1, keepdim=True)
@@ -54,30 +55,31 @@ def spectrum(functions: Float[Tensor, "M N d"]) -> Float[Tensor, "M K"]:
     return by_frequency / by_frequency.sum(1, keepdim=True).clamp(min=torch.finfo(power.dtype).tiny)
 
 
-def _by_frequency(power: Float[Tensor, "M rows ..."]) -> Float[Tensor, "M K ..."]:
+def _by_frequency(power: Float[Tensor, "M rows ..."]) -> Float[Tensor, "M F ..."]:
     """The power of each frequency: the sum over its cosine and its sine, the rows of the basis after the constant."""
     N = power.shape[1] + 1
     frequency = basis_frequencies(N)[1:].to(power.device)
     return power.new_zeros(len(power), N // 2, *power.shape[2:]).index_add_(1, frequency - 1, power)
 
 
-def embedding_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
+def embedding_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
     """The spectrum of the rows of W_E that embed numbers."""
     return spectrum(stack.W_E[:, : stack.config.task.modulus])
 
 
-def preactivation_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
+def preactivation_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
     """The spectrum of the neurons' preactivations OV2(n) W_in as functions of one operand n."""
     return spectrum(number_preactivations(stack))
 
 
-def readout_spectrum(stack: Stack) -> Float[Tensor, "M K"]:
+@needs(*PAPER_NEEDS)
+def readout_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
     """The spectrum of W_out W_U, each neuron's effect on the logits, as a function of the answer."""
     return spectrum((stack["blocks.1.mlp.W_out"] @ stack.W_U).mT)
 
 
-def network_frequencies(stack: Stack) -> Bool[Tensor, "M K"]:
-    """Which frequencies are the network's: those with a share of at least 1 / (2K) of its preactivations' power."""
+def network_frequencies(stack: Stack) -> Bool[Tensor, "M F"]:
+    """Which frequencies are the network's: those with a share of at least 1 / (2F) of its preactivations' power."""
     shares = preactivation_spectrum(stack)
     return shares >= LEAST_SHARE / shares.shape[1]
 
@@ -126,17 +128,20 @@ def circuit_preactivations(stack: Stack) -> Float[Tensor, "M N N h"]:
 def context_preactivations(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], contexts: int = 1
 ) -> Float[Tensor, "M N N h"]:
-    """The mean preactivations for all pairs (n, m), over `contexts` training sequences of each type that add them."""
+    """The last MLP's mean preactivations for all pairs (n, m), over `contexts` training sequences of each type."""
     task = stack.config.task
     N = task.modulus
     pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)
-    residual = stack.flat.new_zeros(len(stack), N * N, stack.config.model.d_model)
-    for draw in range(contexts):
-        for n_vars in (0, 1, 2):
-            tokens = with_values(task, sequences(configs, seen, n_vars, N * N, draw).tokens, pairs)
-            for total, trace in zip(residual, traces(stack, tokens), strict=True):
-                total += trace.resid_mid / (3 * contexts)
-    return (residual @ stack["blocks.1.mlp.W_in"]).unflatten(1, (N, N))
+    found = []
+    for i, one in enumerate(single_models(stack)):
+        mean = torch.zeros((), dtype=one.flat.dtype, device=one.flat.device)
+        for draw in range(contexts):
+            for n_vars in (0, 1, 2):
+                own = sequences(configs[i : i + 1], seen[i : i + 1], n_vars, N * N, draw).tokens
+                (trace,) = traces(one, with_values(task, own, pairs))
+                mean = mean + trace.preactivations / (3 * contexts)
+        found.append(mean.unflatten(0, (N, N)))
+    return torch.stack(found)
 
 
 def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
@@ -166,7 +171,7 @@ class Filtered:
     """With only the network's frequencies."""
     excluded: Float[Tensor, " M"]
     """With all other frequencies."""
-    without: Float[Tensor, "M K"]
+    without: Float[Tensor, "M F"]
     """With all frequencies but one, for each of the network's frequencies; NaN for the others."""
 
 
@@ -186,12 +191,12 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     return Filtered(*(torch.stack(values) for values in zip(*accuracies, strict=True)))
 
 
-def kept(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " K"]) -> Float[Tensor, "M N d"]:
+def kept(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
     """The functions of a number restricted to these frequencies and the constant."""
     return at_frequencies(functions, keep) + functions.mean(1, keepdim=True)
 
 
-def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " K"]) -> Float[Tensor, "M N d"]:
+def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
     """The functions of a number restricted to these frequencies, without the constant."""
     basis = fourier_basis(functions.shape[1]).to(functions)
     rows = torch.cat([keep.new_zeros(1), keep])[basis_frequencies(len(basis)).to(keep.device)]

@@ -17,12 +17,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from assignadd.config import Config
+from assignadd.config import Config, Model
 from assignadd.measures.sequences import sequences
+from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.forward import traces
-from assignadd.model.kernels.tensor import spread
 from assignadd.model.stack import Stack, single_models
-from assignadd.model.table import Trace
+from assignadd.model.trace import Trace
 from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, words
 from assignadd.task.roles import roles, with_values
@@ -39,12 +39,15 @@ VARIABLE_RIDGE = 0.01
 ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
 
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
+"""The stages of `=` in the paper's network; `probed_stages` has those of others."""
+ACTIVATION_NAMES = {"relu": "ReLU", "gelu": "GELU"}
 
 
 @dataclass(frozen=True)
 class AnswerProbes:
-    """Accuracy of linear probes for the answer from the vectors at `=` named in `STAGES`."""
+    """Accuracy of linear probes for the answer from the vectors at `=` named in `stages`."""
 
+    stages: tuple[str, ...]
     test: Float[Tensor, "M stages"]
     train: Float[Tensor, "M stages"]
     control: Float[Tensor, "M stages"]
@@ -81,10 +84,11 @@ def answer_probes(
     for i, one in enumerate(single_models(stack)):
         tokens = with_values(task, mixed_sequences(configs[i : i + 1], seen[i : i + 1], n), values)
         (trace,) = traces(one, tokens)
-        stages = [least_squares_probe(x, labels, N, n_train, ANSWER_RIDGE) for x in _stages(one, trace)]
-        accuracies.append(torch.stack(stages, 1))  # (test or train, stages, labels)
+        stages = probed_stages(trace, one.config.model)
+        found = [least_squares_probe(x, labels, N, n_train, ANSWER_RIDGE) for x in stages.values()]
+        accuracies.append(torch.stack(found, 1))  # (test or train, stages, labels)
     test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
-    return AnswerProbes(test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
+    return AnswerProbes(tuple(stages), test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
 
 
 def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
@@ -98,6 +102,7 @@ def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: in
     return variable_probes(stack, tokens, [steps])[0]
 
 
+@needs(SECOND_LAYER)
 def variable_probes(
     stack: Stack, tokens: Int[Tensor, "#M B T"], steps: Sequence[int | None]
 ) -> Float[Tensor, "{len(steps)} M"]:
@@ -107,7 +112,7 @@ def variable_probes(
     for i, trace in enumerate(traces(stack, tokens)):
         own = tokens[i % len(tokens)]  # (B, T)
         assigned = roles(task, own).assigned
-        x = _after_layer_1(trace, assigned)
+        x = trace.after_layer(1)[assigned]
         variable = own.roll(1, 1)[assigned] - Vocabulary(task).first_variable
         n_train = int(assigned[:first_test].sum())
         for n in steps:
@@ -161,20 +166,21 @@ def adam_probe(
     return ((x[n_train:] @ weights).argmax(-1) == labels[n_train:]).to(x.dtype).mean()
 
 
-def _stages(one: Stack, trace: Trace) -> tuple[Tensor, ...]:
-    """The vectors at `=` named in `STAGES`, (n, d) or (n, h)."""
-    W_in, W_out = one["blocks.1.mlp.W_in"][0], one["blocks.1.mlp.W_out"][0]
-    before = trace.resid_mid @ W_in
-    return trace.resid_before_2, trace.resid_mid, before, trace.neurons, trace.neurons @ W_out, trace.resid_post
+def probed_stages(trace: Trace, model: Model) -> dict[str, Float[Tensor, "n width"]]:
+    """The vectors at `=` that are probed, by name.
 
-
-def _after_layer_1(trace: Trace, chosen: Bool[Tensor, "B T"]) -> Float[Tensor, "n d"]:
-    """The residual after layer 1 at the chosen positions: embeddings and attention output."""
-    rows, position = chosen.nonzero().T
-    embeddings, copied = trace.tables.embeddings, trace.tables.equal_rows[:-1]  # (C, d) each
-    used = spread(trace.attention_1[chosen], trace.tokens[rows], len(copied))  # (n, C)
-    T = chosen.shape[1]
-    return embeddings[trace.tokens[chosen]] + embeddings[len(copied) - T + position] + used @ copied
+    In the last layer they are those of `STAGES`; without an MLP there, `before attention` and `after attention`. Before
+    them, in a network with more than two layers or with an earlier MLP, is the residual after each earlier part.
+    """
+    has_mlp = model.d_mlp[-1] is not None
+    parts = list(trace.residuals)[: -2 if has_mlp else -1]  # up to the last attention
+    found = {f"after {part}": trace.residuals[part] for part in parts[1:-1]}  # the embedding of `=` is a constant
+    found[STAGES[0]] = trace.resid_pre
+    if not has_mlp:
+        return found | {"after attention": trace.resid_mid}
+    names = [name.replace("ReLU", ACTIVATION_NAMES[model.activation]) for name in STAGES[1:]]
+    of_mlp = (trace.resid_mid, trace.preactivations, trace.neurons, trace.mlp_out, trace.resid_post)
+    return found | dict(zip(names, of_mlp, strict=True))
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:

@@ -19,14 +19,14 @@ from assignadd.config import Config
 from assignadd.measures.addition import ov2_mlp2_accuracy
 from assignadd.measures.fourier import filtered_accuracies, network_frequencies
 from assignadd.measures.probes import variable_probes
-from assignadd.measures.routing import pattern_counts, routings
+from assignadd.measures.routing import Routing, pattern_counts, routings
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import any_sequences, sequences
 from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam
 from assignadd.model.accuracy import Exam
+from assignadd.model.architecture import NotDefined
 from assignadd.model.forward import CHUNK, trace
 from assignadd.model.stack import Stack
-from assignadd.model.table import covers
 from assignadd.task.roles import as_in_training, operand_names, roles
 
 Columns = dict[str, Tensor]
@@ -44,23 +44,22 @@ class Progress:
         task = configs[0].task
         self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in task.variable_counts}
         trained = {n_vars: as_in_training(task, seen, tokens) for n_vars, tokens in self.tokens.items()}
-        self.subsets = {}  # of all these sequences, by what follows the name of a column
+        self.subsets = {}  # of all these sequences, by the type in the name of a column
         for n_vars, rows in trained.items():
             for law, own in (("", torch.ones_like(rows)), (f", {TRAINING_LAW}", rows)):
                 parts = [own if other == n_vars else torch.zeros_like(r) for other, r in trained.items()]
-                self.subsets[f"({n_vars}-var{law})"] = torch.cat(parts, 1)
+                self.subsets[f"{n_vars}-var{law}"] = torch.cat(parts, 1)
         self.probed = sequences(configs, seen, 1, n).tokens
         self.exam = variable_exam(configs, seen, per_variable)
 
     def __call__(self, stack: Stack) -> Columns:
-        scores = qk1_equals_to_variables(stack)
         return (
             circuit_columns(stack)
             | self.routing(stack)
-            | self.probes(stack)
-            | fourier_columns(stack)
+            | where_defined(self.probes, stack)
+            | where_defined(fourier_columns, stack)
             | accuracy_columns(stack, self.exam)
-            | {f"qk1 = to {v}": scores[:, i] for i, v in enumerate(stack.config.task.variables)}
+            | where_defined(variable_score_columns, stack)
             | norm_columns(stack)
         )
 
@@ -72,8 +71,10 @@ class Progress:
     def routing(self, stack: Stack) -> Columns:
         """Rates and masses of the attention patterns by type, on all sequences and on those training could contain."""
         found = routings(stack, torch.cat(list(self.tokens.values()), 1), list(self.subsets.values()))
-        named = zip(self.subsets, found, strict=True)
-        return {f"{name} {of}": values for of, rates in named for name, values in vars(rates).items()}
+        columns: Columns = {}
+        for types, rates in zip(self.subsets, found, strict=True):
+            columns |= rates.columns(types)
+        return columns
 
 
 class StackProgress:
@@ -99,25 +100,58 @@ class AttentionRates:
         columns: Columns = {}
         for n_vars, tokens in self.tokens.items():
             chunks = tokens.split(CHUNK, 1)
-            parts = [pattern_counts(trace(stack, chunk), roles(self.task, chunk), self.task) for chunk in chunks]
-            for name in [name for name in parts[0] if name.startswith("attn_")]:
-                hits, out_of = (torch.cat([part[name][i] for part in parts], -1) for i in (0, 1))  # (M, n) each
-                for law, rows in (("", torch.ones_like(hits)), (f", {TRAINING_LAW}", self.as_in_training[n_vars])):
-                    columns[f"{name} ({n_vars}-var{law})"] = (hits * rows).sum(1) / (out_of * rows).sum(1)
+            n_layers, trained = stack.config.model.n_layers, self.as_in_training[n_vars]
+            parts = [pattern_counts(trace(stack, c), roles(self.task, c), self.task, n_layers) for c in chunks]
+            for law, rows in (("", torch.ones_like(trained)), (f", {TRAINING_LAW}", trained)):
+                rates: Columns = {}
+                for name in [name for name in parts[0] if name.startswith("attn_")]:
+                    hits, out_of = (torch.cat([part[name][i] for part in parts], 1) for i in (0, 1))
+                    total = (hits * rows[..., None]).sum(1)  # (M, heads), out of (M, 1)
+                    rates[name] = total / (out_of * rows).sum(1, keepdim=True)
+                columns |= Routing(rates).columns(f"{n_vars}-var{law}")
         return columns
 
 
+def where_defined(measures: Measures, stack: Stack) -> Columns:
+    """These columns; none for an architecture that they are not defined for (`columns.not_defined` lists them)."""
+    try:
+        return measures(stack)
+    except NotDefined:
+        return {}
+
+
 def circuit_columns(stack: Stack) -> Columns:
-    """The measures that depend only on the weights."""
-    margin = qk2_ov1_var_margin(stack)
+    """The measures that depend only on the weights, as far as they are defined for the architecture."""
+    columns: Columns = {}
+    for measures in (_adding_columns, _previous_columns, _matching_columns):
+        columns |= where_defined(measures, stack)
+    return columns
+
+
+def _adding_columns(stack: Stack) -> Columns:
+    return {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack)}
+
+
+def _previous_columns(stack: Stack) -> Columns:
     return {
-        "ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack),
         "qk1_num_to_prev_var": qk1_num_to_prev_var(stack),
         "qk1_num_to_prev_var (rows 3 on)": qk1_num_to_prev_var(stack, first_row=3),
+    }
+
+
+def _matching_columns(stack: Stack) -> Columns:
+    margin = qk2_ov1_var_margin(stack)
+    return {
         "qk2_ov1_var_identity": qk2_ov1_var_identity(stack),
         "qk2_ov1_var_margin": margin.mean(1),
         "qk2_ov1_var_margin (least)": margin.amin(1),
     }
+
+
+def variable_score_columns(stack: Stack) -> Columns:
+    """The QK1 score of `=` with each variable."""
+    scores = qk1_equals_to_variables(stack)
+    return {f"qk1 = to {v}": scores[:, i] for i, v in enumerate(stack.config.task.variables)}
 
 
 def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
@@ -144,7 +178,7 @@ def norm_columns(stack: Stack) -> dict[str, Float[Tensor, " M"]]:
 
 
 class ProgressObserver:
-    """An observer for `train_run`: the measures of each model; none for architectures that the tables do not cover."""
+    """An observer for `train_run`: the measures of each model that are defined for its architecture."""
 
     def __init__(
         self, configs: Sequence[Config], seen: Tensor, kind: Callable[[Sequence[Config], Tensor], Measures] = Progress
@@ -157,8 +191,6 @@ class ProgressObserver:
         return self._kind(self.configs, self.seen)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
-        if not covers(stack.config):
-            return [{} for _ in self.configs]
         columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
         return [{name: _rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
 

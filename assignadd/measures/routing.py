@@ -4,12 +4,20 @@ A rate is the share of cases in which the keys with the most attention are the r
 these keys get. The paper's plateaus of 80 to 99 % (App. B) are due to variables in slots that are banned in training.
 The sequences for these measures therefore add any pair of values with variables in any slot. Rates on the subset that
 training could contain are reported separately.
+
+The patterns, in a network with any number of layers and heads (`{layer}` counts from 1):
+
+    l{layer}_equal_to_operands  from `=` to the two operand slots, in every layer but the last
+    l{layer}_num_to_prev        from an assigned number to the position before it, in every layer but the last
+    l{layer}_equal_to_values    from `=` to the values of the operands, in every layer but the first of several
+
+The value of a layer is that of its best head: the one with the highest rate or mass on the same sequences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,23 +26,28 @@ from torch import Tensor
 from assignadd.config import Task
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack
-from assignadd.model.table import Trace
+from assignadd.model.trace import Trace
 from assignadd.task.roles import Roles, operand_slots, roles
 
 
 @dataclass(frozen=True)
 class Routing:
-    """Rates and masses of three attention patterns over some sequences, for each model."""
+    """Rates (`attn_...`) and masses (`mass_...`) of the attention patterns over some sequences, for each model."""
 
-    attn_l1_equal_to_operands: Float[Tensor, " M"]
-    """Share of sequences in which the two keys with most attention of `=` in layer 1 are the operand slots."""
-    attn_l1_num_to_prev: Float[Tensor, " M"]
-    """Share of assigned numbers that attend most to the previous position in layer 1."""
-    attn_l2_equal_to_values: Float[Tensor, " M"]
-    """Share of sequences in which the two keys with most attention of `=` in layer 2 are the operands' values."""
-    mass_l1_equal_to_operands: Float[Tensor, " M"]
-    mass_l1_num_to_prev: Float[Tensor, " M"]
-    mass_l2_equal_to_values: Float[Tensor, " M"]
+    by_head: Mapping[str, Float[Tensor, "M heads"]]
+
+    def __getitem__(self, name: str) -> Float[Tensor, " M"]:
+        """The rate or mass of the best head of its layer."""
+        return self.by_head[name].amax(1)
+
+    def columns(self, types: str) -> dict[str, Float[Tensor, " M"]]:
+        """A column for each pattern, and where a layer has several heads one for each of them; `types` follows the
+        name."""
+        columns = {f"{name} ({types})": self[name] for name in self.by_head}
+        for name, values in self.by_head.items():
+            if values.shape[1] > 1:
+                columns |= {f"{name} ({types}, head {head})": column for head, column in enumerate(values.T)}
+        return columns
 
 
 def routing(stack: Stack, tokens: Int[Tensor, "#M B T"], rows: Bool[Tensor, "#M B"] | None = None) -> Routing:
@@ -44,33 +57,54 @@ def routing(stack: Stack, tokens: Int[Tensor, "#M B T"], rows: Bool[Tensor, "#M 
 
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
     """Rates and masses on several subsets of the sequences, from one forward pass."""
-    task, chosen = stack.config.task, torch.stack(list(subsets), -1)  # (M, B, S)
-    of, names, found = [roles(task, own) for own in tokens], [f.name for f in fields(Routing)], []
+    task, n_layers = stack.config.task, stack.config.model.n_layers
+    of, chosen = [roles(task, own) for own in tokens], torch.stack(list(subsets), -1)  # (M, B, S)
+    found: list[dict[str, Tensor]] = []
     for i, trace in enumerate(traces(stack, tokens)):
         own = i % len(of)
-        counts, rows = pattern_counts(trace, of[own], task), chosen[own].to(trace.attention_2.dtype)
-        hits, out_of = (torch.stack([counts[name][k].to(rows.dtype) for name in names]) for k in (0, 1))  # (names, B)
-        found.append((hits @ rows) / (out_of @ rows))
-    return [Routing(*rates) for rates in torch.stack(found, -1).unbind(1)]
+        rows = chosen[own].to(stack.flat.dtype)
+        counts = pattern_counts(trace, of[own], task, n_layers)
+        found.append(
+            {x: (hits.to(rows.dtype).mT @ rows) / (n.to(rows.dtype) @ rows) for x, (hits, n) in counts.items()}
+        )
+    rates = {name: torch.stack([one[name] for one in found]) for name in found[0]}  # (M, heads, S)
+    return [Routing({name: values[..., s] for name, values in rates.items()}) for s in range(len(subsets))]
 
 
-def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, tuple[Tensor, Tensor]]:
-    """Numerator and denominator of each field of `Routing` in every sequence, (..., B) each."""
-    from_equals_1, from_equals_2 = trace.attention_1[..., -1, :], trace.attention_2  # (..., B, T) each
-    to_previous = trace.attention_1.diagonal(-1, -2, -1)  # (..., B, T - 1): query t, key t - 1
-    best = trace.attention_1.max(-1).indices[..., 1:]  # (..., B, T - 1)
+def pattern_counts(trace: Trace, role: Roles, task: Task, n_layers: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """Numerator (..., B, heads) and denominator (..., B) of each rate and mass in every sequence."""
+    one, n_numbers = torch.ones_like(role.assigned[..., 0], dtype=torch.int64), role.assigned.sum(-1)
+    slots = torch.tensor(operand_slots(task), device=one.device).expand_as(role.value_positions)
+    rates, masses = {}, {}
+    for layer in range(1, n_layers + 1):
+        attention = trace.attention(layer)  # (..., B, heads, queries, T)
+        from_equals = attention[..., -1, :]
+        if layer < n_layers:
+            name = f"l{layer}_equal_to_operands"
+            rates[f"attn_{name}"], masses[f"mass_{name}"] = ((x, one) for x in _to_each(from_equals, slots))
+            name = f"l{layer}_num_to_prev"
+            rates[f"attn_{name}"], masses[f"mass_{name}"] = (
+                (x, n_numbers) for x in _to_previous(attention, role.assigned)
+            )
+        if layer > 1 or n_layers == 1:
+            name = f"l{layer}_equal_to_values"
+            values = _to_each(from_equals, role.value_positions)
+            rates[f"attn_{name}"], masses[f"mass_{name}"] = ((x, one) for x in values)
+    return rates | masses
+
+
+def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*M B k"]) -> tuple[Tensor, Tensor]:
+    """Whether the k keys with the most attention of `=` are these, and their attention, (..., B, heads) each."""
+    keys = keys.unsqueeze(-2).expand(*from_equals.shape[:-1], keys.shape[-1])
+    return top_two_are(from_equals, keys), from_equals.gather(-1, keys).sum(-1)
+
+
+def _to_previous(attention: Float[Tensor, "*M B heads T T"], numbers: Bool[Tensor, "*M B T"]) -> tuple[Tensor, Tensor]:
+    """How many numbers attend most to the position before them, and their attention to it, (..., B, heads) each."""
+    best, chosen = attention.max(-1).indices[..., 1:], numbers[..., None, 1:]  # (..., B, heads, T - 1)
     previous = torch.arange(best.shape[-1], device=best.device)
-    numbers = role.assigned[..., 1:]
-    slots = torch.tensor(operand_slots(task), device=best.device).expand_as(role.value_positions)
-    one, n_numbers = torch.ones_like(from_equals_1[..., 0]), numbers.sum(-1)
-    return {
-        "attn_l1_equal_to_operands": (top_two_are(from_equals_1, slots), one),
-        "attn_l1_num_to_prev": (((best == previous) & numbers).sum(-1), n_numbers),
-        "attn_l2_equal_to_values": (top_two_are(from_equals_2, role.value_positions), one),
-        "mass_l1_equal_to_operands": (from_equals_1.gather(-1, slots).sum(-1), one),
-        "mass_l1_num_to_prev": ((to_previous * numbers).sum(-1), n_numbers),
-        "mass_l2_equal_to_values": (from_equals_2.gather(-1, role.value_positions).sum(-1), one),
-    }
+    to_previous = attention.diagonal(-1, -2, -1)  # query t, key t - 1
+    return ((best == previous) & chosen).sum(-1), (to_previous * chosen).sum(-1)
 
 
 def top_two_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:

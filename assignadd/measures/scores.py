@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from assignadd.model.architecture import QK1_NEEDS, QK2_NEEDS, needs
 from assignadd.model.circuits import OV, QK
 from assignadd.model.stack import Stack
 from assignadd.task.roles import operand_slots
@@ -21,6 +22,7 @@ Excluded = Literal["self", "two_back"]
 EXCLUDED: tuple[Excluded, ...] = ("self", "two_back")
 
 
+@needs(*QK1_NEEDS)
 def qk1_table(stack: Stack) -> Float[Tensor, "M C C"]:
     """QK1 scores between all C = 90 rows of [W_E; W_pos], (query, key) (figure qk0)."""
     rows = torch.cat([stack.W_E, stack.W_pos], 1)
@@ -63,6 +65,7 @@ def _increasing(positions: Tensor) -> Tensor:
     return rises[:, causal].float().mean(1)
 
 
+@needs(*QK1_NEEDS)
 def qk1_positions(stack: Stack) -> Float[Tensor, "M P P"]:
     """P_i QK1 P_j for all positions i, j of the prefix, without the causal mask (figure qk0pos_and_qk1 a)."""
     P = stack.W_pos[:, : stack.config.task.prefix]
@@ -89,6 +92,7 @@ def qk1_num_to_prev_var(
     return (best == torch.arange(first_row - 1, n - 1, device=best.device)).float().mean(1)
 
 
+@needs(*QK2_NEEDS)
 def variable_outputs(stack: Stack) -> Float[Tensor, "M V d"]:
     """OV1(e_v): what layer 1 adds to a position that attends only to the variable v."""
     return stack.W_E[:, Vocabulary(stack.config.task).first_variable :] @ OV(stack, 1)

@@ -109,7 +109,7 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
     for i, trace in enumerate(traces(stack, tokens)):
         first, second = vectors[i][values[i % len(values)]].unbind(1)  # (B, d) each
         sums = (first + second, first + second.roll(-1, 0), first.roll(-2, 0) + second.roll(-1, 0))
-        found = (trace.resid_mid, trace.attention_output_2)
+        found = (trace.resid_mid, trace.attention_output)
         cosines.append(torch.stack([torch.stack([cosine_similarity(x, y, -1) for y in sums]) for x in found]))
     by_vector = torch.stack(cosines, 2)  # (vector, shuffle, M, B)
     return AgainstOV2(*(Shuffles(*map(_over, of_one)) for of_one in by_vector))

@@ -21,10 +21,10 @@ from torch import Tensor
 
 from assignadd.config import Config, UserError
 from assignadd.measures.scores import variable_outputs
+from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack, flatten, single_models
-from assignadd.model.table import covers
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
@@ -44,10 +44,7 @@ def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
 
 def merged(stack: Stack) -> Stack:
     """Equivalent models with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are parameters."""
-    if not covers(stack.config):
-        raise UserError(
-            "the theory's gradient is for the paper's architecture: two layers, one head, ReLU, no norms, no biases"
-        )
+    require(stack.config, "the theory's gradient", *PAPER_NEEDS)
     d = stack.config.model.d_model
     config = dataclasses.replace(stack.config, model=dataclasses.replace(stack.config.model, d_head=d))
     weights, one = dict(stack.weights), torch.eye(d, dtype=stack.flat.dtype).expand(len(stack), 1, d, d)
@@ -105,7 +102,7 @@ def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> Th
     return TheoryGradient(list(steps), accuracy, descent, alignment(earlier, circuits[1:] - circuits[:-1]))
 
 
-def telling_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = 48) -> list[int]:
+def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = 48) -> list[int]:
     """At most `most` of a run's steps: half of them over all of training, denser early, and half near the first spike.
 
     `rows` are one model's metrics. Without metrics (an imported run) or without a spike, all are over all of training.

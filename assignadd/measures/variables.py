@@ -11,6 +11,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Task
 from assignadd.model.accuracy import Exam
+from assignadd.model.architecture import QK1_NEEDS, QK2_NEEDS, SECOND_LAYER, needs
 from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import trace
 from assignadd.model.stack import Stack
@@ -50,6 +51,7 @@ def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M k V"]:
     return accuracy.view(len(stack), stack.config.task.operands, -1)
 
 
+@needs(*QK1_NEEDS)
 def qk1_equals_parts(stack: Stack) -> Float[Tensor, "M 2 V"]:
     """[E_=; P_=] QK1 E_v: scores of the token `=` and of its position with each variable (figure late c)."""
     vocabulary = Vocabulary(stack.config.task)
@@ -62,16 +64,18 @@ def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
     return qk1_equals_parts(stack).sum(1)
 
 
+@needs(SECOND_LAYER)
 def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: int) -> Float[Tensor, " M"]:
-    """Share of sequences in which `=` attends to the value of one operand in layer 2 (section 6).
+    """Share of sequences in which `=` attends to the value of one operand in layer 2 (section 6), of the best head.
 
     The value must be among the two keys with the most attention. `slot` is 0 for the first operand, 1 for the second.
     """
-    top = trace(stack, tokens).attention_2.topk(2, -1).indices  # (M, B, 2)
-    value = roles(stack.config.task, tokens).value_positions[..., slot, None]  # (M, B, 1)
-    return (top == value).any(-1).float().mean(1)
+    top = trace(stack, tokens).attention(2)[..., -1, :].topk(2, -1).indices  # (M, B, heads, 2)
+    value = roles(stack.config.task, tokens).value_positions[..., slot, None, None]  # (M, B, 1, 1)
+    return (top == value).any(-1).float().mean(1).amax(-1)
 
 
+@needs(*QK2_NEEDS)
 def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
     """sum_p a1(=, p) a1(n, n - 1) ((E_x + P_p) OV1) QK2 (E_v OV1)^T over both operand slots p, x the token there.
 
@@ -84,7 +88,7 @@ def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
     slots = torch.tensor(operand_slots(task), device=tokens.device)
     role, each = roles(task, tokens), torch.arange(len(tokens), device=tokens.device)
     number = role.value_positions[role.is_variable]  # (B,): each sequence has one variable
-    attention = trace(stack, tokens[None]).attention_1  # (M, B, T, T)
+    attention = trace(stack, tokens[None]).attention(1).squeeze(2)  # (M, B, T, T)
     OV1 = OV(stack, 1)
     in_equals = (stack.W_E[:, tokens[:, slots]] + stack.W_pos[:, None, slots]) @ OV1[:, None]  # (M, B, 2, d)
     in_number = (stack.W_E[:, tokens[each, number - 1]] @ OV1).unsqueeze(2)  # (M, B, 1, d)

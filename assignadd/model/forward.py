@@ -10,8 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.model.reference_trace import reference_trace
 from assignadd.model.stack import Stack, single_models
-from assignadd.model.table import TableForward, Trace, Weights, covers
+from assignadd.model.table import TableForward, covers
+from assignadd.model.trace import Trace, Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import Vocabulary
 
@@ -41,11 +43,16 @@ def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     """The trace of each model's own sequences, or of shared ones, without the axis M."""
-    table = table_forward(stack.config, stack.flat.device)
     for one, own in zip(single_models(stack), for_each_model(stack, tokens), strict=True):
         with torch.no_grad():  # left before the caller goes on
-            found = table.forward(unstacked(one), own)
+            found = _trace_of_one(one, own)
         yield found
+
+
+def _trace_of_one(one: Stack, tokens: Int[Tensor, "B T"]) -> Trace:
+    if covers(one.config):
+        return table_forward(one.config, one.flat.device).forward(unstacked(one), tokens)
+    return reference_trace(one, tokens, CHUNK)
 
 
 def unstacked(one: Stack) -> Weights:
@@ -55,9 +62,11 @@ def unstacked(one: Stack) -> Weights:
 
 @torch.no_grad()
 def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
-    """The table forward's full trace of a stack: patterns, residuals and neurons at `=`, with the leading axis M."""
-    table = table_forward(stack.config, stack.flat.device, stacked=True)
-    return table.forward(Weights.of(stack.weights), for_each_model(stack, tokens))
+    """The trace of a stack, with the leading axis M."""
+    tokens = for_each_model(stack, tokens)
+    if covers(stack.config):
+        return table_forward(stack.config, stack.flat.device, stacked=True).forward(Weights.of(stack.weights), tokens)
+    return reference_trace(stack, tokens, CHUNK)
 
 
 def _logits(stack: Stack, tokens: Tensor) -> Tensor:

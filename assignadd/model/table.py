@@ -22,30 +22,16 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from assignadd.config import Config, ConfigError
+from assignadd.config import Config
+from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.model.kernels import kernels_for
-from assignadd.model.trace import Tables, Trace, Weights, plus_product
+from assignadd.model.trace import Tables, TableTrace, Weights, plus_product
 from assignadd.task.vocabulary import Vocabulary
 
 
 def covers(config: Config) -> bool:
     """Whether this architecture is one the tables describe: the paper's, at any size."""
-    m = config.model
-    plain = m.norm == "none" and not m.biases and m.activation == "relu"
-    return plain and m.n_layers == 2 and m.n_heads == 1 and m.d_mlp[0] is None and m.d_mlp[1] is not None
-
-
-def require_covered(config: Config) -> None:
-    """One line where the paper's mechanism has no place to be looked for."""
-    if not covers(config):
-        m = config.model
-        got = f"{m.n_layers} layers, {m.n_heads} heads, d_mlp={m.d_mlp}, norm={m.norm}, biases={m.biases}"
-        got += f", activation={m.activation}"
-        raise ConfigError(
-            "model",
-            got,
-            "the paper's architecture: two layers, one head, a ReLU MLP after the second alone, no norm, no biases",
-        )
+    return not lacking(config, *PAPER_NEEDS)
 
 
 class TableForward:
@@ -59,7 +45,7 @@ class TableForward:
         self.scale = 1 / math.sqrt(config.model.d_head)
         self.kernels = kernels_for(config, torch.device(device), stacked)
 
-    def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> Trace:
+    def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> TableTrace:
         """The trace of these sequences, through the weights' own tables or through edited ones."""
         if tokens.shape[-1] != self.T:  # compiled kernels would read past the end of an array
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
@@ -71,9 +57,9 @@ class TableForward:
         scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
         torch.matmul(usage[..., : C + 1], tables.scores_2.mT, out=scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
-        return Trace(w, attention_1, attention_2, tokens, usage, copied_scores, tables)
+        return TableTrace(tokens, w, attention_1, attention_2, usage, copied_scores, tables)
 
-    def backward(self, w: Weights, trace: Trace, grad: Tensor, grads: Weights) -> None:
+    def backward(self, w: Weights, trace: TableTrace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
         torch.matmul(trace.resid_post.mT, grad, out=grads.U)
         g = grad @ w.U.mT  # (..., B, d)
@@ -88,7 +74,7 @@ class TableForward:
         g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
 
-    def _attention_backward(self, trace: Trace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
+    def _attention_backward(self, trace: TableTrace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of both score tables from the gradient of the usage of the output table."""
         given = (trace.tokens, trace.attention_1, trace.attention_2)
         g_both, g_position_scores, g_passed_on = self.kernels.layer_2_backward(g_usage, *given)

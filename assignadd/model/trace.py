@@ -1,8 +1,8 @@
-"""What the table forward reads and leaves behind: the weights by the paper's letters, its tables, and the trace of a
-pass."""
+"""The trace of a forward pass, and what the table forward reads: the weights by the paper's letters, its tables."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,35 +38,115 @@ class Weights(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trace:
-    """The result of `TableForward.forward`: attention, and what the residual of `=` consists of.
+class Trace(ABC):
+    """What a forward pass leaves behind: attention of every layer and head, and what the residual of `=` consists of.
 
-    The properties are computed on first use, from the weights as they are then.
+    Layers are counted from 1, heads from 0. `TableTrace` and `reference_trace.ReferenceTrace` hold the same quantities.
+    The axis M of a stack may be missing.
     """
+
+    tokens: Int[Tensor, "*M B T"]
+
+    @abstractmethod
+    def attention(self, layer: int) -> Float[Tensor, "*M B heads queries T"]:
+        """Attention of a layer, (query, key). In the last layer the only query is `=`, in the others all T are."""
+
+    @abstractmethod
+    def after_layer(self, layer: int) -> Float[Tensor, "*M B T d"]:
+        """The residual of every position after a layer other than the last."""
+
+    @property
+    @abstractmethod
+    def residuals(self) -> dict[str, Tensor]:
+        """The residual of `=` after each part, in order: `embedding`, `attention 1`, `MLP 1` if there is one, ..."""
+
+    @property
+    @abstractmethod
+    def resid_pre(self) -> Float[Tensor, "*M B d"]:
+        """Residual of `=` before the last layer's attention."""
+
+    @property
+    @abstractmethod
+    def attention_output(self) -> Float[Tensor, "*M B d"]:
+        """What the last layer's attention writes into `=`: `resid_mid` less `resid_pre`."""
+
+    @property
+    @abstractmethod
+    def resid_mid(self) -> Float[Tensor, "*M B d"]:
+        """Residual of `=` after the last layer's attention, before its MLP."""
+
+    @property
+    @abstractmethod
+    def preactivations(self) -> Float[Tensor, "*M B h"]:
+        """The last MLP before its activation function."""
+
+    @property
+    @abstractmethod
+    def neurons(self) -> Float[Tensor, "*M B h"]:
+        """The last MLP after its activation function."""
+
+    @property
+    @abstractmethod
+    def mlp_out(self) -> Float[Tensor, "*M B d"]:
+        """What the last MLP writes into `=`."""
+
+    @property
+    @abstractmethod
+    def resid_post(self) -> Float[Tensor, "*M B d"]:
+        """Residual of `=` after the last layer."""
+
+    @property
+    @abstractmethod
+    def logits(self) -> Float[Tensor, "*M B N"]: ...
+
+
+@dataclass(frozen=True)
+class TableTrace(Trace):
+    """The trace of `TableForward.forward`; properties are computed on first use, from the weights as they are then."""
 
     weights: Weights
     attention_1: Float[Tensor, "*M B T T"]
     """Attention of layer 1, (query, key)."""
     attention_2: Float[Tensor, "*M B T"]
     """Attention of `=` in layer 2 over the keys."""
-    tokens: Int[Tensor, "*M B T"]
     usage: Float[Tensor, "*M B rows"]
     """The amount of each table row in the residual of `=`: w1 for layer 1, one for the constant row, w2 for layer 2."""
     copied_scores: Float[Tensor, "*M B T"]
     """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
     tables: Tables
 
+    def attention(self, layer: int) -> Float[Tensor, "*M B 1 queries T"]:
+        return self.attention_1.unsqueeze(-3) if layer == 1 else self.attention_2[..., None, None, :]
+
+    @torch.no_grad()
+    def after_layer(self, layer: int) -> Float[Tensor, "*M B T d"]:
+        if layer != 1:
+            raise ValueError(f"layer {layer}: the tables have the residual of every position after layer 1 alone")
+        own, copied = (
+            _at_positions(rows, self.tokens) for rows in (self.tables.embeddings, self.tables.equal_rows[..., :-1, :])
+        )
+        return own + self.attention_1.contiguous() @ copied
+
+    @property
+    def residuals(self) -> dict[str, Tensor]:
+        embedding = self.tables.equal_rows[..., -1:, :].expand_as(self.resid_pre)
+        later = {"attention 1": self.resid_pre, "attention 2": self.resid_mid, "MLP 2": self.resid_post}
+        return {"embedding": embedding, **later}
+
     @cached_property
     @torch.no_grad()
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
-        """Residual at `=` before MLP2."""
         return self.usage @ self.tables.outputs
+
+    @property
+    @torch.no_grad()
+    def preactivations(self) -> Float[Tensor, "*M B h"]:
+        return self.resid_mid @ self.weights.W_in
 
     @cached_property
     @torch.no_grad()
     def neurons(self) -> Float[Tensor, "*M B h"]:
-        """MLP2 after the ReLU."""
-        return (self.resid_mid @ self.weights.W_in).relu_()
+        return self.preactivations.relu_()
 
     @cached_property
     @torch.no_grad()
@@ -80,19 +160,23 @@ class Trace:
 
     @property
     def mlp_out(self) -> Float[Tensor, "*M B d"]:
-        """What MLP2 writes into `=`."""
         return self.neurons @ self.weights.W_out
 
     @property
-    def resid_before_2(self) -> Float[Tensor, "*M B d"]:
-        """Residual at `=` before layer 2's attention: its embedding and what layer 1 wrote."""
+    def resid_pre(self) -> Float[Tensor, "*M B d"]:
         return self.usage[..., : self.tables.equal_rows.shape[-2]] @ self.tables.equal_rows
 
     @property
-    def attention_output_2(self) -> Float[Tensor, "*M B d"]:
-        """What layer 2's attention writes into `=`: `resid_mid` less `resid_before_2`."""
+    def attention_output(self) -> Float[Tensor, "*M B d"]:
         first = self.tables.equal_rows.shape[-2]
         return self.usage[..., first:] @ self.tables.outputs[..., first:, :]
+
+
+def _at_positions(rows: Float[Tensor, "*M C d"], tokens: Int[Tensor, "*M B T"]) -> Float[Tensor, "*M B T d"]:
+    """The sum of the rows of its token and of its place, for every position."""
+    lead, d = tokens.shape[:-2], rows.shape[-1]
+    of_tokens = rows.gather(-2, tokens.flatten(-2).unsqueeze(-1).expand(*lead, -1, d)).view(*tokens.shape, d)
+    return of_tokens + rows[..., rows.shape[-2] - tokens.shape[-1] :, :].unsqueeze(-3)
 
 
 @dataclass(frozen=True)

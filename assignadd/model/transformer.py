@@ -203,7 +203,7 @@ class Transformer(Hooked):
 
 
 @lru_cache(maxsize=16)
-def _shape_only(config: Config) -> Transformer:
+def shape_only(config: Config) -> Transformer:
     """A model whose own weights are never read: functional_call puts those of each model of a stack in place."""
     return Transformer(config)
 
@@ -217,9 +217,9 @@ def reference_logits(
     place of the stack's own.
     """
     weights = dict(stack.weights if weights is None else weights)
-    shape_only = _shape_only(stack.config)
+    model = shape_only(stack.config)
 
     def answer(model_weights: dict[str, Tensor], model_tokens: Tensor) -> Tensor:
-        return functional_call(shape_only, model_weights, (model_tokens, True))[:, -1]  # (B, N)
+        return functional_call(model, model_weights, (model_tokens, True))[:, -1]  # (B, N)
 
     return vmap(answer)(weights, tokens)

@@ -9,10 +9,10 @@ from html import escape
 from assignadd.claims.record import Record, SeedResult
 from assignadd.report.html import Column, Row, SortedCell, marked, tag
 from assignadd.report.page import Page
-from assignadd.verdicts import FAILS, HOLDS, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
+from assignadd.verdicts import FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
-ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, UNTESTABLE, UNMEASURED)
+ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
 COLUMNS = (
     Column("claim", wide=True),
     Column("verdict", numeric=True, wide=True),

@@ -109,7 +109,7 @@ def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Seque
 def _draw_picture(record: FigureRecord, sources: Sources, folder: Path) -> None:
     """Draws one figure into `folder`/figures: the picture, the arrays that it shows, and its caption."""
     stem = _stem(record, folder)
-    data = record.data(sources)
+    data = record.data_of(sources)
     with figure(record.width, record.height) as made:
         record.draw(data, made)
         save(made, stem)
@@ -133,13 +133,19 @@ def _name(evidence: Evidence) -> str:
     return f"seed {evidence.seed} of {evidence.name}"
 
 
+def _architecture(evidence: Evidence) -> str:
+    model = evidence.config.model
+    heads = "one head" if model.n_heads == 1 else f"{model.n_heads} heads"
+    return f"{model.n_layers} layer{'s' * (model.n_layers > 1)} of {heads}"
+
+
 def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
     learned = [e for e in evidences if e.learned_binding]
     page.text(
-        "A two-layer, one-head transformer reads sequences such as `c=1, b=17, a=4, b+2=?` and learns to look "
-        f"variables up and to add mod {evidences[0].config.task.modulus}. This page was made from {len(evidences)} "
-        f"trained networks; {len(learned)} of them learned to bind variables (at least {BINDING_THRESHOLD:.0%} on "
-        f"sums with {LABELS[BINDING_SET]})."
+        f"A transformer with {_architecture(evidences[0])} reads sequences such as `c=1, b=17, a=4, b+2=?` and learns "
+        f"to look variables up and to add mod {evidences[0].config.task.modulus}. This page was made from "
+        f"{len(evidences)} trained networks; {len(learned)} of them learned to bind variables (at least "
+        f"{BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
     )
     if not learned:
         page.text(

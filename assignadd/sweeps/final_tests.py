@@ -12,11 +12,10 @@ from torch import Tensor
 
 from assignadd.config import Config, Task
 from assignadd.measures.fourier import network_frequencies
-from assignadd.measures.progress import AttentionRates
+from assignadd.measures.progress import AttentionRates, where_defined
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack
-from assignadd.model.table import covers
 from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
@@ -100,8 +99,7 @@ def final_column(name: str) -> str:
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set that is not empty, and the rates of its attention patterns.
 
-    One set at a time, to bound the memory. Architectures without tables have no rates and no number of
-    frequencies.
+    One set at a time, to bound the memory.
     """
     n = stack.config.record.final_sequences
     found: list[dict[str, float]] = [{} for _ in configs]
@@ -110,12 +108,13 @@ def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..
             exam = Exam(configs, seen, [evalset], n, seen.device, step)
             for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
                 row |= {final_column(name): value for name, value in accuracy.items()}
-    if n and covers(stack.config):
+    if n:
         types = stack.config.task.variable_counts
         for column, rates in AttentionRates(configs, seen, types, n)(stack).items():
             for row, rate in zip(found, rates.tolist(), strict=True):
                 if math.isfinite(rate):  # none where a task has no such sequence
                     row[final_column(column)] = rate
-        for row, count in zip(found, network_frequencies(stack).sum(1).tolist(), strict=True):
-            row[final_column(FREQUENCIES)] = count
+        for column, counts in where_defined(lambda s: {FREQUENCIES: network_frequencies(s).sum(1)}, stack).items():
+            for row, count in zip(found, counts.tolist(), strict=True):
+                row[final_column(column)] = count
     return found

@@ -18,7 +18,8 @@ from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import Moments, Placed
 from assignadd.model.stack import Stack, views
-from assignadd.model.table import Weights, covers
+from assignadd.model.table import covers
+from assignadd.model.trace import Weights
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.cuda_graph import CapturedStep

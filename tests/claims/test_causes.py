@@ -9,8 +9,8 @@ from assignadd.claims.causes import (
     CAUSES,
     INTERCHANGE,
     ONE_MODULE,
+    PAPER_PATHS,
     PATHS,
-    STORY,
     across_types,
     behind_measure,
     delay,
@@ -23,7 +23,7 @@ from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.onsets import Onset
 from assignadd.interventions.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone
-from assignadd.interventions.interchange import MEASURES
+from assignadd.interventions.interchange import PAPER_MEASURES
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run
 from assignadd.verdicts import HOLDS
@@ -103,7 +103,7 @@ def test_causal_evidence_is_kept_with_the_model(handmade):
 def test_order_in_training():
     steps = np.arange(0, 6000, 1000)
     early = (steps >= 1000) * 1.0
-    trajectory = {"step": np.arange(0, 6000, 500), MEASURES["binding tag"]: np.repeat(early, 2)}
+    trajectory = {"step": np.arange(0, 6000, 500), PAPER_MEASURES["binding tag"]: np.repeat(early, 2)}
     onsets = {
         "sum": Onset(1000, 0, 1000),
         "binding tag": Onset(3000, 2000, 4000),
@@ -128,7 +128,7 @@ def test_order_in_training():
 
 
 def test_ids_are_unique_and_the_story_is_ten_paths():
-    assert len({c.id for c in CAUSES}) == len(CAUSES) and len(STORY) == 10
+    assert len({c.id for c in CAUSES}) == len(CAUSES) and len(PAPER_PATHS) == 10
     assert all(c.measure and c.rule for c in CAUSES)
 
 

@@ -14,7 +14,7 @@ from assignadd.figures.interchange import (
 from assignadd.figures.registry import CAUSES
 from assignadd.figures.style import figure, save
 from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
-from assignadd.interventions.interchange import ALIGNMENTS, MEASURES, QUERY_AND_TAG, VARIANTS, Interchange
+from assignadd.interventions.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, VARIANTS, Interchange
 from assignadd.interventions.paths import EMBEDDING, LAYER_1, LAYER_2, LOGITS, MLP2, VALUE, Path
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
@@ -90,12 +90,12 @@ def test_causes_over_time():
         | {name: (steps >= 1000 * i) * 1.0 for i, name in enumerate(ALIGNMENTS[:-1])}
         | {"sum": steps * 0.0}
     )
-    measured = {"step": np.arange(0, 6000, 500)} | {column: np.ones(12) for column in MEASURES.values()}
+    measured = {"step": np.arange(0, 6000, 500)} | {column: np.ones(12) for column in PAPER_MEASURES.values()}
     data = causes_over_time_data(causes, measured, Phases(None, None, None, None, None))
     assert data.onsets.tolist() == [0, 1000, 2000, 3000, 4000, 5000, -1] and data.measure_onsets.tolist() == [0] * len(
-        MEASURES
+        PAPER_MEASURES
     )
-    assert data.measures.shape == (len(MEASURES), 6)
+    assert data.measures.shape == (len(PAPER_MEASURES), 6)
     with figure(6.4, 4.4) as made:
         draw_causes_over_time(data, made)
         labels = [text.get_text() for text in made.axes[0].get_legend().get_texts()]

@@ -30,7 +30,7 @@ from assignadd.figures.registry import DYNAMICS
 from assignadd.figures.style import SMALLEST, figure
 from assignadd.figures.training_axis import spread
 from assignadd.figures.variables import draw_variables, variables_caption, variables_data
-from assignadd.measures.columns import MEASURES
+from assignadd.measures.columns import COLUMNS
 from assignadd.measures.variables import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import SCORE, handmade
@@ -54,7 +54,7 @@ STEPS = np.arange(0, 10_001, 100)
 def columns(task, late=()) -> dict[str, np.ndarray]:
     """A trajectory drawn by hand: everything comes at step 2,000, but the (variable, slot) in `late` at 6,000."""
     came = (STEPS >= 2000).astype(float)
-    names = [m.name for m in MEASURES if m.panel and "{" not in m.name]
+    names = [m.name for m in COLUMNS if m.panel and "{" not in m.name]
     found = {"step": STEPS} | dict.fromkeys(names, came)
     for i, n_vars in enumerate((0, 1, 2)):
         for name in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values"):

@@ -52,7 +52,7 @@ def test_cosines_come_out_in_their_rows():
 
 def test_probes_have_their_interval_and_chance():
     test = torch.tensor([[0.0, 0.02, 0.03, 0.9, 1.0, 1.0]])
-    data = probes_data(AnswerProbes(test, test, test.flip(1) * 0, 700, 300), 59)
+    data = probes_data(AnswerProbes(STAGES, test, test, test.flip(1) * 0, 700, 300), 59)
     assert data.stages == list(STAGES) and data.chance == 1 / 59
     assert (data.low[3], data.high[3]) == (wilson(270, 300).low, wilson(270, 300).high)
     with figure() as made:

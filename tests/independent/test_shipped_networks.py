@@ -111,7 +111,7 @@ def test_fourier_shares(stack, nets):
 def test_attention_rates(stack, nets, batches):
     for batch in batches:
         theirs = routing(stack, as_package(batch.tokens))
-        columns = (theirs.attn_l1_equal_to_operands, theirs.attn_l1_num_to_prev, theirs.attn_l2_equal_to_values)
+        columns = [theirs[f"attn_{x}"] for x in ("l1_equal_to_operands", "l1_num_to_prev", "l2_equal_to_values")]
         ours = np.array([list(behaviour.attention_rates(net, batch).values()) for net in nets])
         np.testing.assert_allclose(ours, np.stack(columns, 1), atol=1.5 / B)  # one sequence with a tie
 

@@ -12,7 +12,9 @@ from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.roles import ROLES, Positions
-from assignadd.task.text import parse
+from assignadd.task.text import parse, render
+from tests.architectures import ARCHITECTURES, sequences_of
+from tests.architectures import random_stack as wide_weights
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
 SOURCE = "d=3, c=7, e=2, c+e=?"
@@ -196,6 +198,8 @@ def test_one_head_of_several_can_be_changed():
     [
         (Replace("zero", "blocks.0.attn.hook_pattern", head=1), "a head from 0 to 0"),
         (Cut(1, 10, 0), "0 to 9"),
+        (Cut(3, 1, 0), "a layer from 1 to 2"),
+        (Replace("zero", "blocks.0.mlp.hook_post"), "one that this model has"),
         (Replace("zero", NEURON_HOOKS[0], neurons=(40,)), "0 to 39"),
         (Replace("zero", NEURON_HOOKS[0], frequencies=(6,)), "1 to 5"),
     ],
@@ -203,3 +207,58 @@ def test_one_head_of_several_can_be_changed():
 def test_hooks_heads_and_neurons_that_do_not_exist_are_errors(intervention, words):
     with pytest.raises(ConfigError, match=words):
         apply(STACK, TOKENS, [intervention])
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_can_be_edited_in_every_layer(name):
+    config = ARCHITECTURES[name]
+    stack, tokens = wide_weights(config), sequences_of(config)
+    clean = apply(stack, tokens, ())
+    torch.testing.assert_close(clean, answer_logits(stack, tokens))
+    for layer, width in enumerate(config.model.d_mlp, 1):
+        edits = [Replace("mean", f"blocks.{layer - 1}.{hook}") for hook in ("hook_attn_out", "attn.hook_z")]
+        edits += [Cut(layer, "equals", "first_value"), Pattern(layer, "equals", {"first": 1.0})]
+        edits += [Replace("zero", f"blocks.{layer - 1}.mlp.hook_post", neurons=(0, 3))] if width else []
+        for edit in edits:
+            assert (apply(stack, tokens, [edit]) - clean).abs().amax() > 1e-6, edit
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("hook", ["attn.hook_z", "attn.hook_pattern"])
+def test_a_head_without_output_equals_one_whose_W_O_is_zero(layer, hook):
+    config = ARCHITECTURES["two heads"]
+    stack, tokens = wide_weights(config), sequences_of(config)
+    for head in (0, 1):
+        edited = stack.clone()
+        edited[f"blocks.{layer}.attn.W_O"][:, head] = 0
+        found = apply(stack, tokens, [Replace("zero", f"blocks.{layer}.{hook}", head=head)])
+        torch.testing.assert_close(found, answer_logits(edited, tokens))
+
+
+def test_a_head_can_be_patched_at_a_role():
+    config = ARCHITECTURES["two heads"]
+    stack, tokens = wide_weights(config), sequences_of(config)[0]
+    source = render(tokens[0].tolist(), config.task)
+    model = Transformer.from_stack(stack, 0)
+    with torch.no_grad():
+        _, cache = model.run_with_cache(tokens[:1])
+        z = cache["blocks.0.attn.hook_z"]
+
+        def patch(own, _):
+            own = own.clone()
+            own[:, -1, 1] = z[:, -1, 1]
+            return own
+
+        expected = model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.attn.hook_z", patch)])[:, -1]
+    found = apply(stack, tokens[None], [Replace("patch", "blocks.0.attn.hook_z", ("equals",), source=source, head=1)])
+    torch.testing.assert_close(found[0], expected)
+
+
+def test_components_of_any_layer_are_swapped():
+    config = ARCHITECTURES["three layers"]
+    one, other = wide_weights(config), initial_stack(config, [4])
+    changed = swapped(one, other, "ov3")
+    differ = {name for name in one.weights if not torch.equal(changed[name], one[name])}
+    assert differ == {"blocks.2.attn.W_V", "blocks.2.attn.W_O"}
+    with pytest.raises(ConfigError, match="a component that this model has"):
+        swapped(one, other, "mlp1")

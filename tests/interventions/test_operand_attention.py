@@ -31,7 +31,7 @@ from assignadd.interventions.operand_attention import (
     Keys,
     operand_attention,
 )
-from assignadd.model.stages import Stages
+from assignadd.model.last_layer import LastLayer
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, shipped
 from assignadd.task.roles import Positions
@@ -79,7 +79,7 @@ def test_a_change_equals_setting_the_row_in_the_reference_transformer(change):
         return pattern
 
     expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.attn.hook_pattern", hook)])[:, -1]
-    found = EqualsAttention(Stages(stack), Keys(Positions(TASK, ONE))).logits(change)
+    found = EqualsAttention(LastLayer(stack), Keys(Positions(TASK, ONE))).logits(change)
     assert torch.allclose(found, expected, atol=1e-8)
     assert change == UNCHANGED or not torch.allclose(found, model.answer_logits(ONE), atol=1e-3)
 
@@ -104,7 +104,7 @@ def test_the_literal_of_another_sequence_equals_hooks_on_the_reference_transform
             out[b, -1] += sent[donor, slot] - sent[b, slot]
     expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.hook_attn_out", lambda x, point: out)])[:, -1]
     assert torch.allclose(
-        EqualsAttention(Stages(stack), Keys(Positions(TASK, ONE))).logits(OTHER_LITERAL), expected, atol=1e-8
+        EqualsAttention(LastLayer(stack), Keys(Positions(TASK, ONE))).logits(OTHER_LITERAL), expected, atol=1e-8
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from assignadd.claims.causes import STORY
+from assignadd.claims.causes import PAPER_PATHS
 from assignadd.interventions.paths import (
     EMBEDDING,
     KEY,
@@ -36,7 +36,7 @@ def test_every_token_has_one_role():
 def test_only_the_paths_of_its_construction_matter_in_the_hand_made_model():
     effects = PathPatching(HANDMADE, ONE).answers().effects
     # Its QK2 finds literals by their number and slot: what a slot is matters to its key as well.
-    expected = STORY | {Path(EMBEDDING, slot, KEY) for slot in ("first", "second")}
+    expected = PAPER_PATHS | {Path(EMBEDDING, slot, KEY) for slot in ("first", "second")}
     assert {path for path, effect in effects.items() if effect > 0.15} == expected
     assert all(abs(effect) < 0.05 for path, effect in effects.items() if path not in expected)
 

@@ -71,6 +71,7 @@ def test_the_documented_examples(tmp_path):
     [
         ({"action": "zap"}, "action"), ({"hook": "hook_embed"}, "action"), ("zero", "action"),
         ({"action": "zero"}, "hook"), ({"action": "zero", "hook": "hook_q"}, "hook"),
+        ({"action": "zero", "hook": "blocks.x.hook_attn_out"}, "hook"), ({"action": "zero", "hook": ["a"]}, "hook"),
         ({"action": "zero", "hook": "hook_embed", "position": [1]}, "position"),
         ({"action": "zero", "hook": "hook_embed", "positions": []}, "positions"),
         ({"action": "zero", "hook": "hook_embed", "positions": ["last"]}, "positions"),
@@ -81,12 +82,12 @@ def test_the_documented_examples(tmp_path):
         ({"action": "zero", "hook": "hook_embed", "frequencies": [0]}, "frequencies"),
         ({"action": "patch", "hook": "hook_embed"}, "source"),
         ({"action": "zero", "hook": "hook_embed", "source": "a=1, a+1=?"}, "source"),
-        ({"action": "cut", "layer": 3, "query": "equals", "key": 0}, "layer"),
+        ({"action": "cut", "layer": 0, "query": "equals", "key": 0}, "layer"),
         ({"action": "cut", "layer": 1, "query": "equals"}, "key"),
         ({"action": "cut", "layer": 1, "query": None, "key": 0}, "query"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"first": 2}}, "weights"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"-1": 1}}, "weights"),
-        ({"action": "swap", "component": "mlp1", "step": 1}, "component"),
+        ({"action": "swap", "component": "mlp0", "step": 1}, "component"),
         ({"action": "swap", "component": "mlp2"}, "step"),
     ],
 )  # fmt: skip

@@ -21,6 +21,7 @@ from assignadd.interventions.subspaces import (
     span,
     within,
 )
+from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK
@@ -138,10 +139,13 @@ def test_errors_say_what_is_accepted(monkeypatch):
         SEARCH(HANDMADE, "sum", PLACES[0], 2)
 
 
-def test_other_architectures_are_errors():
-    wide = dataclasses.replace(CONFIG, model=dataclasses.replace(CONFIG.model, n_heads=2))
-    with pytest.raises(ConfigError, match="two layers, one head"):
-        SEARCH(initial_stack(wide, [0]), "sum", PLACES[0], 2)
+@pytest.mark.parametrize("place", PLACES)
+def test_the_readout_of_other_architectures_gives_their_logits(place):
+    model = dataclasses.replace(CONFIG.model, n_heads=2, n_layers=3, d_mlp=(8, None, 40), norm="rms", biases=True)
+    one = initial_stack(dataclasses.replace(CONFIG, model=model), [0])
+    readout, base, source = SEARCH.activations(one, place)
+    assert torch.allclose(readout(base), answer_logits(one, SEARCH.base[None])[0], atol=1e-5)
+    assert not torch.allclose(base, source, atol=0.1)
 
 
 def test_directions():

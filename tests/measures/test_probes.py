@@ -122,7 +122,7 @@ def test_the_residual_after_layer_1_equals_the_transformers():
         _, cache = Transformer.from_stack(RANDOM, 0).run_with_cache(tokens[0])
     trace, _ = probes.traces(RANDOM, tokens)
     chosen = torch.rand(tokens[0].shape, generator=torch.Generator().manual_seed(0)) < 0.5
-    torch.testing.assert_close(probes._after_layer_1(trace, chosen), cache["blocks.0.hook_resid_post"][chosen])
+    torch.testing.assert_close(trace.after_layer(1)[chosen], cache["blocks.0.hook_resid_post"][chosen])
 
 
 @pytest.mark.parametrize("steps", [None, 4])

@@ -8,19 +8,21 @@ from assignadd.measures.progress import Progress, StackProgress
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
+from tests.architectures import ARCHITECTURES
 
 torch.set_num_threads(1)
 TASK = PRESETS["tiny"].task
 
 
-def test_rates_of_a_stack_equal_those_of_single_models():
-    config = PRESETS["tiny"]
+@pytest.mark.parametrize(("config", "n_rates"), [(PRESETS["tiny"], 12), (ARCHITECTURES["two heads"], 36)])
+def test_rates_of_a_stack_equal_those_of_single_models(config, n_rates):
     stack = initial_stack(config, [0, 1, 2])
     stack["pos_embed.W_pos"].mul_(6)  # so that attention is on some position and rates are neither 0 nor 1
     configs, seen = [Member(i).config(config) for i in range(3)], torch.stack([pair_split(TASK, i) for i in range(3)])
     found, expected = StackProgress(configs, seen, 200)(stack), Progress(configs, seen, 200).routing(stack)
     rates = [name for name in found if name.startswith("attn_")]
-    assert len(rates) == 12  # three patterns, one and two variables, all sequences and those training could show
+    # Three patterns, one and two variables, all sequences and those training could show; the best and both heads.
+    assert len(rates) == n_rates
     for name in rates:
         torch.testing.assert_close(found[name], expected[name])
     assert 0 < found["attn_l1_num_to_prev (2-var)"].mean() < 1

@@ -12,6 +12,7 @@ from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
+from tests.architectures import ARCHITECTURES, random_stack
 
 CONFIG = Member(0).config(PRESETS["paper"])
 HANDMADE = handmade(Config(task=CONFIG.task))
@@ -26,8 +27,8 @@ def tokens(n_vars: int, n: int = 300) -> torch.Tensor:
 @pytest.mark.parametrize("n_vars", [0, 1, 2])
 def test_the_hand_made_model_attends_as_expected(n_vars):
     found = routing(concatenate([HANDMADE, HANDMADE]), tokens(n_vars))
-    for name, value in vars(found).items():
-        assert value.tolist() == pytest.approx([1.0, 1.0], abs=1e-6), name
+    for name in found.by_head:
+        assert found[name].tolist() == pytest.approx([1.0, 1.0], abs=1e-6), name
 
 
 def plain_rates(model: Transformer, batch: torch.Tensor) -> list[float]:
@@ -54,9 +55,7 @@ def test_rates_equal_plain_counts(n_vars):
     stack, batch = initial_stack(PRESETS["paper"], [5]), tokens(n_vars, 60)
     stack.flat.mul_(2)  # patterns far from uniform
     found = routing(stack, batch)
-    assert [getattr(found, name).item() for name in RATES] == pytest.approx(
-        plain_rates(Transformer.from_stack(stack, 0), batch)
-    )
+    assert [found[name].item() for name in RATES] == pytest.approx(plain_rates(Transformer.from_stack(stack, 0), batch))
 
 
 def test_rates_of_a_subset():
@@ -65,16 +64,14 @@ def test_rates_of_a_subset():
     chosen = torch.arange(60)[None] % 3 == 0
     _, found = routings(stack, batch, [~chosen, chosen])
     alone = routing(stack, batch[:, ::3])
-    assert [getattr(found, name).item() for name in RATES] == pytest.approx(
-        [getattr(alone, name).item() for name in RATES]
-    )
-    assert found.mass_l1_num_to_prev.item() == pytest.approx(alone.mass_l1_num_to_prev.item())
+    assert [found[name].item() for name in RATES] == pytest.approx([alone[name].item() for name in RATES])
+    assert found["mass_l1_num_to_prev"].item() == pytest.approx(alone["mass_l1_num_to_prev"].item())
 
 
 def test_random_weights_have_low_rates():
     found = routing(initial_stack(PRESETS["paper"], list(range(6))), tokens(1))
-    assert found.attn_l2_equal_to_values.mean() < 0.1
-    assert found.mass_l1_equal_to_operands.mean() == pytest.approx(2 / 16, abs=0.03)
+    assert found["attn_l2_equal_to_values"].mean() < 0.1
+    assert found["mass_l1_equal_to_operands"].mean() == pytest.approx(2 / 16, abs=0.03)
 
 
 def test_each_rate_falls_when_its_head_is_broken():
@@ -82,10 +79,10 @@ def test_each_rate_falls_when_its_head_is_broken():
     without_1["blocks.0.attn.W_Q"].zero_()
     without_2["blocks.1.attn.W_Q"].zero_()
     one, two = routing(without_1, tokens(1)), routing(without_2, tokens(1))
-    assert one.mass_l1_equal_to_operands.item() == pytest.approx(2 / 16) and one.mass_l1_num_to_prev < 0.5
-    assert one.attn_l2_equal_to_values < 0.6  # nothing was copied, so nothing can be found
-    assert two.attn_l2_equal_to_values < 0.1 and two.mass_l2_equal_to_values.item() == pytest.approx(2 / 16)
-    assert two.attn_l1_num_to_prev.item() == 1.0
+    assert one["mass_l1_equal_to_operands"].item() == pytest.approx(2 / 16) and one["mass_l1_num_to_prev"] < 0.5
+    assert one["attn_l2_equal_to_values"] < 0.6  # nothing was copied, so nothing can be found
+    assert two["attn_l2_equal_to_values"] < 0.1 and two["mass_l2_equal_to_values"].item() == pytest.approx(2 / 16)
+    assert two["attn_l1_num_to_prev"].item() == 1.0
 
 
 def test_top_two_in_either_order():
@@ -98,9 +95,9 @@ def test_the_papers_network(paper_run):
     stack, masses = paper_run.checkpoint(40_000), []
     for n_vars in (0, 1, 2):
         found = routing(stack, sequences(paper_run.configs, paper_run.seen, n_vars, 3000).tokens)
-        assert all(getattr(found, name).item() >= 0.999 for name in RATES)
+        assert all(found[name].item() >= 0.999 for name in RATES)
         masses.append(
-            (round(found.mass_l1_equal_to_operands.item(), 2), round(found.mass_l2_equal_to_values.item(), 2))
+            (round(found["mass_l1_equal_to_operands"].item(), 2), round(found["mass_l2_equal_to_values"].item(), 2))
         )
     layer_1, layer_2 = zip(*masses, strict=True)
     assert (min(layer_1), max(layer_1), min(layer_2), max(layer_2)) == (
@@ -126,3 +123,45 @@ def test_the_papers_plateau(paper_run):
         assert all(0.8 <= rates[step] <= 0.99 for step in (10_001, 14_501)) and min(rates[16_001], rates[20_001]) > 0.99
         assert min(trained.values()) > 0.995
         assert 0.8 <= rows[10_001][f"attn_l1_equal_to_operands ({n_vars}-var)"].item() <= 0.99
+
+
+def by_hand(pattern, pairs, top):
+    """For one head of one sequence: whether the keys with the most attention are those of the edges, and their mass."""
+    hits, mass = 0, 0.0
+    for query, keys in pairs:
+        row = pattern[query].tolist()
+        hits += set(sorted(range(len(row)), key=lambda k: -row[k])[:top]) == set(keys)
+        mass += sum(row[k] for k in keys)
+    return hits, mass
+
+
+@pytest.mark.parametrize("name", ["two heads", "three layers", "layer norm", "biases"])
+def test_rates_and_masses_of_every_head_and_layer_equal_plain_counts(name):
+    config = ARCHITECTURES[name]
+    task, L, H = config.task, config.model.n_layers, config.model.n_heads
+    vocabulary, P = Vocabulary(task), config.task.prefix
+    stack = random_stack(config)
+    batch = any_sequences([config], pair_split(task, 0)[None], 1, 30).tokens
+    with torch.no_grad():
+        _, cache = Transformer.from_stack(stack, 0).run_with_cache(batch[0])
+    found = routing(stack, batch)
+    expected = {key: torch.zeros(H, dtype=torch.float64) for key in found.by_head}
+    numbers = 0
+    for b, row in enumerate(batch[0].tolist()):
+        slots = (P + 1, P + 2)
+        values = [row.index(row[s]) + 1 if vocabulary.is_variable(row[s]) else s for s in slots]
+        assigned = [i for i in range(P) if row[i] < task.modulus]
+        numbers += len(assigned)
+        edges = {"equal_to_operands": ([(-1, slots)], 2), "num_to_prev": ([(i, (i - 1,)) for i in assigned], 1),
+                 "equal_to_values": ([(-1, values)], 2)}  # fmt: skip
+        for layer in range(1, L + 1):
+            for kind in ("equal_to_values",) * (layer > 1) + ("equal_to_operands", "num_to_prev") * (layer < L):
+                for head in range(H):
+                    hits, mass = by_hand(cache[f"blocks.{layer - 1}.attn.hook_pattern"][b, head], *edges[kind])
+                    expected[f"attn_l{layer}_{kind}"][head] += hits
+                    expected[f"mass_l{layer}_{kind}"][head] += mass
+    for key, total in expected.items():
+        rate = total / (numbers if "num_to_prev" in key else batch.shape[1])
+        assert found.by_head[key][0].tolist() == pytest.approx(rate.tolist(), abs=1e-6), key
+        assert found[key].item() == pytest.approx(max(rate.tolist()), abs=1e-6)
+    assert 0 < expected["attn_l1_num_to_prev"].sum() < H * numbers

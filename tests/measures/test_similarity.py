@@ -36,8 +36,8 @@ def test_the_residuals_of_a_trace_equal_the_transformers():
     found = trace(RANDOM.models(1), tokens)
     with torch.no_grad():
         _, cache = Transformer.from_stack(RANDOM, 1).run_with_cache(tokens[0])
-    torch.testing.assert_close(found.resid_before_2[0], cache["blocks.1.hook_resid_pre"][:, -1])
-    torch.testing.assert_close(found.attention_output_2[0], cache["blocks.1.hook_attn_out"][:, -1])
+    torch.testing.assert_close(found.resid_pre[0], cache["blocks.1.hook_resid_pre"][:, -1])
+    torch.testing.assert_close(found.attention_output[0], cache["blocks.1.hook_attn_out"][:, -1])
 
 
 def test_on_the_hand_made_model_types_differ_only_by_the_copied_variables():

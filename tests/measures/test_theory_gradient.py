@@ -52,7 +52,7 @@ def test_merged_weights_give_the_same_logits(d_head):
 
 def test_other_architectures_are_errors():
     config = replace(CONFIG, model=Model(d_model=16, d_head=16, d_mlp=(None, 32), norm="layer"))
-    with pytest.raises(UserError, match="two layers, one head"):
+    with pytest.raises(UserError, match="not defined for this network: it needs no norm"):
         tg.qk2_descent(initial_stack(config, [0]), batch_of(config, 4))
 
 
@@ -117,14 +117,14 @@ def test_a_trajectory():
         tg.theory_gradient(stack.models(0), [0], batch)
 
 
-def test_telling_steps():
+def test_informative_steps():
     rows = [{"step": s, "accuracy": {"1-var train": 0.2 if s < 3000 else 0.99}} for s in range(0, 30_001, 100)]
     steps = list(range(0, 30_001, 100))
-    chosen = tg.telling_steps(steps, rows, 40)
+    chosen = tg.informative_steps(steps, rows, 40)
     assert len(chosen) <= 40 and chosen[0] == 0 and chosen[-1] == 30_000
     assert set(range(2200, 3801, 100)) <= set(chosen) <= set(steps)
-    assert tg.telling_steps(steps[:7], [], 40) == steps[:7]
-    assert 20 < len(tg.telling_steps(steps, [], 40)) <= 40
+    assert tg.informative_steps(steps[:7], [], 40) == steps[:7]
+    assert 20 < len(tg.informative_steps(steps, [], 40)) <= 40
 
 
 def trained(cosines, accuracy, spurious=0.0) -> tg.TheoryGradient:

@@ -9,7 +9,8 @@ from assignadd.config import PRESETS, Config, Model, Numerics
 from assignadd.model.forward import answer_logits, traces
 from assignadd.model.forward import trace as table_trace
 from assignadd.model.stack import Stack, initial_stack, views
-from assignadd.model.table import TableForward, Weights, covers
+from assignadd.model.table import TableForward, covers
+from assignadd.model.trace import Weights
 from assignadd.model.transformer import Transformer, reference_logits
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split

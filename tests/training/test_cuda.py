@@ -10,7 +10,8 @@ from assignadd.model.forward import answer_logits
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import Moments, cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
-from assignadd.model.table import TableForward, Weights
+from assignadd.model.table import TableForward
+from assignadd.model.trace import Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.sweeps.jobs import SweepObserver
 from assignadd.task.evalsets import ALL_SETS, all_sets
