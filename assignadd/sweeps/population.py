@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Task, UserError
 from assignadd.dynamics.binding import BINDING_SET, binds
@@ -80,8 +81,12 @@ class SeedCurves:
 
     def n_pairs(self, kind: PairKind) -> int:
         """How many pairs of numbers of one kind this seed has; n + m and m + n count once if both are held out."""
+        return distinct_sums(self._seen, kind)
+
+    @cached_property
+    def _seen(self) -> Tensor:
         fixed = self._of.provenance["config"].get("seed", {}).get("split")
-        return distinct_sums(pair_split(self._of.task, self.seed if fixed is None else fixed), kind)
+        return pair_split(self._of.task, self.seed if fixed is None else fixed)
 
 
 @dataclass(frozen=True, eq=False)
