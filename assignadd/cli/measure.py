@@ -25,7 +25,7 @@ class Measure:
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The file; measures.parquet in the run folder unless given, where the other commands find it."""
     threads: int | None = None
-    """CPU threads. If None, every core."""
+    """Processes that measure side by side. If None, one for each core."""
     again: bool = False
     """Measure even where the run's table is there and up to date."""
 
@@ -57,8 +57,8 @@ def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFr
     require_covered(run.config)
     table = None if again else read_measures(run)
     if table is None:
-        prepare("cpu", threads, run.config)
+        prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
         with counting(f"measuring {run.name}", "checkpoints") as listener:
-            table = measured_run(run, listener)
+            table = measured_run(run, listener, threads)
         write_measures(run, table)
     return table
