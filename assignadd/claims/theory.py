@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property
 
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import CANNOT, Record, SeedResult, verdict_over
@@ -17,10 +17,15 @@ LABEL = "thm:c1"
 COMMAND = "assignadd theory"
 
 
-@lru_cache(maxsize=1)
-def study() -> Study:
-    """The study of the theory at the sizes of the paper's experiment."""
-    return theory_study(Setting(), lambda _: None)
+class Theory:
+    """The study of the theory at the sizes of the paper's experiment, computed once."""
+
+    @cached_property
+    def study(self) -> Study:
+        return theory_study(Setting())
+
+
+PAPER_THEORY = Theory()
 
 
 def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
@@ -32,7 +37,7 @@ def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
     by_model = [real_statements(e.theory_gradient, f"seed {e.seed} of {e.name}") for e in asked]
     command = " ".join([COMMAND, *(str(run.path) for run in runs_of(asked))])
     real = (_over_seeds(name, asked, [found[i] for found in by_model], command) for i, name in enumerate(CLAIMS))
-    return [*map(_record, statements(study())), *real]
+    return [*map(_record, statements(PAPER_THEORY.study)), *real]
 
 
 def _record(v: Statement) -> Record:
