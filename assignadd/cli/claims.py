@@ -88,10 +88,10 @@ def read_populations(evidences: Sequence[Evidence], args: Claims) -> Populations
     return populations_for([e.config for e in evidences], args.census, args.fraction, args.two_var)
 
 
-def read_evidence(runs: Sequence[str], step: int | None, n: int) -> list[Evidence]:
+def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int = 1) -> list[Evidence]:
     """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
 
-    A process measures on one thread, so that the number of processes changes no digit.
+    Processes that measure side by side have one thread each, so that their number changes no digit.
     """
     options.check_count("n", n)
     from assignadd.claims.evidence import evidence
@@ -101,7 +101,7 @@ def read_evidence(runs: Sequence[str], step: int | None, n: int) -> list[Evidenc
 
     found: list[Evidence] = []
     for run in [open_run(name) for name in runs]:
-        prepare("cpu", 1, run.config)
+        prepare("cpu", threads, run.config)
         models, notes = evidence(run, step, n)
         for text in notes:
             note(text)

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     if not args.runs:
         raise UsageError("operands needs a run: assignadd operands RUN")
     found: list[dict[str, Any]] = []
-    evidences = read_evidence(args.runs, args.step, args.n, args.threads)
+    evidences = read_evidence(args.runs, args.step, args.n, options.resolve_threads(args.threads))
     with counting("changing attention", "models") as listener:
         for i, evidence in enumerate(evidences):
             listener(i, len(evidences))

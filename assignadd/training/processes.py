@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -106,9 +106,9 @@ class ProcessPool:
         for pipe in self._pipes:
             give(pipe)
         while busy:
-            for pipe in wait(list(busy)):
-                done = busy.pop(pipe), self._reply(pipe)[0]  # type: ignore[arg-type]
-                give(pipe)  # type: ignore[arg-type]
+            for ready in wait(list(busy)):
+                done = busy.pop(ready), self._reply(cast(Connection, ready))[0]
+                give(cast(Connection, ready))
                 yield done
 
     def close(self) -> None:
