@@ -57,6 +57,7 @@ def ledger(
     if only is None and processes > 1:
         about_seeds = [c for c in CLAIMS if c.measure is None]
         of_many_seeds = Job("populations", lambda: {c.id: judged(c) for c in about_seeds}, known.update)
+        populations.load()
         do_ahead([*measuring_jobs(evidences), of_many_seeds], processes, listener)
     records = []
     for claim in chosen(only):

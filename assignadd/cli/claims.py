@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,13 @@ def main(arguments: list[str]) -> int:
     processes = options.resolve_threads(args.threads)
     evidences = read_evidence(args.runs, args.step, args.n)
     populations = read_populations(evidences, args)
+    from assignadd.claims.evidence import runs_of
+    from assignadd.cli.measure import measured_table
     from assignadd.cli.screen import console, print_json
+
+    for run in runs_of(evidences):
+        if args.only is None and len(run.steps) > 1 and os.access(run.path, os.W_OK):
+            measured_table(run, processes)
 
     with console.status("measuring") as status:
         command = asked(args)

@@ -42,7 +42,10 @@ def draw_pictures(
     `listener` is called with the label of each.
     """
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    pictures = _pictures(_binding_first(evidences))
+    shown = _binding_first(evidences)
+    pictures = _pictures(shown)
+    populations.load()
+    shown[0].trajectory  # noqa: B018 (read before processes are forked, in which Polars cannot be used)
 
     def draw(picture: tuple[FigureRecord, Sequence[Evidence]]) -> None:
         record, models = picture

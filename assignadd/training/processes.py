@@ -127,7 +127,8 @@ class ProcessPool:
 def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[tuple[int, Any]]:
     """(i, function(arguments[i])) for every argument, as they finish, in so many processes of one thread each.
 
-    In this process, one after the other, where only one is asked for or the system cannot fork.
+    In this process, one after the other, where only one is asked for or the system cannot fork. What the function
+    returns is sent here. The function must not use Polars, whose threads a forked process does not have.
     """
     n = min(processes, len(arguments)) if can_fork() else 1
     if n <= 1:
