@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from assignadd.config import Task
 from assignadd.model.circuits import OV
 from assignadd.model.stack import Stack, single_models
 from assignadd.task.arithmetic import answer_of
@@ -42,15 +43,16 @@ def best_answers(preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h
     return answers
 
 
-def pairs_added(preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h N"]) -> Bool[Tensor, "N N"]:
+def pairs_added(task: Task, preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h N"]) -> Bool[Tensor, "N N"]:
     """Whether the largest logit is at the answer (see `best_answers`), for all pairs of numbers."""
-    n = torch.arange(len(preactivations), device=preactivations.device)
-    return best_answers(preactivations, readout) == answer_of(n[:, None], n, len(n))
+    n = torch.arange(task.modulus, device=preactivations.device)
+    return best_answers(preactivations, readout) == answer_of(n[:, None], n, task.modulus)
 
 
 def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     """Which of the N^2 pairs the circuit adds correctly."""
-    return torch.stack([pairs_added(number_preactivations(one)[0], mlp_readout(one)) for one in single_models(stack)])
+    x, task = number_preactivations(stack), stack.config.task
+    return torch.stack([pairs_added(task, x[i], mlp_readout(one)) for i, one in enumerate(single_models(stack))])
 
 
 def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:

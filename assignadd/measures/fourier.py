@@ -175,14 +175,14 @@ def filtered_accuracies(stack: Stack) -> Filtered:
 
     The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
     """
-    accuracies = []
+    accuracies, task = [], stack.config.task
     for one, own, x in zip(single_models(stack), network_frequencies(stack), number_preactivations(stack), strict=True):
         readout, K = mlp_readout(one), torch.arange(len(own), device=own.device)
         without = torch.full_like(own, torch.nan, dtype=x.dtype)
         for i in K[own].tolist():
-            without[i] = pairs_added(x - at_frequencies(x[None], i == K)[0], readout).to(x.dtype).mean()
+            without[i] = pairs_added(task, x - at_frequencies(x[None], i == K)[0], readout).to(x.dtype).mean()
         parts = (kept(x[None], keep)[0] for keep in (own, ~own))
-        accuracies.append((*(pairs_added(part, readout).to(x.dtype).mean() for part in parts), without))
+        accuracies.append((*(pairs_added(task, part, readout).to(x.dtype).mean() for part in parts), without))
     return Filtered(*(torch.stack(values) for values in zip(*accuracies, strict=True)))
 
 

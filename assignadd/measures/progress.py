@@ -44,11 +44,11 @@ class Progress:
         task = configs[0].task
         self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in task.variable_counts}
         trained = {n_vars: as_in_training(task, seen, tokens) for n_vars, tokens in self.tokens.items()}
-        self.subsets = {}  # of all these sequences, by what follows the name of a column
+        self.subsets = {}  # of all these sequences, by what follows the name of a column in brackets
         for n_vars, rows in trained.items():
             for law, own in (("", torch.ones_like(rows)), (f", {TRAINING_LAW}", rows)):
                 parts = [own if other == n_vars else torch.zeros_like(r) for other, r in trained.items()]
-                self.subsets[f"({n_vars}-var{law})"] = torch.cat(parts, 1)
+                self.subsets[f"{n_vars}-var{law}"] = torch.cat(parts, 1)
         self.probed = sequences(configs, seen, 1, n).tokens
         self.exam = variable_exam(configs, seen, per_variable)
 
@@ -73,7 +73,7 @@ class Progress:
         """Rates and masses of the attention patterns by type, on all sequences and on those training could contain."""
         found = routings(stack, torch.cat(list(self.tokens.values()), 1), list(self.subsets.values()))
         named = zip(self.subsets, found, strict=True)
-        return {f"{name} {of}": values for of, rates in named for name, values in vars(rates).items()}
+        return {f"{name} ({of})": values for of, rates in named for name, values in vars(rates).items()}
 
 
 class StackProgress:
