@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test check browser clean ray-up ray-down
+.PHONY: help reproduce quick explorer explorer-web test lint check browser clean ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
@@ -30,9 +30,12 @@ explorer: $(VENV)/.core
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build
 
-# A file of tests on each core at a time; one thread each, so that they do not fight for the cores.
-test: check browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# A file of tests on each core at a time; one thread each, so that they do not fight for the cores. mypy, which takes one
+# core, runs beside them; what it says comes last.
+test: lint browser
+	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	wait $$types || tests=1; cat $(VENV)/mypy.log; exit $$tests
 
 # The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
 browser:
@@ -45,9 +48,11 @@ $(WEB)/node_modules/.package-lock.json: $(WEB)/package-lock.json
 	cd $(WEB) && npm install --no-save --silent --no-audit --no-fund
 	@touch $@
 
-check: $(VENV)/.dev
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+check: lint
 	$(BIN)/mypy
 
 $(BIN)/python:

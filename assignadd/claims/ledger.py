@@ -10,6 +10,7 @@ from importlib.resources import files
 import msgspec
 
 from assignadd.claims.addition import ADDITION
+from assignadd.claims.ahead import Job, do_ahead, measuring_jobs
 from assignadd.claims.causes import CAUSES
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.first_spike import FIRST_SPIKE
@@ -39,21 +40,32 @@ def ledger(
     only: str | None = None,
     listener: Callable[[str], None] = lambda claim: None,
     populations: Populations | None = None,
+    processes: int = 1,
 ) -> list[Record]:
     """The records of all claims, or of those with this id or label.
 
     `command` is the command that asked for the ledger; each record has it with its own id. Without models, only claims
     about populations and the theory are judged. `populations` default to those of the package, if these models have the
-    paper's task and architecture.
+    paper's task and architecture. For all claims, what takes long is measured first, in so many processes.
     """
     if populations is None:
         populations = populations_for([e.config for e in evidences])
+    known: dict[str, Record] = {}
+
+    def judged(claim: Claim) -> Record:
+        return known.get(claim.id) or judge(claim, evidences, f"{command} --only {claim.id}", populations)
+
+    if only is None and processes > 1:
+        about_seeds = [c for c in CLAIMS if c.measure is None]
+        of_many_seeds = Job("populations", lambda: {c.id: judged(c) for c in about_seeds}, known.update)
+        populations.load()
+        do_ahead([*measuring_jobs(evidences), of_many_seeds], processes, listener)
     records = []
     for claim in chosen(only):
         if claim.measure is not None and not evidences:
             continue
         listener(claim.id)
-        records.append(judge(claim, evidences, f"{command} --only {claim.id}", populations))
+        records.append(judged(claim))
     records += [r for r in shipped_study_records() if only in (None, r.id, r.label)]
     if only is None or _is_theory(only):
         listener("theory")

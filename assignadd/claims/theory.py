@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property
 
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import CANNOT, Record, SeedResult, verdict_over
@@ -19,10 +19,15 @@ LABEL = "thm:c1"
 COMMAND = "assignadd theory"
 
 
-@lru_cache(maxsize=1)
-def study() -> Study:
-    """The study of the theory at the sizes of the paper's experiment."""
-    return theory_study(Setting(), lambda _: None)
+class Theory:
+    """The study of the theory at the sizes of the paper's experiment, computed once."""
+
+    @cached_property
+    def study(self) -> Study:
+        return theory_study(Setting())
+
+
+PAPER_THEORY = Theory()
 
 
 def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
@@ -39,7 +44,7 @@ def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
     if undefined:
         words = f"Not defined for this architecture: it {undefined}."
         real = [replace(record, verdict=NOT_APPLICABLE, comment=words) for record in real]
-    return [*map(_record, statements(study())), *real]
+    return [*map(_record, statements(PAPER_THEORY.study)), *real]
 
 
 def _record(v: Statement) -> Record:

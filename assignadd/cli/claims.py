@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ class Claims:
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
     threads: int | None = None
-    """CPU threads. If None, every core."""
+    """Processes that measure side by side. If None, one for each core."""
     json: bool = False
     """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", ...}."""
 
@@ -58,13 +59,22 @@ def main(arguments: list[str]) -> int:
     wanted = chosen(args.only)  # refuses a name before anything is measured
     if not args.runs and wanted and all(claim.measure is not None for claim in wanted):
         raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
-    evidences = read_evidence(args.runs, args.step, args.n, args.threads)
+    processes = options.resolve_threads(args.threads)
+    evidences = read_evidence(args.runs, args.step, args.n)
     populations = read_populations(evidences, args)
+    from assignadd.claims.evidence import runs_of
+    from assignadd.cli.measure import measured_table
     from assignadd.cli.screen import console, print_json
+
+    for run in runs_of(evidences):
+        if args.only is None and len(run.steps) > 1 and os.access(run.path, os.W_OK):
+            measured_table(run, processes)
 
     with console.status("measuring") as status:
         command = asked(args)
-        records = ledger(evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"), populations)
+        records = ledger(
+            evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"), populations, processes
+        )
     if args.json:
         print_json([dataclasses.asdict(record) for record in records])
     else:
@@ -87,8 +97,11 @@ def read_populations(evidences: Sequence[Evidence], args: Claims) -> Populations
     return populations_for([e.config for e in evidences], args.census, args.fraction, args.two_var)
 
 
-def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int | None) -> list[Evidence]:
-    """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr."""
+def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int = 1) -> list[Evidence]:
+    """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
+
+    Processes that measure side by side have one thread each, so that their number changes no digit.
+    """
     options.check_count("n", n)
     from assignadd.claims.evidence import evidence
     from assignadd.cli.screen import note
@@ -97,7 +110,7 @@ def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int | 
 
     found: list[Evidence] = []
     for run in [open_run(name) for name in runs]:
-        prepare("cpu", options.resolve_threads(threads), run.config)
+        prepare("cpu", threads, run.config)
         models, notes = evidence(run, step, n)
         for text in notes:
             note(text)

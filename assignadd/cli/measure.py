@@ -26,7 +26,7 @@ class Measure:
     out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The file; measures.parquet in the run folder unless given, where the other commands find it."""
     threads: int | None = None
-    """CPU threads. If None, every core."""
+    """Processes that measure side by side. If None, one for each core."""
     again: bool = False
     """Measure even where the run's table is there and up to date."""
 
@@ -78,8 +78,8 @@ def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFr
     if table is None:
         if problem := measures_problem(run):
             note(f"{problem}; it is measured again")
-        prepare("cpu", threads, run.config)
+        prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
         with counting(f"measuring {run.name}", "checkpoints") as listener:
-            table = measured_run(run, listener)
+            table = measured_run(run, listener, threads)
         write_measures(run, table)
     return table

@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     if not args.runs:
         raise UsageError("operands needs a run: assignadd operands RUN")
     found: list[dict[str, Any]] = []
-    evidences = read_evidence(args.runs, args.step, args.n, args.threads)
+    evidences = read_evidence(args.runs, args.step, args.n, options.resolve_threads(args.threads))
     for evidence in evidences:
         require(evidence.config, "the changed attention of = in layer 1", *PAPER_NEEDS)
     with counting("changing attention", "models") as listener:

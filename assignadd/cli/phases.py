@@ -40,7 +40,7 @@ class Phases:
     seeds: str | None = None
     """Only these seeds."""
     threads: int | None = None
-    """CPU threads. If None, every core."""
+    """Processes that measure side by side. If None, one for each core."""
     json: bool = False
     """Print {"models": [{"run", "seed", "summary", ..., "onsets": [{"curve", "threshold", "onset", ...}]}]}."""
 
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.measure import measured_table
     from assignadd.cli.screen import console, print_json
 
-    evidences = _chosen(read_evidence(args.runs, None, SEQUENCES, args.threads), wanted)
+    evidences = _chosen(read_evidence(args.runs, None, SEQUENCES), wanted)
     with console.status("evaluating"):  # the checkpoints of imported weights, whose training recorded nothing
         for e in evidences:
             _check_evaluated(e)

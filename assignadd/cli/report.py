@@ -43,14 +43,15 @@ class Report:
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
     threads: int | None = None
-    """CPU threads. If None, every core."""
+    """Processes that measure side by side. If None, one for each core."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Report, arguments, "report")
     if not args.runs:
         raise UsageError("no run given; `assignadd runs list` shows what there is")
-    evidences = read_evidence(args.runs, args.step, args.n, args.threads)
+    processes = options.resolve_threads(args.threads)
+    evidences = read_evidence(args.runs, args.step, args.n)
     claims = Claims(args.runs, args.step, args.n, census=args.census, fraction=args.fraction, two_var=args.two_var)
     populations = read_populations(evidences, claims)
     from assignadd.report.reproduction import claim_report
@@ -58,12 +59,12 @@ def main(arguments: list[str]) -> int:
     claim_report(args.out)
     command = asked(claims)
     report = command.replace("assignadd claims", "assignadd report", 1)
-    report_on_screen(evidences, populations, args.out, command, report, options.resolve_threads(args.threads))
+    report_on_screen(evidences, populations, args.out, command, report, processes)
     return 0
 
 
 def report_on_screen(
-    evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, threads: int
+    evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, processes: int
 ) -> Path:
     """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page.
 
@@ -77,14 +78,14 @@ def report_on_screen(
 
     lap = _laps()
     for run in runs_of(evidences):
-        measure_on_screen(run, threads)
+        measure_on_screen(run, processes)
     with console.status("judging") as status:
         records = ledger(
-            evidences, claims, listener=lambda claim: status.update(f"judging {claim}"), populations=populations
+            evidences, claims, None, lambda claim: status.update(f"judging {claim}"), populations, processes
         )
     measuring = lap()
     with console.status("drawing") as status:
-        drawn = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"))
+        drawn = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"), processes)
     drawing = lap()
     index = write_page(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)

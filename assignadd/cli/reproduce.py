@@ -32,7 +32,7 @@ class Reproduce:
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int | None = None
-    """CPU threads. If None, every core."""
+    """CPU threads that train, and processes that measure and draw. If None, every core."""
 
 
 def main(arguments: list[str]) -> int:
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
         if learned >= WANTED:
             break
         say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
-    prepare("cpu", threads, config)
+    prepare("cpu", 1, config)  # each process that measures has one thread
     evidences = [e for run in trained for e in evidence(run, n=args.n)[0]]
     command = f"assignadd reproduce --preset {args.preset}"
     claims = Claims(tuple(str(run.path) for run in trained), n=args.n)

@@ -24,6 +24,7 @@ from assignadd.runs.folder import Run
 from assignadd.runs.manifest import MEASURES
 from assignadd.runs.tables import decode_sealed, encode_table
 from assignadd.task.evalsets import RECORDED_SETS
+from assignadd.training.processes import in_parallel
 
 if TYPE_CHECKING:
     import polars
@@ -53,22 +54,39 @@ def measured_at(
     parts: list[Columns] = []
     for start in range(0, len(steps), CHUNK):
         listener(start, len(steps))
-        stack = read(steps[start : start + CHUNK])
-        parts.append({name: values.float().numpy() for name, values in progress(stack).items()})
+        some = steps[start : start + CHUNK]
+        parts.append(_measured(progress, some, read(some)))
     listener(len(steps), len(steps))
-    return {"step": np.array(steps), **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def measured_run(run: Run, listener: Callable[[int, int], None] = lambda done, total: None) -> polars.DataFrame:
+def measured_run(run: Run, listener: Listener = lambda done, total: None, processes: int = 1) -> polars.DataFrame:
     """Every progress measure of every model at every checkpoint: a table with a row per model and checkpoint."""
     import polars
 
-    total, parts = len(run.members) * len(run.steps), []
-    for i, member in enumerate(run.members):
-        columns = measured_trajectory(run, i, listener=lambda done, _, i=i: listener(i * len(run.steps) + done, total))
-        size = len(columns["step"])
-        parts.append(polars.DataFrame({MODEL: np.full(size, i), SEED: np.full(size, member.seed), **columns}))
-    return polars.concat(parts)
+    models = range(len(run.members))
+    chunks = [(i, run.steps[start : start + CHUNK]) for i in models for start in range(0, len(run.steps), CHUNK)]
+    progress = [Progress([run.configs[i]], run.seen[i : i + 1]) for i in models]
+
+    def measure(chunk: tuple[int, list[int]]) -> Columns:
+        i, steps = chunk
+        return _measured(progress[i], steps, run.trajectory(steps, i))
+
+    parts: dict[int, polars.DataFrame] = {}
+    done, total = 0, len(models) * len(run.steps)
+    listener(0, total)
+    for at, columns in in_parallel(measure, chunks, processes):
+        i, steps = chunks[at]
+        own = {MODEL: np.full(len(steps), i), SEED: np.full(len(steps), run.members[i].seed)}
+        parts[at] = polars.DataFrame({**own, **columns})
+        done += len(steps)
+        listener(done, total)
+    return polars.concat([parts[at] for at in range(len(chunks))])
+
+
+def _measured(progress: Progress, steps: Sequence[int], stack: Stack) -> Columns:
+    """Every measure of the checkpoints at these steps."""
+    return {"step": np.array(steps), **{name: values.float().numpy() for name, values in progress(stack).items()}}
 
 
 def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import NO_POPULATION
-from assignadd.claims.theory import study
+from assignadd.claims.theory import PAPER_THEORY as PAPER
 from assignadd.figures import (
     accuracies,
     answer,
@@ -265,14 +265,14 @@ THEORY = (
         "displayed term is. Below, look for the beta at which the stated step reaches accuracy 1, and whether they "
         "are shaded. The balancing step goes along the same gradient until assignment and second operand get equal "
         "attention.",
-        lambda _: theory.theory_beta_data(study().scan), theory.draw_theory_beta, height=3.9, width=6.6,
+        lambda _: theory.theory_beta_data(PAPER.study.scan), theory.draw_theory_beta, height=3.9, width=6.6,
     ),
     FigureRecord(
         "theory_remainder", "The theorem's remainder",
         "At beta = log T. Left, every setting of the grid: does the remainder stay below a constant times the bound, "
         "and what does it follow? Right, where the remainder is smaller than the memory; the star is the paper's own "
         "experiment.",
-        lambda _: theory.theory_remainder_data(study().grid, study().at), theory.draw_theory_remainder,
+        lambda _: theory.theory_remainder_data(PAPER.study.grid, PAPER.study.at), theory.draw_theory_remainder,
         height=3.5, width=6.6,
     ),
     FigureRecord(
@@ -280,7 +280,7 @@ THEORY = (
         "(a) Which step lengths add n + m (shaded), and whether the stated one is among them. (b) Accuracy with "
         "several assignments in context, after steps of different length. (c) What further steps do to the memory "
         "and to the spurious term, on data with several assignments and with one.",
-        lambda _: theory.theory_attention_data(study().step), theory.draw_theory_attention, height=2.5, width=7.0,
+        lambda _: theory.theory_attention_data(PAPER.study.step), theory.draw_theory_attention, height=2.5, width=7.0,
     ),
     FigureRecord(
         "theory_real_gradient", "The theory's direction in real training",

@@ -49,7 +49,7 @@ def generalization_data(populations: Populations) -> GeneralizationData:
     thresholds = [np.array([t.value, t.interval.low, t.interval.high] if t else [np.nan] * 3) for t in found]
     names, steps = (
         [populations.two_var.name, populations.fraction.name],
-        int(populations.two_var.table["step"].to_numpy().max()),
+        int(populations.two_var.last["step"][0]),
     )
     return GeneralizationData(
         ratios, accuracy, np.array(parts), thresholds[0], fractions, zero, thresholds[1], names, steps

@@ -47,14 +47,14 @@ def best_answers(preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h
 
 def pairs_added(task: Task, preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h N"]) -> Bool[Tensor, "N N"]:
     """Whether the largest logit is at the answer (see `best_answers`), for all pairs of numbers."""
-    n = torch.arange(len(preactivations), device=preactivations.device)
+    n = torch.arange(task.modulus, device=preactivations.device)
     return best_answers(preactivations, readout) == answer_of(task, (n[:, None], n))
 
 
 def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     """Which of the N^2 pairs the circuit adds correctly."""
-    task, models = stack.config.task, single_models(stack)
-    return torch.stack([pairs_added(task, number_preactivations(one)[0], mlp_readout(one)) for one in models])
+    x, task = number_preactivations(stack), stack.config.task
+    return torch.stack([pairs_added(task, x[i], mlp_readout(one)) for i, one in enumerate(single_models(stack))])
 
 
 def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:

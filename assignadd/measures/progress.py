@@ -44,7 +44,7 @@ class Progress:
         task = configs[0].task
         self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in task.variable_counts}
         trained = {n_vars: as_in_training(task, seen, tokens) for n_vars, tokens in self.tokens.items()}
-        self.subsets = {}  # of all these sequences, by the type in the name of a column
+        self.subsets = {}  # of all these sequences, by what follows the name of a column in brackets
         for n_vars, rows in trained.items():
             for law, own in (("", torch.ones_like(rows)), (f", {TRAINING_LAW}", rows)):
                 parts = [own if other == n_vars else torch.zeros_like(r) for other, r in trained.items()]

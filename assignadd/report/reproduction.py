@@ -25,6 +25,7 @@ from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import ALL_SETS, LABELS
+from assignadd.training.processes import in_parallel
 
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
@@ -50,13 +51,24 @@ def draw_pictures(
     evidences: Sequence[Evidence],
     populations: Populations,
     listener: Callable[[str], None] = lambda label: None,
+    processes: int = 1,
 ) -> int:
-    """Draws every figure into `folder`/figures and returns how many there are; `listener` hears the label of each."""
+    """Draws every figure into `folder`/figures and returns how many there are, in so many processes.
+
+    `listener` is called with the label of each.
+    """
     claim_report(folder)
-    pictures = _pictures(_binding_first(evidences))
-    for record, models in pictures:
-        listener(record.label)
+    shown = _binding_first(evidences)
+    pictures = _pictures(shown)
+    populations.load()
+    shown[0].trajectory  # noqa: B018 (read before processes are forked, in which Polars cannot be used)
+
+    def draw(picture: tuple[FigureRecord, Sequence[Evidence]]) -> None:
+        record, models = picture
         _draw_picture(record, Sources(models, populations), folder)
+
+    for i, _ in in_parallel(draw, pictures, processes):
+        listener(pictures[i][0].label)
     return len(pictures)
 
 

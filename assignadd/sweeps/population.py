@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Task, UserError
 from assignadd.dynamics.binding import BINDING_SET, binds
@@ -81,8 +82,12 @@ class SeedCurves:
 
     def n_pairs(self, kind: PairKind) -> int:
         """How many pairs of numbers of one kind this seed has; n + m and m + n count once if both are held out."""
+        return distinct_sums(self._seen, kind)
+
+    @cached_property
+    def _seen(self) -> Tensor:
         fixed = self._of.provenance["config"].get("seed", {}).get("split")
-        return distinct_sums(pair_split(self._of.task, self.seed if fixed is None else fixed), kind)
+        return pair_split(self._of.task, self.seed if fixed is None else fixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,21 +113,23 @@ class Population:
 
         A model that diverged counts as 0; NaN stands where a seed has no model at a setting, or a model no such test.
         """
-        last = self.table.filter(self.table["step"] == self.table["step"].max())
-        values, seeds = np.unique(last[setting].to_numpy()), np.unique(last["seed"].to_numpy())
+        last = self.last
+        values, seeds = np.unique(last[setting]), np.unique(last["seed"])
         found = np.full((len(values), len(seeds)), np.nan)
-        rows, columns = (
-            np.searchsorted(values, last[setting].to_numpy()),
-            np.searchsorted(seeds, last["seed"].to_numpy()),
-        )
-        values_there = last[column].cast(float).to_numpy()
         diverged = (
-            last["diverged_at"].is_not_null().to_numpy()
-            if "diverged_at" in last.columns
-            else np.zeros(last.height, dtype=bool)
+            np.isfinite(last["diverged_at"]) if "diverged_at" in last else np.zeros(len(last["seed"]), dtype=bool)
         )
-        found[rows, columns] = np.where(diverged, 0.0, values_there)
+        found[np.searchsorted(values, last[setting]), np.searchsorted(seeds, last["seed"])] = np.where(
+            diverged, 0.0, last[column]
+        )
         return values, found
+
+    @cached_property
+    def last(self) -> dict[str, np.ndarray]:
+        """Every model at the last step: all columns of numbers, NaN where there is none."""
+        last = self.table.filter(self.table["step"] == self.table["step"].max())
+        numbers = [c for c, kind in last.schema.items() if not kind.is_nested()]
+        return {c: last[c].cast(float, strict=False).to_numpy() for c in numbers}
 
     def binds(self, setting: str) -> np.ndarray:
         """Which models of a sweep over a setting learned to bind, (settings, seeds)."""
@@ -142,6 +149,13 @@ class Populations:
     @cached_property
     def seeds(self) -> list[SeedCurves]:
         return [seed for part in self.census for seed in part.seeds]
+
+    def load(self) -> None:
+        """Reads the tables into arrays: Polars cannot be used in a forked process."""
+        for part in (self.fraction, self.two_var):
+            if part is not None:
+                part.last  # noqa: B018 (kept)
+        self.seeds  # noqa: B018 (kept)
 
     @property
     def census_name(self) -> str:

@@ -81,7 +81,7 @@ def philox(
 def words(seed: Tensor, stream: Stream, step: Tensor, row: Tensor, n: int) -> Tensor:
     """n random 32-bit words for every (seed, step, row), (n, ...); the three broadcast together."""
     blocks = (n + 3) // 4
-    shape = torch.broadcast_shapes(seed.shape, step.shape, row.shape)
+    shape = torch.broadcast_tensors(seed, step, row)[0].shape  # broadcast_shapes imports SymPy, which takes a second
     block = torch.arange(blocks, device=row.device).view(-1, *[1] * len(shape))
     counter = (row, step, block, torch.full_like(block, int(stream)))
     out = torch.stack(torch.broadcast_tensors(*philox(counter, (seed & MASK, (seed >> 32) & MASK))), 1)

@@ -46,7 +46,11 @@ def attenuation(s: Setting) -> Symmetric:
 
 def remainder(s: Setting) -> Symmetric:
     """W_1 - W~_0 - memory, which theorem C.1 bounds by a constant times V (1/N + 1/T + T alpha)."""
-    return update(s) - memory(s) - attenuation(s)
+    return _remainder(s, update(s))
+
+
+def _remainder(s: Setting, step: Symmetric) -> Symmetric:
+    return step - memory(s) - attenuation(s)
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class Check:
 
 def check(s: Setting) -> Check:
     """The theorem's terms and remainder at this setting."""
-    step, left, M = update(s), remainder(s), memory(s)
+    step, M = update(s), memory(s)
+    left = _remainder(s, step)
     softmax_part = (gradient_parts(s)[1] * eta(s)).infinity_norm()
     cosine = step.dot(M) / (step.frobenius() * M.frobenius())
     return Check(s, left.infinity_norm(), left.largest_entry(), softmax_part, attenuation(s).infinity_norm(), cosine)

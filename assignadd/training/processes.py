@@ -1,4 +1,4 @@
-"""A pool of processes that train models side by side on a CPU.
+"""A pool of processes that train models, or measure and draw, side by side on a CPU.
 
 Threads of one process would share Python's lock, and a training step is many small calls. The tensors that a process
 trains are in memory that it shares with its parent, which reads and saves them as if they were its own.
@@ -15,13 +15,14 @@ import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -44,12 +45,12 @@ def shared(tensor: Tensor) -> Tensor:
 
 
 class ProcessDied(UserError):
-    """A training process died, killed for memory perhaps; what was committed is safe."""
+    """A process died, killed for memory perhaps; what was committed is safe."""
 
     exit_code = 1
 
     def __init__(self) -> None:
-        super().__init__("a training process died; run the same command to go on from the last checkpoint")
+        super().__init__("a process died; run the same command to go on from what was saved last")
 
 
 class SameProcess:
@@ -91,6 +92,27 @@ class ProcessPool:
         replies = [self._reply(pipe) for pipe in self._pipes]
         return [reply[i] for i in range(max(map(len, replies))) for reply in replies if i < len(reply)]
 
+    def each(self, task: str, arguments: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """(i, tasks[task](item, arguments[i])) for every argument, in the next process that is free, as they finish.
+
+        With one item for each process.
+        """
+        waiting = list(enumerate(arguments))[::-1]
+        busy: dict[Any, int] = {}
+
+        def give(pipe: Connection) -> None:
+            if waiting:
+                busy[pipe], argument = waiting.pop()
+                pipe.send((task, (argument,)))
+
+        for pipe in self._pipes:
+            give(pipe)
+        while busy:
+            for ready in wait(list(busy)):
+                done = busy.pop(ready), self._reply(cast(Connection, ready))[0]
+                give(cast(Connection, ready))
+                yield done
+
     def close(self) -> None:
         self._end()
 
@@ -100,8 +122,30 @@ class ProcessPool:
         except (EOFError, ConnectionResetError):
             raise ProcessDied from None
         if failed:
-            raise RuntimeError(f"a training process failed:\n{reply}")
+            raise RuntimeError(f"a process failed:\n{reply}")
         return reply
+
+
+def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[tuple[int, Any]]:
+    """(i, function(arguments[i])) for every argument, as they finish, in so many processes of one thread each.
+
+    In this process, one after the other, where only one is asked for or the system cannot fork. What the function
+    returns is sent here. The function must not use Polars, whose threads a forked process does not have.
+    """
+    n = min(processes, len(arguments)) if can_fork() else 1
+    if n <= 1:
+        yield from ((i, function(argument)) for i, argument in enumerate(arguments))
+        return
+    pool = ProcessPool(range(n), n, {"do": lambda _, i: function(arguments[i])})
+    try:
+        yield from pool.each("do", range(len(arguments)))
+    finally:
+        pool.close()
+
+
+def _by_value(tensor: Tensor) -> tuple[Callable[[Any], Tensor], tuple[Any]]:
+    """How a tensor is sent to another process; torch's own way keeps a file open for each."""
+    return torch.from_numpy, (tensor.detach().cpu().numpy(),)
 
 
 def _kill(processes: Sequence[BaseProcess]) -> None:
@@ -116,6 +160,7 @@ def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], pa
         signal.signal(signum, signal.SIG_IGN)
     end_with_parent(parent)
     torch.set_num_threads(1)
+    ForkingPickler.register(Tensor, _by_value)
     while True:
         task, arguments = pipe.recv()
         try:

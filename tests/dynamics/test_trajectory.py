@@ -43,6 +43,7 @@ def test_curves_of_imported_weights_are_measured(run):
 def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
     assert trajectory.read_measures(run) is None
     table = trajectory.measured_run(run)
+    assert trajectory.measured_run(run, processes=2).equals(table)
     assert table.height == 2 * len(run.steps) and table["seed"].unique().to_list() == [0, 1]
     trajectory.write_measures(run, table)
     assert trajectory.read_measures(run).equals(table)

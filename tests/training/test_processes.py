@@ -2,11 +2,12 @@
 
 import os
 import signal
+import time
 
 import pytest
 import torch
 
-from assignadd.training.processes import ProcessDied, ProcessPool, SameProcess, shared
+from assignadd.training.processes import ProcessDied, ProcessPool, SameProcess, in_parallel, shared
 
 
 def gone(pid: int) -> bool:
@@ -52,3 +53,29 @@ def test_a_failure_is_told_and_a_death_noticed():
     with pytest.raises(ProcessDied, match="the same command"):
         pool.call("where")
     pool.close()
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_each_argument_is_answered_once_with_tensors_by_value(processes):
+    """More arguments than processes, of which one takes longer than all others together."""
+
+    def square(x: int) -> tuple[int, dict[str, torch.Tensor]]:
+        if x == 2:
+            time.sleep(0.2)
+        return os.getpid(), {"square": torch.tensor([x * x]), "odd": torch.tensor(x % 2 == 1)}
+
+    found = dict(in_parallel(square, range(2, 9), processes))
+    assert {i: (int(t["square"]), bool(t["odd"])) for i, (_, t) in found.items()} == {
+        i: ((i + 2) ** 2, i % 2 == 1) for i in range(7)
+    }
+    where = {pid for pid, _ in found.values()}
+    assert where == {os.getpid()} if processes == 1 else os.getpid() not in where and all(map(gone, where))
+
+
+def test_a_failure_in_parallel_is_told_and_leaves_no_process():
+    def fail(x: int) -> int:
+        raise ValueError(f"{x} is bad in {os.getpid()}")
+
+    with pytest.raises(RuntimeError, match="is bad in") as error:
+        list(in_parallel(fail, [1, 2], 2))
+    assert gone(int(str(error.value).rsplit(" ", 1)[1]))
