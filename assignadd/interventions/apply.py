@@ -134,6 +134,8 @@ def donors_of(run: Run, step: int) -> Donors:
 def swapped(one: Stack, other: Stack, component: str) -> Stack:
     """A copy of the model with one component's weights taken from another model."""
     result = one.clone()
+    if not any(name.startswith(COMPONENTS[component]) for name in result.weights):
+        raise ConfigError("component", component, "a component that the model has")
     for name, weight in result.weights.items():
         if name.startswith(COMPONENTS[component]):
             if name not in other.weights or other[name].shape != weight.shape:

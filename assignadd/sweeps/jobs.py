@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -57,12 +58,17 @@ def jobs_of(sweep: Sweep, out: Path, together: int) -> list[Job]:
     """The runs under `out` that hold cells of the sweep, as they are, and new stacks for the cells that none holds."""
     wanted = set(sweep.cells)
     jobs = []
-    for run in _runs_of(sweep, out):
+    runs, problems = find_runs(out)
+    for run in (run for run in runs if run.config == sweep.config):
         if not wanted.isdisjoint(run.members):
             wanted.difference_update(run.members)
             jobs.append(Job(run.path, run.config, run.members, run.step))
     missing = [cell for cell in sweep.cells if cell in wanted]
-    return jobs + [Job(out / _folder(sweep.config, stack), sweep.config, stack) for stack in stacks(missing, together)]
+    new = [Job(out / _folder(sweep.config, stack), sweep.config, stack) for stack in stacks(missing, together)]
+    # A damaged run is mended where the same cells train again into its folder; else its cells would be made twice.
+    if other := [text for text in problems if not any(text.startswith(f"{job.path}{os.sep}") for job in new)]:
+        raise RunError(f"{other[0]}; remove that folder to train its models again")
+    return jobs + new
 
 
 def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
@@ -97,14 +103,6 @@ def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
     """Estimated seconds of training; evaluations and saving come on top."""
     rate = CORE_GFLOPS if device == "cpu" else GPU_GFLOPS
     return sum(job.model_steps * flops(job.config) for job in jobs) / (rate * 1e9 * slots)
-
-
-def _runs_of(sweep: Sweep, out: Path) -> list[Run]:
-    """Runs with the sweep's configuration. One that cannot be read is an error: its cells may not be made twice."""
-    runs, problems = find_runs(out)
-    if problems:
-        raise RunError(f"{problems[0]}; remove that folder to train its models again")
-    return [run for run in runs if run.config == sweep.config]
 
 
 def _folder(config: Config, members: Sequence[Member]) -> str:

@@ -1,11 +1,12 @@
 """The server answers GET and HEAD for its own address on loopback, and nothing else."""
 
 import http.client
+import socket
 import threading
 
 import pytest
 
-from assignadd.explorer.serve import HOST, server
+from assignadd.explorer.serve import HOST, MOST_CONNECTIONS, Handler, server
 
 
 @pytest.fixture
@@ -56,3 +57,28 @@ def test_nothing_outside_is_served(port, path):
 def test_only_loopback_is_bound(tmp_path):
     with server(tmp_path) as made:
         assert made.server_address[0] == "127.0.0.1"
+
+
+def test_links_out_of_the_folder_and_names_that_no_file_has(port, tmp_path, capfd):
+    (tmp_path / "page" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "page" / "up").symlink_to(tmp_path)
+    (tmp_path / "page" / "inside").symlink_to(tmp_path / "page" / "index.html")
+    for path in ("/link", "/up/secret", "/up/", "/%00", "/a%00b", "/index.html%00"):
+        assert ask(port, "GET", path)[0] == 404, path
+    assert ask(port, "GET", "/inside") == (200, b"hello")
+    assert capfd.readouterr().err == ""
+
+
+def test_two_hundred_idle_clients_do_not_keep_others_out(port):
+    idle = [socket.create_connection((HOST, port)) for _ in range(200)]
+    assert ask(port, "GET", "/") == (200, b"hello")
+    assert threading.active_count() < MOST_CONNECTIONS + 20
+    for connection in idle:
+        connection.close()
+
+
+def test_a_client_that_says_nothing_is_dropped(port, monkeypatch):
+    monkeypatch.setattr(Handler, "timeout", 0.1)
+    with socket.create_connection((HOST, port), timeout=10) as silent:
+        silent.sendall(b"GET / HT")
+        assert silent.recv(100) == b""
