@@ -12,6 +12,7 @@ from torch import Tensor
 from assignadd.config import Config, Member
 from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack
+from assignadd.runs.manifest import CHECKPOINTS, Manifest
 
 
 def checkpoint_problem(weights: Mapping[str, Tensor], config: Config, n_models: int) -> str | None:
@@ -57,8 +58,9 @@ def unsound_models(
     return found
 
 
-def absent_checkpoint(name: str, steps: Sequence[int], step: int, between: int | None) -> str:
-    """What to say of a step without a checkpoint; `between` are the steps between those that training can make."""
+def absent_checkpoint(name: str, manifest: Manifest, config: Config, step: int) -> str:
+    """What to say of a step that has no checkpoint."""
+    steps = list(manifest.numbered(CHECKPOINTS))
     at = bisect.bisect(steps, step)
     near = steps[max(at - 1, 0) : at + 1]
     if not near:
@@ -66,6 +68,6 @@ def absent_checkpoint(name: str, steps: Sequence[int], step: int, between: int |
     closest = min(near, key=lambda s: (abs(s - step), -s))
     listed = f"nearest are {near[0]} and {near[1]}" if len(near) == 2 else f"nearest is {near[0]}"
     says = f"run {name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
-    return (
-        f"{says}." if between is None else f"{says}, or train with --record.checkpoint-every {math.gcd(step, between)}."
-    )
+    if manifest.sources or not 0 <= step <= manifest.step:
+        return f"{says}."
+    return f"{says}, or train with --record.checkpoint-every {math.gcd(step, config.record.checkpoint_every)}."

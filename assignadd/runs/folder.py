@@ -42,7 +42,7 @@ from assignadd.runs.manifest import (
     read_committed,
     read_manifest,
 )
-from assignadd.runs.tables import seal_problem
+from assignadd.runs.tables import unsealed_file
 
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
@@ -140,10 +140,7 @@ class Run:
         """The weights after `step` updates."""
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
-            between = (
-                self.config.record.checkpoint_every if not self.manifest.sources and 0 <= step <= self.step else None
-            )
-            raise RunError(absent_checkpoint(self.name, self.steps, step, between))
+            raise RunError(absent_checkpoint(self.name, self.manifest, self.config, step))
         weights = self._tensors(name)
         if problem := checkpoint_problem(weights, self.config, len(self.members)):
             raise RunError(f"{self.path / name} does not fit the run's model: {problem}")
@@ -221,17 +218,8 @@ class Run:
         lines = [
             line for name, line in found.items() if name == METRICS or now.files.get(name) == self.manifest.files[name]
         ]
-        return lines + self._derived_problems()
-
-    def _derived_problems(self) -> list[str]:
-        """What is wrong with the table of measures beside the run, where there is one."""
-        if not os.path.lexists(self.path / MEASURES):
-            return []
-        try:
-            problem = seal_problem(read_regular(self.path, MEASURES))
-        except RunError as error:
-            return [str(error)]
-        return [f"{self.path / MEASURES} {problem}; `assignadd measure` makes it again"] if problem else []
+        derived = unsealed_file(self.path, MEASURES)
+        return [*lines, f"{derived}; `assignadd measure` makes it again"] if derived else lines
 
     def _check(self, name: str) -> None:
         if name == METRICS:
