@@ -63,9 +63,7 @@ def pytest_terminal_summary(terminalreporter):
     if reasons:
         terminalreporter.section("skipped")
     for reason, n in reasons.most_common():
-        remedy = next(
-            (how for word, how in REMEDIES.items() if word in reason.lower()), "nothing, it does not apply here"
-        )
+        remedy = next((how for word, how in REMEDIES.items() if word in reason.lower()), "nothing, it does not apply")
         terminalreporter.line(f"{n} skipped: {reason}. To run: {remedy}")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from assignadd.config import Member
 from assignadd.errors import RunError
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
@@ -46,8 +47,11 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     """
     import polars
 
-    wanted = set(sweep.cells)
-    rows = [row for run in runs for row in _rows(run, wanted)]
+    places = {cell: i for i, cell in enumerate(sweep.cells)}
+    found = [pair for run in runs for pair in _rows(run, places)]
+    rows = [
+        row for _, row in sorted(found, key=lambda pair: pair[0])
+    ]  # the same columns in any order of runs
     frame = polars.DataFrame(rows, infer_schema_length=None)
     narrow = [
         polars.col(polars.Float64).cast(polars.Float32),
@@ -57,16 +61,17 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     return frame.with_columns(narrow).with_columns(frame.select(exact)).sort([*OWN, "seed", "step"])
 
 
-def _rows(run: Run, wanted: set[Any]) -> Iterator[dict[str, Any]]:
+def _rows(run: Run, places: Mapping[Member, int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each row of the sweep's cells in a run, with the cell's place in the sweep."""
     configs = run.configs
     for row in run.metrics():
-        if run.members[row["model"]] not in wanted:
+        if (place := places.get(run.members[row["model"]])) is None:
             continue
         config, measures = configs[row["model"]], dict(row.get("measures", {}))
         own = {name: getattr(config.optim if hasattr(config.optim, name) else config.task, name) for name in OWN}
         tests = measures.pop("tests", {})
         facts = {"seed": row["seed"], "step": row["step"], "loss": row["loss"], "diverged_at": row["diverged_at"]}
-        yield own | facts | row["accuracy"] | tests | measures
+        yield place, own | facts | row["accuracy"] | tests | measures
 
 
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
