@@ -49,9 +49,7 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
 
     places = {cell: i for i, cell in enumerate(sweep.cells)}
     found = [pair for run in runs for pair in _rows(run, places)]
-    rows = [
-        row for _, row in sorted(found, key=lambda pair: pair[0])
-    ]  # the same columns in any order of runs
+    rows = [row for _, row in sorted(found, key=lambda pair: pair[0])]  # the same columns in any order of runs
     frame = polars.DataFrame(rows, infer_schema_length=None)
     narrow = [
         polars.col(polars.Float64).cast(polars.Float32),

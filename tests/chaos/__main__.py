@@ -11,10 +11,10 @@ import argparse
 import math
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.chaos import commands, inputs, saves
@@ -23,16 +23,14 @@ PROMISES = {p.name: p for module in (saves, inputs, commands) for p in module.PR
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 TEXT = """# Reliability: promises, and how often they held
 
-Made by `{command}`
-at commit {commit} on {date}: {machine}. Every trial is a function of its number:
-`python -m tests.chaos --only PROMISE --trial N` repeats one. A few trials of most promises are part of `make test`;
-`make chaos` runs them all, as many as the last column says. Not covered here: Ray and CUDA, whose tests are
+Written by `make chaos`. Every trial is a function of its number: `python -m tests.chaos --only PROMISE --trial N`
+repeats one. A few trials of most promises are part of `make test`; a full `make chaos` has as many as the column
+"of" says, and `--share` or `--only` run fewer. Not covered here: Ray and CUDA, whose tests are
 `tests/sweeps/test_cluster.py` and `tests/training/test_cuda.py`.
 
-| promise | trials | held | of `make chaos` |
-|---|---|---|---|
-{rows}
+{head}
 """
+HEAD = "| promise | trials | held | of | commit | machine |\n|---|---|---|---|---|---|"
 
 
 def main() -> int:
@@ -47,28 +45,35 @@ def main() -> int:
         problem = PROMISES[name].try_once(args.trial)
         print(problem or "held")
         return int(problem is not None)
-    rows, broken = [], 0
+    broken = 0
     for name in args.only or PROMISES:
         promise, start = PROMISES[name], time.monotonic()
         trials = math.ceil(promise.full * args.share)
         problems = {n: problem for n in range(trials) if (problem := promise.try_once(n))}
         broken += len(problems)
-        rows.append(f"| {promise.says} (`{name}`) | {trials} | {trials - len(problems)} | {promise.full} |")
-        print(f"{rows[-1]} {time.monotonic() - start:.0f} s", flush=True)
+        row = f"| {promise.says} (`{name}`) | {trials} | {trials - len(problems)} | {promise.full} | {_here()} |"
+        print(f"{row} {time.monotonic() - start:.0f} s", flush=True)
         for number, problem in problems.items():
             print(f"--- {name} --trial {number}\n{problem}", flush=True)
-    if args.write:
-        PAGE.write_text(page(rows))
+        if args.write:
+            write_row(name, row)
     return int(broken > 0)
 
 
-def page(rows: list[str]) -> str:
+def write_row(name: str, row: str) -> None:
+    """Puts a row into the page, in the place of the promise's earlier one; the others stay."""
+    before = PAGE.read_text() if PAGE.exists() else ""
+    rows = {found[1]: found[0] for found in re.finditer(r"^\| .*\(`([\w-]+)`\) \|.*$", before, re.MULTILINE)} | {
+        name: row
+    }
+    PAGE.write_text(TEXT.format(head="\n".join([HEAD, *(rows[name] for name in PROMISES if name in rows)])))
+
+
+def _here() -> str:
+    """The commit and the machine."""
     git = ["git", "-C", str(PAGE.parent), "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True).stdout.strip() or "unknown"
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
-    command = " ".join(["python -m tests.chaos", *sys.argv[1:]])
-    date = datetime.now(UTC).date()
-    return TEXT.format(command=command, commit=commit, date=date, machine=machine, rows="\n".join(rows))
+    return f"{commit} | {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 if __name__ == "__main__":
