@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test lint check browser clean ray-up ray-down
+.PHONY: help reproduce quick explorer explorer-web test lint check browser chaos sabotage clean ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
@@ -15,6 +15,8 @@ help:
 	@echo "make explorer    an interactive page of the networks trained so far and of six others (explorer/index.html)"
 	@echo "make explorer-web  build the page's scripts from their sources (needs Node)"
 	@echo "make test        lint, types and tests"
+	@echo "make chaos       kill, starve and damage everything many times; the table goes to docs/reliability.md"
+	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
@@ -80,6 +82,14 @@ ray-up: $(VENV)/.ray
 
 ray-down:
 	RAY_AUTH_MODE=token $(BIN)/ray stop
+
+# Outside `make test`, which has a few trials of each: hours on two cores. CHAOS="--share 0.1" takes a tenth.
+chaos: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --write $(CHAOS)
+
+# Breaks one thing at a time, and shows that the tests notice; about half an hour.
+sabotage: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.sabotage
 
 clean:
 	rm -rf $(VENV)

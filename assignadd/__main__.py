@@ -1,5 +1,8 @@
 import sys
 
-from assignadd.cli import main
+try:
+    from assignadd.cli import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from assignadd.claims.record import Record
 from assignadd.config import Config, ConfigError, Member
 from assignadd.dynamics.phases import Phases, find_phases
 from assignadd.dynamics.trajectory import MODEL, SEED, accuracy_curves, measured_run, read_measures, write_measures
+from assignadd.errors import RunError
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.progress import ProgressObserver
 from assignadd.model.stack import Stack
@@ -59,9 +61,12 @@ def train(
     side in forked processes: call it before starting threads of your own.
     """
     check_machine(device, threads)
+    wanted = "a list of whole numbers or members, at least one and each once"
+    if isinstance(seeds, str) or not all(isinstance(m, Member) or type(m) is int for m in seeds):
+        raise ConfigError("seeds", seeds, wanted)
     members = [m if isinstance(m, Member) else Member(m) for m in seeds]
-    if not members:
-        raise ConfigError("seeds", list(seeds), "at least one seed")
+    if not members or len(set(members)) < len(members):
+        raise ConfigError("seeds", list(seeds), wanted)
     seen = splits_of([m.config(config) for m in members])
     folder = default_folder(config, members) if out is None else Path(out)
     return train_run(folder, config, members, seen, device, threads, listener, observe=ProgressObserver)
@@ -79,9 +84,15 @@ def load(run: str | Path | Run, step: int | None = None, seed: int | None = None
 
 
 def evaluate(run: str | Path | Run, step: int | None = None, n: int = SEQUENCES) -> list[dict[str, Accuracy]]:
-    """Accuracy on every evaluation set, for each model of a run, on `n` sequences a set that training never drew."""
+    """Accuracy on every evaluation set, for each model of a run, on `n` sequences a set that training never drew.
+
+    A model that diverged has no accuracies.
+    """
     run = open_run(run)
-    return set_accuracies(load_stack(run, step), run.configs, run.seen, n)
+    at, stack, _ = run.at(step)
+    sound = [i for i in range(len(stack)) if i not in run.unsound(at, stack)]
+    found = set_accuracies(stack.models(sound), [run.configs[i] for i in sound], run.seen[sound], n) if sound else []
+    return [dict(zip(sound, found, strict=True)).get(i, {}) for i in range(len(stack))]
 
 
 def metrics(run: str | Path | Run) -> polars.DataFrame:
@@ -106,7 +117,8 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
     table = read_measures(run)
     if table is None:
         table = measured_run(run)
-        write_measures(run, table)
+        with contextlib.suppress(RunError):  # a run that may only be read
+            write_measures(run, table)
     return table
 
 

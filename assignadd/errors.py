@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+# Of a line about an error, in characters.
+LONGEST_LINE = 1000
+
+
+def printable(text: str) -> str:
+    """A text that a terminal shows and does not obey: control characters and bytes that are not UTF-8 as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most `most` characters, its middle left out where it is longer."""
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}...{text[3 - most // 3 :]}"
+
 
 class UserError(Exception):
     """An error that a user can correct; anything else is a bug and keeps its traceback."""
@@ -13,12 +26,7 @@ class ConfigError(UserError, ValueError):
     """A setting that is not accepted: the message has its dotted name, its value, and what is accepted."""
 
     def __init__(self, name: str, value: object, accepted: str):
-        super().__init__(f"{name} = {_short(repr(value))}: expected {accepted}")
-
-
-def _short(text: str, most: int = 200) -> str:
-    """A text of at most `most` characters, its middle left out where it is longer."""
-    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 4 :]}"
+        super().__init__(f"{name} = {shortened(repr(value), 200)}: expected {accepted}")
 
 
 class UsageError(UserError):

@@ -29,6 +29,7 @@ install_import_hook(
 
 import os
 import shutil
+from collections import Counter
 
 import jaxtyping
 import pytest
@@ -37,6 +38,33 @@ import torch
 from assignadd.config import PRESETS
 from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE
+
+# What would run a skipped test, by a word of the reason.
+REMEDIES = {
+    "ray is not": "pip install -e '.[ray]'",
+    "transformer_lens": "pip install -e '.[lens]'",
+    "pyvene": "pip install -e '.[das]'",
+    "cuda": "a machine with an NVIDIA GPU",
+    "chromium": "apt-get install chromium, or CHROMIUM=/path/to/chrome make test",
+    "playwright": "pip install -e '.[dev]'",
+    "node": "make explorer-web (needs Node)",
+    "reference": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
+    "paper's text": "put the paper's text beside the checkout, as tests/claims/test_labels.py says",
+    "checkpoints": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
+}
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Lists what was skipped, why, and what would run it."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[reason.removeprefix("Skipped: ")] += 1
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, n in reasons.most_common():
+        remedy = next((how for word, how in REMEDIES.items() if word in reason.lower()), "nothing, it does not apply")
+        terminalreporter.line(f"{n} skipped: {reason}. To run: {remedy}")
 
 
 @pytest.fixture

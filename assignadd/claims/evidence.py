@@ -21,6 +21,7 @@ from assignadd.dynamics.late_variable import LateVariable, late_variable
 from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at, trajectory_of
+from assignadd.errors import RunError
 from assignadd.measures.accuracies import Accuracy, pair_accuracy, set_accuracies
 from assignadd.measures.columns import require_column
 from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
@@ -247,6 +248,13 @@ def runs_of(evidences: Sequence[Evidence]) -> list[Run]:
 
 
 def evidence(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[list[Evidence], list[str]]:
-    """Every model of a run at a step (by default the newest intact checkpoint), and notes on damaged ones."""
+    """Every model of a run at a step (by default the newest intact checkpoint), and notes on damaged ones.
+
+    A model that diverged is left out, with a note; a run that has no other is an error.
+    """
     at, stack, notes = run.at(step)
-    return [Evidence.of_run(run, i, at, stack.models(i), n) for i in range(len(stack))], notes
+    unsound = run.unsound(at, stack)
+    found = [Evidence.of_run(run, i, at, stack.models(i), n) for i in range(len(stack)) if i not in unsound]
+    if not found:
+        raise RunError("; ".join(unsound.values()))
+    return found, [*notes, *(f"{why}; it is left out" for why in unsound.values())]

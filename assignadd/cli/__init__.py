@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
 
 from assignadd import __version__
-from assignadd.errors import UsageError, UserError
+from assignadd.errors import LONGEST_LINE, UsageError, UserError, printable, shortened
 
 COMMANDS = {
     "reproduce": "train what is missing, evaluate, and write the reproduction page",
@@ -51,21 +55,71 @@ Start with `assignadd reproduce` (or `assignadd reproduce --preset tiny`, two mi
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 it failed, 2 bad input, 128 + n stopped by signal n."""
+    for stream in ("stdout", "stderr"):  # closed by the caller
+        if getattr(sys, stream) is None:
+            setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115 (open to the end)
+    with _interrupts() as interrupted:
+        return _guarded(list(sys.argv[1:] if argv is None else argv), interrupted)
+
+
+def _guarded(arguments: list[str], interrupted: list[int]) -> int:
+    """The exit code of a command; what a user can cause is one line on stderr."""
     try:
-        code = _dispatch(list(sys.argv[1:] if argv is None else argv)) or 0
+        code = _dispatch(arguments) or 0
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"assignadd: {' '.join(str(error).split())}", file=sys.stderr)
-        return error.exit_code
+        return _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:  # whatever read our output has ended, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
+    except MemoryError:
+        return _fail("out of memory")
     except OSError as error:  # a file or folder that cannot be read or written
-        print(f"assignadd: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
-        return 1
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        _drop_output()
+        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
+    except Exception as error:
+        if interrupted:
+            return 128 + signal.SIGINT
+        if isinstance(error, RuntimeError) and ("allocate" in str(error) or "out of memory" in str(error)):
+            return _fail(f"out of memory ({str(error).splitlines()[0]})")
+        raise
+
+
+def _fail(message: str, code: int = 1) -> int:
+    """Prints one line of bounded length, and returns the exit code."""
+    print(f"assignadd: {shortened(printable(' '.join(message.split())), LONGEST_LINE)}", file=sys.stderr)
+    return code
+
+
+def _drop_output() -> None:
+    """What is still to be printed goes nowhere: nobody reads it, or it cannot be written."""
+    with suppress(OSError, ValueError):  # a stream without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """A list that is empty until Ctrl-C is pressed: an import that is interrupted may hide the exception."""
+    heard: list[int] = []
+
+    def hear(signum: int, frame: FrameType | None) -> None:
+        heard.append(signum)
+        sys.unraisablehook = lambda _: None
+        raise KeyboardInterrupt
+
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler and current_thread() is main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, hear)
+    try:
+        yield heard
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _dispatch(arguments: list[str]) -> int | None:

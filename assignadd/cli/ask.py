@@ -39,15 +39,15 @@ def main(arguments: list[str]) -> int:
     from assignadd.runs.folder import newest_run, open_run
     from assignadd.task.text import parse
 
-    run = open_run(args.run) if args.run else newest_run("runs")
+    run, passed_over = (open_run(args.run), []) if args.run else newest_run("runs")
     tokens, index = (
         parse(args.prompt, run.config.task, options.check_seed("padding", args.padding)),
         run.index_of(args.seed),
     )
-    step, stack, notes = run.at(args.step)
-    for text in notes:
+    step, one, notes = run.model_at(args.step, index)
+    for text in passed_over + notes:
         note(text)
-    reply = _reply(run, Transformer.from_stack(stack, index), tokens, index) | {"run": run.name, "step": step}
+    reply = _reply(run, Transformer.from_stack(one, 0), tokens, index) | {"run": run.name, "step": step}
     if args.json:
         from assignadd.cli.screen import print_json
 
@@ -110,10 +110,9 @@ def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
 
 def _print(reply: dict[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
 
-    from assignadd.cli.screen import console
+    from assignadd.cli.screen import console, escape
 
     colour, verdict = (
         ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the answer is {reply['label']}")

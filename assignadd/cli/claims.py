@@ -123,11 +123,10 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
     from collections import Counter
     from itertools import groupby
 
-    from rich.markup import escape
     from rich.padding import Padding
     from rich.rule import Rule
 
-    from assignadd.cli.screen import console, say
+    from assignadd.cli.screen import console, escape, say
 
     for label, group in groupby(records, key=lambda r: r.label):
         console.print(Rule(escape(label), align="left", style="dim"))

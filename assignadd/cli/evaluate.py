@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> int:
     wanted = options.parse_seeds(args.seeds) if args.seeds else None
     threads = options.resolve_threads(args.threads)
     from assignadd.cli.screen import note, print_json, print_table
+    from assignadd.errors import RunError
     from assignadd.measures.accuracies import set_accuracies
     from assignadd.runs.folder import open_run
     from assignadd.task.evalsets import all_sets
@@ -47,9 +48,15 @@ def main(arguments: list[str]) -> int:
     step, stack, notes = run.at(args.step)
     for text in notes:
         note(text)
-    indices = range(len(run.members)) if wanted is None else [run.index_of(seed) for seed in wanted]
+    indices = list(range(len(run.members)) if wanted is None else map(run.index_of, wanted))
+    unsound = {i: why for i, why in run.unsound(step, stack).items() if i in indices}
+    for why in unsound.values():
+        note(f"{why}; it is left out")
+    indices = [i for i in indices if i not in unsound]
+    if not indices:
+        raise RunError(f"{run.name} has no model left to evaluate at step {step}")
     configs = [run.configs[i] for i in indices]
-    found = set_accuracies(stack.models(indices), configs, run.seen[list(indices)], args.n)
+    found = set_accuracies(stack.models(indices), configs, run.seen[indices], args.n)
     results = [(run.members[i].seed, sets) for i, sets in zip(indices, found, strict=True)]
     if args.json:
         models = [

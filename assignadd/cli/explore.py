@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _export(args: Explore) -> None:
-    from assignadd.cli.screen import say
+    from assignadd.cli.screen import note, say
     from assignadd.explorer.export import Settings, export
     from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
@@ -69,6 +69,9 @@ def _export(args: Explore) -> None:
     runs = [open_run(name) for name in args.runs]
     for run in runs:
         prepare("cpu", options.resolve_threads(args.threads), run.config)
+        at, stack, _ = run.at()
+        for why in run.unsound(at, stack).values():
+            note(f"{why}; it is left out")
     settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger, census=args.census)
     with _screen() as listener:
         page = export(runs, args.out, settings, " ".join(["assignadd claims", *args.runs]), listener)

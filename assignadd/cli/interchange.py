@@ -91,10 +91,10 @@ def _check(args: Interchange) -> None:
 def _at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
     from assignadd.cli.screen import note
 
-    at, stack, notes = run.at(step)
+    at, one, notes = run.model_at(step, index)
     for text in notes:
         note(text)
-    return at, stack.models(index)
+    return at, one
 
 
 def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:

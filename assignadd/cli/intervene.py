@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignadd.interventions.specification import Intervention
+    from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
 
 
@@ -42,11 +43,12 @@ def main(arguments: list[str]) -> int:
     from assignadd.runs.folder import newest_run, open_run
 
     interventions = read_specification(args.specification)
-    run = open_run(args.run) if args.run else newest_run("runs")
-    step, _, notes = run.at(args.step)
-    for text in notes:
+    run, passed_over = (open_run(args.run), []) if args.run else newest_run("runs")
+    index = run.index_of(args.seed)
+    step, one, notes = run.model_at(args.step, index)
+    for text in passed_over + notes:
         note(text)
-    reply = _reply(run, step, run.index_of(args.seed), args.prompt, interventions)
+    reply = _reply(run, step, index, one, args.prompt, interventions)
     if args.json:
         print_json(reply)
     else:
@@ -54,7 +56,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _reply(run: Run, step: int, index: int, prompt: str, interventions: Sequence[Intervention]) -> dict[str, Any]:
+def _reply(
+    run: Run, step: int, index: int, one: Stack, prompt: str, interventions: Sequence[Intervention]
+) -> dict[str, Any]:
     import json
 
     import torch
@@ -63,7 +67,7 @@ def _reply(run: Run, step: int, index: int, prompt: str, interventions: Sequence
     from assignadd.interventions.specification import to_json
     from assignadd.task.text import parse, render
 
-    task, one = run.config.task, run.trajectory([step], index)
+    task = run.config.task
     tokens = parse(prompt, task)
     reference, donor = reference_sequences(run.configs[index], run.seen[index]), donors_of(run, step)
     # The stack has one model here; a swap counts in the run's own places.
@@ -99,9 +103,8 @@ def _answer(probabilities: Any, label: int) -> dict[str, Any]:
 
 
 def _print(reply: dict[str, Any]) -> None:
-    from rich.markup import escape
 
-    from assignadd.cli.screen import console, print_table
+    from assignadd.cli.screen import console, escape, print_table
 
     rows = [
         [

@@ -52,8 +52,9 @@ def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bo
 
     note_not_defined(run.config)
     table = measured_table(run, threads, again)
-    path = write_measures(run, table, out) if out else run.path / MEASURES
-    say(f"{path}: {len(table):,} rows, {len(table.columns)} columns")
+    if out:
+        write_measures(run, table, out)
+    say(f"{out or run.path / MEASURES}: {len(table):,} rows, {len(table.columns)} columns")
 
 
 def note_not_defined(config: Config) -> None:
@@ -72,6 +73,7 @@ def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFr
     """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
     from assignadd.cli.screen import counting, note
     from assignadd.dynamics.trajectory import measured_run, measures_problem, read_measures, write_measures
+    from assignadd.errors import RunError
     from assignadd.training.trainer import prepare
 
     table = None if again else read_measures(run)
@@ -79,7 +81,13 @@ def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFr
         if problem := measures_problem(run):
             note(f"{problem}; it is measured again")
         prepare("cpu", 1, run.config)  # every process has one thread, so that their number changes no digit
+        for member, at in zip(run.members, run.diverged_at, strict=True):
+            if at is not None:
+                note(f"seed {member.seed} of {run.name} diverged at step {at}; from there on its measures are NaN")
         with counting(f"measuring {run.name}", "checkpoints") as listener:
             table = measured_run(run, listener, threads)
-        write_measures(run, table)
+        try:
+            write_measures(run, table)
+        except RunError as error:  # a run that may only be read
+            note(f"the measures are not stored: {error}")
     return table

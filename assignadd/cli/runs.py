@@ -38,15 +38,21 @@ def main(arguments: list[str]) -> int:
 
 def _list(root: str, as_json: bool) -> int:
     from assignadd.cli.screen import print_json, print_table, say
+    from assignadd.errors import RunError
     from assignadd.runs.folder import find_runs
 
     runs, problems = find_runs(root)
-    found = [_summary(run) for run in runs]
+    found = []
+    for run in runs:
+        try:
+            found.append(_summary(run))
+        except RunError as error:  # damaged metrics
+            problems.append(str(error))
     if as_json:
         print_json({"runs": found, "problems": problems})
-    elif not found:
+    elif not found and not problems:
         say(f"no runs under {root}/; `assignadd train` makes one")
-    else:
+    elif found:
         columns = ("run", "models", "step", "of", "saved", "diverged", "wall time")
         cells = [[s[c] for c in ("run", "models", "step", "steps", "checkpoints", "diverged")] for s in found]
         print_table(

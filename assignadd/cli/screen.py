@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from assignadd.errors import LONGEST_LINE, printable, shortened
 
 if TYPE_CHECKING:
     from assignadd.sweeps.jobs import Job
     from assignadd.training.loop import Progress as TrainingProgress
+
+
+def escape(text: str) -> str:
+    """Plain text for the console: neither markup nor control characters in it have an effect."""
+    return escape_markup("\n".join(map(printable, text.split("\n"))))
+
 
 console = Console(highlight=False)
 SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
@@ -32,7 +40,7 @@ def say(text: str, style: str = "") -> None:
 
 def note(text: str) -> None:
     """A line beside the output proper: on stderr, so that --json stays clean."""
-    print(f"note: {text}", file=sys.stderr)
+    print(f"note: {shortened(printable(text), LONGEST_LINE)}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:

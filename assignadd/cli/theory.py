@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     required_balance(s)  # refuses a beta so small that no step balances the operands
     run = None if args.run is None else open_run(args.run)
     if run is not None:
-        run.index_of(args.seed)
+        run.model_at(None, run.index_of(args.seed))  # refuses a model that diverged
     if args.out is not None:
         _claim(args.out)  # an unwritable folder fails before the computation
     from assignadd.cli.screen import console, print_json

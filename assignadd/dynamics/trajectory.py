@@ -41,9 +41,20 @@ Read = Callable[[Sequence[int]], Stack]
 def measured_trajectory(
     run: Run, model: int = 0, steps: Sequence[int] | None = None, listener: Listener = lambda done, total: None
 ) -> Columns:
-    """Every progress measure of one model at every checkpoint (or at these steps), by column; `step` is one of them."""
+    """Every progress measure of one model at every checkpoint (or at these steps), by column; `step` is one of them.
+
+    From where the model diverged on, the measures are NaN.
+    """
     steps = run.steps if steps is None else list(steps)
-    return measured_at(run.configs[model], run.seen[model], steps, lambda some: run.trajectory(some, model), listener)
+    if not steps:
+        raise RunError(f"run {run.name} has no checkpoints yet; train it on")
+    end = run.diverged_at[model]
+    sound = [step for step in steps if end is None or step < end]
+    if not sound:
+        raise RunError(f"seed {run.members[model].seed} of {run.name} diverged at step {end}, before the checkpoints")
+    found = measured_at(run.configs[model], run.seen[model], sound, lambda some: run.trajectory(some, model), listener)
+    lost = np.full(len(steps) - len(sound), np.nan, dtype=np.float32)
+    return {"step": np.array(steps)} | {k: np.concatenate([v, lost]) for k, v in found.items() if k != "step"}
 
 
 def measured_at(

@@ -135,12 +135,16 @@ class EditBuilder:
         """The activation on the source prompt, and the mask of replaced positions.
 
         A role of a single token takes the source's activation at the token with that role, and is not replaced if the
-        source has no such token. All other roles and positions take the activation at the same position.
+        source has no such token, which is an error where nothing else would be. All other roles and positions take the
+        activation at the same position.
         """
         tokens = torch.tensor([parse(one.source or "", self.task)], device=positions.tokens.device)
         source, value = Positions(self.task, tokens), self._recorded(one, tokens)
         shifted = value.expand(len(positions.tokens), *value.shape[1:])
-        for role in [p for p in one.positions or () if p in SINGLE_ROLES]:
+        places = one.positions or ()
+        if places and all(p in SINGLE_ROLES and int(source.position(str(p))) < 0 for p in places):
+            raise ConfigError("source", one.source, f"a prompt that has {' or '.join(map(str, places))}")
+        for role in [p for p in places if p in SINGLE_ROLES]:
             at, own = int(source.position(str(role))), positions.mask(role)
             if at < 0:
                 where = where & ~own
@@ -186,6 +190,8 @@ class EditBuilder:
             chosen &= torch.isin(torch.arange(h, device=chosen.device), torch.tensor(one.neurons, device=chosen.device))
         if one.frequencies is not None:
             chosen &= self._frequency_mask(one.frequencies)[circuit_waves(self.one).frequency[0] - 1]
+        if not chosen.any():
+            raise ConfigError("frequencies", list(one.frequencies or ()), "frequencies that some chosen neuron has")
         return chosen
 
     def _frequency_mask(self, frequencies: tuple[int, ...]) -> Bool[Tensor, " F"]:

@@ -158,6 +158,8 @@ def _checked_together(name: str, one: Any) -> Intervention:
     """The intervention itself, or an error if two of its fields contradict each other."""
     if isinstance(one, Swap) and (one.step, one.seed, one.run) == (None, None, None):
         raise ConfigError(f"{name}.step", None, "a step, a seed or a run to take the weights from")
+    if isinstance(one, Cut) and isinstance(one.query, int) and isinstance(one.key, int) and one.key > one.query:
+        raise ConfigError(f"{name}.key", one.key, f"a position up to the query's, {one.query}: attention is causal")
     if isinstance(one, Replace):
         if (one.source is None) == (one.action == "patch"):
             raise ConfigError(f"{name}.source", one.source, "another prompt for a patch, and nothing for other actions")

@@ -16,7 +16,6 @@ from assignadd.errors import RunError
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
 from assignadd.runs.files import decode_tensors, read_regular
-from assignadd.runs.folder import read_committed
 from assignadd.runs.lock import LOCK, Holder
 from assignadd.runs.manifest import (
     CHECKPOINTS,
@@ -29,6 +28,7 @@ from assignadd.runs.manifest import (
     Blob,
     File,
     Manifest,
+    read_committed,
     read_manifest,
 )
 

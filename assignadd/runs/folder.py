@@ -12,9 +12,7 @@ This class only reads; `writer` writes. Every file is checked against the manife
 
 from __future__ import annotations
 
-import bisect
 import hashlib
-import math
 import os
 from collections.abc import Sequence
 from functools import cached_property
@@ -27,9 +25,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Member
-from assignadd.errors import RunError
-from assignadd.model.shapes import weight_shapes
+from assignadd.errors import RunError, printable
 from assignadd.model.stack import Stack, concatenate, flatten
+from assignadd.runs.checks import absent_checkpoint, checkpoint_problem, state_problem, unsound_models
 from assignadd.runs.config_json import parse, read_run_document, run_document
 from assignadd.runs.files import decode_tensors, read_regular
 from assignadd.runs.manifest import (
@@ -41,9 +39,10 @@ from assignadd.runs.manifest import (
     SPLITS,
     STATES,
     Manifest,
+    read_committed,
     read_manifest,
 )
-from assignadd.runs.tables import seal_problem
+from assignadd.runs.tables import unsealed_file
 
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
@@ -63,11 +62,15 @@ class Run:
         if not (path / MANIFEST).exists():
             raise RunError(f"no run at {path}; `assignadd runs list` shows what there is")
         manifest = read_manifest(path)
-        return cls(path, manifest, *read_settings(path, manifest))
+        config, members = read_settings(path, manifest)
+        if manifest.seeds != tuple(m.seed for m in members) or manifest.dtype != config.numerics.dtype:
+            raise RunError(f"{path / MANIFEST} has other seeds or another dtype than {path / CONFIG}")
+        return cls(path, manifest, config, members)
 
     @property
     def name(self) -> str:
-        return Path(os.path.abspath(self.path)).name
+        """The folder's name, as it can be shown."""
+        return printable(Path(os.path.abspath(self.path)).name)
 
     @property
     def configs(self) -> list[Config]:
@@ -137,24 +140,30 @@ class Run:
         """The weights after `step` updates."""
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
-            raise RunError(self._absent(step))
-        weights, M = self._tensors(name), len(self.members)
-        expected = {weight: (M, *shape) for weight, shape in weight_shapes(self.config).items()}
-        if weights.keys() != expected.keys():
-            odd = sorted(weights.keys() ^ expected.keys())[0]
-            raise RunError(
-                f"{self.path / name} does not fit the run's model: {odd} is {'extra' if odd in weights else 'missing'}"
-            )
-        for weight, shape in expected.items():
-            found = weights[weight]
-            if found.shape != shape or str(found.dtype) != f"torch.{self.config.numerics.dtype}":
-                have, want = f"{found.dtype} {tuple(found.shape)}", f"{self.config.numerics.dtype} {shape}"
-                raise RunError(f"{self.path / name} does not fit the run's model: {weight} is {have}, not {want}")
+            raise RunError(absent_checkpoint(self.name, self.manifest, self.config, step))
+        weights = self._tensors(name)
+        if problem := checkpoint_problem(weights, self.config, len(self.members)):
+            raise RunError(f"{self.path / name} does not fit the run's model: {problem}")
         return Stack(self.config, flatten(self.config, weights))
 
     def at(self, step: int | None = None) -> tuple[int, Stack, list[str]]:
         """The checkpoint at a step, or the newest intact one, with a note for every damaged one passed over."""
         return self.newest_checkpoint() if step is None else (step, self.checkpoint(step), [])
+
+    def unsound(self, step: int, stack: Stack) -> dict[int, str]:
+        """Which models of a checkpoint cannot be measured, and why: they had diverged, or have weights not finite."""
+        try:
+            diverged = self.diverged_at
+        except RunError:  # damaged metrics: the weights alone have to tell
+            diverged = [None] * len(self.members)
+        return unsound_models(self.name, self.members, self.steps, diverged, step, stack)
+
+    def model_at(self, step: int | None, index: int) -> tuple[int, Stack, list[str]]:
+        """As `at`, for one model, which is refused if it has diverged."""
+        at, stack, notes = self.at(step)
+        if index in (unsound := self.unsound(at, stack)):
+            raise RunError(unsound[index])
+        return at, stack.models(index), notes
 
     def newest_checkpoint(self) -> tuple[int, Stack, list[str]]:
         """The last checkpoint that is intact: its step, its weights, and a note for every later one that is not."""
@@ -180,7 +189,7 @@ class Run:
         for step, name in reversed(self.manifest.numbered(STATES).items()):
             if at_most is None or step <= at_most:
                 try:
-                    return self._tensors(name)
+                    return self._state(name)
                 except RunError:
                     continue
         return None
@@ -209,17 +218,8 @@ class Run:
         lines = [
             line for name, line in found.items() if name == METRICS or now.files.get(name) == self.manifest.files[name]
         ]
-        return lines + self._derived_problems()
-
-    def _derived_problems(self) -> list[str]:
-        """What is wrong with the table of measures beside the run, where there is one."""
-        if not os.path.lexists(self.path / MEASURES):
-            return []
-        try:
-            problem = seal_problem(read_regular(self.path, MEASURES))
-        except RunError as error:
-            return [str(error)]
-        return [f"{self.path / MEASURES} {problem}; `assignadd measure` makes it again"] if problem else []
+        derived = unsealed_file(self.path, MEASURES)
+        return [*lines, f"{derived}; `assignadd measure` makes it again"] if derived else lines
 
     def _check(self, name: str) -> None:
         if name == METRICS:
@@ -231,31 +231,16 @@ class Run:
         elif name == SPLITS:
             self._seen()
         else:
-            self._tensors(name)
+            self._state(name)
+
+    def _state(self, name: str) -> dict[str, Tensor]:
+        state, step = self._tensors(name), self.manifest.files[name].step
+        if problem := state_problem(state, self.config, len(self.members), step):
+            raise RunError(f"{self.path / name} does not fit the run: {problem}")
+        return state
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
         return decode_tensors(read_committed(self.path, self.manifest, name), str(self.path / name))
-
-    def _absent(self, step: int) -> str:
-        at = bisect.bisect(self.steps, step)
-        near = self.steps[max(at - 1, 0) : at + 1]
-        if not near:
-            return f"run {self.name} has no checkpoints yet; train it on"
-        closest = min(near, key=lambda s: (abs(s - step), -s))
-        listed = f"nearest are {near[0]} and {near[1]}" if len(near) == 2 else f"nearest is {near[0]}"
-        says = f"run {self.name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
-        if self.manifest.sources or not 0 <= step <= self.step:
-            return f"{says}."
-        return f"{says}, or train with --record.checkpoint-every {math.gcd(step, self.config.record.checkpoint_every)}."
-
-
-def read_committed(folder: Path, manifest: Manifest, name: str) -> bytes:
-    """The bytes of a committed file, or an error that names it."""
-    file = manifest.files[name]
-    data = read_regular(folder, name, most=file.size + 1)
-    if problem := file.problem(data):
-        raise RunError(f"{folder / name} {problem}")
-    return data
 
 
 def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:
@@ -294,12 +279,15 @@ def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
     return runs, problems
 
 
-def newest_run(root: str | os.PathLike[str]) -> Run:
-    """The run under `root` that was committed to last."""
-    folders = _run_folders(root)
-    if not folders:
-        raise RunError(f"no runs under {root}; `assignadd train` makes one")
-    return Run.open(max(folders, key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns))
+def newest_run(root: str | os.PathLike[str]) -> tuple[Run, list[str]]:
+    """The run under `root` that was committed to last and can be opened, and a line for each newer one that cannot."""
+    notes: list[str] = []
+    for folder in sorted(_run_folders(root), key=lambda folder: -(folder / MANIFEST).stat().st_mtime_ns):
+        try:
+            return Run.open(folder), notes
+        except RunError as error:
+            notes.append(str(error))
+    raise RunError(notes[0] if notes else f"no runs under {root}; `assignadd train` makes one")
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:

@@ -127,6 +127,15 @@ def read_manifest(folder: Path) -> Manifest:
     return replace(manifest, seal="")
 
 
+def read_committed(folder: Path, manifest: Manifest, name: str) -> bytes:
+    """The bytes of a committed file, or an error that names it."""
+    file = manifest.files[name]
+    data = read_regular(folder, name, most=file.size + 1)
+    if problem := file.problem(data):
+        raise RunError(f"{folder / name} {problem}")
+    return data
+
+
 class _Versioned(msgspec.Struct):
     format: int
 

@@ -13,9 +13,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignadd.errors import RunError
+from assignadd.runs.files import read_regular
 
 if TYPE_CHECKING:
     import polars
@@ -40,6 +42,17 @@ def seal_problem(data: bytes) -> str | None:
     if hashlib.sha256(data[:start] + BLANK.encode() + data[end:]).hexdigest().encode() != found[0][1]:
         return "is damaged or was edited: its seal does not fit"
     return None
+
+
+def unsealed_file(folder: Path, name: str) -> str | None:
+    """What is wrong with a sealed file of a folder, where there is one."""
+    if not os.path.lexists(folder / name):
+        return None
+    try:
+        problem = seal_problem(read_regular(folder, name))
+    except RunError as error:
+        return str(error)
+    return problem and f"{folder / name} {problem}"
 
 
 def is_parquet_with(data: bytes, word: str) -> bool:

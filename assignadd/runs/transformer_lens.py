@@ -11,6 +11,7 @@ import hashlib
 import io
 import math
 import re
+import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,7 +92,9 @@ def _stack(path: Path, data: bytes, config: Config) -> Stack:
             size = sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(data)).infolist())
             if size > len(data):
                 raise ValueError(f"it unpacks to {size:,} bytes, more than it has")
-        loaded: Any = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what PyTorch thinks of a damaged pickle
+            loaded: Any = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a foreign file makes the reader raise
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise RunError(f"{path} is not a file of plain tensors: {first_line[:200]}") from error

@@ -65,7 +65,8 @@ def run_sweep(
     """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
     claim_results(out / TABLE)
     planned = plan(sweep, out, device, cores, together)
-    numbers = [i for i, job in enumerate(planned.jobs) if job.model_steps]
+    # A finished stack with a damaged file is taken up again, which mends it.
+    numbers = [i for i, job in enumerate(planned.jobs) if job.model_steps or Run.open(job.path).verify()]
     todo = [planned.jobs[i] for i in numbers]
 
     def told(job: int, step: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -64,7 +65,8 @@ def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None =
     """
     wanted = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)  # (configuration of the stack, member)
     jobs = []
-    for run in _runs_under(out):
+    runs, problems = find_runs(out)
+    for run in runs:
         held = [(run.config, member) for member in run.members]
         if not wanted.keys().isdisjoint(held):
             wanted = {cell: None for cell in wanted if cell not in held}
@@ -72,10 +74,14 @@ def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None =
     missing: dict[Config, list[Member]] = {}
     for config, member in wanted:
         missing.setdefault(config, []).append(member)
+    new = []
     for config, members in missing.items():
         most = models_together(config, device) if together is None else together
-        jobs += [Job(out / _folder(config, stack), config, stack) for stack in stacks(members, most)]
-    return jobs
+        new += [Job(out / _folder(config, stack), config, stack) for stack in stacks(members, most)]
+    # A damaged run is mended where the same cells train again into its folder; else its cells would be made twice.
+    if other := [text for text in problems if not any(text.startswith(f"{job.path}{os.sep}") for job in new)]:
+        raise RunError(f"{other[0]}; remove that folder to train its models again")
+    return jobs + new
 
 
 def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
@@ -121,14 +127,6 @@ def _seconds(job: Job, device: str) -> float:
         return work / CORE_GFLOPS
     launching = (job.config.optim.steps - job.done) * GPU_STEP_SECONDS
     return work / GPU_GFLOPS[job.config.numerics.tf32] + launching + (0 if covers(job.config) else COMPILE_SECONDS)
-
-
-def _runs_under(out: Path) -> list[Run]:
-    """The runs in a folder. One that cannot be read is an error: its cells may not be made twice."""
-    runs, problems = find_runs(out)
-    if problems:
-        raise RunError(f"{problems[0]}; remove that folder to train its models again")
-    return runs
 
 
 def _folder(config: Config, members: Sequence[Member]) -> str:

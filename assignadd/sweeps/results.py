@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assignadd.config import Config
+from assignadd.config import Config, Member
 from assignadd.errors import RunError
 from assignadd.member import SHORT_NAMES
 from assignadd.runs import atomic
@@ -48,9 +48,10 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     """
     import polars
 
-    wanted = {cell.in_stack(sweep.config) for cell in sweep.cells}
+    places = {cell.in_stack(sweep.config): i for i, cell in enumerate(sweep.cells)}
     settings = {name: column_of(name) for name in dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))}
-    rows = [row for run in runs for row in _rows(run, wanted, settings)]
+    found = [pair for run in runs for pair in _rows(run, places, settings)]
+    rows = [row for _, row in sorted(found, key=lambda pair: pair[0])]  # the same columns in any order of runs
     frame = polars.DataFrame(rows, infer_schema_length=None)
     narrow = [
         polars.col(polars.Float64).cast(polars.Float32),
@@ -73,16 +74,19 @@ def setting_of(config: Config, name: str) -> Any:
     return json.dumps(value) if isinstance(value, tuple) else value
 
 
-def _rows(run: Run, wanted: set[Any], settings: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _rows(
+    run: Run, places: Mapping[tuple[Config, Member], int], settings: Mapping[str, str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each row of the sweep's cells in a run, with the cell's place in the sweep."""
     configs = run.configs
     for row in run.metrics():
-        if (run.config, run.members[row["model"]]) not in wanted:
+        if (place := places.get((run.config, run.members[row["model"]]))) is None:
             continue
         config, measures = configs[row["model"]], dict(row.get("measures", {}))
         own = {column: setting_of(config, name) for name, column in settings.items()}
         tests = measures.pop("tests", {})
         facts = {"seed": row["seed"], "step": row["step"], "loss": row["loss"], "diverged_at": row["diverged_at"]}
-        yield own | facts | row["accuracy"] | tests | measures
+        yield place, own | facts | row["accuracy"] | tests | measures
 
 
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:

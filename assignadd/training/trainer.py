@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Member
+from assignadd.errors import RunError
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import recorded_sets
@@ -137,8 +138,14 @@ class Trainer:
         return {name: t.cpu() for name, t in joined.items()} | {"step": parts[0]["step"].cpu().clone()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        start = 0
+        start, own = 0, self.state()
+        if wrong := [name for name in own.keys() | state.keys() if not _alike(own.get(name), state.get(name))]:
+            raise RunError(f"the saved state does not fit these models: {min(wrong)} differs in shape or kind")
         for group in self.groups:
             part = slice(start, start + len(group.stack))
             group.load_state({name: t if name == "step" else t[part] for name, t in state.items()})
             start = part.stop
+
+
+def _alike(one: Tensor | None, other: Tensor | None) -> bool:
+    return one is not None and other is not None and one.shape == other.shape and one.dtype == other.dtype

@@ -1,11 +1,13 @@
 """The server answers GET and HEAD for its own address on loopback, and nothing else."""
 
 import http.client
+import socket
 import threading
+from importlib.resources import files
 
 import pytest
 
-from assignadd.explorer.serve import HOST, server
+from assignadd.explorer.serve import HOST, MOST_CONNECTIONS, POLICY, Handler, server
 
 
 @pytest.fixture
@@ -56,3 +58,68 @@ def test_nothing_outside_is_served(port, path):
 def test_only_loopback_is_bound(tmp_path):
     with server(tmp_path) as made:
         assert made.server_address[0] == "127.0.0.1"
+
+
+def test_links_out_of_the_folder_and_names_that_no_file_has(port, tmp_path, capfd):
+    (tmp_path / "page" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "page" / "up").symlink_to(tmp_path)
+    (tmp_path / "page" / "inside").symlink_to(tmp_path / "page" / "index.html")
+    for path in ("/link", "/up/secret", "/up/", "/%00", "/a%00b", "/index.html%00"):
+        assert ask(port, "GET", path)[0] == 404, path
+    assert ask(port, "GET", "/inside") == (200, b"hello")
+    assert capfd.readouterr().err == ""
+
+
+def test_two_hundred_idle_clients_do_not_keep_others_out(port):
+    idle = [socket.create_connection((HOST, port)) for _ in range(200)]
+    assert ask(port, "GET", "/") == (200, b"hello")
+    assert threading.active_count() < MOST_CONNECTIONS + 20
+    for connection in idle:
+        connection.close()
+
+
+def test_a_client_that_says_nothing_is_dropped(port, monkeypatch):
+    monkeypatch.setattr(Handler, "timeout", 0.1)
+    with socket.create_connection((HOST, port), timeout=10) as silent:
+        silent.sendall(b"GET / HT")
+        assert silent.recv(100) == b""
+
+
+def test_the_page_itself_has_the_policy_of_the_server():
+    """So that it holds from disk and on any other host, too."""
+    page = (files("assignadd.explorer") / "page" / "index.html").read_text()
+    assert f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">' in page
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_the_policy_allows_what_the_page_ships_and_nothing_else(browser, page_folder, served):
+    tab, refused = browser.new_page(), []
+    tab.on("console", lambda m: refused.append(m.text) if "Content Security Policy" in m.text else None)
+    with server(page_folder) as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        try:
+            own = f"http://{HOST}:{made.server_address[1]}"
+            tab.goto(f"{own}/" if served else f"{page_folder.as_uri()}/index.html")
+            tab.wait_for_selector("#answer[data-ready=yes]")
+            assert refused == []
+            tab.evaluate(
+                """async () => {
+                const script = text => {
+                    const s = document.createElement("script");
+                    Object.assign(s, text);
+                    document.head.append(s);
+                };
+                script({textContent: "window.owned = 1"});
+                script({src: "data:text/javascript,window.owned=1"});
+                await fetch("data/index.js").catch(() => {});
+                const frame = document.createElement("iframe");
+                frame.src = "data:text/html,hello";
+                document.body.append(frame);
+            }"""
+            )
+            assert tab.evaluate("window.owned") is None and len(refused) >= 4
+        finally:
+            tab.close()
+            made.shutdown()
+            thread.join()

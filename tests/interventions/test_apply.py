@@ -97,9 +97,15 @@ def test_a_patch_replaces_a_role_by_the_same_role():
         patched, batch = both([Replace("patch", "hook_embed", (role,), source=SOURCE)]), TOKENS.clone()
         batch[0][Positions(TASK, TOKENS[0]).mask(role)] = source[at]
         assert torch.allclose(patched, answer_logits(STACK, batch), atol=1e-9), role
-    # A literal has no variable in the prefix: nothing is patched from it, nor in it.
-    literal = both([Replace("patch", "blocks.0.hook_attn_out", ("first_variable",), source="d=3, 1+2=?")])
-    assert torch.allclose(literal, answer_logits(STACK, TOKENS), atol=1e-9)
+    # A literal has no variable in the prefix: nothing is patched from it, which is an error where nothing else is.
+    alone, beside = (
+        Replace("patch", "blocks.0.hook_attn_out", places, source="d=3, 1+2=?")
+        for places in (("first_variable",), ("first_variable", "plus"))
+    )
+    with pytest.raises(ConfigError, match="a prompt that has first_variable"):
+        both([alone])
+    only_plus = Replace("patch", "blocks.0.hook_attn_out", ("plus",), source="d=3, 1+2=?")
+    assert torch.allclose(both([beside]), both([only_plus]), atol=1e-9)
 
 
 def test_a_query_without_keys_has_zero_attention():

@@ -30,7 +30,7 @@ REPLACE = st.one_of(
     st.builds(Replace, st.just("patch"), st.sampled_from(HOOKS), SOME, source=st.just("c=1, c+2=?")),
 )
 OTHERS = st.one_of(
-    st.builds(Cut, st.sampled_from([1, 2]), PLACES, PLACES),
+    st.builds(Cut, st.sampled_from([1, 2]), PLACES, st.sampled_from(ROLES) | st.just(0)),
     st.builds(
         Pattern,
         st.sampled_from([1, 2]),
@@ -84,6 +84,13 @@ def test_the_documented_examples(tmp_path):
         ({"action": "zero", "hook": "hook_embed", "source": "a=1, a+1=?"}, "source"),
         ({"action": "cut", "layer": 0, "query": "equals", "key": 0}, "layer"),
         ({"action": "cut", "layer": 1, "query": "equals"}, "key"),
+        ({"action": "cut", "layer": 2.0, "query": "equals", "key": 0}, "layer"),
+        ({"action": "cut", "layer": True, "query": "equals", "key": 0}, "layer"),
+        ({"action": "cut", "layer": 1, "query": 3, "key": 5}, "key"),
+        ({"action": {}}, "action"), ({"action": ["cut"]}, "action"),
+        ({"action": "zero", "hook": {}}, "hook"), ({"action": "zero", "hook": ["hook_embed"]}, "hook"),
+        ({"action": "swap", "component": {}, "step": 1}, "component"),
+        ({"action": "swap", "component": "mlp2", "step": 1.0}, "step"),
         ({"action": "cut", "layer": 1, "query": None, "key": 0}, "query"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"first": 2}}, "weights"),
         ({"action": "pattern", "layer": 1, "query": 3, "weights": {"-1": 1}}, "weights"),
@@ -97,7 +104,9 @@ def test_errors_name_the_field(value, field):
     assert str(error.value).startswith(f"interventions[1].{field} = ") and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["{}", "[", '[{"action": "cut", "action": "cut"}]', "no/such/file.json"])
+@pytest.mark.parametrize(
+    "text", ["{}", "[", '[{"action": "cut", "action": "cut"}]', "no/such/file.json", "\0", "x" * 5000]
+)
 def test_anything_but_a_list_is_an_error(text):
     with pytest.raises(ConfigError):
         read_specification(text)

@@ -1,12 +1,14 @@
 """A sweep on this machine: the same bytes whatever the stack, the processes and the interruptions."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import polars
@@ -15,11 +17,13 @@ import torch
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member, Optim
+from assignadd.errors import DestinationError
 from assignadd.runs.folder import Run
 from assignadd.sweeps.engine import plan, run_sweep, tally
 from assignadd.sweeps.jobs import jobs_of, run_job
 from assignadd.sweeps.local import run_local
 from assignadd.sweeps.settings import Sweep, named_sweep
+from tests.runs.test_damage import flip
 from tests.sweeps.small import CONFIG, SWEEP, rows_by_cell, stores
 
 torch.set_num_threads(1)
@@ -39,6 +43,22 @@ def test_a_cell_comes_out_the_same_whatever_stack_it_was_in(tmp_path, whole):
         table = run_sweep(SWEEP, tmp_path / str(together), together=together)
         assert rows_by_cell(plan(SWEEP, tmp_path / str(together), "cpu", together=together).jobs) == alone
         assert table.equals(whole[1])
+
+
+@pytest.mark.parametrize("name", ["config.json", "checkpoints/00000040.safetensors"])
+def test_a_damaged_finished_stack_is_mended(tmp_path, whole, name):
+    out = Path(shutil.copytree(whole[0], tmp_path / "out"))
+    victim = sorted(folder for folder in out.iterdir() if folder.is_dir())[1] / name
+    flip(victim, 50)
+    assert run_sweep(SWEEP, out, together=1).equals(whole[1])
+    assert stores(out) == stores(whole[0])
+
+
+def test_a_table_that_is_not_ours_is_left_alone(tmp_path):
+    (tmp_path / "table.parquet").write_text("years of work")
+    with pytest.raises(DestinationError, match=r"table.parquet is there"):
+        run_sweep(SWEEP, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["table.parquet"]
 
 
 def test_the_table_has_a_row_per_cell_and_evaluation(whole):

@@ -1,0 +1,53 @@
+"""A sealed table is read as it was written, or not at all; a path is never a pattern."""
+
+import random
+
+import polars
+import pytest
+
+from assignadd.errors import RunError
+from assignadd.runs.tables import decode_foreign, decode_sealed, encode_table, seal_problem
+from assignadd.sweeps.results import read_results, write_results
+
+TABLE = polars.DataFrame({"step": [0, 10], "x": [0.25, None], "name": ["a", "b"]})
+
+
+def test_a_table_comes_back_with_what_was_said_about_it():
+    data = encode_table(TABLE, {"checkpoints": "abc"})
+    table, about = decode_sealed(data, "t")
+    assert table.equals(TABLE) and about["checkpoints"] == "abc" and seal_problem(data) is None
+    assert polars.read_parquet(data).equals(TABLE)  # any reader opens it
+    assert encode_table(TABLE, {"checkpoints": "abc"}) == data
+
+
+def test_every_flipped_bit_is_noticed():
+    data, rng = encode_table(TABLE, {}), random.Random(3)
+    for at in range(len(data)):
+        damaged = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+        with pytest.raises(RunError, match=r"^t "):
+            decode_sealed(damaged, "t")
+    for size in range(0, len(data), 50):
+        with pytest.raises(RunError, match=r"^t "):
+            decode_sealed(data[:size], "t")
+
+
+def test_tables_of_sweeps_are_sealed_with_their_provenance_and_older_ones_still_open(tmp_path):
+    about = {"sweep": "s", "cells": 2}
+    write_results(TABLE, about, tmp_path / "a" / "table.parquet")
+    write_results(TABLE.reverse(), about, tmp_path / "b" / "table.parquet")
+    table, found = read_results(tmp_path / "a" / "table.parquet")
+    assert table.equals(TABLE) and found["cells"] == 2
+    (tmp_path / "a" / "table.parquet").write_bytes((tmp_path / "b" / "table.parquet").read_bytes())
+    with pytest.raises(RunError, match="of another table"):
+        read_results(tmp_path / "a" / "table.parquet")
+    old = tmp_path / "r[1]" / "table.parquet"
+    old.parent.mkdir()
+    TABLE.write_parquet(old)
+    old.with_suffix(".json").write_text('{"sweep": "s", "cells": 2}')
+    assert read_results(old)[0].equals(TABLE)
+
+
+def test_a_foreign_file_is_an_error_of_one_line(capfd):
+    with pytest.raises(RunError, match=r"^t is not a Parquet file") as caught:
+        decode_foreign(b"PAR1" + b"\0" * 100 + b"PAR1", "t")
+    assert "\n" not in str(caught.value) and capfd.readouterr().err == ""

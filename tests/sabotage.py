@@ -1,0 +1,138 @@
+"""`make sabotage`: the tests can fail. Each small patch breaks one thing, and the named test has to notice it.
+
+    python -m tests.sabotage                 every patch
+    python -m tests.sabotage --only lock     one of them
+
+A patch is applied to a copy of the tree, alone. One that survives is a missing test; one whose text is no longer in its
+file is out of date; both make the command fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Patch(NamedTuple):
+    name: str
+    file: str
+    """Below assignadd/."""
+    text: str
+    broken: str
+    test: str
+    """What pytest is given, below tests/."""
+
+
+PATCHES = (
+    Patch("bans", "task/operands.py", "if n_banned in (None, count_banned(task, *choice))", "",
+          "task/test_operands.py"),
+    Patch("split", "task/splits.py", "order[: task.n_seen]", "order[: task.n_seen - 1]", "task/test_splits.py"),
+    Patch("answer", "task/arithmetic.py", "(first + second) % modulus", "(first + second + 1) % modulus",
+          "task/test_sampler.py"),
+    Patch("randomness", "task/randomness.py", "(k0 + WEYL[0]) & MASK", "k0", "task/test_randomness.py"),
+    Patch("backward", "model/table.py", "g_embeddings.narrow(-2, C - 1, 1).add_(g_constant)", "pass",
+          "model/test_table.py -k equals_reference"),
+    Patch("scores-backward", "model/table.py", "(self._scaled(g_scores_1.mT, t.queries_1), w.K1, grads.K1)",
+          "(self._scaled(g_scores_1, t.queries_1), w.K1, grads.K1)", "model/test_table.py -k equals_reference"),
+    Patch("decay", "model/kernels/tensor.py", "weight_decay=o.weight_decay", "weight_decay=0.0",
+          "training/test_trainer.py tests/test_examples.py"),
+    Patch("causal", "model/transformer.py", "scores.masked_fill(future, -math.inf)", "scores",
+          "model/test_transformer.py"),
+    Patch("causal-kernel", "model/kernels/tensor.py", "of_pairs.masked_fill_(self._future, -torch.inf)", "of_pairs",
+          "model/test_table.py -k equals_reference tests/model/test_kernels.py"),
+    Patch("diverged", "training/step.py", "alive = self.loss.isfinite() & (self.diverged_at < 0)",
+          "alive = self.diverged_at < 0", "training/test_step.py -k diverge"),
+    Patch("resume", "training/loop.py", "    else:\n        trainer.load_state(state)",
+          "    else:\n        begin(trainer)",
+          "training/test_loop.py -k signal"),
+    Patch("probe-split", "measures/probes.py", 'if split == "pair":', 'if split != "pair":', "measures/test_probes.py"),
+    Patch("identity", "measures/scores.py", "return x @ QK(stack, 2) @ x.mT", "return x @ QK(stack, 1) @ x.mT",
+          "measures/test_scores.py"),
+    Patch("previous", "measures/scores.py", "return (j <= i) &", "return (j >= 0) &", "measures/test_scores.py"),
+    Patch("interval", "stats.py", "z * math.sqrt(p * (1 - p) / n", "math.sqrt(p * (1 - p) / n", "test_stats.py"),
+    Patch("verdict", "verdicts.py", "decided(measured.low >= self.threshold", "decided(measured.high >= self.threshold",
+          "test_verdicts.py"),
+    Patch("onset", "dynamics/onsets.py", "above[i : ends[i] + 1].all()", "above[i]", "dynamics/test_curves.py"),
+    Patch("seal", "runs/manifest.py", "if manifest.sealed() != data:", "if False:", "runs/test_manifest.py"),
+    Patch("hash", "runs/manifest.py", "if hashlib.sha256(data).hexdigest() != self.sha256:", "if False:",
+          "runs/test_damage.py -k flipped"),
+    Patch("table-seal", "runs/tables.py", ".hexdigest().encode() != found[0][1]:", ".hexdigest() is None:",
+          "chaos/test_chaos.py -k damaged"),
+    Patch("lock", "runs/lock.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB",
+          "runs/test_lock.py"),
+    Patch("sync", "runs/atomic.py", "            _sync(fd, len(data))\n            os.replace",
+          "            os.replace",
+          "runs/test_faults.py -k synced"),
+    Patch("append", "runs/atomic.py", "                os.ftruncate(fd, committed)\n                os.lseek",
+          "                os.lseek", "runs/test_damage.py -k never_committed"),
+    Patch("link", "runs/destination.py", "        if inside.is_symlink():", "        if False:",
+          "runs/test_destination.py"),
+    Patch("foreign", "runs/destination.py", "if name not in inner and not MARKING.fullmatch(name)", "if False",
+          "runs/test_destination.py"),
+    Patch("begun", "runs/create_or_resume.py", "return entry != METRICS or not data", "return True",
+          "runs/test_destination.py"),
+    Patch("pickle", "runs/transformer_lens.py", "weights_only=True", "weights_only=False",
+          "runs/test_transformer_lens.py -k code"),
+    Patch("biases", "runs/transformer_lens.py", "if tensor.count_nonzero():", "if False:",
+          "runs/test_transformer_lens.py"),
+    Patch("keys", "runs/config_json.py", "if key in found:", "if False:", "runs/test_config_json.py"),
+    Patch("strict", "interventions/specification.py", "type(x) is int and x in (1, 2)", "x in (1, 2)",
+          "interventions/test_specification.py"),
+    Patch("unsound", "runs/checks.py", "if end is not None and end <= step:", "if False:",
+          "cli/test_diverged.py -k one_model"),
+    Patch("cells", "sweeps/settings.py", "if not 1 <= n_rows <= MOST_CELLS:", "if False:",
+          "sweeps/test_settings.py -k hostile"),
+    Patch("host", "explorer/serve.py", 'if self.headers.get("Host") in (', 'if self.headers.get("Host") not in (',
+          "explorer/test_serve.py -k hosts"),
+    Patch("outside", "explorer/serve.py", "return found if inside else", "return found if True else",
+          "explorer/test_serve.py -k links"),
+    Patch("policy", "explorer/page/index.html", "default-src 'none'; ", "", "explorer/test_serve.py -k policy_of"),
+    Patch("page", "explorer/page/app.js", "Math.exp(e[s]-t)", "Math.exp(t-e[s])", "explorer/test_page.py -k typing"),
+)  # fmt: skip
+
+
+def survives(patch: Patch) -> str | None:
+    """What is wrong with the tests: the patch survives, or no longer fits; None where it is noticed."""
+    with tempfile.TemporaryDirectory(prefix="sabotage-") as folder:
+        copy = Path(folder)
+        for name in ("assignadd", "tests", "examples", "docs"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+        for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile"):
+            shutil.copy(ROOT / name, copy / name)
+        file = copy / "assignadd" / patch.file
+        if file.read_text().count(patch.text) != 1:
+            return f"its text is not once in {patch.file}"
+        file.write_text(file.read_text().replace(patch.text, patch.broken))
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *f"tests/{patch.test}".split()]
+        environment = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+        # 1 is a failed test; 2 and more are errors of collection or usage, which prove nothing.
+        return (
+            None if done.returncode == 1 else f"tests/{patch.test} ended with {done.returncode}: {done.stdout[-200:]}"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sabotage")
+    parser.add_argument("--only", choices=[p.name for p in PATCHES], action="append")
+    only = parser.parse_args().only
+    tried = [p for p in PATCHES if only is None or p.name in only]
+    survivors = {}
+    for patch in tried:
+        if (problem := survives(patch)) is not None:
+            survivors[patch.name] = problem
+        print(f"{patch.name:<16} {survivors.get(patch.name, 'noticed')}", flush=True)
+    print(f"{len(tried) - len(survivors)} of {len(tried)} patches noticed; survivors: {', '.join(survivors) or 'none'}")
+    return int(bool(survivors))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
