@@ -29,7 +29,8 @@ class Claims:
     """Every claim of the paper against trained models: value, 95 % interval, verdict."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
-    """Run folders, or their names under runs/. Without one, only the claims about many seeds and about the theory."""
+    """Run folders, or their names under runs/. Without one, census-six of the package, but
+    only what concerns many seeds and the theory where a population of your own is given."""
     step: int | None = None
     """The checkpoint. If None, each run's last one."""
     n: int = 20_000
@@ -54,8 +55,11 @@ def main(arguments: list[str]) -> int:
     from assignadd.claims.ledger import chosen, ledger
 
     wanted = chosen(args.only)  # refuses a name before anything is measured
-    if not args.runs and wanted and all(claim.measure is not None for claim in wanted):
-        raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
+    if not args.runs and any(claim.measure is not None for claim in wanted):
+        if not any((args.census, args.fraction, args.two_var)):
+            args = dataclasses.replace(args, runs=(options.shipped_run().name,))
+        elif all(claim.measure is not None for claim in wanted):
+            raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
     evidences = read_evidence(args.runs, args.step, args.n, args.threads)
     populations = read_populations(evidences, args)
     from assignadd.cli.screen import console, print_json

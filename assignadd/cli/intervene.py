@@ -26,7 +26,7 @@ class Intervene:
     prompt: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
     run: str | None = None
-    """A run folder, or its name under runs/. If None, the newest run."""
+    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
     step: int | None = None
     """The checkpoint. If None, the last one."""
     seed: int | None = None
@@ -39,10 +39,9 @@ def main(arguments: list[str]) -> int:
     args = options.read(Intervene, arguments, "intervene")
     from assignadd.cli.screen import note, print_json
     from assignadd.interventions.specification import read_specification
-    from assignadd.runs.folder import newest_run, open_run
 
     interventions = read_specification(args.specification)
-    run = open_run(args.run) if args.run else newest_run("runs")
+    run = options.run_or_newest(args.run)
     step, _, notes = run.at(args.step)
     for text in notes:
         note(text)

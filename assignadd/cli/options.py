@@ -15,15 +15,20 @@ from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
 from assignadd.config import PRESETS, Config, ConfigError, accepted
 from assignadd.errors import UsageError
 
+if TYPE_CHECKING:
+    from assignadd.runs.folder import Run
+
 T = TypeVar("T")
 MOST_MODELS = 4096
+# The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
+SHIPPED = "census-six"
 
 
 def read(kind: type[T], arguments: Sequence[str], prog: str, default: T | None = None) -> T:
@@ -54,6 +59,22 @@ def base_config(arguments: Sequence[str]) -> Config:
     from assignadd.runs.config_json import read_config
 
     return read_config(Path(file), PRESETS[preset])
+
+
+def run_or_newest(name: str | None) -> Run:
+    """The run of this name; without a name the newest under runs/, or one of the package's where there is none."""
+    from assignadd.runs.folder import newest_run, open_run
+
+    return open_run(name) if name else newest_run("runs") or shipped_run()
+
+
+def shipped_run() -> Run:
+    """The run of the package that answers where none is given; a line on stderr says so, and how to train another."""
+    from assignadd.cli.screen import note
+    from assignadd.runs.folder import Run, shipped
+
+    note(f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own")
+    return Run.open(shipped(SHIPPED))
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -16,7 +16,7 @@ import bisect
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -127,19 +127,7 @@ class Run:
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
             raise RunError(self._absent(step))
-        weights, M = self._tensors(name), len(self.members)
-        expected = {weight: (M, *shape) for weight, shape in weight_shapes(self.config).items()}
-        if weights.keys() != expected.keys():
-            odd = sorted(weights.keys() ^ expected.keys())[0]
-            raise RunError(
-                f"{self.path / name} does not fit the run's model: {odd} is {'extra' if odd in weights else 'missing'}"
-            )
-        for weight, shape in expected.items():
-            found = weights[weight]
-            if found.shape != shape or str(found.dtype) != f"torch.{self.config.numerics.dtype}":
-                have, want = f"{found.dtype} {tuple(found.shape)}", f"{self.config.numerics.dtype} {shape}"
-                raise RunError(f"{self.path / name} does not fit the run's model: {weight} is {have}, not {want}")
-        return Stack(self.config, flatten(self.config, weights))
+        return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
     def at(self, step: int | None = None) -> tuple[int, Stack, list[str]]:
         """The checkpoint at a step, or the newest intact one, with a note for every damaged one passed over."""
@@ -227,6 +215,20 @@ class Run:
         return f"{says}, or train with --record.checkpoint-every {math.gcd(step, self.config.record.checkpoint_every)}."
 
 
+def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) -> Stack:
+    """The stack of these weights with a leading axis M, or an error if they are not those of the model."""
+    expected = {weight: (M, *shape) for weight, shape in weight_shapes(config).items()}
+    if weights.keys() != expected.keys():
+        odd = sorted(weights.keys() ^ expected.keys())[0]
+        raise RunError(f"{where} does not fit the run's model: {odd} is {'extra' if odd in weights else 'missing'}")
+    for weight, shape in expected.items():
+        found = weights[weight]
+        if found.shape != shape or str(found.dtype) != f"torch.{config.numerics.dtype}":
+            have, want = f"{found.dtype} {tuple(found.shape)}", f"{config.numerics.dtype} {shape}"
+            raise RunError(f"{where} does not fit the run's model: {weight} is {have}, not {want}")
+    return Stack(config, flatten(config, weights))
+
+
 def read_committed(folder: Path, manifest: Manifest, name: str) -> bytes:
     """The bytes of a committed file, or an error that names it."""
     file = manifest.files[name]
@@ -272,12 +274,10 @@ def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
     return runs, problems
 
 
-def newest_run(root: str | os.PathLike[str]) -> Run:
-    """The run under `root` that was committed to last."""
-    folders = _run_folders(root)
-    if not folders:
-        raise RunError(f"no runs under {root}; `assignadd train` makes one")
-    return Run.open(max(folders, key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns))
+def newest_run(root: str | os.PathLike[str]) -> Run | None:
+    """The run under `root` that was committed to last; None where there is no run."""
+    newest = max(_run_folders(root), key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns, default=None)
+    return newest and Run.open(newest)
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
