@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test check browser clean ray-up ray-down
+.PHONY: help reproduce quick explorer explorer-web test test-lens check browser clean ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
@@ -15,6 +15,7 @@ help:
 	@echo "make explorer    an interactive page of the networks trained so far and of six others (explorer/index.html)"
 	@echo "make explorer-web  build the page's scripts from their sources (needs Node)"
 	@echo "make test        lint, types and tests"
+	@echo "make test-lens   install TransformerLens (half a gigabyte) and test against it"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
@@ -33,6 +34,9 @@ explorer-web: $(WEB)/node_modules/.package-lock.json
 # A file of tests on each core at a time; one thread each, so that they do not fight for the cores.
 test: check browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+test-lens: $(VENV)/.lens
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/runs/test_lens_bridge.py
 
 # The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
 browser:
@@ -61,6 +65,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.lens: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[dev,lens]'
+	@touch $@ $(VENV)/.dev $(VENV)/.core
 
 $(VENV)/.ray: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[ray]'
