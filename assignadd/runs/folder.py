@@ -277,7 +277,7 @@ def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
 def newest_run(root: str | os.PathLike[str]) -> Run | None:
     """The run under `root` that was committed to last; None where there is no run."""
     newest = max(_run_folders(root), key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns, default=None)
-    return newest and Run.open(newest)
+    return None if newest is None else Run.open(newest)
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
