@@ -22,7 +22,8 @@ class Intervene:
 
     specification: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SPECIFICATION")]
     """A JSON list of interventions, or a file that holds one, such as
-    [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]"""
+    [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}];
+    or {"protocol": 1, "checkpoint": SHA256, "interventions": [...]}, for this checkpoint alone."""
     prompt: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
     run: str | None = None
@@ -31,21 +32,36 @@ class Intervene:
     """The checkpoint. If None, the last one."""
     seed: int | None = None
     """Which model of the run. If None, its first."""
+    explain: bool = False
+    """First say in words what the specification does."""
     json: bool = False
-    """Print {"before", "after", "label", "probability_change", "accuracy", ...}."""
+    """Print {"protocol", "checkpoint", "interventions", "before", "after", "label", "accuracy", ...}."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Intervene, arguments, "intervene")
-    from assignadd.cli.screen import note, print_json
-    from assignadd.interventions.specification import read_specification
+    from assignadd.cli.screen import note, print_json, say
+    from assignadd.errors import RunError
+    from assignadd.interventions.explain import explain
+    from assignadd.interventions.specification import PROTOCOL, read_specification
 
-    interventions = read_specification(args.specification)
+    asked = read_specification(args.specification)
     run = options.run_or_newest(args.run)
     step, _, notes = run.at(args.step)
     for text in notes:
         note(text)
-    reply = _reply(run, step, run.index_of(args.seed), args.prompt, interventions)
+    have = run.checkpoint_sha256(step)
+    if asked.checkpoint not in (None, have):
+        raise RunError(
+            f"the specification is for the checkpoint with sha256 {asked.checkpoint}; {run.name} at step {step} has "
+            f"{have}: give the other --run or --step, or remove `checkpoint` from the specification"
+        )
+    words = [explain(one) for one in asked.interventions] or ["Changes nothing."]
+    if args.explain and not args.json:
+        for sentence in words:
+            say(sentence)
+    reply = _reply(run, step, run.index_of(args.seed), args.prompt, asked.interventions)
+    reply = {"protocol": PROTOCOL, "checkpoint": have} | reply | ({"explanation": words} if args.explain else {})
     if args.json:
         print_json(reply)
     else:

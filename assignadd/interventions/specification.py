@@ -1,13 +1,16 @@
 """Interventions on a forward pass as frozen records, and their strict conversion from and to JSON.
 
-A specification is a list of interventions. Weights are swapped first. The other interventions act in one forward pass;
-several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names it.
+A specification is a list of interventions, or an object with such a list, the version of this format (`protocol`) and
+the sha256 of the checkpoint that it was made for. Weights are swapped first. The other interventions act in one forward
+pass; several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names
+it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +36,7 @@ COMPONENTS = {
     "unembed": ("unembed.",),
 }
 """The prefixes of the names of each component's weights; `embed` has tokens and positions."""
+PROTOCOL = 1
 ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
 
 
@@ -90,8 +94,16 @@ Intervention = Replace | Cut | Pattern | Swap
 KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
 
 
-def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
-    """The interventions in a JSON text, or in the JSON file at this path."""
+@dataclass(frozen=True)
+class Specification:
+    """Interventions, and the sha256 of the checkpoint that they were made for, if it is known."""
+
+    interventions: tuple[Intervention, ...]
+    checkpoint: str | None = None
+
+
+def read_specification(text: str | bytes) -> Specification:
+    """The specification in a JSON text, or in the JSON file at this path."""
     data = text.encode() if isinstance(text, str) else text
     if not data.lstrip().startswith((b"[", b"{")):
         try:
@@ -100,7 +112,18 @@ def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
             raise ConfigError(
                 "specification", data.decode(), f"a JSON list or a file that holds one ({error.strerror})"
             ) from error
-    return specification(parse(data, "the specification"))
+    values = parse(data, "the specification")
+    if not isinstance(values, dict):
+        return Specification(specification(values))
+    for key, value in values.items():
+        if key not in ("protocol", "checkpoint", "interventions"):
+            raise ConfigError(key, value, "a field among protocol, checkpoint, interventions")
+    if values.get("protocol") != PROTOCOL or isinstance(values["protocol"], bool):
+        raise ConfigError("protocol", values.get("protocol"), f"{PROTOCOL}, the version that this assignadd reads")
+    sha256 = values.get("checkpoint")
+    if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256)):
+        raise ConfigError("checkpoint", sha256, "the sha256 of a checkpoint, 64 hexadecimal digits, or null")
+    return Specification(specification(values.get("interventions")), sha256)
 
 
 def specification(values: Any) -> tuple[Intervention, ...]:

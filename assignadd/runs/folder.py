@@ -129,6 +129,10 @@ class Run:
             raise RunError(self._absent(step))
         return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
+    def checkpoint_sha256(self, step: int) -> str:
+        """The sha256 of the file of a checkpoint that there is."""
+        return self.manifest.files[self.manifest.numbered(CHECKPOINTS)[step]].sha256
+
     def at(self, step: int | None = None) -> tuple[int, Stack, list[str]]:
         """The checkpoint at a step, or the newest intact one, with a note for every damaged one passed over."""
         return self.newest_checkpoint() if step is None else (step, self.checkpoint(step), [])

@@ -38,7 +38,9 @@ def test_interchange_and_one_claim(capsys):
     found = reply(capsys, "interchange", "--pairs", "9")
     assert (found["run"], found["seed"]) == ("census-six", 0)
     (record,) = reply(capsys, "claims", "--only", "qk2-identity", "--n", "200")
-    assert record["seeds"] == 6 and record["command"] == "assignadd claims census-six --n 200 --only qk2-identity"
+    assert [s["seed"] for s in record["by_seed"]] == [0]
+    assert record["command"] == "assignadd claims census-six --n 200 --seeds 0 --only qk2-identity"
+    assert reply(capsys, *record["command"].split()[1:], notes="") == [record]
 
 
 def test_a_claim_about_populations_needs_no_network(capsys):
