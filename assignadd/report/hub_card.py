@@ -26,9 +26,9 @@ tags:
 
 # {title}
 
-{models} small transformer{s} ({layers} layers, width {width}) trained on sequences such as `c=1, b=17, a=42, b+19=?`:
-look variables up, then add modulo {modulus}. The task is that of [Assign and Add: A Mechanistic Study of Compositional
-Arithmetic](https://arxiv.org/abs/{arxiv}); published with assignadd {version}.
+{models} small transformer{s} ({layers} layers, width {width}) trained to look variables up and compute with their
+values modulo {modulus}; `config.json` has the settings of the task. The study is [Assign and Add: A Mechanistic Study of
+Compositional Arithmetic](https://arxiv.org/abs/{arxiv}); published with assignadd {version}.
 
 ## Load a network
 
