@@ -27,8 +27,8 @@ tags:
 # {title}
 
 {models} small transformer{s} ({layers} layers, width {width}) trained to look variables up and compute with their
-values modulo {modulus}; `config.json` has the settings of the task. The study is [Assign and Add: A Mechanistic Study of
-Compositional Arithmetic](https://arxiv.org/abs/{arxiv}); published with assignadd {version}.
+values modulo {modulus}; `config.json` has the settings of the task. The study is [Assign and Add: A Mechanistic Study
+of Compositional Arithmetic](https://arxiv.org/abs/{arxiv}); published with assignadd {version}.
 
 ## Load a network
 
