@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test lint check browser chaos sabotage clean ray-up ray-down
+.PHONY: help reproduce quick explorer explorer-web test test-lens lint check browser chaos sabotage clean ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
@@ -17,6 +17,7 @@ help:
 	@echo "make test        lint, types and tests"
 	@echo "make chaos       kill, starve and damage everything many times; the table goes to docs/reliability.md"
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
+	@echo "make test-lens   install TransformerLens (half a gigabyte) and test against it"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
@@ -38,6 +39,9 @@ test: lint browser
 	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
 	wait $$types || tests=1; cat $(VENV)/mypy.log; exit $$tests
+
+test-lens: $(VENV)/.lens
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/runs/test_lens_bridge.py
 
 # The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
 browser:
@@ -68,6 +72,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.lens: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[dev,lens]'
+	@touch $@ $(VENV)/.dev $(VENV)/.core
 
 $(VENV)/.ray: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[ray]'

@@ -6,7 +6,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from assignadd.api import (
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         train,
     )
     from assignadd.config import PRESETS, Config, ConfigError, Member
+    from assignadd.runs.lens_bridge import from_transformer_lens, to_transformer_lens
     from assignadd.task.text import parse, render
 
 _HOMES = {
@@ -40,6 +41,7 @@ _HOMES = {
         "train",
     ),
     "assignadd.config": ("PRESETS", "Config", "ConfigError", "Member"),
+    "assignadd.runs.lens_bridge": ("from_transformer_lens", "to_transformer_lens"),
     "assignadd.task.text": ("parse", "render"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -50,6 +52,7 @@ __all__ = [
     "ConfigError",
     "Member",
     "evaluate",
+    "from_transformer_lens",
     "ledger",
     "load",
     "load_stack",
@@ -61,6 +64,7 @@ __all__ = [
     "phases",
     "render",
     "table",
+    "to_transformer_lens",
     "train",
 ]
 

@@ -20,6 +20,7 @@ from assignadd.measures.progress import ProgressObserver
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
+from assignadd.runs.hub import SCHEME, load_published
 from assignadd.runs.names import default_folder
 from assignadd.sweeps.population import populations_for
 from assignadd.sweeps.shipped_tables import shipped_table
@@ -78,7 +79,12 @@ def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:
 
 
 def load(run: str | Path | Run, step: int | None = None, seed: int | None = None) -> Transformer:
-    """One model of a run as a hooked transformer; the first seed and the last checkpoint unless given."""
+    """One model of a run as a hooked transformer; the first seed and the last checkpoint unless given.
+
+    `run` may be published on the Hugging Face Hub: `hf://OWNER/NAME`, or `hf://OWNER/NAME@REVISION` (`assignadd[hub]`).
+    """
+    if isinstance(run, str) and run.startswith(SCHEME):
+        return load_published(run, step, seed)
     run = open_run(run)
     return Transformer.from_stack(load_stack(run, step), run.index_of(seed))
 

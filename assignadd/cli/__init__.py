@@ -35,6 +35,7 @@ COMMANDS = {
     "results": "list and explain the tables that come with the package, or write one as CSV",
     "runs": "list, show and verify run folders",
     "import": "convert TransformerLens 2.x state dicts to a run",
+    "publish": "publish a run on the Hugging Face Hub, or write the folder for it",
     "theory": "check the paper's theory: theorem, proof, gradient step, and real training",
     "bench": "time the training step, the sampler and the evaluation, beside lower bounds",
 }

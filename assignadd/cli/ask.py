@@ -21,7 +21,7 @@ class Ask:
     prompt: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
     run: str | None = None
-    """A run folder, or its name under runs/. If None, the newest run."""
+    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
     step: int | None = None
     """The checkpoint. If None, the last one."""
     seed: int | None = None
@@ -36,16 +36,15 @@ def main(arguments: list[str]) -> int:
     args = options.read(Ask, arguments, "ask")
     from assignadd.cli.screen import note
     from assignadd.model.transformer import Transformer
-    from assignadd.runs.folder import newest_run, open_run
     from assignadd.task.text import parse
 
-    run, passed_over = (open_run(args.run), []) if args.run else newest_run("runs")
+    run = options.run_or_newest(args.run)
     tokens, index = (
         parse(args.prompt, run.config.task, options.check_seed("padding", args.padding)),
         run.index_of(args.seed),
     )
     step, one, notes = run.model_at(args.step, index)
-    for text in passed_over + notes:
+    for text in notes:
         note(text)
     reply = _reply(run, Transformer.from_stack(one, 0), tokens, index) | {"run": run.name, "step": step}
     if args.json:

@@ -32,7 +32,8 @@ class Claims:
     """Every claim of the paper against trained models: value, 95 % interval, verdict."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
-    """Run folders, or their names under runs/. Without one, only the claims about many seeds and about the theory."""
+    """Run folders, or their names under runs/. Without one, seed 0 of census-six, which comes with
+    the package; but only what concerns many seeds and the theory where a population of your own is given."""
     step: int | None = None
     """The checkpoint. If None, each run's last one."""
     n: int = 20_000
@@ -46,6 +47,8 @@ class Claims:
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
+    seeds: str | None = None
+    """Only the models with these seeds, such as 0 or 0..3."""
     threads: int | None = None
     """Processes that measure side by side. If None, one for each core."""
     json: bool = False
@@ -57,10 +60,15 @@ def main(arguments: list[str]) -> int:
     from assignadd.claims.ledger import chosen, ledger
 
     wanted = chosen(args.only)  # refuses a name before anything is measured
-    if not args.runs and wanted and all(claim.measure is not None for claim in wanted):
-        raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
+    if not args.runs and any(claim.measure is not None for claim in wanted):
+        if not any((args.census, args.fraction, args.two_var)):
+            # One of its six networks: all claims about one take a minute or two.
+            args = dataclasses.replace(args, runs=(options.shipped_run().name,), seeds=args.seeds or "0")
+        elif all(claim.measure is not None for claim in wanted):
+            raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
     processes = options.resolve_threads(args.threads)
-    evidences = read_evidence(args.runs, args.step, args.n)
+    seeds = options.parse_seeds(args.seeds) if args.seeds else None
+    evidences = with_seeds(read_evidence(args.runs, args.step, args.n), seeds)
     populations = read_populations(evidences, args)
     from assignadd.claims.evidence import runs_of
     from assignadd.cli.measure import measured_table
@@ -85,6 +93,7 @@ def main(arguments: list[str]) -> int:
 def asked(args: Claims) -> str:
     """The command line that asks for the same ledger again."""
     flags: dict[str, object] = {"--step": args.step, "--n": None if args.n == Claims.n else args.n}
+    flags |= {"--seeds": args.seeds}
     flags |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
     more = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
     return shlex.join(["assignadd", "claims", *args.runs, *more])
@@ -116,6 +125,14 @@ def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int = 
             note(text)
         found += models
     return found
+
+
+def with_seeds(evidences: Sequence[Evidence], seeds: Sequence[int] | None) -> list[Evidence]:
+    """The models with these seeds, of whichever run."""
+    have = sorted({e.seed for e in evidences})
+    if missing := [s for s in seeds or () if s not in have]:
+        raise UsageError(f"no seed {missing[0]} there; there are {', '.join(map(str, have))}")
+    return [e for e in evidences if seeds is None or e.seed in seeds]
 
 
 def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> None:

@@ -12,7 +12,6 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.config import ConfigError
-from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.explorer.export import Listener
@@ -23,7 +22,7 @@ class Explore:
     """Write an interactive page of trained models: open its index.html, from disk or from any web host."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
-    """Run folders, or their names under runs/; census-six is a run that comes with the package."""
+    """Run folders, or their names under runs/. Without one, the newest run, or census-six of the package."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("explorer")
     """The folder of the page."""
     checkpoints: int = 60
@@ -38,7 +37,7 @@ class Explore:
     threads: int | None = None
     """CPU threads. If None, every core."""
     serve: bool = False
-    """Serve the page on this machine until stopped; without runs, the one that is in the folder."""
+    """Serve the page on this machine until stopped; without runs, the one that is in the folder, if there is one."""
     port: int = 8000
     """For --serve; 0 takes any that is free."""
 
@@ -49,12 +48,8 @@ def main(arguments: list[str]) -> int:
         raise ConfigError("checkpoints", args.checkpoints, "a whole number from 2 to 100000")
     if not 0 <= args.port < 65536:
         raise ConfigError("port", args.port, "a whole number from 0 to 65535")
-    if args.runs:
+    if args.runs or not (args.serve and (args.out / "index.html").exists()):
         _export(args)
-    elif not args.serve:
-        raise UsageError("no run given; `assignadd runs list` shows what there is")
-    elif not (args.out / "index.html").exists():
-        raise UsageError(f"no page in {args.out} to serve; give the runs to make one from")
     if args.serve:
         _serve(args)
     return 0
@@ -63,10 +58,9 @@ def main(arguments: list[str]) -> int:
 def _export(args: Explore) -> None:
     from assignadd.cli.screen import note, say
     from assignadd.explorer.export import Settings, export
-    from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
 
-    runs = [open_run(name) for name in args.runs]
+    runs = [options.run_or_newest(name) for name in args.runs or (None,)]
     for run in runs:
         prepare("cpu", options.resolve_threads(args.threads), run.config)
         at, stack, _ = run.at()
@@ -74,7 +68,13 @@ def _export(args: Explore) -> None:
             note(f"{why}; it is left out")
     settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger, census=args.census)
     with _screen() as listener:
-        page = export(runs, args.out, settings, " ".join(["assignadd claims", *args.runs]), listener)
+        page = export(
+            runs,
+            args.out,
+            settings,
+            " ".join(["assignadd claims", *(args.runs or [run.name for run in runs])]),
+            listener,
+        )
     size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     say(f"{page}: {size / 1e6:.1f} MB in all")
 

@@ -32,8 +32,8 @@ class Interchange:
     It should change where that part holds a variable of the program: a binding tag, the query, a value, the sum.
     """
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """A run folder, or its name under runs/."""
+    run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
+    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
     step: int | None = None
     """The checkpoint. If None, the last one."""
     seed: int | None = None
@@ -57,10 +57,9 @@ def main(arguments: list[str]) -> int:
     args = options.read(Interchange, arguments, "interchange")
     _check(args)
     from assignadd.cli.screen import print_json
-    from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
 
-    run = open_run(args.run)
+    run = options.run_or_newest(args.run)
     prepare("cpu", options.resolve_threads(args.threads), run.config)
     index = run.index_of(args.seed)
     reply = {"run": run.name, "seed": run.members[index].seed}

@@ -23,32 +23,47 @@ class Intervene:
 
     specification: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SPECIFICATION")]
     """A JSON list of interventions, or a file that holds one, such as
-    [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]"""
+    [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}];
+    or {"protocol": 1, "checkpoint": SHA256, "interventions": [...]}, for this checkpoint alone."""
     prompt: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
     run: str | None = None
-    """A run folder, or its name under runs/. If None, the newest run."""
+    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
     step: int | None = None
     """The checkpoint. If None, the last one."""
     seed: int | None = None
     """Which model of the run. If None, its first."""
+    explain: bool = False
+    """First say in words what the specification does."""
     json: bool = False
-    """Print {"before", "after", "label", "probability_change", "accuracy", ...}."""
+    """Print {"protocol", "checkpoint", "interventions", "before", "after", "label", "accuracy", ...}."""
 
 
 def main(arguments: list[str]) -> int:
     args = options.read(Intervene, arguments, "intervene")
-    from assignadd.cli.screen import note, print_json
-    from assignadd.interventions.specification import read_specification
-    from assignadd.runs.folder import newest_run, open_run
+    from assignadd.cli.screen import note, print_json, say
+    from assignadd.errors import RunError
+    from assignadd.interventions.explain import explain
+    from assignadd.interventions.specification import PROTOCOL, read_specification
 
-    interventions = read_specification(args.specification)
-    run, passed_over = (open_run(args.run), []) if args.run else newest_run("runs")
+    asked = read_specification(args.specification)
+    run = options.run_or_newest(args.run)
     index = run.index_of(args.seed)
     step, one, notes = run.model_at(args.step, index)
-    for text in passed_over + notes:
+    for text in notes:
         note(text)
-    reply = _reply(run, step, index, one, args.prompt, interventions)
+    have = run.checkpoint_sha256(step)
+    if asked.checkpoint not in (None, have):
+        raise RunError(
+            f"the specification is for the checkpoint with sha256 {asked.checkpoint}; {run.name} at step {step} has "
+            f"{have}: give the other --run or --step, or remove `checkpoint` from the specification"
+        )
+    words = [explain(intervention) for intervention in asked.interventions] or ["Changes nothing."]
+    if args.explain and not args.json:
+        for sentence in words:
+            say(sentence)
+    reply = _reply(run, step, index, one, args.prompt, asked.interventions)
+    reply = {"protocol": PROTOCOL, "checkpoint": have} | reply | ({"explanation": words} if args.explain else {})
     if args.json:
         print_json(reply)
     else:

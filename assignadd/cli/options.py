@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -23,8 +23,13 @@ from assignadd.config import PRESETS, Config, ConfigError, accepted
 from assignadd.errors import UsageError
 from assignadd.task_settings import named_operation
 
+if TYPE_CHECKING:
+    from assignadd.runs.folder import Run
+
 T = TypeVar("T")
 MOST_MODELS = 4096
+# The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
+SHIPPED = "census-six"
 
 
 def read(kind: type[T], arguments: Sequence[str], prog: str, default: T | None = None) -> T:
@@ -73,6 +78,28 @@ def without_files(arguments: Sequence[str]) -> list[str]:
         elif i and found[i - 1].replace("_", "-") == "--task.operation" and not named_operation(argument):
             found[i] = "table"
     return found
+
+
+def run_or_newest(name: str | None) -> Run:
+    """The run of this name; without a name the newest under runs/, or one of the package's where there is none."""
+    from assignadd.cli.screen import note
+    from assignadd.runs.folder import newest_run, open_run
+
+    if name:
+        return open_run(name)
+    run, passed_over = newest_run("runs")
+    for text in passed_over:
+        note(text)
+    return run or shipped_run()
+
+
+def shipped_run() -> Run:
+    """The run of the package that answers where none is given; a line on stderr says so, and how to train another."""
+    from assignadd.cli.screen import note
+    from assignadd.runs.folder import Run, shipped
+
+    note(f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own")
+    return Run.open(shipped(SHIPPED))
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.claims import read_evidence
+from assignadd.cli.claims import read_evidence, with_seeds
 from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     from assignadd.cli.measure import measured_table
     from assignadd.cli.screen import console, print_json
 
-    evidences = _chosen(read_evidence(args.runs, None, SEQUENCES), wanted)
+    evidences = with_seeds(read_evidence(args.runs, None, SEQUENCES), wanted)
     with console.status("evaluating"):  # the checkpoints of imported weights, whose training recorded nothing
         for e in evidences:
             _check_evaluated(e)
@@ -66,14 +66,6 @@ def main(arguments: list[str]) -> int:
         for e in evidences:
             _print(e)
     return 0
-
-
-def _chosen(evidences: Sequence[Evidence], seeds: Sequence[int] | None) -> list[Evidence]:
-    """The models with these seeds, of whichever run."""
-    have = sorted({e.seed for e in evidences})
-    if missing := [s for s in seeds or () if s not in have]:
-        raise UsageError(f"no seed {missing[0]} there; there are {', '.join(map(str, have))}")
-    return [e for e in evidences if seeds is None or e.seed in seeds]
 
 
 def _check_evaluated(e: Evidence) -> None:

@@ -1,7 +1,9 @@
 """Interventions on a forward pass as frozen records, and their strict conversion from and to JSON.
 
-A specification is a list of interventions. Weights are swapped first. The other interventions act in one forward pass;
-several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names it.
+A specification is a list of interventions, or an object with such a list, the version of this format (`protocol`) and
+the sha256 of the checkpoint that it was made for. Weights are swapped first. The other interventions act in one forward
+pass; several at the same hook act in the order of the list. An unknown key or a wrong value raises an error that names
+it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ HOOKS = (
 )  # fmt: skip
 """The hooks of the paper's network that differ in what they change."""
 NEURON_HOOKS = ("blocks.1.mlp.hook_pre", "blocks.1.mlp.hook_post")
+PROTOCOL = 1
 # Hooks of any layer, counted from 0 as in the field, and of its neurons and heads.
 IN_LAYER = (
     "attn.hook_pattern", "attn.hook_z", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre",
@@ -107,8 +110,16 @@ Intervention = Replace | Cut | Pattern | Swap
 KINDS: dict[str, type] = {"cut": Cut, "pattern": Pattern, "swap": Swap}
 
 
-def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
-    """The interventions in a JSON text, or in the JSON file at this path."""
+@dataclass(frozen=True)
+class Specification:
+    """Interventions, and the sha256 of the checkpoint that they were made for, if it is known."""
+
+    interventions: tuple[Intervention, ...]
+    checkpoint: str | None = None
+
+
+def read_specification(text: str | bytes) -> Specification:
+    """The specification in a JSON text, or in the JSON file at this path."""
     data = text.encode() if isinstance(text, str) else text
     if not data.lstrip().startswith((b"[", b"{")):
         try:
@@ -116,7 +127,18 @@ def read_specification(text: str | bytes) -> tuple[Intervention, ...]:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ConfigError("specification", os.fsdecode(data), f"a JSON list or a file of one ({why})") from error
-    return specification(parse(data, "the specification"))
+    values = parse(data, "the specification")
+    if not isinstance(values, dict):
+        return Specification(specification(values))
+    for key, value in values.items():
+        if key not in ("protocol", "checkpoint", "interventions"):
+            raise ConfigError(key, value, "a field among protocol, checkpoint, interventions")
+    if values.get("protocol") != PROTOCOL or isinstance(values["protocol"], bool):
+        raise ConfigError("protocol", values.get("protocol"), f"{PROTOCOL}, the version that this assignadd reads")
+    sha256 = values.get("checkpoint")
+    if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch("[0-9a-f]{64}", sha256)):
+        raise ConfigError("checkpoint", sha256, "the sha256 of a checkpoint, 64 hexadecimal digits, or null")
+    return Specification(specification(values.get("interventions")), sha256)
 
 
 def specification(values: Any) -> tuple[Intervention, ...]:

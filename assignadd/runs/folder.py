@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -141,10 +141,11 @@ class Run:
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
             raise RunError(absent_checkpoint(self.name, self.manifest, self.config, step))
-        weights = self._tensors(name)
-        if problem := checkpoint_problem(weights, self.config, len(self.members)):
-            raise RunError(f"{self.path / name} does not fit the run's model: {problem}")
-        return Stack(self.config, flatten(self.config, weights))
+        return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
+
+    def checkpoint_sha256(self, step: int) -> str:
+        """The sha256 of the file of a checkpoint that there is."""
+        return self.manifest.files[self.manifest.numbered(CHECKPOINTS)[step]].sha256
 
     def at(self, step: int | None = None) -> tuple[int, Stack, list[str]]:
         """The checkpoint at a step, or the newest intact one, with a note for every damaged one passed over."""
@@ -243,6 +244,13 @@ class Run:
         return decode_tensors(read_committed(self.path, self.manifest, name), str(self.path / name))
 
 
+def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) -> Stack:
+    """The stack of these weights with a leading axis M, or an error if they are not those of the model."""
+    if problem := checkpoint_problem(weights, config, M):
+        raise RunError(f"{where} does not fit the run's model: {problem}")
+    return Stack(config, flatten(config, weights))
+
+
 def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:
     try:
         return read_run_document(read_committed(folder, manifest, CONFIG))
@@ -279,15 +287,20 @@ def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
     return runs, problems
 
 
-def newest_run(root: str | os.PathLike[str]) -> tuple[Run, list[str]]:
-    """The run under `root` that was committed to last and can be opened, and a line for each newer one that cannot."""
+def newest_run(root: str | os.PathLike[str]) -> tuple[Run | None, list[str]]:
+    """The run under `root` that was committed to last and can be opened, and a line for each newer one that cannot.
+
+    None where there is no run at all.
+    """
     notes: list[str] = []
     for folder in sorted(_run_folders(root), key=lambda folder: -(folder / MANIFEST).stat().st_mtime_ns):
         try:
             return Run.open(folder), notes
         except RunError as error:
             notes.append(str(error))
-    raise RunError(notes[0] if notes else f"no runs under {root}; `assignadd train` makes one")
+    if notes:
+        raise RunError(notes[0])
+    return None, []
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:

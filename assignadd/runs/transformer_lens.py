@@ -37,7 +37,7 @@ PLAIN = (torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, 
 MOST_BESIDES = 64 << 20
 NUMBERED = re.compile(r"checkpoint_step_([0-9]{1,9})\.pth")
 LAST, LAST_STEP = "model_state_dict.pth", 40_000
-ABSENT = re.compile(r"blocks\.[0-9]+\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out))|unembed\.b_U")
+ABSENT = re.compile(r"blocks\.[0-9]+\.(attn\.b_[QKVO]|mlp\.(W_in|b_in|W_out|b_out)|ln2\.[wb])|unembed\.b_U")
 MASK, IGNORE = re.compile(r"blocks\.[0-9]+\.attn\.mask"), re.compile(r"blocks\.[0-9]+\.attn\.IGNORE")
 
 
@@ -100,7 +100,7 @@ def _stack(path: Path, data: bytes, config: Config) -> Stack:
         raise RunError(f"{path} is not a file of plain tensors: {first_line[:200]}") from error
     if not isinstance(loaded, dict) or not all(isinstance(k, str) and isinstance(t, Tensor) for k, t in loaded.items()):
         raise RunError(f"{path} is not a state dict: expected names and tensors")
-    if problem := _problem(loaded, config):
+    if problem := state_dict_problem(loaded, config):
         raise RunError(f"{path} does not fit the configuration: {problem}")
     weights = {name: loaded[name].detach()[None] for name in weight_shapes(config)}  # (1, ...)
     return Stack(config, flatten(config, weights))
@@ -118,7 +118,7 @@ def _is_plain(tensor: Tensor) -> bool:
     )
 
 
-def _problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
+def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
     shapes, T = weight_shapes(config), config.task.length
     for name in shapes:
         if name not in loaded:

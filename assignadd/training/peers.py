@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -14,16 +13,11 @@ from torch.func import functional_call, vmap
 from assignadd.config import Config
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
+from assignadd.runs.lens_bridge import LENS, lens_config
 from assignadd.task.sampler import Batch
-from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.cuda_graph import captured
 
-LENS = "transformer_lens"
 Step = Callable[[], object]
-
-
-def lens_installed() -> bool:
-    return importlib.util.find_spec(LENS) is not None
 
 
 def plain_step(config: Config, batch: Batch) -> Step:
@@ -33,15 +27,8 @@ def plain_step(config: Config, batch: Batch) -> Step:
 
 def lens_step(config: Config, batch: Batch) -> Step:
     """One model in TransformerLens, whose native models have an MLP in every layer, as the paper's code has."""
-    lens: Any = importlib.import_module(LENS)
     native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
-    m, task = config.model, config.task
-    shape = lens.TransformerBridgeConfig(
-        d_model=m.d_model, n_layers=m.n_layers, n_heads=m.n_heads, d_head=m.d_head, d_mlp=m.d_mlp[-1],
-        act_fn=m.activation, n_ctx=task.length, d_vocab=Vocabulary(task).size, d_vocab_out=task.modulus,
-        normalization_type=None,
-    )  # fmt: skip
-    return _autograd_step(config, batch, native.boot(shape))
+    return _autograd_step(config, batch, native.boot(lens_config(config)))
 
 
 def _autograd_step(config: Config, batch: Batch, model: Any) -> Step:

@@ -16,11 +16,12 @@ from assignadd.config import Config, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
+from assignadd.runs.lens_bridge import lens_installed
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.peers import Step, lens_installed, lens_step, plain_step, vmap_steps
+from assignadd.training.peers import Step, lens_step, plain_step, vmap_steps
 from assignadd.training.step import Group
 from assignadd.training.trainer import Trainer, prepare
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,22 @@ def test_mistakes_are_one_line(here, capsys, arguments, words):
     assert main(["intervene", *arguments]) in (1, 2)
     captured = capsys.readouterr()
     assert captured.out == "" and words in captured.err and captured.err.count("\n") == 1
+
+
+def test_a_specification_for_one_checkpoint_is_refused_at_another(here, capsys):
+    found = reply(capsys, CUT, PROMPT, "--run", RUN, "--step", "20")
+    file = here / "runs" / RUN / "checkpoints" / "00000020.safetensors"
+    assert found["checkpoint"] == sha256(file.read_bytes()).hexdigest() and found["protocol"] == 1
+    bound = json.dumps({key: found[key] for key in ("protocol", "checkpoint", "interventions")})
+    assert reply(capsys, bound, PROMPT, "--run", RUN, "--step", "20") == found
+    assert main(["intervene", bound, PROMPT, "--run", RUN, "--step", "40"]) == 1
+    error = capsys.readouterr().err
+    assert found["checkpoint"] in error and "remove `checkpoint`" in error and error.count("\n") == 1
+
+
+def test_it_says_in_words_what_it_does_before_it_does_it(here, capsys):
+    assert main(["intervene", CUT, PROMPT, "--run", RUN, "--explain"]) == 0
+    first, rest = capsys.readouterr().out.split("\n", 1)
+    assert first == "In layer 2, = no longer attends to the value of the first operand." and "before" in rest
+    assert reply(capsys, CUT, PROMPT, "--run", RUN, "--explain")["explanation"] == [first]
+    assert reply(capsys, "[]", PROMPT, "--run", RUN, "--explain")["explanation"] == ["Changes nothing."]

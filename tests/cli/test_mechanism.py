@@ -138,7 +138,7 @@ def test_zoom(here, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words", "code"),
     [
-        (("claims", "--only", "qk2-identity"), "assignadd claims RUN --only qk2-identity", 2),
+        (("claims", "--census", ".", "--only", "qk2-identity"), "assignadd claims RUN --only qk2-identity", 2),
         (("report",), "no run given", 2),
         (("claims", "none"), "no run at none", 1),
         (("claims", RUN, "--only", "nothing"), "only = 'nothing'", 2),

@@ -1,0 +1,89 @@
+"""Interventions in words: what each of them does to the network before it answers."""
+
+from __future__ import annotations
+
+from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace
+from assignadd.task.roles import Place
+
+HOOK_WORDS = {
+    "hook_embed": "the token embeddings",
+    "hook_pos_embed": "the position embeddings",
+    "blocks.0.attn.hook_pattern": "the attention pattern of layer 1",
+    "blocks.0.hook_attn_out": "what attention writes in layer 1",
+    "blocks.1.hook_resid_pre": "the residual stream after layer 1",
+    "blocks.1.attn.hook_pattern": "the attention pattern of layer 2",
+    "blocks.1.hook_attn_out": "what attention writes in layer 2",
+    "blocks.1.hook_resid_mid": "the residual stream before the MLP",
+    "blocks.1.mlp.hook_pre": "the MLP's neurons before the activation function",
+    "blocks.1.mlp.hook_post": "the MLP's neurons after the activation function",
+    "blocks.1.hook_mlp_out": "what the MLP writes",
+    "blocks.1.hook_resid_post": "the residual stream after the MLP",
+}
+ROLE_WORDS = {
+    "plus": "+",
+    "first": "the first operand slot",
+    "second": "the second operand slot",
+    "equals": "=",
+    "first_value": "the value of the first operand",
+    "second_value": "the value of the second operand",
+    "first_variable": "the assignment of the first operand's variable",
+    "second_variable": "the assignment of the second operand's variable",
+    "assigned": "every assigned number",
+    "variables": "every assigned variable",
+    "distractors": "every assigned number that the sum does not use",
+    "pads": "every PAD",
+}
+COMPONENT_WORDS = {
+    "embed": "token and position embeddings",
+    "qk1": "query and key weights of layer 1",
+    "ov1": "value and output weights of layer 1",
+    "qk2": "query and key weights of layer 2",
+    "ov2": "value and output weights of layer 2",
+    "mlp2": "weights of the MLP",
+    "unembed": "unembedding",
+}
+REPLACED_BY = {
+    "zero": "zero",
+    "mean": "the mean over a reference set of prompts",
+    "resample": "the value on another prompt of a reference set",
+}
+
+
+def explain(one: Intervention) -> str:
+    """A sentence that says what an intervention does."""
+    if isinstance(one, Replace):
+        return f"Replaces {_what(one)} by {_by(one)}."
+    if isinstance(one, Cut):
+        return f"In layer {one.layer}{_head(one.head)}, {_place(one.query)} no longer attends to {_place(one.key)}."
+    if isinstance(one, Pattern):
+        given = [f"{weight:g} on {_place(int(k) if k.isdecimal() else k)}" for k, weight in one.weights.items()]
+        rest = f"{', '.join(given)}, and nothing on other tokens" if given else "nothing on any token"
+        return f"In layer {one.layer}{_head(one.head)}, {_place(one.query)} gets the attention weights: {rest}."
+    parts = {"run": one.run, "seed": one.seed, "step": None if one.step is None else f"{one.step:,}"}
+    origin = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
+    return f"Takes the {COMPONENT_WORDS[one.component]} from {origin}; all else is the network's own."
+
+
+def _what(one: Replace) -> str:
+    text = HOOK_WORDS[one.hook] + _head(one.head)
+    if one.frequencies is not None:
+        many = f"frequenc{'y' if len(one.frequencies) == 1 else 'ies'} {', '.join(map(str, one.frequencies))}"
+        parts = "the Fourier components of" if one.hook == "hook_embed" else "the neurons that respond most to"
+        text = f"{parts} {many} in {text}"
+    if one.neurons is not None:
+        text = f"neuron{'s' * (len(one.neurons) > 1)} {', '.join(map(str, one.neurons))} among {text}"
+    if one.positions is not None:
+        text += f", at {', '.join(map(_place, one.positions))}"
+    return text
+
+
+def _by(one: Replace) -> str:
+    return f"what it is on the prompt {one.source!r}" if one.action == "patch" else REPLACED_BY[one.action]
+
+
+def _head(head: int | None) -> str:
+    return "" if head is None else f", head {head}"
+
+
+def _place(place: Place) -> str:
+    return ROLE_WORDS[place] if isinstance(place, str) else f"position {place}"

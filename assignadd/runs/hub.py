@@ -1,0 +1,145 @@
+"""One model of a run published on the Hugging Face Hub, fetched and checked.
+
+    files.json                  every other file with its size and sha256
+    config.json                 the settings, and for each model its seed and own settings, as in the run folder
+    splits.safetensors          which pairs of numbers each model trained on
+    metrics.jsonl               a row per model and evaluation during training
+    model.safetensors           the first seed's last weights
+    checkpoints/seed-0/00000100.safetensors   one model's weights by the field's names; its metadata has seed and step
+    claims.json, README.md      what was measured, and the card
+
+`report/hub_folder.py` writes it. Nothing fetched is run or unpickled: JSON is read strictly and weights as safetensors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from assignadd import __version__
+from assignadd.errors import ConfigError, RunError, UsageError
+from assignadd.model.transformer import Transformer
+from assignadd.runs.config_json import read_run_document
+from assignadd.runs.files import decode_tensors
+from assignadd.runs.folder import stack_of
+from assignadd.runs.manifest import CONFIG, Blob
+
+SCHEME = "hf://"
+FILES: Final = "files.json"
+FORMAT = 1
+CHECKPOINT = re.compile(r"checkpoints/seed-(\d+)/(\d{8,})\.safetensors", re.ASCII)
+REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+
+
+class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `files.json` holds."""
+
+    run: str
+    seeds: Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]
+    files: dict[str, Blob]
+    format: int = FORMAT
+
+    def steps(self, seed: int) -> list[int]:
+        """The steps at which there are weights of this seed."""
+        found = (CHECKPOINT.fullmatch(name) for name in self.files)
+        return sorted(int(match[2]) for match in found if match and int(match[1]) == seed)
+
+
+def checkpoint_name(seed: int, step: int) -> str:
+    """The file of one model's weights: `checkpoints/seed-0/00000100.safetensors`."""
+    return f"checkpoints/seed-{seed}/{step:08d}.safetensors"
+
+
+def load_published(address: str, step: int | None = None, seed: int | None = None) -> Transformer:
+    """One model at `hf://OWNER/NAME` or `hf://OWNER/NAME@REVISION`: the first seed and its last step unless given.
+
+    Three files are fetched: the list of files, the settings and the weights; the last two must have the size and sha256
+    of the list. With a commit for REVISION the list itself is fixed too.
+    """
+    repository, _, revision = address.removeprefix(SCHEME).partition("@")
+    check_repository(repository)
+    index = _index(address, _fetch(repository, FILES, revision))
+    name = _chosen(address, index, step, seed)
+    config, _ = read_run_document(_checked(repository, CONFIG, revision, index))
+    weights = decode_tensors(_checked(repository, name, revision, index), f"{address}/{name}")
+    stack = stack_of(config, {weight: tensor[None] for weight, tensor in weights.items()}, 1, f"{address}/{name}")
+    return Transformer.from_stack(stack, 0)
+
+
+def upload(folder: Path, repository: str, private: bool, message: str) -> str:
+    """Uploads a folder as one commit, making the repository where there is none; the address of the commit."""
+    api = _client().HfApi(library_name="assignadd", library_version=__version__)
+    with _client_errors(f"{repository} could not be uploaded"):
+        api.create_repo(repository, private=private, exist_ok=True)
+        return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message).commit_url)
+
+
+def check_repository(repository: str) -> str:
+    if not REPOSITORY.fullmatch(repository):
+        raise ConfigError("repo", repository, "OWNER/NAME, letters, digits, dots, dashes and underscores")
+    return repository
+
+
+def check_client() -> None:
+    """Raises an error where the client of the Hub, which is optional, is not installed."""
+    if find_spec("huggingface_hub") is None:
+        raise UsageError("the Hugging Face Hub needs huggingface_hub: pip install 'assignadd[hub]'")
+
+
+def _client() -> Any:
+    check_client()
+    return import_module("huggingface_hub")
+
+
+@contextmanager
+def _client_errors(what: str) -> Iterator[None]:
+    """Turns an error of the client (these are of three kinds) into one of a single line."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise RunError(f"{what}: {first_line}") from error
+
+
+def _fetch(repository: str, name: str, revision: str) -> bytes:
+    """A file of the repository, from the client's cache if it is there."""
+    client, made_by = _client(), {"library_name": "assignadd", "library_version": __version__}
+    with _client_errors(f"{SCHEME}{repository}/{name} could not be fetched"):
+        return Path(client.hf_hub_download(repository, name, revision=revision or None, **made_by)).read_bytes()
+
+
+def _checked(repository: str, name: str, revision: str, index: Index) -> bytes:
+    data = _fetch(repository, name, revision)
+    if name not in index.files:
+        raise RunError(f"{SCHEME}{repository}: {FILES} does not list {name}")
+    if problem := index.files[name].problem(data):
+        raise RunError(f"{SCHEME}{repository}/{name} {problem}")
+    return data
+
+
+def _index(address: str, data: bytes) -> Index:
+    try:
+        index = msgspec.json.decode(data, type=Index)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RunError(f"{address}: {FILES} is not one that `assignadd publish` wrote: {error}") from error
+    if index.format != FORMAT:
+        raise RunError(f"{address}: {FILES} has format {index.format}; this assignadd reads format {FORMAT}")
+    return index
+
+
+def _chosen(address: str, index: Index, step: int | None, seed: int | None) -> str:
+    """The file of this seed and step."""
+    seed = index.seeds[0] if seed is None else seed
+    steps = index.steps(seed)
+    if not steps:
+        raise RunError(f"{address} has no seed {seed}; it has {', '.join(map(str, index.seeds))}")
+    if step is not None and step not in steps:
+        raise RunError(f"{address} has no weights of seed {seed} at step {step}; it has {', '.join(map(str, steps))}")
+    return checkpoint_name(seed, steps[-1] if step is None else step)

@@ -1,0 +1,75 @@
+"""Commands without a run: the newest under runs/, or networks that come with the package, and a note that says so."""
+
+import json
+import shutil
+
+import pytest
+
+from assignadd.cli import main
+from assignadd.runs.folder import shipped
+
+NOTE = "note: no run given: this is census-six, which comes with the package; `assignadd train` makes your own\n"
+PROMPT = "c=1, b=17, a=42, b+19=?"
+
+
+@pytest.fixture(autouse=True)
+def empty(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def reply(capsys, *arguments: str, notes: str = NOTE):
+    assert main([*arguments, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == notes
+    return json.loads(captured.out)
+
+
+def test_ask_and_intervene(capsys, empty):
+    asked = reply(capsys, "ask", PROMPT)
+    assert (asked["answer"], asked["run"], asked["seed"]) == (17 + 19, "census-six", 0)
+    cut = '[{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]'
+    changed = reply(capsys, "intervene", cut, PROMPT)
+    assert changed["run"] == "census-six" and changed["before"]["answer"] == 36 and changed["after"]["answer"] != 36
+    assert list(empty.iterdir()) == []
+
+
+def test_interchange_and_one_claim(capsys):
+    found = reply(capsys, "interchange", "--pairs", "9")
+    assert (found["run"], found["seed"]) == ("census-six", 0)
+    (record,) = reply(capsys, "claims", "--only", "qk2-identity", "--n", "200")
+    assert [s["seed"] for s in record["by_seed"]] == [0]
+    assert record["command"] == "assignadd claims census-six --n 200 --seeds 0 --only qk2-identity"
+    assert reply(capsys, *record["command"].split()[1:], notes="") == [record]
+
+
+def test_a_claim_about_populations_needs_no_network(capsys):
+    (record,) = reply(capsys, "claims", "--only", "every-seed-binds", notes="")
+    assert record["n"] == 160
+
+
+@pytest.mark.parametrize("serve", [[], ["--serve"]])
+def test_explore(capsys, monkeypatch, serve):
+    made = []
+    monkeypatch.setattr(
+        "assignadd.explorer.export.export", lambda runs, out, *rest: made.append((runs, rest[1])) or out
+    )
+    monkeypatch.setattr("assignadd.explorer.serve.serve", lambda out, *rest: made.append(out))
+    assert main(["explore", *serve]) == 0
+    ((run,), command), *served = made
+    assert run.path == shipped("census-six") and command == "assignadd claims census-six" and len(served) == len(serve)
+    assert capsys.readouterr().err == NOTE
+
+
+def test_a_page_that_is_there_is_served_as_it_is(monkeypatch, empty):
+    (empty / "explorer").mkdir()
+    (empty / "explorer" / "index.html").write_text("made before")
+    monkeypatch.setattr("assignadd.explorer.export.export", lambda *_: pytest.fail("written again"))
+    monkeypatch.setattr("assignadd.explorer.serve.serve", lambda *_: None)
+    assert main(["explore", "--serve"]) == 0
+
+
+def test_the_newest_run_comes_first(capsys, empty):
+    shutil.copytree(shipped("census-two"), empty / "runs" / "mine")
+    asked = reply(capsys, "ask", PROMPT, notes="")
+    assert asked["run"] == "mine" and asked["seed"] == 39

@@ -1,0 +1,84 @@
+"""Interventions in words: every hook, role and component has them, and no field is left out."""
+
+import pytest
+
+from assignadd.errors import ConfigError
+from assignadd.interventions.explain import COMPONENT_WORDS, HOOK_WORDS, REPLACED_BY, ROLE_WORDS, explain
+from assignadd.interventions.specification import (
+    ACTIONS,
+    COMPONENTS,
+    HOOKS,
+    KINDS,
+    Cut,
+    Pattern,
+    Replace,
+    Swap,
+    read_specification,
+)
+from assignadd.task.roles import ROLES
+
+
+def test_there_are_words_for_everything():
+    assert set(HOOK_WORDS) == set(HOOKS) and set(ROLE_WORDS) == set(ROLES) and set(COMPONENT_WORDS) == set(COMPONENTS)
+    assert set(REPLACED_BY) | {"patch"} | set(KINDS) == set(ACTIONS)
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (Replace("zero", "blocks.1.hook_mlp_out"), "Replaces what the MLP writes by zero."),
+        (
+            Replace("mean", "blocks.1.mlp.hook_post", ("equals", 3), neurons=(4, 7)),
+            "Replaces neurons 4, 7 among the MLP's neurons after the activation function, at =, position 3 by the mean "
+            "over a reference set of prompts.",
+        ),
+        (
+            Replace("zero", "hook_embed", frequencies=(5,)),
+            "Replaces the Fourier components of frequency 5 in the token embeddings by zero.",
+        ),
+        (
+            Replace("patch", "blocks.0.attn.hook_pattern", source="a=1, a+1=?", head=0),
+            "Replaces the attention pattern of layer 1, head 0 by what it is on the prompt 'a=1, a+1=?'.",
+        ),
+        (Cut(1, "first_value", 0), "In layer 1, the value of the first operand no longer attends to position 0."),
+        (
+            Pattern(2, "equals", {"first_value": 0.5, "3": 0.25}),
+            "In layer 2, = gets the attention weights: 0.5 on the value of the first operand, 0.25 on position 3, and "
+            "nothing on other tokens.",
+        ),
+        (
+            Swap("qk2", 5300, 3),
+            "Takes the query and key weights of layer 2 from seed 3, step 5,300; all else is the network's own.",
+        ),
+    ],
+)
+def test_sentences(one, words):
+    assert explain(one) == words
+
+
+SHA256 = "0" * 63 + "a"
+
+
+def test_protocol_and_checkpoint_are_read():
+    text = f'{{"protocol": 1, "checkpoint": "{SHA256}", "interventions": [{{"action": "zero", "hook": "hook_embed"}}]}}'
+    found = read_specification(text)
+    assert found.interventions == (Replace("zero", "hook_embed"),) and found.checkpoint == SHA256
+    assert read_specification('{"protocol": 1, "interventions": []}').checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('{"interventions": []}', "protocol"),
+        ('{"protocol": 2, "interventions": []}', "protocol"),
+        ('{"protocol": true, "interventions": []}', "protocol"),
+        ('{"protocol": 1}', "interventions"),
+        ('{"protocol": 1, "interventions": [], "seed": 3}', "seed"),
+        ('{"protocol": 1, "interventions": [], "checkpoint": "abc"}', "checkpoint"),
+        (f'{{"protocol": 1, "interventions": [], "checkpoint": "{SHA256.upper()}"}}', "checkpoint"),
+    ],
+)
+def test_other_objects_are_refused(text, field):
+    with pytest.raises(ConfigError) as error:
+        read_specification(text)
+    assert str(error.value).startswith(f"{field} = ") and "\n" not in str(error.value)

@@ -1,0 +1,183 @@
+"""A run published on the Hub and loaded back, against a server on loopback that speaks the client's endpoints."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+
+import assignadd
+from assignadd.cli import main
+from assignadd.config import PRESETS, Member
+from assignadd.model.stack import initial_stack
+from assignadd.report.hub_folder import with_metadata
+from assignadd.runs.environment import Environment
+from assignadd.runs.files import decode_tensors, encode_tensors
+from assignadd.runs.writer import Writer
+from assignadd.task.splits import pair_split
+from tests.report.hub_server import COMMIT, TOKEN, hub
+
+CONFIG = PRESETS["smoke"]
+SEEDS, STEPS = (3, 7), (0, 20, 60)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A run of two seeds with three checkpoints, whose weights are random."""
+    folder = tmp_path_factory.mktemp("runs") / "mine"
+    members = [Member(seed) for seed in SEEDS]
+    seen = torch.stack([pair_split(CONFIG.task, seed) for seed in SEEDS])
+    with Writer.hold(folder, CONFIG, members, seen, Environment.here("cpu", 1)) as writer:
+        for step in STEPS:
+            writer.commit(step, checkpoint=initial_stack(CONFIG, [seed + step for seed in SEEDS]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(run, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("published") / "out"
+    command = ["publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--dry-run"]
+    assert main([*command, "--out", str(out)]) == 0
+    return out
+
+
+def test_the_folder_has_every_model_at_every_step_with_seed_and_step_in_its_metadata(run, folder):
+    for step in STEPS:
+        for seed in SEEDS:
+            with safe_open(folder / f"checkpoints/seed-{seed}/{step:08d}.safetensors", "pt") as file:
+                assert file.metadata() == {"format": "pt", "seed": str(seed), "step": str(step)}
+                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            model = assignadd.load(run, step, seed)
+            assert weights.keys() == model.state_dict().keys()
+            assert all(torch.equal(weights[name], tensor) for name, tensor in model.state_dict().items())
+    first = folder / f"checkpoints/seed-{SEEDS[0]}/{STEPS[-1]:08d}.safetensors"
+    assert (folder / "model.safetensors").read_bytes() == first.read_bytes()
+    assert (folder / "config.json").read_bytes() == (run / "config.json").read_bytes()
+    assert (folder / "splits.safetensors").read_bytes() == (run / "splits.safetensors").read_bytes()
+
+
+def test_every_file_is_listed_with_its_sha256(folder):
+    listed = json.loads((folder / "files.json").read_text())
+    found = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    del found["files.json"]
+    assert listed["files"] == {
+        name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in found.items()
+    }
+    assert listed["seeds"] == list(SEEDS)
+
+
+def test_the_card_has_metadata_and_says_how_to_load(folder):
+    yaml = pytest.importorskip("yaml", reason="the client of the Hub, which needs it, is not installed")
+    _, front, text = (folder / "README.md").read_text().split("---\n", 2)
+    assert yaml.safe_load(front) == {
+        "license": "mit",
+        "library_name": "assignadd",
+        "tags": ["mechanistic-interpretability", "modular-arithmetic", "arxiv:2605.31497"],
+    }
+    assert 'assignadd.load("hf://owner/name", step=60, seed=3)' in text and "seeds 3, 7 at steps 0, 20, 60" in text
+
+
+def test_metadata_leaves_the_tensors_as_they_are():
+    tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([True])}
+    data = with_metadata(encode_tensors(tensors), {"step": "7", "note": 'ünï "quoted"'})
+    assert all(torch.equal(found, tensors[name]) for name, found in decode_tensors(data, "x").items())
+    assert int.from_bytes(data[:8], "little") % 8 == 0
+
+
+LOADING = """
+import json, sys, torch, assignadd
+replies = []
+for address, step, seed in json.load(sys.stdin):
+    try:
+        model = assignadd.load(address, step=step, seed=seed)
+        replies.append(torch.cat([w.flatten() for w in model.state_dict().values()]).tolist())
+    except Exception as error:
+        replies.append(f"{type(error).__name__}: {error}")
+print(json.dumps(replies))
+"""
+
+
+def environment(server, home: Path) -> dict[str, str]:
+    theirs = {"HF_ENDPOINT": server.address, "HF_TOKEN": TOKEN, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    return os.environ | theirs | {"HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+
+def loaded(server, home: Path, *asked: tuple) -> list:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING], input=json.dumps(asked), env=environment(server, home), cwd=home.parent,
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def name_of(seed: int, step: int) -> str:
+    return f"checkpoints/seed-{seed}/{step:08d}.safetensors"
+
+
+def flat(model) -> list[float]:
+    return torch.cat([w.flatten() for w in model.state_dict().values()]).tolist()
+
+
+def test_published_and_loaded_back(run, folder, tmp_path):
+    pytest.importorskip("huggingface_hub", reason="pip install 'assignadd[hub]'")
+    with hub() as server:
+        command = [sys.executable, "-m", "assignadd", "publish", str(run), "--repo", "owner/name", "--steps", "all"]
+        done = subprocess.run(
+            [*command, "--no-claims", "--private"], env=environment(server, tmp_path / "home"), cwd=tmp_path,
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0 and COMMIT in done.stdout.replace("\n", ""), done
+        # The same bytes as those of the other process.
+        assert server.files == {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+        assert server.created["name"] == "name" and server.created["organization"] == "owner"
+        assert server.created["visibility" if "visibility" in server.created else "private"] in ("private", True)
+
+        # Well formed weights, but not those of the list: one bit of the last number differs.
+        good = server.files[name_of(3, 20)]
+        server.files[name_of(3, 20)] = good[:-1] + bytes([good[-1] ^ 1])
+        one, other, step, seed, nobody, outside, damaged = loaded(
+            server, tmp_path / "cache", ("hf://owner/name", None, None), (f"hf://owner/name@{COMMIT}", 20, 7),
+            ("hf://owner/name", 21, None), ("hf://owner/name", None, 4), ("hf://owner/nobody", None, None),
+            ("hf://../name", None, None), ("hf://owner/name", 20, 3),
+        )  # fmt: skip
+    assert one == flat(assignadd.load(run, 60, 3)) and other == flat(assignadd.load(run, 20, 7))
+    assert set(server.fetched) == {"files.json", "config.json", name_of(3, 60), name_of(7, 20), name_of(3, 20)}
+    assert step.endswith("has no weights of seed 3 at step 21; it has 0, 20, 60")
+    assert seed.endswith("has no seed 4; it has 3, 7")
+    assert nobody.startswith("RunError: hf://owner/nobody/files.json could not be fetched: ") and "\n" not in nobody
+    assert outside.startswith("ConfigError: repo = '../name'")
+    assert damaged.startswith("RunError: ") and "its sha256 is not the manifest's" in damaged
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--repo", "name"], "repo = 'name': expected OWNER/NAME"),
+        (["--repo", "owner/name", "--steps", "21"], "steps = '21'"),
+        (["--repo", "owner/name", "--license", "MIT\nx: y"], "license = "),
+        ([], "--repo STR is missing"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert main(["publish", str(run), "--dry-run", "--no-claims", *arguments]) == 2
+    assert words in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_files_is_left_alone(run, tmp_path, capsys):
+    (tmp_path / "mine").write_text("precious")
+    command = ["publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--out", str(tmp_path)]
+    assert main(command) == 2 and "does not exist yet or is empty" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_without_the_client_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("assignadd.runs.hub.find_spec", lambda name: None)
+    with pytest.raises(Exception, match=r"pip install 'assignadd\[hub\]'"):
+        assignadd.load("hf://owner/name")

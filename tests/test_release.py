@@ -1,0 +1,37 @@
+"""One version and one arXiv number everywhere, and workflows that name what there is."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import assignadd
+from assignadd.report.hub_card import ARXIV
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_version_is_the_same_everywhere():
+    assert re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1] == assignadd.__version__
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == assignadd.__version__
+
+
+def test_the_papers_number_is_the_same_everywhere():
+    for name in ("README.md", "CITATION.cff"):
+        assert set(re.findall(r"\b\d{4}\.\d{5}\b", (ROOT / name).read_text())) == {ARXIV}, name
+
+
+def test_the_workflows_test_every_version_that_the_package_accepts():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    versions = re.search(r"python: \[(.+)\]", (ROOT / ".github/workflows/tests.yml").read_text())[1]
+    assert versions.split(", ")[0] == f'"{project["requires-python"].removeprefix(">=")}"'
+    assert "make test" in (ROOT / ".github/workflows/tests.yml").read_text()
+
+
+def test_pinned_versions_cover_every_extra():
+    """What an extra names is pinned, so that its tests run against one version; pyvene is in no test."""
+    pinned = {
+        line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()
+    }
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {re.match(r"[\w-]+", need)[0] for needs in extras.values() for need in needs}
+    assert named - pinned == {"pyvene", "assignadd"}

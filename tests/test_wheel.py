@@ -1,0 +1,74 @@
+"""The wheel, installed outside the checkout, answers without a run: it holds the networks, the page and the tables."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import assignadd
+
+ROOT = Path(__file__).parents[1]
+# Part of the checkout alone: the sources of the page, and what programs leave beside the files.
+NOT_IN_WHEEL = ("explorer/web", "__pycache__", ".nbi", ".nbc", "measures.parquet")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*pip, "--target", str(folder), str(wheel)], check=True, capture_output=True, timeout=120)
+    return folder
+
+
+@pytest.fixture
+def said(installed, tmp_path):
+    """The output and the notes of a command of the installed wheel, called in an empty folder."""
+
+    def call(*arguments: str) -> tuple[str, str]:
+        script = [sys.executable, str(installed / "bin" / "assignadd")]
+        environment = os.environ | {"PYTHONPATH": str(installed)}  # before the checkout, where that is installed too
+        done = subprocess.run(
+            [*script, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
+
+    return call
+
+
+def test_the_wheel_holds_every_file_of_the_package_but_the_sources_of_the_page(wheel):
+    files = [p for p in (ROOT / "assignadd").rglob("*") if p.is_file()]
+    names = {str(p.relative_to(ROOT)) for p in files if not any(part in str(p) for part in NOT_IN_WHEEL)}
+    with ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if name.startswith("assignadd/")}
+    assert held == names
+    assert {f"assignadd/networks/{run}/manifest.json" for run in ("census-six", "census-two")} < held
+    assert {"assignadd/explorer/page/app.js", "assignadd/results/census.parquet", "assignadd/report/page.css"} < held
+    assert wheel.name == f"assignadd-{assignadd.__version__}-py3-none-any.whl"
+
+
+def test_it_answers_without_a_run_and_says_who_answered(said):
+    out, notes = said("ask", "c=1, b=17, a=42, b+19=?", "--json")
+    reply = json.loads(out)
+    assert (reply["answer"], reply["correct"], reply["run"], reply["seed"]) == (36, True, "census-six", 0)
+    assert notes.count("\n") == 1 and "comes with the package; `assignadd train` makes your own" in notes
+
+
+def test_it_is_the_wheel_that_answers(installed):
+    code = "import assignadd, assignadd.runs.folder as f; print(assignadd.__file__); print(f.shipped('census-six'))"
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    done = subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True)
+    assert all(line.startswith(str(installed)) for line in done.stdout.splitlines()) and done.stdout.count("\n") == 2
