@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test check browser clean ray-up ray-down
+.PHONY: help reproduce quick explorer explorer-web test check browser docs reference clean ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
@@ -15,6 +15,8 @@ help:
 	@echo "make explorer    an interactive page of the networks trained so far and of six others (explorer/index.html)"
 	@echo "make explorer-web  build the page's scripts from their sources (needs Node)"
 	@echo "make test        lint, types and tests"
+	@echo "make docs        the documentation as a site (site/docs/index.html)"
+	@echo "make reference   write the pages of the docs that are generated from the code, and the notebooks from their scripts"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
@@ -75,6 +77,19 @@ ray-up: $(VENV)/.ray
 
 ray-down:
 	RAY_AUTH_MODE=token $(BIN)/ray stop
+
+# The pages are plain Markdown; Sphinx only makes a site of them. Warnings, such as a link to nowhere, are errors.
+docs: $(VENV)/.docs reference
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs . site
+	@echo site/docs/index.html
+
+reference: $(VENV)/.core
+	$(BIN)/python docs/generate.py
+	$(BIN)/python notebooks/convert.py
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@ $(VENV)/.core
 
 clean:
 	rm -rf $(VENV)
