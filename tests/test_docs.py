@@ -9,6 +9,7 @@ import pytest
 
 from assignadd import cli
 from assignadd.cli import COMMANDS, options
+from assignadd.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -74,38 +75,62 @@ def shell_lines(text: str) -> list[str]:
 
 
 def commands_in(text: str) -> list[list[str]]:
-    """The `assignadd` commands of a text. In a synopsis `a | b` are two alternatives, and `RUN...` is some runs."""
+    """The `assignadd` commands in the shell blocks of a text.
+
+    In a synopsis `a | b` are two alternatives (of which the second may be an argument), `[...]` is optional, and
+    `RUN...` stands for some runs.
+    """
     found = []
     for line in shell_lines(text):
-        if match := re.search(r"(?:^|\s)assignadd (?!-)(.*)", line):
-            for alternative in match[1].split(" | "):
-                words = shlex.split(alternative.replace("...", ""))
-                if words[0] in COMMANDS:
-                    found.append(words)
+        if "pip install" not in line and (match := re.search(r"(?:^|\s)assignadd (?!-)(.*)", line)):
+            first, *others = [words_of(alternative) for alternative in match[1].split(" | ")]
+            found += [first, *(words for words in others if words[0] in COMMANDS)]
     return found
+
+
+def words_of(command: str) -> list[str]:
+    return shlex.split(re.sub(r"\s\[[-A-Z][^\]]*\]", "", f" {command}").replace("...", ""))
 
 
 class Parsed(Exception):
     """The command line was accepted."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_commands_parse(page, monkeypatch):
+@pytest.fixture
+def parse(monkeypatch):
+    """A function that has a command line read by the command's own parser, and runs nothing."""
     read = options.read
 
     def reading(*given, **named):
         read(*given, **named)
         raise Parsed
 
-    monkeypatch.setattr(options, "read", reading)
-    text = page.read_text()
-    for words in commands_in(text):
-        if page.name == "README.md" and len(words) == 1:
-            continue  # its synopsis lists further commands by their names alone
+    def parsed(words):
         with pytest.raises(Parsed):
             cli._dispatch(words)
-    for command in re.findall(r"`assignadd (\w+)", text):
-        assert command in COMMANDS or command.isupper(), command
+
+    monkeypatch.setattr(options, "read", reading)
+    return parsed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_parse(page, parse):
+    for words in commands_in(page.read_text()):
+        if page.name == "README.md" and len(words) == 1:
+            assert words[0] in COMMANDS  # its synopsis lists further commands by their names alone
+        else:
+            parse(words)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted(ROOT.glob("notebooks/*.py"))], ids=name_of)
+def test_commands_in_sentences_parse(page, parse):
+    """`assignadd COMMAND` in a sentence may leave arguments and values out, but has no option that does not exist."""
+    text = re.sub(r"\n(?:# )?", " ", FENCED.sub("", page.read_text()))
+    for command in re.findall(r"`assignadd ([a-z][^`]*)`", text):
+        try:
+            parse([word for word in words_of(command) if word != "--help"])
+        except UsageError as error:
+            assert re.search(r"is missing|needs a value$", str(error)), command
 
 
 def test_make_targets_exist():
@@ -143,6 +168,7 @@ def test_the_finders_find():
         ["sweep", "F", "--seeds", "3"],
         ["train", "--seeds", "0..3"],
     ]
+    assert commands_in("```sh\nuvx assignadd eval [RUN] [--n 5] x\npip install assignadd y\n```\n") == [["eval", "x"]]
     assert commands_in("```bash\n$ assignadd show 'a=1, a+0=?' > out\n```\n") == [["show", "a=1, a+0=?"]]
     assert links(DOCS / "population.md").count("../CONTRIBUTING.md") == 1 and "which-seeds-bind" in anchors(
         DOCS / "population.md"
