@@ -237,14 +237,33 @@ def data_dictionary() -> str:
     for name, table in TABLES.items():
         rows = [f"| `{cell(c.name)}` | {cell(c.meaning)} | {c.sample} |" for c in columns_of(table)]
         groups.setdefault(tuple(rows), []).append(name)
-    for rows, names in groups.items():
+    for shown, names in groups.items():
         for name in names:
             command, commit = TABLES[name].made_by
             parts += [f"## {name}\n", f"{TABLES[name].about[0].upper()}{TABLES[name].about[1:]}.\n"]
             parts.append(f"Made at commit {commit[:7]}" + (f" by `{command}`.\n" if command else ".\n"))
         shared = f"The columns of {', '.join(names)}:\n" if len(names) > 1 else "Columns:\n"
-        parts += [shared, "| column | meaning | counted on |", "|---|---|---|", *rows, ""]
-    return "\n".join(parts)
+        parts += [shared, "| column | meaning | counted on |", "|---|---|---|", *shown, ""]
+    return "\n".join([*parts, *_measures()])
+
+
+def _measures() -> Iterator[str]:
+    """The columns of the table that `assignadd measure` writes for a run."""
+    from assignadd.measures.columns import MEASURES
+
+    yield "## Measures of your own runs\n"
+    yield (
+        "`assignadd measure RUN` writes RUN/measures.parquet (`assignadd.measure(RUN)` in Python), a row per model and "
+        "checkpoint. Beside `model` (its index in the run), `seed` and `step` it has these columns; `{n_vars}` stands "
+        "for 0, 1 or 2, `{variable}` for a letter, and so on. *Level* is the value at which what is measured counts as "
+        "present.\n"
+    )
+    yield "| column | meaning | unit | level | sequences |"
+    yield "|---|---|---|---|---|"
+    for m in MEASURES:
+        level = "" if m.level is None else f"{m.level:g}"
+        yield f"| `{m.name}` | {cell(m.label)} | {m.unit} | {level} | {m.n or ''} |"
+    yield ""
 
 
 if __name__ == "__main__":

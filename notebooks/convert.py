@@ -34,12 +34,12 @@ def notebook(script: str) -> dict[str, Any]:
     for i, (header, end) in enumerate(zip(headers, ends, strict=True)):
         body = script[header.end() : end].strip("\n")
         metadata = {name: json.loads(value) for name, value in METADATA.findall(header["metadata"])}
-        cell = {"id": f"cell-{i:02}", "metadata": metadata}
+        cell: dict[str, Any] = {"id": f"cell-{i:02}", "metadata": metadata}
         if header["text"]:
             body = re.sub(r"^# ?", "", body, flags=re.MULTILINE)
             cells.append({"cell_type": "markdown", **cell, "source": body.splitlines(keepends=True)})
         else:
-            code = {"execution_count": None, "outputs": [], "source": body.splitlines(keepends=True)}
+            code: dict[str, Any] = {"execution_count": None, "outputs": [], "source": body.splitlines(keepends=True)}
             cells.append({"cell_type": "code", **cell, **code})
     return {"cells": cells, "metadata": NOTEBOOK, "nbformat": 4, "nbformat_minor": 5}
 
