@@ -15,6 +15,7 @@ DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "assignadd"
 NOTE = "<!-- Written by docs/generate.py; edit the docstrings and run `make reference`. -->\n"
 
+CONSTANTS = ("PRESETS",)
 # The names of the reference, by module, under a heading each. The public names of `assignadd` come first.
 REFERENCE = {
     "Reading a model": {
@@ -52,10 +53,19 @@ def pages() -> dict[str, str]:
 
 
 @cache
-def definitions(module: str) -> dict[str, ast.stmt]:
-    """The classes and functions of a module, by name."""
-    tree = ast.parse((PACKAGE / f"{module.replace('.', '/')}.py").read_text())
-    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+def tree_of(module: str) -> ast.Module:
+    return ast.parse((PACKAGE / f"{module.replace('.', '/')}.py").read_text())
+
+
+def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef:
+    """The class or function of this name in a module, or in the module of the package that it is imported from."""
+    for node in tree_of(module).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return node
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            if name == (alias.asname or alias.name):
+                return definition(str(node.module).removeprefix("assignadd."), alias.name)  # type: ignore[attr-defined]
+    raise LookupError(f"docs/generate.py: no class or function {name} in assignadd.{module}")
 
 
 def fields(of: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | None, str]]:
@@ -99,7 +109,7 @@ def _command_classes() -> Iterator[tuple[str, ast.ClassDef]]:
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             if ast.unparse(call.func) == "options.read":
                 kind, _, command = call.args[:3]
-                found = definitions(f"cli.{path.stem}")[ast.unparse(kind)]
+                found = definition(f"cli.{path.stem}", ast.unparse(kind))
                 assert isinstance(found, ast.ClassDef)
                 yield ast.literal_eval(command), found
 
@@ -126,11 +136,10 @@ def _option_table(of: ast.ClassDef, prefix: str = "") -> str:
 def _settings() -> Iterator[str]:
     """The tables of the settings of a configuration, a section each."""
     yield "Settings, which replace those of the preset:\n"
-    sections = definitions("config")
-    config = sections["Config"]
+    config = definition("config", "Config")
     assert isinstance(config, ast.ClassDef)
     for section, annotation, _, _ in fields(config):
-        of = sections[ast.unparse(annotation)]
+        of = definition("config", ast.unparse(annotation))
         assert isinstance(of, ast.ClassDef)
         yield _option_table(of, f"{section}.")
 
@@ -170,12 +179,12 @@ def _public() -> Iterator[tuple[str, str]]:
     homes = next(n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "_HOMES")
     for home, names in ast.literal_eval(homes).items():
         module = home.removeprefix("assignadd.")
-        yield from ((module, name) for name in names if isinstance(definitions(module).get(name), ast.FunctionDef))
-    yield "runs.folder", "open_run"
+        functions = [name for name in names if name not in CONSTANTS]
+        yield from ((module, name) for name in functions if isinstance(definition(module, name), ast.FunctionDef))
 
 
 def _entry(module: str, name: str, home: str) -> str:
-    node = definitions(module)[name]
+    node = definition(module, name)
     if isinstance(node, ast.FunctionDef):
         return f"### `{home}.{name}`\n\n{_signature(node)}\n\n{ast.get_docstring(node)}\n"
     assert isinstance(node, ast.ClassDef)
