@@ -7,7 +7,8 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test test-lens lint check browser chaos sabotage clean ray-up ray-down
+.PHONY: help reproduce quick explorer explorer-web test test-lens lint check browser docs reference chaos sabotage clean \
+	ray-up ray-down
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
@@ -18,6 +19,8 @@ help:
 	@echo "make chaos       kill, starve and damage everything many times; the table goes to docs/reliability.md"
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
 	@echo "make test-lens   install TransformerLens (half a gigabyte) and test against it"
+	@echo "make docs        the documentation as a site (site/docs/index.html)"
+	@echo "make reference   write the pages of the docs that are generated from the code, and the notebooks from their scripts"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
@@ -98,6 +101,19 @@ chaos: $(VENV)/.dev
 # Breaks one thing at a time, and shows that the tests notice; about half an hour.
 sabotage: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.sabotage
+
+# The pages are plain Markdown; Sphinx only makes a site of them. Warnings, such as a link to nowhere, are errors.
+docs: $(VENV)/.docs reference
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs . site
+	@echo site/docs/index.html
+
+reference: $(VENV)/.core
+	$(BIN)/python docs/generate.py
+	$(BIN)/python notebooks/convert.py
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@ $(VENV)/.core
 
 clean:
 	rm -rf $(VENV)

@@ -1,0 +1,302 @@
+"""The notebooks run, their checks accept the solutions and name the mistakes, and the .ipynb files are the scripts."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+SPEC = importlib.util.spec_from_file_location("convert", FOLDER / "convert.py")
+convert = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(convert)
+NAMES = [path.stem for path in convert.scripts()]
+
+
+class Executed:
+    """The names that a notebook defines, and what each of its code cells printed."""
+
+    def __init__(self, name: str):
+        script = (FOLDER / f"{name}.py").read_text()
+        self.cells = [cell for cell in convert.notebook(script)["cells"] if cell["cell_type"] == "code"]
+        self.names: dict[str, object] = {}
+        self.printed: list[str] = []
+        for cell in self.cells:
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile("".join(cell["source"]), name, "exec"), self.names)
+            self.printed.append(out.getvalue())
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def executed(request):
+    """Each notebook, executed once as a student runs it: without gradients, and with pictures that nobody sees."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    try:
+        yield request.param, Executed(request.param)
+    finally:
+        torch.set_grad_enabled(True)
+        matplotlib.pyplot.close("all")
+
+
+def test_there_are_three():
+    assert [name[:2] for name in NAMES] == ["1_", "2_", "3_"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_notebook_is_the_script(name):
+    script = (FOLDER / f"{name}.py").read_text()
+    assert (FOLDER / f"{name}.ipynb").read_text() == convert.text(script), "run `make reference`"
+    cells = convert.notebook(script)["cells"]
+    assert len({cell["id"] for cell in cells}) == len(cells) > 20
+    hidden = [cell for cell in cells if cell["metadata"].get("cellView") == "form"]
+    assert all(cell["source"][0].startswith("# @title ") for cell in hidden)
+    assert {tag for cell in hidden for tag in cell["metadata"]["tags"]} == {"check", "solution"}
+
+
+def test_converting_reads_cells_titles_and_text():
+    hidden = '# %% tags=["check"] jupyter={"source_hidden": true}'
+    script = f"# %% [markdown]\n# # A\n#\n# b\n\n{hidden}\nx = 1\n\n\n# %%\ny = 2\n"
+    text, code, last = convert.notebook(script)["cells"]
+    assert text["source"] == ["# A\n", "\n", "b"] and code["source"] == ["x = 1"] and last["source"] == ["y = 2"]
+    assert code["metadata"] == {"tags": ["check"], "jupyter": {"source_hidden": True}}
+    assert json.loads(convert.text(script))["nbformat"] == 4
+
+
+def test_exercises_are_open_and_solutions_correct(executed):
+    _, done = executed
+    exercises = [i for i, cell in enumerate(done.cells) if any("# your code here" in line for line in cell["source"])]
+    assert len(exercises) >= 4
+    for i in exercises:
+        assert done.printed[i].startswith("Not done yet: "), done.printed[i]
+        assert "solution" in done.cells[i + 1]["metadata"]["tags"] and done.printed[i + 1] == "Correct.\n"
+        assert "check" in done.cells[i - 1]["metadata"]["tags"]
+
+
+def edited(own, hook, change, tokens):
+    """Answers with a change at a hook, for attempts that are wrong in one way."""
+    return own["model"].run_with_hooks(tokens, fwd_hooks=[(hook, change)])[:, -1].argmax(-1)
+
+
+def removed(own, layer, tokens, keys, queries=-1, normalise=False, rows=None):
+    def change(pattern, point):
+        pattern = pattern.clone()
+        pattern[torch.arange(len(tokens)) if rows is None else rows, :, queries, keys] = 0
+        return pattern / pattern.sum(-1, keepdim=True) if normalise else pattern
+
+    return edited(own, f"blocks.{layer - 1}.attn.hook_pattern", change, tokens)
+
+
+def replaced(own, hook, base, donor, at):
+    source = own["model"].run_with_cache(donor)[1][hook]
+
+    def change(x, point):
+        x = x.clone()
+        x[:, at] = source[:, at]
+        return x
+
+    return edited(own, hook, change, base)
+
+
+def one_way(own, base, p, q):
+    i = torch.arange(len(base))
+
+    def change(x, point):
+        x = x.clone()
+        x[i, p] = x[i, q]
+        x[i, q] = x[i, p]  # already overwritten
+        return x
+
+    return edited(own, "blocks.0.hook_attn_out", change, base)
+
+
+def last_logits(own, prompt):
+    import assignadd
+
+    return own["model"](torch.tensor([assignadd.parse(prompt, own["task"])]))[0]
+
+
+def pattern_of(own, tokens, layer):
+    return own["model"].run_with_cache(tokens)[1][f"blocks.{layer - 1}.attn.hook_pattern"][:, 0]
+
+
+def rows_of(model, tokens, layer):
+    return model.run_with_cache(tokens)[1][f"blocks.{layer - 1}.attn.hook_pattern"][:, 0]
+
+
+def added(own, ov, activation):
+    """All sums by an adder with another matrix for OV2 or another activation."""
+    x = own["W_E"][:59] @ ov
+    return (activation((x[:, None] + x) @ own["W_in"]) @ own["W_out"] @ own["W_U"]).argmax(-1)
+
+
+def candidates(own, tokens, given, sums, assigned_only):
+    """The share of answers among some sums at assigned numbers, or at all positions."""
+    allowed = own["roles"](own["task"], tokens).assigned | (not assigned_only)
+    return ((sums == given[:, None]) & allowed).any(1).float().mean()
+
+
+def unpaired(a, b):
+    return 1.96 * math.sqrt((a.float().var(correction=0) + b.float().var(correction=0)) / len(a))
+
+
+def normal_ends(p, n):
+    half = 1.96 * math.sqrt(p * (1 - p) / n)
+    return p - half, p + half
+
+
+def interval(own, before, after, scale):
+    d = before.float() - after.float()
+    return d.mean(), d.mean() - scale(d), d.mean() + scale(d)
+
+
+# For each check, wrong attempts of a student (given the notebook's names) and what the check has to say about them.
+MISTAKES = {
+    "1_find_the_circuit": {
+        "answer": [
+            (lambda o: lambda prompt: last_logits(o, prompt)[-1].argmax(), "make it a number with .item()"),
+            (lambda o: lambda prompt: last_logits(o, prompt).argmax(-1), "one number, at the last position"),
+            (lambda o: lambda prompt: last_logits(o, prompt)[0].argmax().item(), "It is the prediction at position"),
+        ],
+        "top_two": [
+            (lambda o: lambda prompt, layer: list(o["top_two"](prompt, layer)), "returns a list"),
+            (lambda o: lambda prompt, layer: o["top_two"](prompt, 3 - layer), "keys of the other layer"),
+            (lambda o: lambda prompt, layer: set(torch.tensor([13, 14])), "holds tensors"),
+            (lambda o: lambda prompt, layer: {0, 1}, "expected"),
+        ],
+        "share_at_values": [
+            (lambda o: lambda tokens: len(tokens) * o["share_at_values"](tokens), "mean, not sum"),
+            (
+                lambda o: lambda tokens: (
+                    pattern_of(o, tokens, 2)[:, -1].topk(2).indices == o["roles"](o["task"], tokens).value_positions
+                ).all(-1).float().mean(),
+                "Sort both",
+            ),
+            (lambda o: lambda tokens: 0.5, "expected"),
+        ],
+        "binding_scores": [
+            (lambda o: lambda: o["stack"].W_E[0, -12:] @ o["QK"](o["stack"], 2)[0] @ o["stack"].W_E[0, -12:].T, "OV1"),
+            (lambda o: lambda: o["binding_scores"]().T, "transpose"),
+            (lambda o: lambda: o["binding_scores"]()[None], "Drop the axis of models"),
+            (lambda o: lambda: 2 * o["binding_scores"](), "Not the scores yet"),
+        ],
+        "adder": [
+            (lambda o: lambda: added(o, o["OV"](o["stack"], 2)[0], lambda x: x), "left out the ReLU"),
+            (lambda o: lambda: added(o, torch.eye(128), torch.relu), "embeddings themselves"),
+            (lambda o: lambda: torch.zeros(59, 59, 59), "take the argmax"),
+            (lambda o: lambda: (o["adder"]() + 1) % 59, "of the entries are as expected"),
+        ],
+    },
+    "2_break_it": {
+        "answers_without": [
+            (lambda o: lambda m, t, layer, keys: removed(o, layer, t, keys, normalise=True), "You renormalise"),
+            (lambda o: lambda m, t, layer, keys: removed(o, 3 - layer, t, keys), "in the right layer"),
+            (lambda o: lambda m, t, layer, keys: removed(o, layer, t, keys, rows=slice(None)), "in every sequence"),
+            (lambda o: lambda m, t, layer, keys: removed(o, layer, t, keys, queries=slice(None)), "for every query"),
+            (lambda o: lambda m, t, layer, keys: m.answer_logits(t).argmax(-1), "Nothing changed"),
+            (lambda o: lambda m, t, layer, keys: m.answer_logits(t), "one number for each sequence"),
+        ],
+        "loss_with_interval": [
+            (lambda o: lambda a, b: o["loss_with_interval"](b, a), "The sign is wrong"),
+            (lambda o: lambda a, b: interval(o, a, b, lambda d: 1.96 * d.std()), "divide s by sqrt(n)"),
+            (lambda o: lambda a, b: interval(o, a, b, lambda d: unpaired(a, b)), "use the differences"),
+            (lambda o: lambda a, b: (0.2, 0.1, 0.9), "expected mean -+"),
+        ],
+        "answers_patched": [
+            (lambda o: lambda b, d, at: replaced(o, "blocks.0.hook_attn_out", b, d, slice(None)), "every position"),
+            (lambda o: lambda b, d, at: replaced(o, "blocks.1.hook_attn_out", b, d, at), "or layer 2's output"),
+            (lambda o: lambda b, d, at: o["model"].answer_logits(b).argmax(-1), "Nothing changed"),
+        ],
+        "answers_exchanged": [
+            (lambda o: lambda b, p, q: one_way(o, b, p, q), "before you have read it"),
+            (lambda o: lambda b, p, q: o["model"].answer_logits(b).argmax(-1), "Nothing changed"),
+            (lambda o: lambda b, p, q: torch.zeros(60, dtype=torch.int64), "Not the answers expected"),
+        ],
+    },
+    "3_a_seed_that_never_binds": {
+        "binding_seeds": [
+            (lambda o: lambda t: set(t.filter(t["1-var train"] >= 0.95)["seed"]), "rows of the last step"),
+            (lambda o: lambda t: set(t.filter((t["1-var train"] > 0.95) & (t["step"] == 200))["seed"]), "use >="),
+            (lambda o: lambda t: set(t["seed"]), "They all add"),
+            (lambda o: lambda t: set(t.filter(t["1-var var-restricted"] >= 0.95)["seed"]), "another column"),
+        ],
+        "attention_on": [
+            (lambda o: lambda m, t, layer, k: (rows_of(m, t, layer)[:, -1] * k).mean(), "average over keys"),
+            (lambda o: lambda m, t, layer, k: o["attention_on"](m, t, 3 - layer, k), "the other layer"),
+            (lambda o: lambda m, t, layer, k: (rows_of(m, t, layer) * k[:, None]).sum(-1).mean(), "all queries"),
+            (lambda o: lambda m, t, layer, k: (rows_of(m, t, layer)[:, :, -1] * k).sum(1).mean(), "= as the key"),
+            (lambda o: lambda m, t, layer, k: (rows_of(m, t, layer)[:, -1] * k).sum(1), "it is one number"),
+        ],
+        "accuracy_by_assignments": [
+            (lambda o: lambda m, t: list(o["accuracy_by_assignments"](m, t)), "returns a list"),
+            (lambda o: lambda m, t: {k - 1: v for k, v in o["accuracy_by_assignments"](m, t).items()}, "The keys are"),
+            (lambda o: lambda m, t: dict.fromkeys(o["accuracy_by_assignments"](m, t), 0.5), "For 1 assignments"),
+        ],
+        "explained": [
+            (lambda o: lambda t, g, m: (g == o["answers"](o["task"], t)).float().mean(), "any assigned number"),
+            (lambda o: lambda t, g, m: candidates(o, t, g, t + m[:, None], True), "modulo N"),
+            (lambda o: lambda t, g, m: candidates(o, t, g, (t + m[:, None]) % 59, False), "positions without"),
+        ],
+        "share_with_interval": [
+            (lambda o: lambda k, n: (k / n, *normal_ends(k / n, n)), "normal interval"),
+            (lambda o: lambda k, n: (k / n, 0.0, 1.0), "expected ["),
+        ],
+        "auc": [
+            (lambda o: lambda a, b: float((a[:, None] > b).mean()), "Ties count half"),
+            (lambda o: lambda a, b: o["auc"](b, a), "The other way round"),
+        ],
+    },
+}  # fmt: skip
+
+
+def test_checks_name_the_mistakes(executed):
+    name, done = executed
+    checks = {check.removeprefix("check_") for check in done.names if check.startswith("check_")}
+    assert checks == set(MISTAKES[name])
+    for function, attempts in MISTAKES[name].items():
+        check = done.names[f"check_{function}"]
+        assert check(done.names[function]) == "Correct."
+        for wrong, fragment in attempts:
+            said = check(wrong(done.names))
+            assert fragment in said and "Correct" not in said, (function, fragment, said)
+
+
+def test_what_the_prose_says_is_so(executed):
+    """The sentences of the notebooks that their prose draws from a printed number, on the networks that are shipped."""
+    name, done = executed
+    own = done.names
+    if name == "1_find_the_circuit":
+        assert all(own["share_at_values"](own["drawn"](k)) > 0.99 for k in (0, 1, 2))
+        assert own["qk2_ov1_var_identity"](own["stack"]).item() == 1
+        assert 0.99 < own["right"].float().mean() < 1
+    elif name == "2_break_it":
+        lost = own["losses"]
+        assert lost["layer 1, the variable's slot"][1] > 0.5 and lost["layer 1, the literal's slot"][2] < 0.05
+        assert all(lost[f"layer 2, the {value}"][1] > 0.9 for value in ("variable's value", "literal"))
+        assert own["on_literal"] > 0.1
+        base_first, donor_first = own["at_equals"]["variable first"]
+        assert base_first < 0.05 and donor_first < 0.8 and own["at_equals"]["variable second"][1] > 0.98
+        assert all(share[0] > 0.98 for share in own["at_plus"].values())
+        assert all(share[1] > 0.95 for share in own["at_both"].values())
+        assert own["exchanged_shares"][1] > 0.98
+    else:
+        bound, stuck = own["bind"][0], own["stuck"][0]
+        assert (
+            own["looks"][stuck, 1, "the literal's slot"] > 0.9 and own["looks"][stuck, 1, "the variable's slot"] < 0.02
+        )
+        assert own["looks"][bound, 1, "the variable's slot"] > own["looks"][bound, 1, "the literal's slot"]
+        assert own["looks"][stuck, 2, "assigned numbers"] > 0.5 and own["edge_lost"][bound] > 0.5
+        assert abs(own["edge_lost"][stuck]) < 0.02
+        found = own["by_number"][stuck]
+        assert found[1] > 0.98 and all(found[k] > 1 / k for k in range(2, 7)) and found[6] < 0.5
+        assert own["share_explained"] > 0.95 and own["share_by_chance"] < 0.15
+        assert own["wrong_and_seen"] > 0.95 and own["others_seen"] < 0.8
+        assert own["accuracy"] < own["guess"] - 0.05 and own["already"] == 0
+        fresh = [own["separation"](own["authors"], own["ends"]["authors"], column) for column in own["best"]]
+        assert max(fresh) > 0.9 and any(abs(value - 0.5) < 0.1 for value in fresh)
