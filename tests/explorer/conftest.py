@@ -29,7 +29,7 @@ def tab(browser, page_folder):
         page.set_viewport_size({"width": width, "height": 900})
         page.goto("about:blank")
         page.goto(f"{page_folder.as_uri()}/index.html#{address}")
-        page.wait_for_selector("#answer[data-ready=yes]")
+        page.wait_for_selector("#says[data-ready=yes]")
         return page
 
     yield visit

@@ -8,18 +8,17 @@ import "./style/base.css";
 import "./style/figures.css";
 import "./style/layout.css";
 import "./style/panels.css";
-
-/** What the data files look like; those of another format were written for another page. */
-const FORMAT = 1;
+import "./style/story.css";
 
 void receive().then((data) => {
   const root = document.getElementById("app");
   if (!root) return;
-  if (data.format !== FORMAT || !data.models.length) {
+  if (!data) {
     root.textContent = "The files in data/ do not belong to this page: write it again with `assignadd explore`.";
     return;
   }
   index.value = data;
+  for (const [name, hue] of Object.entries(data.palette)) document.documentElement.style.setProperty(`--palette-${name}`, hue);
   followAddress();
   root.textContent = "";
   render(<App />, root);

@@ -1,12 +1,6 @@
-/** One palette (Okabe and Ito), and the two scales that heat maps use. */
+/** The two scales that heat maps use, in the palette's hues. */
 
 import { signal } from "@preact/signals";
-
-/** For lines; the style sheet has their shades for light and dark. */
-export const BLUE = "var(--blue)";
-export const VERMILION = "var(--vermilion)";
-export const GREEN = "var(--green)";
-export const PURPLE = "var(--purple)";
 
 /** Whether the page is dark now; set by the theme, read by everything that paints pixels. */
 export const dark = signal(false);
