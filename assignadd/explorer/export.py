@@ -91,7 +91,7 @@ def _index(
         "story": models[told]["key"],
         "ledger": history.story_records(evidences[told], command, populations) if settings.ledger else [],
         "population": population_data(populations), "sets": tables.sets_data(), "measures": tables.measures_table(),
-        "rules": tables.rules_data(), "palette": tables.palette_data(),
+        "rules": tables.rules_data(), "palette": tables.palette_data(), "scales": tables.scales_data(),
     }  # fmt: skip
 
 

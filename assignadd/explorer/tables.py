@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from torch import Tensor
 
 from assignadd import palette
@@ -15,11 +17,12 @@ from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.onsets import LASTING
 from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD
 from assignadd.measures.columns import MEASURES, column_label
-from assignadd.task.arithmetic import answer_of
+from assignadd.task import roles
 from assignadd.task.evalsets import ALL_SETS, VARIABLES
 from assignadd.task.vocabulary import Vocabulary
 
 FIELDS = ("modulus", "n_vars", "length", "max_assignments", "banned_first", "banned_second")
+STOPS = 9
 HUES = ("BLUE", "VERMILION", "GREEN", "ORANGE", "PURPLE", "SKY")
 # The columns of the paper's seven measures, and the curves that the slider and the small charts of every seed show.
 MEASURED = tuple(dict.fromkeys(m.name.format(n_vars=n) for m in MEASURES if m.paper for n in VARIABLES))
@@ -34,9 +37,14 @@ def task_data(config: Config) -> dict[str, Any]:
 
 
 def answers(task: Task) -> Tensor:
-    """The answer for each pair of values, (N, N)."""
-    values = torch.arange(task.modulus)
-    return answer_of(values[:, None], values[None, :], task.modulus)
+    """The answer for each pair of values, (N, N), as the task gives it for sequences of two literals."""
+    vocabulary = Vocabulary(task)
+    pairs = torch.cartesian_prod(*[torch.arange(task.modulus)] * 2)
+    pads, plus, equals = (
+        torch.full((len(pairs), n), token)
+        for n, token in ((task.prefix, vocabulary.pad), (1, vocabulary.plus), (1, vocabulary.equals))
+    )
+    return roles.answers(task, torch.cat([pads, plus, pairs, equals], 1)).view(task.modulus, task.modulus)
 
 
 def whole_numbers(values: Tensor) -> str:
@@ -71,6 +79,12 @@ def rules_data() -> dict[str, Any]:
 def palette_data() -> dict[str, str]:
     """The hues of the figures, by name."""
     return {name.lower(): getattr(palette, name) for name in HUES}
+
+
+def scales_data() -> dict[str, list[str]]:
+    """The colours of heat maps from the least to the largest value: of shares, and of scores of either sign."""
+    names = {"shares": palette.SHARES, "signed": palette.SIGNED}
+    return {key: [to_hex(colormaps[name](i / (STOPS - 1))) for i in range(STOPS)] for key, name in names.items()}
 
 
 def distinct(items: Sequence[Any]) -> list[Any]:

@@ -169,7 +169,7 @@ def test_the_slider_moves_every_panel(tab):
     prediction, margin = torch_answer(SUM, step=1000)
     found = answer_of(page)
     assert found["prediction"] == prediction != 9 and found["margin"] == pytest.approx(margin, abs=1e-3)
-    page.get_by_label("Jump to just after the first spike").click()
+    page.get_by_label("1st spike: jump to just after it").click()
     page.wait_for_selector(f"#timeline[data-step='{SPIKE}'][data-loaded=yes]")
     assert answer_of(page)["prediction"] == 9
     shown = page.locator("[data-chart='1-var train'] [data-value]").get_attribute("data-value")

@@ -18,7 +18,9 @@ void receive().then((data) => {
     return;
   }
   index.value = data;
-  for (const [name, hue] of Object.entries(data.palette)) document.documentElement.style.setProperty(`--palette-${name}`, hue);
+  const { signed } = data.scales;
+  const hues = { ...Object.fromEntries(Object.entries(data.palette).map(([name, hue]) => [`palette-${name}`, hue])), repels: signed[1], attracts: signed[7] };
+  for (const [name, hue] of Object.entries(hues)) document.documentElement.style.setProperty(`--${name}`, hue);
   followAddress();
   root.textContent = "";
   render(<App />, root);

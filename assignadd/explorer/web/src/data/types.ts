@@ -110,6 +110,8 @@ export interface Index {
     readonly levels: Readonly<Record<Skill, number>>;
   };
   readonly palette: Readonly<Record<string, string>>;
+  /** Colours of heat maps, nine from the least to the largest value. */
+  readonly scales: { readonly shares: readonly string[]; readonly signed: readonly string[] };
 }
 export interface Example {
   readonly label: string;

@@ -45,7 +45,7 @@ export function CircuitFigure(p: Props) {
   const rows = [top, top + box + band, top + 2 * (box + band)] as const;
   const x = (i: number): number => gutter + (i + 0.5) * step;
   const foot = rows[2] + box;
-  const height = wide ? foot + 26 : foot + 260;
+  const height = wide ? foot + 8 : foot + 260;
   const mlp = wide ? { x: width - side + 34, y: 34, w: 150, h: foot - 34 } : { x: 0, y: foot + 36, w: width * 0.42, h: 196 };
   const clock = wide ? { x: width - 250, y: (height - 250) / 2, size: 250 } : { x: width * 0.46, y: foot + 34, size: Math.min(210, width * 0.54) };
   const out = { x: x(T - 1) + box / 2, y: rows[2] + box / 2 };
@@ -73,14 +73,16 @@ export function CircuitFigure(p: Props) {
       ))}
       <Holder prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[1]} box={box} pressed={chosen(1, T - 1)} words={["=", topTwo(snapshot, 1).join(" ")]} label={`Layer 1 at =: attends most to ${topTwo(snapshot, 1).join(" and ")}`} onPress={() => p.onNode({ layer: 1, query: T - 1 })} />
       <Holder prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[2]} box={box} pressed={chosen(2, T - 1)} words={["=", topTwo(snapshot, 2).join(" ")]} label={`Layer 2 at =: attends most to ${topTwo(snapshot, 2).join(" and ")}`} onPress={() => p.onNode({ layer: 2, query: T - 1 })} />
-      <g class={`node ${p.node === "mlp" ? "pressed" : ""}`} aria-pressed={p.node === "mlp"} {...pressable("MLP: the neurons' waves on this prompt", () => p.onNode("mlp"))}>
+      <g class={`node ${p.node === "mlp" ? "pressed" : ""}`}>
         <rect x={mlp.x} y={mlp.y} width={mlp.w} height={mlp.h} rx={8} />
         <text x={mlp.x + 8} y={mlp.y - 9} class="tick start strong">MLP: waves add up</text>
         <Waves x={mlp.x + 8} y={mlp.y + 4} width={mlp.w - 16} height={mlp.h - 8} parts={p.parts} answer={snapshot.answer} />
+        <rect x={mlp.x} y={mlp.y} width={mlp.w} height={mlp.h} class="press" aria-pressed={p.node === "mlp"} {...pressable("MLP: the neurons' waves on this prompt", () => p.onNode("mlp"))} />
       </g>
-      <g class={`node ${p.node === "answer" ? "pressed" : ""}`} aria-pressed={p.node === "answer"} {...pressable(`Answer ${snapshot.answer.prediction} with probability ${percent(snapshot.answer.probabilities[snapshot.answer.prediction])}`, () => p.onNode("answer"))}>
+      <g class={`node ${p.node === "answer" ? "pressed" : ""}`}>
         <circle cx={clock.x + clock.size / 2} cy={clock.y + clock.size / 2} r={clock.size / 2 - 1} class="halo" />
         <Clock {...clock} prompt={prompt} answer={snapshot.answer} ghost={p.before} />
+        <circle cx={clock.x + clock.size / 2} cy={clock.y + clock.size / 2} r={clock.size / 2 - 1} class="press" aria-pressed={p.node === "answer"} {...pressable(`Answer ${snapshot.answer.prediction} with probability ${percent(snapshot.answer.probabilities[snapshot.answer.prediction])}`, () => p.onNode("answer"))} />
       </g>
     </svg>
   );
@@ -152,10 +154,11 @@ interface HolderProps {
 /** A position after a layer: its token, and below it what it has read. */
 function Holder({ prompt, i, x, y, box, pressed, words, label, onPress }: HolderProps) {
   return (
-    <g class={`node token ${roleClass(prompt, i)} ${pressed ? "pressed" : ""}`} transform={`translate(${x - box / 2},${y})`} aria-pressed={pressed} {...pressable(label, onPress)}>
+    <g class={`node token ${roleClass(prompt, i)} ${pressed ? "pressed" : ""}`} transform={`translate(${x - box / 2},${y})`}>
       <rect width={box} height={box} rx={5} />
       <text x={box / 2} y={box * 0.34} style={{ fontSize: `${Math.min(13, box * 0.44)}px` }}>{words[0]}</text>
       <text x={box / 2} y={box * 0.75} class="held" style={{ fontSize: `${Math.min(11, (1.55 * box) / Math.max(2.6, words[1].length))}px` }}>{words[1]}</text>
+      <rect width={box} height={box} class="press" aria-pressed={pressed} {...pressable(label, onPress)} />
     </g>
   );
 }

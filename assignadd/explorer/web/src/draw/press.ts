@@ -1,4 +1,4 @@
-/** What makes a part of a figure a button, for pointer, keyboard and reader. */
+/** What makes a part of a figure a button, for pointer, keyboard and reader; a part without text, whose name is its label. */
 
 export function pressable(label: string, onPress: (byKeyboard: boolean) => void) {
   return {

@@ -11,7 +11,7 @@ import { Term } from "../glossary/Term";
 import { edgeHolds, expectedEdges } from "../model/prompt";
 import { tokenName } from "../model/task";
 import { isActive, toggleIntervention } from "../state/interventions";
-import { current, stale, type Snapshot } from "../state/snapshot";
+import { settled, stale, type Snapshot } from "../state/snapshot";
 import { change, hovered, shown } from "../state/store";
 import { cutOf } from "./cuts";
 
@@ -25,7 +25,7 @@ export function AttentionPanel() {
   const cut = useRef<HTMLButtonElement>(null);
   const [over, setOver] = useState<Over | null>(null);
   const [picked, setPicked] = useState<Over | null>(null);
-  const now = current.value;
+  const now = settled.value;
   const quantity = shown.quantity.value;
   const one = now && picked && cutOf(now.trace.prompt, { layer: picked.layer, query: picked.row, key: picked.col });
   const pick = (to: Over, byKeyboard: boolean): void => {

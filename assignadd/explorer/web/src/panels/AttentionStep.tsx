@@ -71,7 +71,7 @@ function Read({ x, y, width, height, names, cosines }: { x: number; y: number; w
       <line x1={0} x2={width} y1={height} y2={height} class="axis" />
       {cosines.map((c, i) => (
         <g key={i}>
-          <rect x={i * step + 0.5} width={Math.max(1, step - 1)} y={height - Math.max(0, c) * (height - 12)} height={Math.max(0, c) * (height - 12)} class={`bar-weight ${top.includes(i) ? "top" : ""}`} />
+          <rect x={i * step + 0.5} width={Math.max(1, step - 1)} y={height - Math.max(0, c) * (height - 12)} height={Math.max(0, c) * (height - 12)} class={`bar-weight ${top.includes(i) ? "largest" : ""}`} />
           {top.includes(i) && <text x={(i + 0.5) * step} y={height - Math.max(0, c) * (height - 12) - 7} class="tick middle">{fixed(c, 2)}</text>}
           {(step > 15 || top.includes(i)) && <text x={(i + 0.5) * step} y={height + 11} class={`tick middle ${top.includes(i) ? "strong" : ""}`}>{names[i]}</text>}
         </g>

@@ -16,8 +16,8 @@ export function Intro() {
         <Term id="circuit">circuit</Term> that answers it, and cut its parts.
       </p>
       <p class="cite">
-        The network of <cite>Assign and Add: A Mechanistic Study of Compositional Arithmetic</cite> (Exoo, Bietti, Sous;{" "}
-        <a href="https://arxiv.org/abs/2605.31497" rel="noreferrer">arXiv 2605.31497</a>), computed in this page.
+        Such networks are the subject of <cite>Assign and Add: A Mechanistic Study of Compositional Arithmetic</cite> (Exoo, Bietti, Sous;{" "}
+        <a href="https://arxiv.org/abs/2605.31497" rel="noreferrer">arXiv 2605.31497</a>). This one is computed in this page, from its weights.
       </p>
     </section>
   );

@@ -25,7 +25,7 @@ export function Timeline() {
   useFetchingAhead();
   const go = (i: number): void => change({ step: steps[Math.min(steps.length - 1, Math.max(0, i))] });
   return (
-    <section class="dock" id="timeline" aria-label="Training" data-step={shown.step.value} data-loaded={ownWeights.value ? "yes" : "no"}>
+    <section class="dock" id="timeline" aria-label="Training slider" data-step={shown.step.value} data-loaded={ownWeights.value ? "yes" : "no"}>
       <div class="dock-row">
         <button type="button" class="play" aria-label={playing.value ? "Pause" : "Play training"} onClick={() => togglePlay(at, steps)}>
           {playing.value ? "❚❚" : "▶"}
@@ -109,21 +109,21 @@ function StillCurve({ width, own, curves, x, last }: { width: number; own: Model
 }
 
 function Jumps({ own }: { own: ModelEntry }) {
-  const { spikes } = own.phases;
-  const buttons = spikes.flatMap((s) => [
-    { label: `before the ${s.name} spike`, short: `${s.name === "first" ? "1st" : "2nd"} ↤`, step: s.checkpoints[0] },
-    { label: `after the ${s.name} spike`, short: "↦", step: s.checkpoints[1] },
-  ]);
+  const buttons = own.phases.spikes.flatMap((s) => {
+    const [number, [before, after]] = [s.name === "first" ? "1st" : "2nd", s.checkpoints];
+    return [
+      { short: `↤ ${number}`, name: `${number} spike: jump to just before it`, step: before },
+      { short: `${number} ↦`, name: `${number} spike: jump to just after it`, step: after },
+    ];
+  });
+  const last = own.steps.at(-1) ?? 0;
   return (
     <div class="jumps" role="group" aria-label="Jump to">
-      {buttons.map((b) => (
-        <button key={b.label} type="button" title={`Jump to just ${b.label} (step ${count(b.step)})`} aria-label={`Jump to just ${b.label}`} aria-pressed={shown.step.value === b.step} onClick={() => change({ step: b.step })}>
+      {[...buttons, { short: "end", name: "end of training: jump to it", step: last }].map((b) => (
+        <button key={b.name} type="button" title={`${b.name} (step ${count(b.step)})`} aria-label={b.name} aria-pressed={shown.step.value === b.step} onClick={() => change({ step: b.step })}>
           {b.short}
         </button>
       ))}
-      <button type="button" title="Jump to the end of training" aria-label="Jump to the end of training" aria-pressed={shown.step.value === own.steps.at(-1)} onClick={() => change({ step: own.steps.at(-1) ?? 0 })}>
-        end
-      </button>
     </div>
   );
 }

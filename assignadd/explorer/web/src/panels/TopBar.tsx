@@ -14,7 +14,7 @@ const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 /** The panels that this page has, by id and name. */
 function sections(): (readonly [string, string])[] {
   return [
-    ["circuit", "Circuit"], ["step", "Step"], ["break", "Break it"], ["attention", "Attention"], ["weights", "Weights"], ["neurons", "Neurons"],
+    ["circuit", "Circuit"], ["break", "Break it"], ["attention", "Attention"], ["weights", "Weights"], ["neurons", "Neurons"],
     ...(trains.value ? [["training", "Training"] as const] : []),
     ...(comparable(entry.value).length > 1 || trains.value ? [["compare", "Compare"] as const] : []),
     ...(followed().length ? [["wall", "Seeds"] as const] : []),
@@ -27,7 +27,7 @@ export function TopBar() {
   const inStory = shown.section.value !== null;
   return (
     <header class="top">
-      <a class="brand" href="#ask" onClick={(e) => jump(e, "top")}>
+      <a class="brand" href="#ask" aria-label="Assign & Add: to the top" onClick={(e) => jump(e, "top")}>
         <svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true"><circle cx="12" cy="12" r="10.5" class="brand-ring" /><path d="M12 3v9l6 4" class="brand-hand" /></svg>
         <span>Assign <em>&amp;</em> Add</span>
       </a>

@@ -56,7 +56,7 @@ function Seed({ m, x, y, w, h }: { m: ModelEntry; x: number; y: number; w: numbe
     scrollTo("top");
   };
   return (
-    <g transform={`translate(${x},${y})`} class={`seed ${m.key === shown.model.value ? "chosen" : ""}`} aria-pressed={m.key === shown.model.value} data-seed={m.key} {...pressable(`${m.run}, seed ${m.seed}. ${summary(m, rules)}`, pick)}>
+    <g transform={`translate(${x},${y})`} class={`seed ${m.key === shown.model.value ? "chosen" : ""}`} data-seed={m.key}>
       <text x={0} y={8} class="tick start strong">{m.run.length > 18 ? `${m.run.slice(0, 17)}…` : m.run}, seed {m.seed}</text>
       <text x={w} y={8} class={`tick end ${m.binds ? "does" : "never"}`}>{m.binds ? "binds" : "does not bind"}</text>
       <g transform="translate(0,20)">
@@ -66,6 +66,7 @@ function Seed({ m, x, y, w, h }: { m: ModelEntry; x: number; y: number; w: numbe
         <rect width={w} height={h} class="seed-frame" rx={4} />
         <TimeAxis width={w} y={h} last={last} title="training step" />
       </g>
+      <rect width={w} height={h + 46} class="press" aria-pressed={m.key === shown.model.value} {...pressable(`${m.run}, seed ${m.seed}. ${summary(m, rules)}`, pick)} />
     </g>
   );
 }

@@ -80,8 +80,8 @@ function Face({ x, y, size, part, most, N, answer, truth, numbers }: FaceProps) 
   return (
     <g transform={`translate(${x + R},${y + R})`} class="face">
       <circle r={rim} class="rim" />
-      <line x1={0} y1={0} x2={ax} y2={ay} class={`peak ${answer === truth ? "right" : "wrong"}`} />
       <path d={`M${points.join("L")}Z`} class={`bulge ${numbers ? "total" : ""}`} />
+      <line x1={0} y1={0} x2={ax} y2={ay} class={`peak ${answer === truth ? "right" : "wrong"}`} />
       {numbers && Array.from({ length: Math.ceil(N / every) }, (_, i) => i * every).filter((n) => N - n >= every / 2 || n === 0).map((n) => {
         const [tx, ty] = at(n, R - 9);
         return <text key={n} x={tx} y={ty} class="tick middle">{n}</text>;

@@ -46,7 +46,7 @@ export function WeightsPanel() {
       id="weights"
       title="Weights"
       numbers={tables && (() => ({ qk1: listsOf(tables.table), qk1_positions: listsOf(tables.positions), qk2_variables: listsOf(tables.matches) }))}
-      lead={<>Who asks for whom, before any prompt: the <Term id="score">score</Term> of a row for a column. Blue attracts, orange repels. Point at a variable to follow it through every panel.</>}
+      lead={<>Who asks for whom, before any prompt: the <Term id="score">score</Term> of a row for a column. Green attracts, brown repels. Point at a variable to follow it through every panel.</>}
     >
       <div ref={ref}>
         {tables && <Figure tables={tables} task={task} letters={letters} width={width} big={big} small={small} stacked={stacked} over={over} cursorOf={cursorOf} />}

@@ -1,6 +1,6 @@
 /** One model at one checkpoint on one prompt, with or without interventions: what every panel draws from. */
 
-import { computed } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { refusal } from "../interventions/refusal";
 import { resolve } from "../interventions/resolve";
 import type { Specification } from "../interventions/specification";
@@ -74,6 +74,17 @@ export const current = computed(() => {
   const made = applied.value;
   if (!made) return undefined;
   return made.edits || made.weights !== ownWeights.value ? snapshot(made.weights, prompt.value, made.edits) : plain.value;
+});
+
+/** `current` once it has stayed for a moment: for the panels further down, so that typing is answered at once. */
+export const settled = signal<Snapshot | undefined>(undefined);
+const SETTLING = 60;
+let settling: ReturnType<typeof setTimeout> | undefined;
+effect(() => {
+  const now = shown.model.value ? current.value : undefined;
+  clearTimeout(settling);
+  if (settled.peek() === undefined) settled.value = now;
+  else settling = setTimeout(() => (settled.value = now), SETTLING);
 });
 
 /** The other network of a comparison, with the same interventions; undefined for one of another task. */

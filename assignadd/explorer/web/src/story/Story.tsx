@@ -49,6 +49,7 @@ export function Story() {
   return (
     <main class="storied" data-figures={sections[at].figures.join(" ")}>
       <div class="story" id="story" ref={column} role="region" aria-label="The story" tabIndex={0} data-at={at} onKeyDown={(e) => e.key === "Escape" && leaveStory()}>
+        <h1 class="sr">The story</h1>
         {sections.map((s, i) => <Told key={s.id} section={s} i={i} n={sections.length} isAt={i === at} go={go} />)}
       </div>
       <div class="stage" ref={stage} role="region" aria-label="What the story shows" tabIndex={0}>
