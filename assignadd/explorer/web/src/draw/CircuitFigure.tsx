@@ -57,8 +57,8 @@ export function CircuitFigure(p: Props) {
       {(["Tokens", "Layer 1", "Layer 2"] as const).map((name, i) => (
         <text key={name} x={0} y={wide ? rows[i] + box / 2 : rows[i] - 8} class="tick start strong">{name}</text>
       ))}
-      {wide && <text x={0} y={rows[1] + box / 2 + 14} class="tick start">copies names</text>}
-      {wide && <text x={0} y={rows[2] + box / 2 + 14} class="tick start">fetches values</text>}
+      {wide && <text x={0} y={rows[1] + box / 2 + 14} class="tick start">what is copied</text>}
+      {wide && <text x={0} y={rows[2] + box / 2 + 14} class="tick start">what is fetched</text>}
       {[...readers, T - 1].map((i) => <line key={i} x1={x(i)} x2={x(i)} y1={rows[0] + box} y2={rows[1]} class="residual" />)}
       <line x1={x(T - 1)} x2={x(T - 1)} y1={rows[1] + box} y2={rows[2]} class="residual" />
       <path d={wide ? `M${out.x},${out.y} H${mlp.x}` : `M${x(T - 1)},${foot} V${foot + 18} H${mlp.w / 2} V${mlp.y}`} class="residual" />

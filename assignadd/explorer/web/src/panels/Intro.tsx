@@ -17,7 +17,7 @@ export function Intro() {
       </p>
       <p class="cite">
         Such networks are the subject of <cite>Assign and Add: A Mechanistic Study of Compositional Arithmetic</cite> (Exoo, Bietti, Sous;{" "}
-        <a href="https://arxiv.org/abs/2605.31497" rel="noreferrer">arXiv 2605.31497</a>). This one is computed in this page, from its weights.
+        <a href="https://arxiv.org/abs/2605.31497" rel="noreferrer">arXiv 2605.31497</a>). This one runs in your browser.
       </p>
     </section>
   );

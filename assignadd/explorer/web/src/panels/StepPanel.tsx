@@ -49,7 +49,7 @@ function optionsOf(prompt: Prompt): (readonly [string, string])[] {
 
 function titleOf(prompt: Prompt, node: Node): string {
   if (node === "answer") return "Step: logits become an answer";
-  if (node === "mlp") return `Step: neurons add ${prompt.values[0]} and ${prompt.values[1]} in waves`;
+  if (node === "mlp") return "Step: the MLP's neurons as waves on the clock";
   return `Step: layer ${node.layer}, what ${tokenName(prompt.task, prompt.tokens[node.query])} attends to`;
 }
 

@@ -93,7 +93,7 @@ function howSections(m: ModelEntry): Section[] {
         const pattern = now?.trace.patterns[1].data;
         const [a, b] = now?.trace.prompt.valuePositions ?? [0, 0];
         return [
-          "In layer 2, = looks for the tokens that carry what it was asked for.",
+          "In layer 2, = attends once more, and adds up what layer 2 writes for the tokens that it attends to.",
           now && pattern && `Here it gives ${share(pattern[(T - 1) * T + a])} of its attention to ${tokenAt(now, a)} at position ${a} and ${share(pattern[(T - 1) * T + b])} to ${tokenAt(now, b)} at position ${b}.`,
           "Below, the weighted sum is compared with what layer 2 writes for each number alone.",
         ];
@@ -161,7 +161,7 @@ function when(m: ModelEntry, index: Index): Section {
       return [
         summary(m, index.rules),
         spike && `At the first spike the mean accuracy on sums with variables goes from a plateau of ${percent(spike.low, 0)} to one of ${percent(spike.high, 0)}.`,
-        ends[0] && ends[1] && `The sum on the right: at step ${count(before)} the network answers ${answered(ends[0])}; at step ${count(after)} it answers ${answered(ends[1])}.`,
+        ends[0] && ends[1] && `The sum in the figure: at step ${count(before)} the network answers ${answered(ends[0])}; at step ${count(after)} it answers ${answered(ends[1])}.`,
       ];
     },
     tries: () => [
@@ -179,7 +179,7 @@ function always(told: ModelEntry, other: ModelEntry | undefined, index: Index): 
     sentences: () => [
       census && `${census.bind < census.n ? "No" : "Yes"}: of ${census.n} networks that differ in their seed, ${census.bind} bind within ${count(census.steps)} steps, ${percent(census.bind / census.n, 0)} [${percent(census.low, 0)}, ${percent(census.high, 0)}].`,
       other && `Seed ${other.seed} of ${other.run} is one that does not: it answers ${accuracies(other, [["0-var add-restricted", "of held-out literal sums"], ["1-var train", "of trained sums with one variable"]])}.`,
-      other && "Its circuit is on the right: a ✗ marks an edge that the account needs and that is not among its token's heaviest.",
+      other && "Its circuit is in the figure: a ✗ marks an edge that the account needs and that is not among its token's heaviest.",
     ],
     tries: () => (other ? [{ label: `the same prompt in seed ${told.seed} of ${told.run}`, act: () => change({ model: told.key, step: told.steps.at(-1) ?? 0 }) }] : []),
   };
