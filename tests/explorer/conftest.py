@@ -18,6 +18,7 @@ def tab(browser, page_folder):
     context = browser.new_context(
         viewport={"width": 1280, "height": 900}, reduced_motion="reduce", accept_downloads=True
     )
+    context.set_default_timeout(90_000)  # several tests may share a core
     page = context.new_page()
     troubles: list[str] = []
     page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)

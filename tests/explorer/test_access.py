@@ -35,16 +35,23 @@ def axe_problems(page) -> list[str]:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_axe_finds_nothing(tab, theme, width):
-    page = tab(address(p=SUM, i=CUT, c="m1@3000", d=theme), width=width)
-    page.wait_for_selector("#break .change[data-accuracy]")
+    """On every panel with attention as the step, then on the MLP's step beside the story."""
+    page = tab(address(p=SUM, i=CUT, c="m1@3000", g="2@11", q="scores", d=theme), width=width)
+    page.wait_for_selector("#compare[data-ready=yes]")
     assert axe_problems(page) == []
-    for node in ("1@11", "2@11", "mlp"):
-        page.evaluate("h => { location.hash = h; }", address(p=SUM, g=node, q="scores", d=theme))
-        page.wait_for_selector("#step svg.figure")
+    page = tab(address(t="4", d=theme), width=width)
+    page.wait_for_selector("#step [data-part]")
     assert axe_problems(page) == []
-    page = tab(address(t="1", d=theme), width=width)
-    page.wait_for_selector("#story")
-    assert axe_problems(page) == []
+
+
+def test_a_network_that_does_not_bind_is_not_said_to(tab):
+    page = tab(address(m="m1"))
+    assert "does not look them up" in page.locator(".tagline").text_content()
+    assert "does not bind" in page.locator("#training .lead").text_content()
+    page.locator(".top .picker select").select_option("m0")
+    page.wait_for_function(
+        "document.querySelector('.tagline').textContent.includes('has learned to look variables up')"
+    )
 
 
 def focused(page) -> str:

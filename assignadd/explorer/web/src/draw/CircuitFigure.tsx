@@ -151,13 +151,18 @@ interface HolderProps {
   readonly onPress: () => void;
 }
 
-/** A position after a layer: its token, and below it what it has read. */
+/** Smaller boxes have what was read below them. */
+const ROOMY = 26;
+
+/** A position after a layer: its token, and with it what it has read. */
 function Holder({ prompt, i, x, y, box, pressed, words, label, onPress }: HolderProps) {
+  const roomy = box >= ROOMY;
+  const size = roomy ? Math.min(11, (1.55 * box) / Math.max(2.6, words[1].length)) : 9;
   return (
     <g class={`node token ${roleClass(prompt, i)} ${pressed ? "pressed" : ""}`} transform={`translate(${x - box / 2},${y})`}>
       <rect width={box} height={box} rx={5} />
-      <text x={box / 2} y={box * 0.34} style={{ fontSize: `${Math.min(13, box * 0.44)}px` }}>{words[0]}</text>
-      <text x={box / 2} y={box * 0.75} class="held" style={{ fontSize: `${Math.min(11, (1.55 * box) / Math.max(2.6, words[1].length))}px` }}>{words[1]}</text>
+      <text x={box / 2} y={box * (roomy ? 0.34 : 0.5)} style={{ fontSize: `${Math.min(13, box * (roomy ? 0.44 : 0.52))}px` }}>{words[0]}</text>
+      <text x={roomy || words[1].length < 4 ? box / 2 : box * 0.22} y={roomy ? box * 0.75 : box + 8} class={roomy ? "held" : "held below"} style={{ fontSize: `${size}px` }}>{words[1]}</text>
       <rect width={box} height={box} class="press" aria-pressed={pressed} {...pressable(label, onPress)} />
     </g>
   );

@@ -34,5 +34,5 @@ function learned(own: ModelEntry): string {
 /** Its accuracy on the set that decides whether a network binds. */
 function evidence(own: ModelEntry): string {
   const found = own.accuracies[index.value.rules.binding_set];
-  return found ? `At the end of training it answers ${percent(found[0])} of fresh sums with one variable.` : "";
+  return found ? `At the end of training it answers ${percent(found[0])} of fresh prompts with one variable, of the kind it was trained on.` : "";
 }
