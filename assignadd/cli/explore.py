@@ -73,7 +73,8 @@ def _export(args: Explore) -> None:
     with _screen() as listener:
         page = export(runs, args.out, settings, " ".join(["assignadd claims", *args.runs]), listener)
     if len({run.config.task for run in runs}) > 1:
-        say("these runs have different tasks: the page does not compare their networks or swap weights between them")
+        names = " and ".join(run.name for run in runs)
+        say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
     size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     say(f"{page}: {size / 1e6:.1f} MB in all")
 
