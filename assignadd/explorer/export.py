@@ -62,6 +62,7 @@ def export(
     """Writes the page and returns its address on disk."""
     for run in runs:
         require_covered(run.config)
+        tables.require_shown(run.config)
     _claim_folder(out)
     for name in PAGE:
         _write(out / name, (files("assignadd.explorer") / "page" / name).read_bytes())

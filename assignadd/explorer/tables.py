@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from matplotlib.colors import to_hex
 from torch import Tensor
 
 from assignadd import palette
-from assignadd.config import Config, Task
+from assignadd.config import Config, ConfigError, Task
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.onsets import LASTING
 from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD
@@ -22,11 +23,21 @@ from assignadd.task.evalsets import ALL_SETS, VARIABLES
 from assignadd.task.vocabulary import Vocabulary
 
 FIELDS = ("modulus", "n_vars", "length", "max_assignments", "banned_first", "banned_second")
+# Settings that only decide what the page carries as data: seen pairs, answers, sequences.
+IN_DATA = ("seen_fraction", "one_var_ratio", "two_var_ratio", "operation", "table")
 STOPS = 9
 HUES = ("BLUE", "VERMILION", "GREEN", "ORANGE", "PURPLE", "SKY")
 # The columns of the paper's seven measures, and the curves that the slider and the small charts of every seed show.
 MEASURED = tuple(dict.fromkeys(m.name.format(n_vars=n) for m in MEASURES if m.paper for n in VARIABLES))
 WALL_SETS = (ADDITION_SET, BINDING_SET, "2-var train")
+
+
+def require_shown(config: Config) -> None:
+    """An error that names the setting of a task that the page cannot show: one it does not read, with another value."""
+    for field in dataclasses.fields(config.task):
+        value = getattr(config.task, field.name)
+        if field.name not in (*FIELDS, *IN_DATA) and value != field.default:
+            raise ConfigError(f"task.{field.name}", value, f"{field.default!r}: the page can show no other")
 
 
 def task_data(config: Config) -> dict[str, Any]:

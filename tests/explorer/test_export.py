@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode
+from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from assignadd import palette
 from assignadd.cli import main
-from assignadd.config import PRESETS
+from assignadd.config import PRESETS, ConfigError, Task
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
 from assignadd.dynamics.spikes import Spike
@@ -178,6 +179,18 @@ def test_labels_and_colours_are_those_of_the_package_s_tables():
         assert (row["title"], row["unit"]) == (measure.label, measure.unit)
     assert rows["attn_l1_num_to_prev (2-var)"]["colour"] == palette.GREEN == tables.palette_data()["green"]
     assert {s["name"]: s["label"] for s in tables.sets_data()} == LABELS
+
+
+def test_a_task_that_the_page_cannot_show_is_refused_by_name():
+    @dataclass(frozen=True)
+    class Chained(Task):
+        hops: int = 0
+
+    settings = {field.name: getattr(CONFIG.task, field.name) for field in fields(CONFIG.task)}
+    tables.require_shown(CONFIG)
+    tables.require_shown(replace(CONFIG, task=Chained(**settings)))
+    with pytest.raises(ConfigError, match=r"task\.hops = 1: expected 0: the page can show no other"):
+        tables.require_shown(replace(CONFIG, task=Chained(**settings, hops=1)))
 
 
 def test_a_population_is_counted_seed_by_seed():
