@@ -3,7 +3,7 @@
 import type { Task } from "../model/task";
 import type { Shapes } from "../model/weights";
 
-export interface Spike {
+interface Spike {
   readonly name: "first" | "second";
   /** The evaluations between which the accuracy rises, and the checkpoints on either side. */
   readonly before: number;
@@ -56,7 +56,7 @@ export interface Claim {
   readonly comment: string;
 }
 /** A median and the ends of its 95 % interval; empty where there is none. */
-export type Median = readonly number[];
+type Median = readonly number[];
 export interface Census {
   readonly name: string;
   readonly n: number;
@@ -83,7 +83,7 @@ export interface Sweep {
   readonly threshold: readonly [number, number, number] | null;
 }
 /** A record of the package's table of measures. */
-export interface Measure {
+interface Measure {
   readonly name: string;
   readonly family: string;
   readonly title: string;

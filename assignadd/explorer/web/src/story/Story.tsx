@@ -5,7 +5,6 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { JSX } from "preact";
 import { BreakPanel } from "../panels/BreakPanel";
 import { CircuitPanel } from "../panels/CircuitPanel";
-import { ComparePanel } from "../panels/ComparePanel";
 import { PopulationPanel, hasPopulation } from "../panels/PopulationPanel";
 import { PromptBar } from "../panels/PromptBar";
 import { StepPanel } from "../panels/StepPanel";
@@ -16,7 +15,7 @@ import { sectionsOf, type Figure, type Section } from "./sections";
 import { Verdict } from "./Verdict";
 
 const FIGURES: Readonly<Record<Figure, () => JSX.Element | null>> = {
-  circuit: CircuitPanel, step: StepPanel, break: BreakPanel, compare: ComparePanel,
+  circuit: CircuitPanel, step: StepPanel, break: BreakPanel,
   training: () => (trains.value ? <TrainingPanel /> : null),
   population: () => (hasPopulation() ? <PopulationPanel /> : null),
 };

@@ -14,7 +14,7 @@ import { change } from "../state/store";
 import type { View } from "../state/view";
 import { accuracies, accuracy, answered, heldOutDouble, PADDING, readable, share, snapshotOf, sumOf, tokenAt } from "./facts";
 
-export type Figure = "circuit" | "step" | "break" | "training" | "compare" | "population";
+export type Figure = "circuit" | "step" | "break" | "training" | "population";
 export interface Try {
   readonly label: string;
   readonly act: () => void;
