@@ -258,7 +258,7 @@ def data_dictionary() -> str:
 
 def _measures() -> Iterator[str]:
     """The columns of the table that `assignadd measure` writes for a run."""
-    from assignadd.measures.columns import MEASURES
+    from assignadd.measures.columns import COLUMNS
 
     yield "## Measures of your own runs\n"
     yield (
@@ -269,7 +269,7 @@ def _measures() -> Iterator[str]:
     )
     yield "| column | meaning | unit | level | sequences |"
     yield "|---|---|---|---|---|"
-    for m in MEASURES:
+    for m in COLUMNS:
         level = "" if m.level is None else f"{m.level:g}"
         yield f"| `{m.name}` | {cell(m.label)} | {m.unit} | {level} | {m.n or ''} |"
     yield ""

@@ -30,9 +30,9 @@ class Explore:
     all: bool = False
     """Every checkpoint."""
     ledger: bool = True
-    """Measure the claims that the tour quotes."""
+    """Measure the claims that the story quotes."""
     census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for what the tour says about all seeds. If None, the package's,
+    """The folder of your own `assignadd sweep seeds`, for what the story says about all seeds. If None, the package's,
     where the task is the same."""
     threads: int | None = None
     """CPU threads. If None, every core."""
@@ -68,13 +68,11 @@ def _export(args: Explore) -> None:
             note(f"{why}; it is left out")
     settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger, census=args.census)
     with _screen() as listener:
-        page = export(
-            runs,
-            args.out,
-            settings,
-            " ".join(["assignadd claims", *(args.runs or [run.name for run in runs])]),
-            listener,
-        )
+        command = " ".join(["assignadd claims", *(args.runs or [run.name for run in runs])])
+        page = export(runs, args.out, settings, command, listener)
+    if len({run.config.task for run in runs}) > 1:
+        names = " and ".join(run.name for run in runs)
+        say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
     size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     say(f"{page}: {size / 1e6:.1f} MB in all")
 

@@ -1,7 +1,7 @@
 """A page from runs: the shipped bundle, an index, a file per model, a file per checkpoint.
 
 index.html app.js app.css     the bundle, the same for every page
-data/index.js                 the models, their curves in brief, the ledger's lines for the tour
+data/index.js                 tasks, models, their curves in brief, many seeds, the claims that the story quotes
 data/m0.js                    one model: curves, measures, seen pairs, the exam, prompts to begin with
 data/m0/00030000.js           one checkpoint's weights
 """
@@ -19,13 +19,12 @@ from typing import Any
 
 from assignadd import __version__
 from assignadd.claims.evidence import Evidence, evidence
-from assignadd.config import Config
 from assignadd.dynamics.binding import BINDING_SET
-from assignadd.dynamics.phases import ADDITION_SET
 from assignadd.dynamics.spikes import Spike
 from assignadd.errors import RunError
-from assignadd.explorer import checkpoints, history, prompts
+from assignadd.explorer import checkpoints, history, prompts, tables
 from assignadd.explorer.checkpoints import chosen_steps
+from assignadd.explorer.population import population_data
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
@@ -34,11 +33,10 @@ from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
-FORMAT = 1
+FORMAT = 2
 PAGE = ("index.html", "app.js", "app.css")
 INDEX = "data/index.js"
 DATA = re.compile(r"m[0-9]+\.js|[0-9]{8,}\.js")
-WALL_SETS = (ADDITION_SET, BINDING_SET, "2-var train", "2-var var-restricted (2)")
 Listener = Callable[[str, int, int], None]
 
 
@@ -47,7 +45,7 @@ class Settings:
     checkpoints: int | None = 60
     """How many of each model; None for all."""
     ledger: bool = True
-    """Whether to measure the claims that the tour quotes."""
+    """Whether to measure the claims that the story quotes."""
     n: int = 20_000
     """Sequences for each of these."""
     census: Path | None = None
@@ -65,6 +63,7 @@ def export(
     """Writes the page and returns its address on disk."""
     for run in runs:
         require(run.config, "the explorer page", *PAPER_NEEDS)
+        tables.require_shown(run.config)
     folder = PageFolder(out)
     for name in PAGE:
         folder.write(name, (files("assignadd.explorer") / "page" / name).read_bytes())
@@ -74,14 +73,29 @@ def export(
         for one in evidence(run, None, settings.n)[0]:
             models.append(_export_model(run, one, f"m{len(models)}", folder, settings, listener))
             evidences.append(one)
-    listener("measuring the tour's claims", 0, 1)
-    populations = populations_for([e.config for e in evidences], settings.census)
-    records = history.tour_records(evidences, command, populations) if settings.ledger else []
-    index = {"format": FORMAT, "version": __version__, "models": models, "ledger": records}
-    folder.write(INDEX, f"assignadd.index({_literal(index)});\n".encode())
+    listener("measuring the claims of the story", 0, 1)
+    folder.write(INDEX, f"assignadd.index({_literal(_index(models, evidences, settings, command))});\n".encode())
     folder.remove_others()
-    listener("measuring the tour's claims", 1, 1)
+    listener("measuring the claims of the story", 1, 1)
     return out / "index.html"
+
+
+def _index(
+    models: list[dict[str, Any]], evidences: Sequence[Evidence], settings: Settings, command: str
+) -> dict[str, Any]:
+    """What the page reads first. The story is about one network; the population is of that network's task."""
+    tasks = [tables.task_data(one.config) for one in evidences]
+    distinct = tables.distinct(tasks)
+    told = max(range(len(models)), key=lambda i: (models[i]["binds"], len(models[i]["phases"]["spikes"]), -i))
+    populations = populations_for([evidences[told].config], settings.census)
+    return {
+        "format": FORMAT, "version": __version__, "tasks": distinct,
+        "models": [model | {"task": distinct.index(task)} for model, task in zip(models, tasks, strict=True)],
+        "story": models[told]["key"],
+        "ledger": history.story_records(evidences[told], command, populations) if settings.ledger else [],
+        "population": population_data(populations), "sets": tables.sets_data(), "measures": tables.measures_table(),
+        "rules": tables.rules_data(), "palette": tables.palette_data(), "scales": tables.scales_data(),
+    }  # fmt: skip
 
 
 def _export_model(
@@ -109,15 +123,15 @@ def _export_model(
     }
     folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
     return {
-        "key": key, "run": run.name, "seed": one.seed, "steps": steps, "task": task_data(one.config),
-        "matrices": checkpoints.shapes(one.stack), "binds": one.learned_binding,
-        "phases": history.phases_data(one.phases, spikes, one.curves), "wall": history.thinned(one.curves, WALL_SETS),
+        "key": key, "run": run.name, "seed": one.seed, "steps": steps, "matrices": checkpoints.shapes(one.stack),
+        "binds": one.learned_binding, "accuracies": history.accuracies_data(one.accuracies),
+        "phases": history.phases_data(one, spikes), "wall": history.thinned(one.curves, tables.WALL_SETS),
         "telling": _telling(one, spikes),
     }  # fmt: skip
 
 
 def _telling(one: Evidence, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
-    """Prompts for the tour: wrong just before a spike and right just after it; wrong at the end."""
+    """Prompts for the story: wrong just before a spike and right just after it; wrong at the end."""
 
     def across(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
         if spike is None:
@@ -131,13 +145,6 @@ def _telling(one: Evidence, spikes: Mapping[str, Spike]) -> dict[str, str | None
         "second": across(spikes.get("second"), [s for s in EVAL_SETS if s.n_banned]),
         "end": prompts.wrong_answer(one.config, one.seen, one.stack, bound),
     }
-
-
-def task_data(config: Config) -> dict[str, Any]:
-    """What the page must know to read and answer a prompt."""
-    t, m = config.task, config.model
-    names = ("modulus", "n_vars", "length", "max_assignments", "banned_first", "banned_second")
-    return {name: getattr(t, name) for name in names} | {"d_model": m.d_model, "d_head": m.d_head, "d_mlp": m.d_mlp[1]}
 
 
 def _is_page(folder: Path) -> bool:

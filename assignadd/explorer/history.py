@@ -1,4 +1,4 @@
-"""The page's data about training: accuracies, progress measures, phases, and the claims that the tour quotes."""
+"""The page's data about training: accuracies, progress measures, phases, and the claims that the story quotes."""
 
 from __future__ import annotations
 
@@ -10,27 +10,33 @@ import numpy as np
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import ledger
+from assignadd.dynamics.onsets import LASTING
 from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, trajectory_of
-from assignadd.measures.columns import COLUMNS
+from assignadd.explorer.tables import MEASURED
+from assignadd.measures.accuracies import Accuracy
 from assignadd.measures.probes import probe_l1_var_from_num
 from assignadd.measures.progress import Progress, circuit_columns
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
 
 DIGITS = 4
-# What the page draws of all that is measured: the columns of the paper's seven measures.
-MEASURES = tuple(dict.fromkeys(m.name.format(n_vars=n) for m in COLUMNS if m.paper for n in (0, 1, 2)))
-# The claims that the tour's cards quote (web/src/tour/cards.ts); none of them needs a whole trajectory measured.
-TOUR_CLAIMS = (
-    "over-98-2-var-add-restricted", "new-positions-99.6", "held-out-pairs-99.4", "ov-mlp-99.94", "fourier-best-neuron",
-    "fourier-median-neuron", "attn-l1-num-to-prev", "attn-l1-equal-to-operands", "attn-l2-equal-to-values",
-    "attention-mass",
-    "qk2-identity", "addition-first-held-out", "first-spike", "binding-before-refinement", "every-seed-adds",
-    "every-seed-binds",
-    "every-seed-refines", "every-binding-seed-identity",
+# The claims that the story quotes (web/src/story/sections.ts); none of them needs a whole trajectory measured.
+STORY_CLAIMS = (
+    "over-98-2-var-add-restricted", "new-positions-99.6", "ov-mlp-99.94", "fourier-median-neuron",
+    "attn-l1-num-to-prev", "attn-l1-equal-to-operands", "attn-l2-equal-to-values", "qk2-identity",
+    "addition-first-held-out", "first-spike", "binding-before-refinement", "held-out-doubles",
+    "every-seed-adds", "every-seed-binds",
 )  # fmt: skip
+
+
+def accuracies_data(accuracies: Mapping[str, Accuracy]) -> dict[str, list[float]]:
+    """Accuracy, the ends of its 95 % interval and the number of sequences, for every set that the task has."""
+    return {
+        name: [round(v, DIGITS) for v in (a.accuracy, a.interval.low, a.interval.high)] + [a.n]
+        for name, a in accuracies.items()
+    }
 
 
 def curves_data(curves: Curves) -> dict[str, Any]:
@@ -56,16 +62,20 @@ def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
     return {name: s for name, s in found.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
 
 
-def phases_data(phases: Phases, spikes: Mapping[str, Spike], curves: Curves) -> dict[str, Any]:
-    """When each skill came, where there is more than one evaluation to tell it from."""
-    names = ("addition", "binding", "refinement")
-    if len(curves.steps) == 1:
-        return {"summary": f"evaluated once, at step {curves.steps[0]:,}", "onsets": dict.fromkeys(names), "spikes": []}
-    onsets = {name: getattr(phases, name) for name in names}
+def phases_data(one: Evidence, spikes: Mapping[str, Spike]) -> dict[str, Any]:
+    """When each skill came, and the spikes with the checkpoints on either side.
+
+    A skill that came less than 1,000 steps before the last evaluation has no onset here: it may not have lasted.
+    """
+    last = int(one.curves.steps[-1])
+    onsets = {name: getattr(one.phases, name) for name in ("addition", "binding", "refinement")}
+    lasting = {name: o.step if o is not None and last - o.step >= LASTING else None for name, o in onsets.items()}
     return {
-        "summary": phases.summary,
-        "onsets": {name: None if onset is None else onset.step for name, onset in onsets.items()},
-        "spikes": [{"name": name, **dataclasses.asdict(spike)} for name, spike in spikes.items()],
+        "onsets": lasting if one.followed else dict.fromkeys(onsets),
+        "spikes": [
+            {"name": name, **dataclasses.asdict(spike), "checkpoints": one.checkpoint_steps(spike)}
+            for name, spike in spikes.items()
+        ],
     }
 
 
@@ -76,13 +86,13 @@ def measures_data(
     columns = trajectory_of(run, model) if read_measures(run) is not None else _measured(run, model, steps, listener)
     return {
         "steps": columns["step"].tolist(),
-        "values": {name: _rounded(columns[name]) for name in MEASURES if name in columns},
+        "values": {name: _rounded(columns[name]) for name in MEASURED if name in columns},
     }
 
 
-def tour_records(evidences: Sequence[Evidence], command: str, populations: Populations) -> list[dict[str, Any]]:
-    """A record for each claim of the tour that can be tested; those about every seed are tested on the populations."""
-    records = [r for claim in TOUR_CLAIMS for r in ledger(evidences, command, claim, populations=populations)]
+def story_records(one: Evidence, command: str, populations: Populations) -> list[dict[str, Any]]:
+    """A record for each claim of the story that can be tested: on this network, or on the population of seeds."""
+    records = [r for claim in STORY_CLAIMS for r in ledger([one], command, claim, populations=populations)]
     return [dataclasses.asdict(r) for r in records if r.value is not None]
 
 
@@ -94,7 +104,7 @@ def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) ->
         stack = run.trajectory(steps[start : start + CHUNK], model)
         columns = circuit_columns(stack) | progress.routing(stack)
         columns["probe_l1_var_from_num"] = probe_l1_var_from_num(stack, progress.tokens[1])
-        parts.append({name: columns[name].float().numpy() for name in MEASURES if name in columns})
+        parts.append({name: columns[name].float().numpy() for name in MEASURED if name in columns})
     listener(len(steps), len(steps))
     return {"step": np.array(steps), **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.explorer.tables import whole_numbers
 from assignadd.interventions.apply import reference_sequences
 from assignadd.interventions.edits import shuffled
 from assignadd.model.accuracy import Exam
@@ -43,13 +42,17 @@ def exam(config: Config, seen: Tensor) -> dict[str, Any]:
     if per_set != made.n:
         made = Exam([config], seen[None], EVAL_SETS, per_set)
     sets = [[name, min(i * per_set, EXAM), min((i + 1) * per_set, EXAM)] for i, name in enumerate(made.names)]
-    return {"tokens": _bytes(made.tokens[0, :EXAM]), "labels": _bytes(made.labels[0, :EXAM]), "sets": sets}
+    return {
+        "tokens": whole_numbers(made.tokens[0, :EXAM]),
+        "labels": whole_numbers(made.labels[0, :EXAM]),
+        "sets": sets,
+    }
 
 
 def reference(config: Config) -> dict[str, Any]:
     """The reference of the package's interventions: training sequences, and the order in which they are resampled."""
     tokens = reference_sequences(config)
-    return {"tokens": _bytes(tokens), "order": shuffled(len(tokens)).tolist()}
+    return {"tokens": whole_numbers(tokens), "order": shuffled(len(tokens)).tolist()}
 
 
 def examples(config: Config, seen: Tensor, one: Stack) -> list[Example]:
@@ -93,8 +96,3 @@ def _sample(config: Config, seen: Tensor, evalset: EvalSet, step: int, n: int) -
         return Sampler([config.task], seen[None], [config.seed.data or 0], evalset).sample(step, n).tokens[0]
     except EmptySetError:
         return None
-
-
-def _bytes(values: Tensor) -> str:
-    """Small whole numbers, row by row, two bytes each."""
-    return b64encode(values.contiguous().to(torch.int16).numpy().astype("<i2").tobytes()).decode()

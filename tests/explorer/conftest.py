@@ -18,6 +18,7 @@ def tab(browser, page_folder):
     context = browser.new_context(
         viewport={"width": 1280, "height": 900}, reduced_motion="reduce", accept_downloads=True
     )
+    context.set_default_timeout(90_000)  # several tests may share a core
     page = context.new_page()
     troubles: list[str] = []
     page.on("console", lambda message: troubles.append(message.text) if message.type in ("error", "warning") else None)
@@ -29,7 +30,7 @@ def tab(browser, page_folder):
         page.set_viewport_size({"width": width, "height": 900})
         page.goto("about:blank")
         page.goto(f"{page_folder.as_uri()}/index.html#{address}")
-        page.wait_for_selector("#answer[data-ready=yes]")
+        page.wait_for_selector("#says[data-ready=yes]")
         return page
 
     yield visit

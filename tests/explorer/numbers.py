@@ -11,7 +11,7 @@ import torch
 
 from assignadd.config import Config, Model
 from assignadd.explorer import checkpoints, prompts
-from assignadd.explorer.export import task_data
+from assignadd.explorer.tables import task_data
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import COMPONENTS, specification
 from assignadd.measures.fourier import circuit_waves

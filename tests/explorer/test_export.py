@@ -3,29 +3,37 @@
 import json
 import shutil
 from base64 import b64decode
+from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from assignadd import palette
 from assignadd.cli import main
-from assignadd.config import PRESETS
+from assignadd.config import PRESETS, ConfigError, Task
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.errors import DestinationError, RunError
-from assignadd.explorer import checkpoints, prompts
+from assignadd.explorer import checkpoints, prompts, tables
 from assignadd.explorer.checkpoints import chosen_steps
 from assignadd.explorer.export import INDEX, PageFolder, Settings, export
-from assignadd.explorer.history import straddled
+from assignadd.explorer.history import phases_data, straddled
+from assignadd.explorer.population import population_data
+from assignadd.measures.columns import measure_of
 from assignadd.model.circuits import QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run
+from assignadd.sweeps.population import Populations
+from assignadd.task.evalsets import LABELS
 from assignadd.task.splits import pair_split
 from assignadd.task.text import answer, parse
 from tests.explorer.pages import CONFIG, HOSTILE, SPIKE, STEPS, states
+from tests.figures.test_populations import made_up
 from tests.runs.test_destination import everything
 
 
@@ -35,6 +43,10 @@ def argument(path):
     assert text.startswith("assignadd.") and text.endswith(");\n")
     inside = text[text.index("JSON.parse(") + 11 : -len("));\n")]
     return json.loads(json.loads(inside))
+
+
+def whole_numbers(text):
+    return np.frombuffer(b64decode(text), dtype="<i2").tolist()
 
 
 def test_a_checkpoint_holds_the_circuits_in_half_precision():
@@ -73,9 +85,10 @@ def test_the_index_names_the_models(page_folder):
     first, second = index["models"]
     assert (first["run"], first["seed"], first["binds"], second["binds"]) == (HOSTILE, 0, True, False)
     assert first["phases"]["spikes"][0]["after"] == SPIKE and first["steps"] == list(STEPS)
+    assert first["task"] == second["task"] == 0 and len(index["tasks"]) == 1 and index["story"] == first["key"]
     assert {r["id"] for r in index["ledger"]} >= {"ov-mlp-99.94", "qk2-identity"}
     # Networks of another task than the paper's: its census is not quoted.
-    assert not any(r["id"].startswith("every-") for r in index["ledger"])
+    assert not any(r["id"].startswith("every-") for r in index["ledger"]) and index["population"] is None
     for model in index["models"]:
         for step in model["steps"]:
             assert (page_folder / "data" / model["key"] / f"{step:08d}.js").is_file()
@@ -183,3 +196,49 @@ def test_first_view_is_small():
         len((files("assignadd.explorer") / "page" / name).read_bytes()) for name in ("index.html", "app.js", "app.css")
     )
     assert page + len(checkpoints.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
+
+
+def test_a_skill_that_came_at_the_very_end_has_no_onset():
+    """One that did not last 1,000 steps is not said to have come; spikes name the checkpoints beside them."""
+    spike = Spike(1000, 1500, 0.3, 1.0)
+    one = SimpleNamespace(
+        curves=SimpleNamespace(steps=np.array([0, 1000, 1500, 3000])),
+        phases=Phases(Onset(1000, 0, 1000), Onset(1500, 1000, 1500), Onset(2500, 1500, 2500), spike, None),
+        followed=True,
+        checkpoint_steps=lambda s: (900, 1600),
+    )
+    found = phases_data(one, {"first": spike})
+    assert found["onsets"] == {"addition": 1000, "binding": 1500, "refinement": None}
+    assert found["spikes"] == [
+        {"name": "first", "before": 1000, "after": 1500, "low": 0.3, "high": 1.0, "checkpoints": (900, 1600)}
+    ]
+
+
+def test_labels_and_colours_are_those_of_the_package_s_tables():
+    rows = {row["name"]: row for row in tables.measures_table()}
+    assert set(rows) == set(tables.MEASURED) and len({row["family"] for row in rows.values()}) == 7
+    for name, row in rows.items():
+        measure = measure_of(name)
+        assert (row["title"], row["unit"]) == (measure.label, measure.unit)
+    assert rows["attn_l1_num_to_prev (2-var)"]["colour"] == palette.GREEN == tables.palette_data()["green"]
+    assert {s["name"]: s["label"] for s in tables.sets_data()} == LABELS
+
+
+def test_a_task_that_the_page_cannot_show_is_refused_by_name():
+    @dataclass(frozen=True)
+    class Chained(Task):
+        hops: int = 0
+
+    settings = {field.name: getattr(CONFIG.task, field.name) for field in fields(CONFIG.task)}
+    tables.require_shown(CONFIG)
+    tables.require_shown(replace(CONFIG, task=Chained(**settings)))
+    with pytest.raises(ConfigError, match=r"task\.hops = 1: expected 0: the page can show no other"):
+        tables.require_shown(replace(CONFIG, task=Chained(**settings, hops=1)))
+
+
+def test_a_population_is_counted_seed_by_seed():
+    found = population_data(Populations((made_up((5000, 12_000), (8000, None), (None, None)),)))
+    assert found["sweeps"] == [] and (found["census"]["n"], found["census"]["bind"]) == (3, 2)
+    skills = {skill["name"]: skill["steps"] for skill in found["census"]["skills"]}
+    assert skills == {"addition": [1000, 1000, 1000], "binding": [5000, 8000], "refinement": [12_000]}
+    assert population_data(Populations()) is None

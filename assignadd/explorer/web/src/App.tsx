@@ -2,47 +2,58 @@
 
 import { useLayoutEffect } from "preact/hooks";
 import { dark } from "./draw/colour";
-import { AnswerPanel } from "./panels/AnswerPanel";
+import { Glossary } from "./glossary/Glossary";
 import { AttentionPanel } from "./panels/AttentionPanel";
 import { BreakPanel } from "./panels/BreakPanel";
+import { CircuitPanel } from "./panels/CircuitPanel";
 import { ComparePanel } from "./panels/ComparePanel";
+import { Intro } from "./panels/Intro";
 import { NeuronsPanel } from "./panels/NeuronsPanel";
+import { hasPopulation, PopulationPanel } from "./panels/PopulationPanel";
 import { PromptBar } from "./panels/PromptBar";
+import { StepPanel } from "./panels/StepPanel";
 import { Timeline } from "./panels/Timeline";
 import { TopBar } from "./panels/TopBar";
 import { TrainingPanel } from "./panels/TrainingPanel";
-import { WallPanel } from "./panels/WallPanel";
+import { followed, WallPanel } from "./panels/WallPanel";
 import { WeightsPanel } from "./panels/WeightsPanel";
 import { problem } from "./state/models";
-import { index, redo, shown, undo } from "./state/store";
-import { Tour } from "./tour/Tour";
+import { comparable, entry, index, redo, shown, trains, undo } from "./state/store";
+import { Story } from "./story/Story";
 
 export function App() {
   useTheme();
   useUndoKeys();
   return (
-    <>
+    <div class={trains.value ? "page docked" : "page"}>
       <TopBar />
-      <main>
-        {problem.value && <p class="problem" role="alert">{problem.value}. The page needs the files it was written with beside it.</p>}
-        <PromptBar />
-        <div class="pair wide-left">
-          <AttentionPanel />
-          <AnswerPanel />
-        </div>
-        <BreakPanel />
-        <WeightsPanel />
-        <NeuronsPanel />
-        <TrainingPanel />
-        <ComparePanel />
-        <WallPanel />
-        <p class="colophon">
-          Everything here is computed in this page from the weights beside it, in half precision. assignadd {index.value.version}.
-        </p>
-      </main>
-      <Tour />
-      <Timeline />
-    </>
+      {problem.value && <p class="problem" role="alert">{problem.value}. The page needs the files it was written with beside it.</p>}
+      {shown.section.value === null ? <Panels /> : <Story />}
+      {trains.value && <Timeline />}
+      <Glossary />
+    </div>
+  );
+}
+
+function Panels() {
+  return (
+    <main>
+      <Intro />
+      <PromptBar />
+      <CircuitPanel />
+      <StepPanel />
+      <BreakPanel />
+      <AttentionPanel />
+      <WeightsPanel />
+      <NeuronsPanel />
+      {trains.value && <TrainingPanel />}
+      {(trains.value || comparable(entry.value).length > 1) && <ComparePanel />}
+      {followed().length > 0 && <WallPanel />}
+      {hasPopulation() && <PopulationPanel />}
+      <p class="colophon">
+        Everything here is computed in this page from the weights beside it, in half precision. assignadd {index.value.version}.
+      </p>
+    </main>
   );
 }
 

@@ -8,18 +8,19 @@ import "./style/base.css";
 import "./style/figures.css";
 import "./style/layout.css";
 import "./style/panels.css";
-
-/** What the data files look like; those of another format were written for another page. */
-const FORMAT = 1;
+import "./style/story.css";
 
 void receive().then((data) => {
   const root = document.getElementById("app");
   if (!root) return;
-  if (data.format !== FORMAT || !data.models.length) {
+  if (!data) {
     root.textContent = "The files in data/ do not belong to this page: write it again with `assignadd explore`.";
     return;
   }
   index.value = data;
+  const { signed } = data.scales;
+  const hues = { ...Object.fromEntries(Object.entries(data.palette).map(([name, hue]) => [`palette-${name}`, hue])), repels: signed[1], attracts: signed[7] };
+  for (const [name, hue] of Object.entries(hues)) document.documentElement.style.setProperty(`--${name}`, hue);
   followAddress();
   root.textContent = "";
   render(<App />, root);

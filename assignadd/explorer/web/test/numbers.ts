@@ -1,13 +1,13 @@
 /** PyTorch's numbers, which `python -m tests.explorer.numbers FOLDER` writes; NUMBERS names the folder. */
 
 import { readFileSync } from "node:fs";
-import { decodeReference } from "../src/data/decode";
+import { decodeReference, decodeTask, type TaskFile } from "../src/data/decode";
 import type { Specification } from "../src/interventions/specification";
 import type { Task } from "../src/model/task";
 import { decodeMatrices, weightsOf, type Shapes, type Weights } from "../src/model/weights";
 
-interface Numbers {
-  task: Task;
+interface NumbersFile {
+  task: TaskFile;
   matrices: Shapes;
   weights: string;
   other: string;
@@ -22,7 +22,8 @@ interface Numbers {
 
 const folder = process.env.NUMBERS;
 if (!folder) throw new Error("set NUMBERS to the folder that `python -m tests.explorer.numbers FOLDER` wrote");
-export const numbers = JSON.parse(readFileSync(`${folder}/numbers.json`, "utf8")) as Numbers;
+const file = JSON.parse(readFileSync(`${folder}/numbers.json`, "utf8")) as NumbersFile;
+export const numbers: Omit<NumbersFile, "task"> & { task: Task } = { ...file, task: decodeTask(file.task) };
 
 export function weightsFrom(script: string): Weights {
   const data = /,"([^"]*)"\);/.exec(script)?.[1] ?? "";

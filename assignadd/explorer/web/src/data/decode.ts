@@ -1,4 +1,4 @@
-/** Whole numbers out of the strings of the data files. */
+/** Tasks and prompts out of the strings of the data files. */
 
 import type { Reference } from "../interventions/resolve";
 import { promptOf, type Prompt } from "../model/prompt";
@@ -17,4 +17,11 @@ export function decodePrompts(base64: string, task: Task): Prompt[] {
 
 export function decodeReference(data: { tokens: string; order: readonly number[] }, task: Task): Reference {
   return { prompts: decodePrompts(data.tokens, task), order: data.order };
+}
+
+/** A task as the files have it: its answers as a string of whole numbers. */
+export type TaskFile = Omit<Task, "answers"> & { readonly answers: string };
+
+export function decodeTask(file: TaskFile): Task {
+  return { ...file, answers: wholeNumbers(file.answers) };
 }

@@ -1,9 +1,16 @@
 /** Scripts that hand over data: a page opened from disk may load scripts, and nothing else. */
 
-import type { Index, ModelData } from "./types";
+import { decodeTask, type TaskFile } from "./decode";
+import type { Index, ModelData, ModelEntry } from "./types";
+
+/** The index as its file has it: models name their task by its number. */
+type IndexFile = Omit<Index, "models"> & {
+  readonly tasks: readonly TaskFile[];
+  readonly models: readonly (Omit<ModelEntry, "task"> & { readonly task: number })[];
+};
 
 interface Receiver {
-  index(data: Index): void;
+  index(data: IndexFile): void;
   model(key: string, data: ModelData): void;
   weights(key: string, step: number, base64: string): void;
 }
@@ -15,15 +22,23 @@ declare global {
 
 const waiting = new Map<string, (data: unknown) => void>();
 
-/** Sets the page up to receive data; resolves with the index, which the page itself loads. */
-export function receive(): Promise<Index> {
+/** What the data files look like; those of another format were written for another page. */
+const FORMAT = 2;
+
+/** Sets the page up to receive data; resolves with the index, which the page itself loads, or null if it is not this page's. */
+export function receive(): Promise<Index | null> {
   return new Promise((resolve) => {
     globalThis.assignadd = {
-      index: resolve,
+      index: (file) => resolve(file.format === FORMAT && file.models.length ? withTasks(file) : null),
       model: (key, data) => waiting.get(`${key}.js`)?.(data),
       weights: (key, step, base64) => waiting.get(weightsFile(key, step))?.(base64),
     };
   });
+}
+
+function withTasks({ tasks, models, ...rest }: IndexFile): Index {
+  const decoded = tasks.map(decodeTask);
+  return { ...rest, models: models.map((m) => ({ ...m, task: decoded[m.task] })) };
 }
 
 export function loadModel(key: string): Promise<ModelData> {

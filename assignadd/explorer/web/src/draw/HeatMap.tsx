@@ -28,7 +28,7 @@ interface Props {
   readonly marks?: readonly Mark[];
   readonly cursor?: Cell | null;
   readonly onCursor?: (cell: Cell | null) => void;
-  readonly onPick?: (cell: Cell) => void;
+  readonly onPick?: (cell: Cell, byKeyboard: boolean) => void;
   readonly children?: ComponentChildren;
 }
 
@@ -67,14 +67,15 @@ export function HeatMap(p: Props) {
           class="target"
           width={width}
           height={height}
-          tabIndex={0}
+          tabindex={0}
           role="application"
-          aria-label={`${p.title}; arrow keys move between cells${p.onPick ? ", Enter picks one" : ""}`}
+          aria-label={`${p.title}; arrow keys move between cells${p.onPick ? ", Enter chooses one" : ""}`}
           onPointerMove={(e) => p.onCursor?.(at(e))}
           onPointerLeave={() => p.onCursor?.(null)}
+          onFocus={() => p.cursor ?? p.onCursor?.({ row: rows - 1, col: 0 })}
           onClick={(e) => {
             const found = at(e as unknown as PointerEvent);
-            if (found) p.onPick?.(found);
+            if (found) p.onPick?.(found, false);
           }}
           onKeyDown={(e) => {
             const now = p.cursor ?? { row: rows - 1, col: 0 };
@@ -83,7 +84,10 @@ export function HeatMap(p: Props) {
             if (move) {
               e.preventDefault();
               p.onCursor?.({ row: clamp(now.row + move[0], rows), col: clamp(now.col + move[1], cols) });
-            } else if (e.key === "Enter" && p.cursor) p.onPick?.(p.cursor);
+            } else if ((e.key === "Enter" || e.key === " ") && p.cursor) {
+              e.preventDefault();
+              p.onPick?.(p.cursor, true);
+            }
           }}
         />
       )}

@@ -2,39 +2,44 @@
 
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
-import { saveJson, savePng, saveSvg } from "./save";
+import { provenance, provenanceLine } from "../state/provenance";
+import { Legend, type LegendItem } from "./Legend";
+import { saveJson, savePng, saveSvg, type Caption } from "./save";
 
 interface Props {
   readonly id: string;
   readonly title: string;
   readonly lead?: ComponentChildren;
   readonly controls?: ComponentChildren;
+  readonly legend?: readonly LegendItem[];
   /** The numbers that the figure is drawn from, made when they are asked for; undefined while there are none. */
   readonly numbers: (() => unknown) | undefined;
   readonly children: ComponentChildren;
 }
 
-export function Panel({ id, title, lead, controls, numbers, children }: Props) {
+export function Panel({ id, title, lead, controls, legend = [], numbers, children }: Props) {
   const body = useRef<HTMLDivElement>(null);
-  const figure = (): SVGSVGElement | null => body.current?.querySelector<SVGSVGElement>("svg.figure") ?? null;
   const name = `assignadd-${id}`;
-  const withFigure = (use: (svg: SVGSVGElement) => void) => () => {
-    const svg = figure();
-    if (svg) use(svg);
+  const withFigure = (use: (svg: SVGSVGElement, caption: Caption) => void) => () => {
+    const svg = body.current?.querySelector<SVGSVGElement>("svg.figure");
+    if (svg) use(svg, { title, made: provenanceLine(), legend });
   };
   return (
     <section class="panel" id={id} aria-labelledby={`${id}-title`} data-ready={numbers === undefined ? "no" : "yes"}>
       <header class="panel-head">
         <h2 id={`${id}-title`}>{title}</h2>
         <div class="saves" role="group" aria-label={`Save ${title}`}>
-          <button type="button" onClick={withFigure((svg) => saveSvg(svg, name))} title="Save the figure as SVG">SVG</button>
-          <button type="button" onClick={withFigure((svg) => void savePng(svg, name))} title="Save the figure as PNG">PNG</button>
-          <button type="button" disabled={numbers === undefined} onClick={() => numbers && saveJson(numbers(), name)} title="Save the numbers as JSON">JSON</button>
+          <button type="button" onClick={withFigure((svg, caption) => saveSvg(svg, name, caption))} title="Save the figure as SVG">SVG</button>
+          <button type="button" onClick={withFigure((svg, caption) => void savePng(svg, name, caption))} title="Save the figure as PNG">PNG</button>
+          <button type="button" disabled={numbers === undefined} onClick={() => numbers && saveJson({ ...provenance(), data: numbers() }, name)} title="Save the numbers as JSON">JSON</button>
         </div>
       </header>
       {lead && <p class="lead">{lead}</p>}
       {controls && <div class="controls">{controls}</div>}
-      <div ref={body} class="body">{children}</div>
+      <div ref={body} class="body">
+        {children}
+        {legend.length > 0 && <Legend items={legend} />}
+      </div>
     </section>
   );
 }

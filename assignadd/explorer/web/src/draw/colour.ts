@@ -1,12 +1,7 @@
-/** One palette (Okabe and Ito), and the two scales that heat maps use. */
+/** The two scales of heat maps, in the colours of the package's figures. */
 
 import { signal } from "@preact/signals";
-
-/** For lines; the style sheet has their shades for light and dark. */
-export const BLUE = "var(--blue)";
-export const VERMILION = "var(--vermilion)";
-export const GREEN = "var(--green)";
-export const PURPLE = "var(--purple)";
+import { index } from "../state/store";
 
 /** Whether the page is dark now; set by the theme, read by everything that paints pixels. */
 export const dark = signal(false);
@@ -18,20 +13,26 @@ export interface Scale {
   readonly most: number;
 }
 
-const SEQUENTIAL: Readonly<Record<"light" | "dark", readonly Rgb[]>> = {
-  light: [[250, 249, 246], [186, 214, 232], [86, 180, 233], [0, 114, 178], [4, 47, 84]],
-  dark: [[27, 30, 38], [18, 61, 92], [0, 114, 178], [86, 180, 233], [226, 242, 252]],
-};
-const DIVERGING: Readonly<Record<"light" | "dark", readonly Rgb[]>> = {
-  light: [[140, 55, 0], [213, 94, 0], [247, 205, 170], [250, 249, 246], [170, 208, 232], [0, 114, 178], [3, 57, 96]],
-  dark: [[255, 190, 130], [213, 94, 0], [92, 48, 20], [27, 30, 38], [14, 58, 88], [40, 140, 205], [190, 228, 250]],
-};
-
 export const sequential = (most: number): Scale => ({ kind: "sequential", most });
 export const diverging = (most: number): Scale => ({ kind: "diverging", most });
 
+const DARK: Rgb = [25, 28, 36];
+
+/** The figures' colours; on a dark screen the middle of a scale, or its start, is dark and its ends are light. */
+function stopsOf(kind: Scale["kind"]): readonly Rgb[] {
+  const { shares, signed } = index.value.scales;
+  const s = (kind === "sequential" ? shares : signed).map(rgb);
+  if (!dark.value) return s;
+  const mixed = (i: number): Rgb => between([DARK, s[i]], 0.45);
+  return kind === "sequential" ? [DARK, mixed(7), s[6], s[4], s[1]] : [s[2], s[1], mixed(1), DARK, mixed(7), s[7], s[6]];
+}
+
+function rgb(hex: string): Rgb {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)) as unknown as Rgb;
+}
+
 function colouring({ kind, most }: Scale): (value: number) => Rgb {
-  const stops = (kind === "sequential" ? SEQUENTIAL : DIVERGING)[dark.value ? "dark" : "light"];
+  const stops = stopsOf(kind);
   if (kind === "sequential") return (v) => between(stops, most > 0 ? v / most : 0);
   return (v) => between(stops, most > 0 ? 0.5 + v / (2 * most) : 0.5);
 }

@@ -186,7 +186,6 @@ function chosenNeurons(one: Replace, on: Recorder): readonly number[] | undefine
   if (one.neurons == null && one.frequencies == null) return undefined;
   const h = on.weights.W_in.cols;
   let chosen = one.neurons ?? Array.from({ length: h }, (_, j) => j);
-  if (chosen.some((j) => j >= h)) throw new Error(`neurons go from 0 to ${h - 1}`);
   const { frequencies } = one;
   if (frequencies != null) {
     const { waves } = spectrumOf(on.weights, on.task.modulus);

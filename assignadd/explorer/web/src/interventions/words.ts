@@ -25,6 +25,15 @@ const PLACE_WORDS: Readonly<Record<string, string>> = {
   distractors: "distractors", pads: "padding",
 };
 
+const COMPONENT_WORDS: Readonly<Record<string, string>> = {
+  embed: "embeddings", qk1: "layer 1, where to look (QK1)", ov1: "layer 1, what to copy (OV1)", qk2: "layer 2, where to look (QK2)",
+  ov2: "layer 2, what to copy (OV2)", mlp2: "MLP (MLP2)", unembed: "unembedding (W_U)",
+};
+
+export function componentWords(component: string): string {
+  return COMPONENT_WORDS[component] ?? component;
+}
+
 export function placeWords(place: Place): string {
   return typeof place === "number" ? `position ${place}` : PLACE_WORDS[place];
 }
@@ -37,7 +46,7 @@ export function describe(one: Intervention): string {
       return `set layer ${one.layer}, ${placeWords(one.query)}: ${Object.entries(one.weights).map(([k, w]) => `${w} ${PLACE_WORDS[k] ?? `position ${k}`}`).join(", ")}`;
     case "swap": {
       const from = [one.run, one.seed == null ? null : `seed ${one.seed}`, one.step == null ? null : `step ${one.step.toLocaleString("en-US")}`];
-      return `${one.component} of ${from.filter(Boolean).join(", ")}`;
+      return `${componentWords(one.component)} of ${from.filter(Boolean).join(", ")}`;
     }
     default:
       return describeReplace(one);

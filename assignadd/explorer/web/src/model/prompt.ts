@@ -1,6 +1,6 @@
-/** A prompt: its tokens, what each is for, and the sum it asks for. */
+/** A prompt: its tokens, what each is for, and the answer to it. */
 
-import { isNumber, isVariable, pad, prefix, tokenName, type Task } from "./task";
+import { answerOf, isNumber, isVariable, pad, prefix, tokenName, type Task } from "./task";
 
 export const SINGLE_ROLES = ["equals", "plus", "first", "second", "first_value", "second_value", "first_variable", "second_variable"] as const;
 export const ROLES = [...SINGLE_ROLES, "assigned", "variables", "distractors", "pads"] as const;
@@ -30,7 +30,7 @@ export function promptOf(tokens: readonly number[], task: Task): Prompt {
     values: [n, m],
     valuePositions: [at[0], at[1]],
     isVariable: [named[0], named[1]],
-    answer: (n + m) % task.modulus,
+    answer: answerOf(task, n, m),
   };
 }
 

@@ -1,11 +1,9 @@
 /** Prompts as people type them, in the package's two forms: `c=1, b=17, b+19=?` and `c 1 . b 17 + b 19 =`. */
 
-import { equals, isNumber, isVariable, pad, plus, prefix, tokenName, variables, firstVariable, type Task } from "./task";
+import { equals, isNumber, isVariable, operatorToken, pad, prefix, tokenName, variables, firstVariable, type Task } from "./task";
 
 const TEXT_WORD = /[A-Za-z]+|[0-9]+|\S/gu;
 const TOKEN_WORD = /\S+/gu;
-// The token form has no comma, no `v=n`, and a space on either side of `+`.
-const TEXT_FORM = /,|\p{L}\s*=\s*[^\s?]|[\p{L}\p{N}_]\+[\p{L}\p{N}_]/u;
 const PADS = [".", "PAD"];
 
 /** Where the text goes wrong (columns from 1), what is expected there, and what stands there. */
@@ -28,18 +26,28 @@ export const inFront: Padding = (pads, gaps) => [pads, ...Array<number>(gaps - 1
 
 export function parse(text: string, task: Task, padding: Padding = inFront): number[] {
   if (!text.trim()) throw new ParseError(1, "a sequence such as a=1, a+0=?", "");
-  return TEXT_FORM.test(text) ? readText(new Reader(text, TEXT_WORD, task), padding) : readTokens(new Reader(text, TOKEN_WORD, task));
+  return isTextForm(text, task) ? readText(new Reader(text, TEXT_WORD, task), padding) : readTokens(new Reader(text, TOKEN_WORD, task));
 }
 
-export function isTextForm(text: string): boolean {
-  return TEXT_FORM.test(text);
+/** The token form has no comma, no `v=n`, and a space on either side of the operator. */
+export function isTextForm(text: string, { operator }: Task): boolean {
+  const sign = operator.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+  return new RegExp(`,|\\p{L}\\s*=\\s*[^\\s?]|[\\p{L}\\p{N}_]${sign}[\\p{L}\\p{N}_]`, "u").test(text);
+}
+
+/** Two numbers alone, such as `17+19=?`, with the assignment that every sequence has put in front; null for all other texts. */
+export function withAssignment(text: string, task: Task): string | null {
+  const words = [...text.matchAll(TEXT_WORD)].map((m) => m[0]);
+  const [first, sign, second, ...rest] = words;
+  const isBare = /^[0-9]+$/.test(first ?? "") && sign === task.operator && /^[0-9]+$/.test(second ?? "") && ["", "=", "=?"].includes(rest.join(""));
+  return isBare ? `${variables(task)[0]}=0, ${first}${sign}${second}=?` : null;
 }
 
 /** The text form; where the PADs stood is lost. */
 export function render(tokens: readonly number[], task: Task): string {
   const p = prefix(task);
   const assigned = [...assignments(tokens, task)].map(([v, n]) => `${tokenName(task, v)}=${tokenName(task, n)}`);
-  return [...assigned, `${tokenName(task, tokens[p + 1])}+${tokenName(task, tokens[p + 2])}=?`].join(", ");
+  return [...assigned, `${tokenName(task, tokens[p + 1])}${task.operator}${tokenName(task, tokens[p + 2])}=?`].join(", ");
 }
 
 export function renderTokens(tokens: readonly number[], task: Task): string {
@@ -79,7 +87,7 @@ class Reader {
   /** Whether `x+y` begins here, and not `v=n`; the operator decides, and where there is none, what x could be. */
   get atAddition(): boolean {
     const following = this.words[Math.min(this.at + 1, this.words.length - 1)].word;
-    return following === "+" || (following !== "=" && (this.numbers.has(this.word) || this.assigned.has(this.word)));
+    return following === this.task.operator || (following !== "=" && (this.numbers.has(this.word) || this.assigned.has(this.word)));
   }
 
   isAt(word: string): boolean {
@@ -138,7 +146,7 @@ function readText(reader: Reader, padding: Padding): number[] {
   }
   if (!assigned.length) throw reader.error("an assignment such as a=1 before the addition");
   const first = reader.operand();
-  reader.take(["+"], "'+'");
+  reader.take([reader.task.operator], `'${reader.task.operator}'`);
   const second = reader.operand(first);
   reader.take(["="], "'='");
   reader.take(["?", ""], "'?' or the end");
@@ -149,8 +157,8 @@ function readText(reader: Reader, padding: Padding): number[] {
 function readTokens(reader: Reader): number[] {
   const { task } = reader;
   const found: number[] = [];
-  while (!reader.isAt("+")) {
-    const tooLong = reader.error(`'+' after at most ${prefix(task)} tokens`);
+  while (!reader.isAt(task.operator)) {
+    const tooLong = reader.error(`'${task.operator}' after at most ${prefix(task)} tokens`);
     if (PADS.includes(reader.word)) {
       reader.take(PADS, "'.'");
       found.push(pad(task));
@@ -158,7 +166,7 @@ function readTokens(reader: Reader): number[] {
     if (found.length > prefix(task)) throw tooLong;
   }
   if (!reader.assigned.size) throw reader.error("an assignment such as a 1 before the addition");
-  reader.take(["+"], "'+'");
+  reader.take([task.operator], `'${task.operator}'`);
   const first = reader.operand();
   const second = reader.operand(first);
   reader.take(["="], "'='");
@@ -167,7 +175,7 @@ function readTokens(reader: Reader): number[] {
 }
 
 function suffix(task: Task, first: number, second: number): number[] {
-  return [plus(task), first, second, equals(task)];
+  return [operatorToken(task), first, second, equals(task)];
 }
 
 function padded(assigned: readonly [number, number][], task: Task, padding: Padding): number[] {

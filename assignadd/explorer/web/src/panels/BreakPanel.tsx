@@ -3,12 +3,15 @@
 import { points, percent } from "../draw/format";
 import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
+import { Term } from "../glossary/Term";
+import { refusal } from "../interventions/refusal";
 import { describe, toPython } from "../interventions/words";
 import { toJson, type Intervention } from "../interventions/specification";
 import { renderTokens } from "../model/text";
 import { scoreOf, type Score } from "../state/exam";
-import { changed, current, donor, model, ownWeights, plain, prompt, snapshot } from "../state/snapshot";
-import { canRedo, canUndo, entry, intervene, playing, redo, removeIntervention, undo, shown } from "../state/store";
+import { setLabel } from "../state/labels";
+import { changed, current, model, ownWeights, plain, prompt, snapshot } from "../state/snapshot";
+import { canRedo, canUndo, entry, index, intervene, playing, redo, refused, removeIntervention, undo, shown } from "../state/store";
 import { Builder } from "./Builder";
 import { copy } from "./actions";
 
@@ -28,9 +31,15 @@ export function BreakPanel() {
       id="break"
       title="Break it"
       numbers={before && numbers}
-      lead="Remove, replace or rewire a part and see what the answer becomes, here and on 512 fixed prompts of all nine kinds. Edges, neurons and frequencies in the other panels can be picked, too."
+      lead={<>An <Term id="intervention">intervention</Term> removes, replaces or rewires a part. Here is what it does to the answer, and to the accuracy on <Term id="exam">{before?.n ?? 512} prompts</Term> of every kind.</>}
+      legend={[
+        { colour: "var(--faint)", label: "without interventions (open circle)" },
+        { colour: "var(--good)", label: "with them: as good or better" },
+        { colour: "var(--bad)", label: "with them: worse" },
+      ]}
     >
       <Builder />
+      {refused.value && <p class="error-line" role="alert">{refused.value}</p>}
       <ul class="changes" aria-label="Interventions" data-count={list.length}>
         {list.map((one, i) => <Change key={`${i} ${toJson([one])}`} one={one} at={i} before={before} />)}
         {!list.length && <li class="none">Nothing is changed.</li>}
@@ -66,6 +75,7 @@ function sentence(before: Score | undefined, after: Score | undefined): string {
 /** A chip: what is changed, and what that alone does. */
 function Change({ one, at, before }: { one: Intervention; at: number; before: Score | undefined }) {
   const where = { model: shown.model.value, step: shown.step.value };
+  const why = refusal(one, entry.value, index.value.models);
   const made = changed(ownWeights.value, model.value, entry.value.task, [one], where);
   const alone = made && snapshot(made.weights, prompt.value, made.edits);
   const own = plain.value;
@@ -74,14 +84,14 @@ function Change({ one, at, before }: { one: Intervention; at: number; before: Sc
   return (
     <li class="change" data-answer={alone?.answer.prediction} data-accuracy={score && score.right / score.n}>
       <span class="what">{describe(one)}</span>
-      {alone && own && (
+      {why && <span class="effect bad">not applied: {why}</span>}
+      {!why && alone && own && (
         <span class={`effect ${alone.answer.prediction === own.answer.prediction ? "" : alone.answer.prediction === own.answer.truth ? "good" : "bad"}`} title="The answer with this alone">
           {alone.answer.prediction === own.answer.prediction ? `still ${own.answer.prediction}` : `${own.answer.prediction} → ${alone.answer.prediction}`}
         </span>
       )}
       {!made && <span class="effect">waiting for its weights</span>}
-      {one.action === "swap" && !donor(one, where) && <span class="effect bad">not in this page</span>}
-      <span class={`effect ${drop === undefined ? "" : drop < -0.005 ? "bad" : drop > 0.005 ? "good" : ""}`} title="Accuracy on the 512 prompts with this alone">{drop === undefined ? "…" : points(drop)}</span>
+      {!why && <span class={`effect ${drop === undefined ? "" : drop < -0.005 ? "bad" : drop > 0.005 ? "good" : ""}`} title="Accuracy on the 512 prompts with this alone">{drop === undefined ? "…" : points(drop)}</span>}
       <button type="button" class="quiet" aria-label={`Take back: ${describe(one)}`} onClick={() => removeIntervention(at)}>✕</button>
     </li>
   );
@@ -89,25 +99,26 @@ function Change({ one, at, before }: { one: Intervention; at: number; before: Sc
 
 /** The accuracy on each kind of prompt, before and after. */
 function Dumbbells({ width, before, after }: { width: number; before: Score; after: Score }) {
-  const left = Math.min(168, width * 0.42);
+  const left = Math.min(230, width * 0.5);
   const right = width - 58;
   const row = 20;
   const x = (share: number): number => left + share * (right - left);
-  const height = before.bySet.length * row + 26;
+  const height = before.bySet.length * row + 42;
   return (
     <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="img" aria-label="Accuracy on each kind of prompt before and after">
       {[0, 0.25, 0.5, 0.75, 1].map((v) => (
         <g key={v}>
-          <line x1={x(v)} x2={x(v)} y1={4} y2={height - 20} class="axis" />
-          <text x={x(v)} y={height - 9} class="tick middle">{100 * v} %</text>
+          <line x1={x(v)} x2={x(v)} y1={4} y2={height - 36} class="axis" />
+          <text x={x(v)} y={height - 26} class="tick middle">{100 * v} %</text>
         </g>
       ))}
+      <text x={(left + right) / 2} y={height - 9} class="tick middle">right answers</text>
       {before.bySet.map((set, i) => {
         const [a, b] = [set.right / set.n, after.bySet[i].right / after.bySet[i].n];
         const y = 4 + (i + 0.5) * row;
         return (
           <g key={set.name} data-set={set.name} data-before={a} data-after={b}>
-            <text x={left - 10} y={y} class="tick end">{set.name}</text>
+            <text x={left - 10} y={y} class="tick end">{setLabel(set.name)}<title>{set.name}</title></text>
             <line x1={x(a)} x2={x(b)} y1={y} y2={y} class={`bell ${b < a ? "fell" : "rose"}`} />
             <circle cx={x(a)} cy={y} r={4} class="bell-before" />
             <circle cx={x(b)} cy={y} r={5} class={`bell-after ${b < a ? "fell" : "rose"}`} />

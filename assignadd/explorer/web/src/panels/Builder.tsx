@@ -4,12 +4,12 @@ import { useState } from "preact/hooks";
 import { HOOKS, type Hook } from "../model/forward";
 import { networkFrequencies, spectrumOf } from "../model/fourier";
 import { ROLES, type Place } from "../model/prompt";
-import { parse } from "../model/text";
 import { COMPONENTS } from "../model/weights";
-import { HOOK_WORDS, placeWords } from "../interventions/words";
+import { componentWords, HOOK_WORDS, placeWords } from "../interventions/words";
 import { NEURON_HOOKS, specification, type Intervention } from "../interventions/specification";
 import { ownWeights } from "../state/snapshot";
-import { addIntervention, entry, index, nearest } from "../state/store";
+import { addIntervention } from "../state/interventions";
+import { comparable, entry, index, nameOf } from "../state/store";
 
 const ACTIONS = [["zero", "Remove"], ["mean", "Average"], ["resample", "Resample"], ["patch", "Patch from a prompt"], ["cut", "Cut an edge"], ["pattern", "Set a pattern"], ["swap", "Swap weights"]] as const;
 type Action = (typeof ACTIONS)[number][0];
@@ -47,7 +47,6 @@ export function Builder() {
     event.preventDefault();
     try {
       const [one] = specification([made(fields)]);
-      if (one.action === "patch") parse(one.source ?? "", entry.value.task); // says what is wrong with the prompt
       addIntervention(one);
     } catch (problem) {
       setError(problem instanceof Error ? problem.message.replace("interventions[0].", "") : String(problem));
@@ -91,11 +90,11 @@ function Details({ fields, set }: { fields: Fields; set: (part: Partial<Fields>)
       </>
     );
   if (action === "swap") {
-    const donors = [["", "this model"], ...index.value.models.map((m) => [m.key, `${m.run}, seed ${m.seed}`] as const)] as const;
+    const donors = [["", "this network"], ...comparable(entry.value).map((m) => [m.key, nameOf(m)] as const)] as const;
     const steps = (index.value.models.find((m) => m.key === fields.donor) ?? entry.value).steps;
     return (
       <>
-        <Select label="Component" value={fields.component} options={Object.keys(COMPONENTS).map((c) => [c, c] as const)} onChange={(component) => set({ component })} />
+        <Select label="Component" value={fields.component} options={Object.keys(COMPONENTS).map((c) => [c, componentWords(c)] as const)} onChange={(component) => set({ component })} />
         <Select label="Taken from" value={fields.donor} options={donors} onChange={(donor) => set({ donor, step: "" })} />
         <Select label="At step" value={fields.step || String(steps[0])} options={steps.map((s) => [String(s), s.toLocaleString("en-US")] as const)} onChange={(step) => set({ step })} />
       </>
@@ -153,7 +152,7 @@ function suggestions(): readonly (readonly [string, Intervention])[] {
     const frequency = strongest();
     list.push([`remove frequency ${frequency}`, { action: "zero", hook: "blocks.1.mlp.hook_post", frequencies: [frequency] }]);
   }
-  if (spike) list.push(["QK2 of before the first spike", { action: "swap", component: "qk2", step: nearest(own.steps, spike.before) }]);
+  if (spike) list.push(["layer 2's matching (QK2) of before the first spike", { action: "swap", component: "qk2", step: spike.checkpoints[0] }]);
   return list;
 }
 

@@ -8,8 +8,8 @@ import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
 import { variableMatches } from "../model/circuit";
 import { variables } from "../model/task";
-import { compared, plain, type Snapshot } from "../state/snapshot";
-import { change, entry, entryOf, hovered, index, nearest, shown } from "../state/store";
+import { compared, current, type Snapshot } from "../state/snapshot";
+import { change, comparable, entry, entryOf, hovered, index, nameOf, shown } from "../state/store";
 import type { At } from "../state/view";
 import { LayerMap } from "./AttentionPanel";
 import { matchMarks, listsOf, spread } from "./WeightsPanel";
@@ -17,18 +17,22 @@ import { matchMarks, listsOf, spread } from "./WeightsPanel";
 export function ComparePanel() {
   const { ref, width } = useWidth<HTMLDivElement>(1100);
   const other = shown.compare.value;
-  const sides = [{ at: { model: shown.model.value, step: shown.step.value }, snapshot: plain.value }, ...(other ? [{ at: other, snapshot: compared.value }] : [])];
-  const numbers = other && plain.value && compared.value ? () => sides.map((s) => s.snapshot && { ...s.at, ...numbersOf(s.snapshot) }) : undefined;
+  const own = entry.value;
+  const isForeign = other !== null && entryOf(other.model).task !== own.task;
+  const sides = [{ at: { model: shown.model.value, step: shown.step.value }, snapshot: current.value }, ...(other ? [{ at: other, snapshot: compared.value }] : [])];
+  const numbers = other && current.value && compared.value ? () => sides.map((s) => s.snapshot && { ...s.at, ...numbersOf(s.snapshot) }) : undefined;
+  const changes = shown.interventions.value.length;
   return (
     <Panel
       id="compare"
       title="Compare"
       numbers={numbers}
-      lead="The same prompt in two networks, or in one at two moments: what was there before the spike, what a seed that never binds lacks."
+      lead={`The same prompt in two networks of one task, or in one network at two moments.${changes ? ` The ${changes === 1 ? "intervention is" : `${changes} interventions are`} applied to both.` : ""}`}
       controls={<Pickers other={other} />}
     >
-      <div ref={ref} data-other={compared.value?.answer.prediction} data-own={plain.value?.answer.prediction}>
-        {other && <Figure width={width} sides={sides} />}
+      <div ref={ref} data-other={compared.value?.answer.prediction} data-own={current.value?.answer.prediction}>
+        {isForeign && other && <p class="error-line" role="alert">{nameOf(entryOf(other.model))} has another task than {nameOf(own)}; networks of different tasks are not compared.</p>}
+        {other && !isForeign && <Figure width={width} sides={sides} />}
       </div>
     </Panel>
   );
@@ -38,7 +42,7 @@ function Pickers({ other }: { other: At | null }) {
   const own = entry.value;
   const steps = other ? entryOf(other.model).steps : [];
   const spike = own.phases.spikes[0];
-  const unbound = index.value.models.find((m) => m.binds !== own.binds && JSON.stringify(m.task) === JSON.stringify(own.task));
+  const unlike = comparable(own).find((m) => m.binds !== own.binds);
   const set = (compare: At | null): void => change({ compare });
   return (
     <>
@@ -46,10 +50,10 @@ function Pickers({ other }: { other: At | null }) {
         <span>with</span>
         <select value={other?.model ?? ""} aria-label="Compare with" onChange={(e) => set(e.currentTarget.value ? { model: e.currentTarget.value, step: other?.step ?? shown.step.value } : null)}>
           <option value="">nothing</option>
-          {index.value.models.map((m) => <option key={m.key} value={m.key}>{m.run}, seed {m.seed}</option>)}
+          {index.value.models.map((m) => <option key={m.key} value={m.key} disabled={m.task !== own.task}>{nameOf(m)}{m.task === own.task ? "" : " (another task)"}</option>)}
         </select>
       </label>
-      {other && (
+      {other && steps.length > 1 && (
         <label class="picker">
           <span>at step</span>
           <select value={other.step} aria-label="Compare at step" onChange={(e) => set({ ...other, step: Number(e.currentTarget.value) })}>
@@ -57,8 +61,8 @@ function Pickers({ other }: { other: At | null }) {
           </select>
         </label>
       )}
-      {spike && <button type="button" class="chip" onClick={() => set({ model: own.key, step: nearest(own.steps, spike.before) })}>this seed before its first spike</button>}
-      {unbound && <button type="button" class="chip" onClick={() => set({ model: unbound.key, step: unbound.steps.at(-1) ?? 0 })}>{own.binds ? "a seed that never binds" : "a seed that binds"}</button>}
+      {spike && <button type="button" class="chip" onClick={() => set({ model: own.key, step: spike.checkpoints[0] })}>this network before its first spike</button>}
+      {unlike && <button type="button" class="chip" onClick={() => set({ model: unlike.key, step: unlike.steps.at(-1) ?? 0 })}>{own.binds ? "one that does not bind" : "one that binds"}</button>}
     </>
   );
 }
@@ -105,8 +109,8 @@ function Side({ snapshot, slot, side }: { snapshot: Snapshot; slot: (k: number) 
   return (
     <>
       <Clock x={clock.x - 30} y={clock.y - 10} size={side + 20} prompt={snapshot.trace.prompt} answer={snapshot.answer} />
-      <LayerMap layer={1} {...slot(1)} cell={side / task.length} snapshot={snapshot} over={null} />
-      <LayerMap layer={2} {...slot(2)} cell={side / task.length} snapshot={snapshot} over={null} />
+      <LayerMap layer={1} {...slot(1)} cell={side / task.length} snapshot={snapshot} />
+      <LayerMap layer={2} {...slot(2)} cell={side / task.length} snapshot={snapshot} />
       <text x={slot(3).x} y={slot(3).y - 9} class="label">Copied variables</text>
       <HeatMap
         {...slot(3)} cell={side / letters.length} values={matches.data} rows={letters.length} cols={letters.length} scale={diverging(spread(matches.data))}

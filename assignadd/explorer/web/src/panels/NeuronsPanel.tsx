@@ -2,14 +2,17 @@
 
 import { line } from "d3-shape";
 import { useMemo } from "preact/hooks";
+import { ColourBar } from "../draw/ColourBar";
 import { diverging } from "../draw/colour";
 import { count, percent } from "../draw/format";
 import { HeatMap } from "../draw/HeatMap";
 import { Choice, Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
 import { networkFrequencies, neuronMap, oneOperand, spectrumOf, waveAt, type Spectrum, type Wave } from "../model/fourier";
+import { Term } from "../glossary/Term";
 import { currentWeights } from "../state/snapshot";
-import { addIntervention, change, entry, shown } from "../state/store";
+import { addIntervention } from "../state/interventions";
+import { change, entry, shown } from "../state/store";
 import type { Ordering } from "../state/view";
 import { spread } from "./WeightsPanel";
 
@@ -37,7 +40,7 @@ export function NeuronsPanel() {
       lead={
         spectrum ? (
           <>
-            {count(own.length)} of {spectrum.shares.length} frequencies hold {percent(own.reduce((s, k) => s + spectrum.shares[k - 1], 0))} of what the {count(spectrum.waves.length)} neurons compute from the two operands. A pure neuron is one cosine of n plus one of m.
+            {count(own.length)} of {spectrum.shares.length} <Term id="frequency">frequencies</Term> hold {percent(own.reduce((s, k) => s + spectrum.shares[k - 1], 0))} of what the {count(spectrum.waves.length)} neurons compute from the two operands. A pure neuron is one cosine of n plus one of m.
           </>
         ) : undefined
       }
@@ -97,8 +100,8 @@ function Figure({ width, spectrum, own, chosen, N }: { width: number; spectrum: 
   const xCurve = 2 * (side + gap);
   const scale = diverging(spread(map));
   const strip = 128;
-  const yStrip = top + side + 48;
-  const height = yStrip + strip + 24;
+  const yStrip = top + side + 74;
+  const height = yStrip + strip + 40;
   return (
     <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="img" aria-label={`Neuron ${chosen.neuron}: frequency ${chosen.frequency}, ${percent(chosen.share)} of its variance`}>
       <text x={0} y={14} class="label">Neuron {chosen.neuron} over (n, m)</text>
@@ -107,6 +110,7 @@ function Figure({ width, spectrum, own, chosen, N }: { width: number; spectrum: 
       <HeatMap x={side + gap} y={top} cell={side / N} values={fit} rows={N} cols={N} scale={scale} title="Fit" />
       <text x={side / 2} y={top + side + 12} class="tick middle">m →</text>
       <text x={side + gap + side / 2} y={top + side + 12} class="tick middle">explains {percent(chosen.share)}</text>
+      <ColourBar x={0} y={top + side + 26} width={side} scale={scale} unit="input of the neuron" />
       {width - xCurve > 160 && <OneOperand x={xCurve} y={top} width={width - xCurve} height={side} spectrum={spectrum} chosen={chosen} />}
       <Cloud y={yStrip} width={width} height={strip} spectrum={spectrum} own={own} chosen={chosen} />
     </svg>
@@ -153,6 +157,7 @@ function Cloud({ y, width, height, spectrum, own, chosen }: { y: number; width: 
           {(K <= 15 || (own.includes(i + 1) && (step > 15 || !own.includes(i)))) && <text x={(i + 0.5) * step} y={height + 11} class="tick middle">{i + 1}</text>}
         </g>
       ))}
+      <text x={width / 2} y={height + 27} class="tick middle">frequency (bars: its share of the power; dots: neurons, larger where stronger)</text>
       <path d={spectrum.waves.map((w) => dot(...spotOf(w))).join("")} class="neuron" />
       <path d={dot(...spotOf(chosen))} class="neuron chosen" />
       <rect

@@ -1,15 +1,18 @@
-/** Where a sum is typed: the text, its tokens, what kind of sum it is, and some to begin with. */
+/** Where a sum is typed: the text, the answer beside it, what kind of sum it is, and some to begin with. */
 
-import { roleClass } from "../draw/roles";
+import { percent } from "../draw/format";
+import { Term } from "../glossary/Term";
 import { bannedSlots, operandSlots, type Prompt } from "../model/prompt";
-import { isVariable, tokenName } from "../model/task";
+import { tokenName } from "../model/task";
 import { isTextForm, render } from "../model/text";
 import type { Model } from "../state/models";
-import { model, prompt, reading, text } from "../state/snapshot";
-import { change, entry, hovered, shown } from "../state/store";
+import { current, model, prompt, reading, stale, text } from "../state/snapshot";
+import { change, entry, shown } from "../state/store";
+import { TokenBoxes } from "./TokenBoxes";
 
 export function PromptBar() {
   const error = reading.value?.error ?? null;
+  const note = reading.value?.error === null ? reading.value.note : "";
   return (
     <section class="ask" id="ask" aria-label="Prompt" data-tokens={prompt.value?.tokens.join(" ")} data-error={error?.column}>
       <div class="ask-line">
@@ -26,75 +29,65 @@ export function PromptBar() {
             aria-describedby="prompt-error"
             onInput={(e) => change({ text: e.currentTarget.value.slice(0, 400) || " ", padding: shown.padding.value })}
           />
-          <p id="prompt-error" class="error" role="status">
+          <p id="prompt-error" class="error" role="status" hidden={!error && !note}>
             {error && (
               <>
                 <span class="caret" aria-hidden="true">{" ".repeat(error.column - 1)}▲</span>
                 <span class="why">column {error.column}: {error.message}</span>
               </>
             )}
+            {note && <span class="note">{note}</span>}
           </p>
         </div>
+        <Says />
       </div>
-      <Tokens />
       <div class="ask-foot">
-        {prompt.value && model.value && <Badges prompt={prompt.value} model={model.value} />}
+        {prompt.value && model.value && !stale.value && <Badges prompt={prompt.value} model={model.value} />}
+        <div class="chips" role="group" aria-label="Examples">
+          <span class="chips-label">Try</span>
+          {model.value?.examples.map((e) => (
+            <button
+              key={e.label}
+              type="button"
+              class={`chip ${e.label === "answered wrong" ? "warn" : ""}`}
+              aria-pressed={text.value === e.text}
+              title={e.text}
+              onClick={() => change({ text: e.text, padding: 0 })}
+            >
+              {e.label}
+            </button>
+          ))}
+        </div>
+      </div>
+      <details class="tokens-fold">
+        <summary>Tokens, one by one</summary>
+        <TokenBoxes />
         <button type="button" class="quiet" onClick={reroll} title="Let the padding fall elsewhere, as in training">⟳ Re-roll padding</button>
-      </div>
-      <div class="chips" role="group" aria-label="Examples">
-        <span class="chips-label">Try</span>
-        {model.value?.examples.map((e) => (
-          <button
-            key={e.label}
-            type="button"
-            class={`chip ${e.label === "answered wrong" ? "warn" : ""}`}
-            aria-pressed={text.value === e.text}
-            title={e.text}
-            onClick={() => change({ text: e.text, padding: 0 })}
-          >
-            {e.label}
-          </button>
-        ))}
-      </div>
+      </details>
     </section>
   );
 }
 
-function Tokens() {
-  const now = prompt.value;
-  if (!now) return null;
-  const { task } = now;
-  const words = text.value.trim().split(/\s+/);
-  const typed = !isTextForm(text.value) && words.length === task.length ? words : null;
-  const names = typed ?? now.tokens.map((t) => tokenName(task, t));
-  const edit = (i: number, word: string): void => {
-    const shown = names.map((name, j) => (i === j ? word.trim() || "." : name));
-    change({ text: shown.join(" "), padding: 0 });
-  };
+/** The answer beside the prompt, announced when it changes. */
+function Says() {
+  const now = current.value;
+  const data = now && { "data-prediction": now.answer.prediction, "data-truth": now.answer.truth, "data-margin": now.answer.margin, "data-circuit": now.circuit.prediction };
+  const right = now?.answer.prediction === now?.answer.truth;
   return (
-    <ol class="tokens" aria-label="Tokens">
-      {names.map((name, i) => (
-        <li key={i} class={`${roleClass(now, i)} ${hovered.value === name ? "linked" : ""}`} onPointerEnter={() => hoverToken(now, i)} onPointerLeave={() => (hovered.value = null)}>
-          <input
-            type="text"
-            value={name}
-            size={2}
-            maxLength={4}
-            spellcheck={false}
-            autocomplete="off"
-            aria-label={`Token ${i}`}
-            onFocus={(e) => e.currentTarget.select()}
-            onChange={(e) => edit(i, e.currentTarget.value)}
-          />
-          <span class="index" aria-hidden="true">{i}</span>
-        </li>
-      ))}
-    </ol>
+    <p id="says" class={`says ${stale.value ? "none" : right ? "right" : "wrong"}`} role="status" data-ready={now ? "yes" : "no"} data-stale={stale.value} {...data}>
+      {now && !stale.value && (
+        <>
+          <span class="sr">The network answers </span>
+          <span class="says-number">{now.answer.prediction}</span>
+          <span class="says-words">
+            {right ? "✓ right" : `✗ it is ${now.answer.truth}`}
+            <small>probability {percent(now.answer.probabilities[now.answer.prediction])}</small>
+          </span>
+        </>
+      )}
+      {now && stale.value && <span class="says-words">no answer<small>below: the last prompt that could be read</small></span>}
+    </p>
   );
-}
-
-function hoverToken(prompt: Prompt, i: number): void {
-  hovered.value = isVariable(prompt.task, prompt.tokens[i]) ? tokenName(prompt.task, prompt.tokens[i]) : null;
 }
 
 function Badges({ prompt, model }: { prompt: Prompt; model: Model }) {
@@ -103,15 +96,16 @@ function Badges({ prompt, model }: { prompt: Prompt; model: Model }) {
   const seen = model.isSeen(n, m);
   const banned = bannedSlots(prompt);
   const letters = operandSlots(prompt.task).map((s) => tokenName(prompt.task, prompt.tokens[s]));
+  const kind = seen ? "seen pair" : n === m ? "held-out double" : model.isSeen(m, n) ? "held out, other order seen" : "held out in both orders";
   return (
     <ul class="badges" aria-label="About this sum" data-vars={named} data-seen={seen} data-banned={banned.join(" ")}>
       <li class="badge">{named === 0 ? "no variables" : named === 1 ? "1 variable" : "2 variables"}</li>
-      <li class={`badge ${seen ? "" : "novel"}`} title={seen ? "Training added this pair of numbers" : "Training never added this pair of numbers"}>
-        {n} + {m}: {seen ? "seen pair" : n === m ? "held-out double" : model.isSeen(m, n) ? "held out, other order seen" : "held out in both orders"}
+      <li class={`badge ${seen ? "" : "novel"}`}>
+        {n} {prompt.task.operator} {m}: <Term id="seen">{kind}</Term>
       </li>
       {banned.map((slot) => (
-        <li key={slot} class="badge novel" title="Training never put this variable in this slot">
-          {letters[slot === "first" ? 0 : 1]} {slot}: banned slot
+        <li key={slot} class="badge novel">
+          {letters[slot === "first" ? 0 : 1]} {slot}: <Term id="banned">banned slot</Term>
         </li>
       ))}
     </ul>
@@ -122,5 +116,5 @@ function reroll(): void {
   const now = prompt.value;
   if (!now) return;
   const seed = 1 + ((shown.padding.value + Math.floor(Math.random() * 997)) % 998);
-  change({ text: isTextForm(text.value) ? shown.text.value : render(now.tokens, entry.value.task), padding: seed });
+  change({ text: isTextForm(text.value, now.task) ? shown.text.value : render(now.tokens, entry.value.task), padding: seed });
 }

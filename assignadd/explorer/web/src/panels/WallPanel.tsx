@@ -1,34 +1,44 @@
-/** Every seed with its curves: who learned what, and when. */
+/** Every network whose training is on the page, with its curves: who learned what, and when. */
 
-import { shortStep } from "../draw/format";
 import { Panel } from "../draw/Panel";
+import { bandLegend, pathOf, PhaseBands } from "../draw/PhaseBands";
+import { pressable } from "../draw/press";
+import { place, TimeAxis } from "../draw/TimeAxis";
 import { useWidth } from "../draw/width";
 import type { ModelEntry } from "../data/types";
-import { index, shown } from "../state/store";
-import { DOCK_SETS, pathOf, PhaseBands, place } from "./Timeline";
+import { setColour, setLabel } from "../state/labels";
+import { entry, index, shown } from "../state/store";
 import { scrollTo } from "./actions";
 import { pickModel } from "./TopBar";
+import { summary } from "./TrainingPanel";
+
+/** The networks of the shown one's task that have more than one evaluation; none where there is nothing to set side by side. */
+export function followed(): readonly ModelEntry[] {
+  const found = index.value.models.filter((m) => m.task === entry.value.task && m.wall.steps.length > 1);
+  return found.length > 1 ? found : [];
+}
 
 export function WallPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(1100);
-  const { models } = index.value;
+  const models = followed();
   const binding = models.filter((m) => m.binds).length;
-  const columns = Math.max(2, Math.min(models.length, Math.floor(width / 190)));
-  const gap = 16;
+  const columns = Math.max(1, Math.min(models.length, Math.floor(width / 220)));
+  const gap = 24;
   const w = Math.min(300, (width - gap * (columns - 1)) / columns);
   const h = 84;
-  const row = h + 52;
+  const row = h + 70;
   const height = Math.ceil(models.length / columns) * row;
+  const { rules } = index.value;
   return (
     <Panel
       id="wall"
-      title="All seeds"
+      title="Seeds on this page"
       numbers={() => models.map(({ run, seed, binds, phases, wall }) => ({ run, seed, binds, phases, ...wall }))}
-      lead={`${binding} of ${models.length} learned to look variables up. Pick one to see it everywhere above.`}
+      lead={`${binding} of the ${models.length} networks on this page bind at the end. Which networks a page has is a choice: this does not say how many seeds bind. Choose one to see it everywhere above.`}
+      legend={[...rules.wall.map((name) => ({ colour: setColour(name), label: setLabel(name), title: name })), ...bandLegend(entry.value, rules)]}
     >
-      <p class="legend">{DOCK_SETS.map(([name, colour, label]) => <span key={name} style={{ "--c": colour }}>{label}</span>)}</p>
       <div ref={ref}>
-        <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="group" aria-label="Curves of every seed">
+        <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="group" aria-label="Curves of every network">
           {models.map((m, i) => <Seed key={m.key} m={m} x={(i % columns) * (w + gap)} y={Math.floor(i / columns) * row} w={w} h={h} />)}
         </svg>
       </div>
@@ -37,36 +47,26 @@ export function WallPanel() {
 }
 
 function Seed({ m, x, y, w, h }: { m: ModelEntry; x: number; y: number; w: number; h: number }) {
-  const last = m.steps.at(-1) ?? 0;
-  const px = (step: number): number => place(Math.min(step, last), last) * w;
+  const last = m.wall.steps.at(-1) ?? 0;
+  const px = (step: number): number => place(step, last) * w;
   const py = (share: number): number => h - share * (h - 4);
+  const { rules } = index.value;
   const pick = (): void => {
     pickModel(m.key);
-    scrollTo("ask");
+    scrollTo("top");
   };
   return (
-    <g
-      transform={`translate(${x},${y})`}
-      class={`seed ${m.key === shown.model.value ? "chosen" : ""}`}
-      tabIndex={0}
-      role="button"
-      aria-pressed={m.key === shown.model.value}
-      aria-label={`${m.run}, seed ${m.seed}: ${m.phases.summary}`}
-      onClick={pick}
-      onKeyDown={(e) => (e.key === "Enter" || e.key === " ") && (e.preventDefault(), pick())}
-      data-seed={m.key}
-    >
-      <text x={0} y={12} class="tick start strong">seed {m.seed}</text>
-      <text x={w} y={12} class={`tick end ${m.binds ? "does" : "never"}`}>{m.binds ? "binds" : "never binds"}</text>
-      <g transform="translate(0,24)">
+    <g transform={`translate(${x},${y})`} class={`seed ${m.key === shown.model.value ? "chosen" : ""}`} data-seed={m.key}>
+      <text x={0} y={8} class="tick start strong">{m.run.length > 18 ? `${m.run.slice(0, 17)}…` : m.run}, seed {m.seed}</text>
+      <text x={w} y={8} class={`tick end ${m.binds ? "does" : "never"}`}>{m.binds ? "binds" : "does not bind"}</text>
+      <g transform="translate(0,20)">
         <rect width={w} height={h} class="seed-back" rx={4} />
         <PhaseBands own={m} x={px} height={h} labels={false} />
-        {DOCK_SETS.map(([name, colour]) => <path key={name} d={pathOf(m.wall, name, px, py)} style={{ stroke: colour }} class="curve" />)}
-        {DOCK_SETS.map(([name, colour]) => <circle key={name} cx={px(m.wall.steps.at(-1) ?? 0)} cy={py(m.wall.values[name]?.at(-1) ?? 0)} r={3} style={{ fill: colour }} class="point" />)}
+        {rules.wall.map((name) => <path key={name} d={pathOf(m.wall, name, px, py)} style={{ stroke: setColour(name) }} class="curve" />)}
         <rect width={w} height={h} class="seed-frame" rx={4} />
-        <text x={0} y={h + 9} class="tick start">{m.run.length > 26 ? `${m.run.slice(0, 25)}…` : m.run}</text>
-        <text x={w} y={h + 9} class="tick end">{shortStep(last)}</text>
+        <TimeAxis width={w} y={h} last={last} title="training step" />
       </g>
+      <rect width={w} height={h + 46} class="press" aria-pressed={m.key === shown.model.value} {...pressable(`${m.run}, seed ${m.seed}. ${summary(m, rules)}`, pick)} />
     </g>
   );
 }

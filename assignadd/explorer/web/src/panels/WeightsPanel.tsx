@@ -1,11 +1,13 @@
 /** Score tables read off the weights: QK1 on all embeddings, QK1 on positions, QK2 on copied variables. */
 
 import { useMemo, useState } from "preact/hooks";
+import { ColourBar } from "../draw/ColourBar";
 import { diverging } from "../draw/colour";
 import { fixed } from "../draw/format";
 import { HeatMap, type Cell, type Mark } from "../draw/HeatMap";
 import { Panel } from "../draw/Panel";
 import { useWidth } from "../draw/width";
+import { Term } from "../glossary/Term";
 import { qk1Positions, qk1Table, variableMatches } from "../model/circuit";
 import { argmax, row, rowsOf, type Matrix } from "../model/matrix";
 import { firstVariable, prefix, tokenName, variables, vocabularySize, type Task } from "../model/task";
@@ -38,13 +40,13 @@ export function WeightsPanel() {
   const stacked = width < 760;
   // Side by side, the two small tables under each other are as tall as the big one.
   const big = stacked ? width - 46 : (width - 110) / 1.5;
-  const small = stacked ? width - 40 : (big - 70) / 2;
+  const small = stacked ? width - 40 : (big - 86) / 2;
   return (
     <Panel
       id="weights"
       title="Weights"
       numbers={tables && (() => ({ qk1: listsOf(tables.table), qk1_positions: listsOf(tables.positions), qk2_variables: listsOf(tables.matches) }))}
-      lead="What asks for what, before any prompt: rows ask, columns answer. Blue attracts, orange repels. Point at a variable to follow it through every panel."
+      lead={<>Who asks for whom, before any prompt: the <Term id="score">score</Term> of a row for a column. Green attracts, brown repels. Point at a variable to follow it through every panel.</>}
     >
       <div ref={ref}>
         {tables && <Figure tables={tables} task={task} letters={letters} width={width} big={big} small={small} stacked={stacked} over={over} cursorOf={cursorOf} />}
@@ -74,28 +76,31 @@ function Figure({ tables, task, letters, width, big, small, stacked, over, curso
   const P = prefix(task);
   const x2 = stacked ? 30 : left + big + 76;
   const yPositions = stacked ? top + big + 86 : top;
-  const yMatches = yPositions + small + 70;
-  const height = stacked ? yMatches + small + 26 : Math.max(top + big + 40, yMatches + small + 26);
+  const yMatches = yPositions + small + 84;
+  const height = stacked ? yMatches + small + 42 : Math.max(top + big + 40, yMatches + small + 42);
   const at = (which: Which): Cell | null => (over?.which === which ? over : null);
   const link = (label: string): string => (hovered.value === label ? "linked" : "");
   return (
     <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="group" aria-label="Score tables of the weights">
-      <text x={left} y={14} class="label">Layer 1: C QK1 Cᵀ over tokens and positions</text>
+      <text x={left} y={14} class="label">Layer 1: scores between all tokens and positions<title>C QK1 Cᵀ</title></text>
       <HeatMap x={left} y={top} cell={cell} values={tables.table.data} rows={n} cols={n} scale={diverging(spread(tables.table.data))} title="QK1 over all embeddings" cursor={at("table")} onCursor={cursorOf("table")}>
         <Blocks task={task} cell={cell} n={n} />
       </HeatMap>
-      <text x={x2} y={yPositions - 26} class="label">Layer 1: which position a position asks for</text>
+      <ColourBar x={left} y={top + big + 10} width={big} scale={diverging(spread(tables.table.data))} unit="score" />
+      <text x={x2} y={yPositions - 26} class="label">Layer 1: which position a position asks for<title>P QK1 Pᵀ</title></text>
       <HeatMap
         x={x2} y={yPositions} cell={small / P} values={tables.positions.data.map((v, i) => (admissible(Math.floor(i / P), i % P) ? v : NaN))} rows={P} cols={P}
         scale={diverging(spread(tables.positions.data))} title="QK1 over positions" cursor={at("positions")} onCursor={cursorOf("positions")}
         rowLabels={range(P)} colLabels={range(P)} marks={positionMarks(tables.positions, P)}
       />
-      <text x={x2} y={yMatches - 26} class="label">Layer 2: copied variables that match</text>
+      <ColourBar x={x2} y={yPositions + small + 22} width={small} scale={diverging(spread(tables.positions.data))} unit="score" />
+      <text x={x2} y={yMatches - 26} class="label">Layer 2: which copied names match<title>(E OV1) QK2 (E OV1)ᵀ</title></text>
       <HeatMap
         x={x2} y={yMatches} cell={small / letters.length} values={tables.matches.data} rows={letters.length} cols={letters.length}
         scale={diverging(spread(tables.matches.data))} title="QK2 over copied variables" cursor={at("matches")} onCursor={cursorOf("matches")}
         rowLabels={letters} colLabels={letters} labelClass={link} marks={matchMarks(tables.matches)}
       />
+      <ColourBar x={x2} y={yMatches + small + 22} width={small} scale={diverging(spread(tables.matches.data))} unit="score" />
     </svg>
   );
 }
@@ -103,7 +108,7 @@ function Figure({ tables, task, letters, width, big, small, stacked, over, curso
 /** The groups of tokens and positions, outlined and named. */
 function Blocks({ task, cell, n }: { task: Task; cell: number; n: number }) {
   const K = vocabularySize(task);
-  const groups = [["numbers", 0, task.modulus], ["+ = pad", task.modulus, firstVariable(task)], ["vars", firstVariable(task), K], ["positions", K, n]] as const;
+  const groups = [["numbers", 0, task.modulus], [`${task.operator} = pad`, task.modulus, firstVariable(task)], ["vars", firstVariable(task), K], ["positions", K, n]] as const;
   const marked = hovered.value === null ? -1 : firstVariable(task) + variables(task).indexOf(hovered.value);
   return (
     <>

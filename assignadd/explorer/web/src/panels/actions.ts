@@ -2,9 +2,12 @@
 
 import { announcement } from "../state/store";
 
+/** To a panel, or to the top. */
 export function scrollTo(id: string): void {
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  document.getElementById(id)?.scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "start" });
+  const behavior = calm ? "auto" : "smooth";
+  if (id === "top") scroll({ top: 0, behavior });
+  else document.getElementById(id)?.scrollIntoView({ behavior, block: "start" });
 }
 
 export async function copy(text: string, said: string): Promise<void> {

@@ -1,15 +1,17 @@
 /** One model at one checkpoint on one prompt, with or without interventions: what every panel draws from. */
 
-import { computed } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
+import { refusal } from "../interventions/refusal";
 import { resolve } from "../interventions/resolve";
 import type { Specification } from "../interventions/specification";
 import { circuitLogits } from "../model/circuit";
 import { forward, probabilities, type Edits, type Trace } from "../model/forward";
 import { argmax } from "../model/matrix";
 import { scattered } from "../model/padding";
+import { marginOf } from "../model/routes";
 import { promptOf, type Prompt } from "../model/prompt";
-import type { Task } from "../model/task";
-import { parse, ParseError } from "../model/text";
+import { vocabularySize, type Task } from "../model/task";
+import { parse, ParseError, withAssignment } from "../model/text";
 import { swapped, type Weights } from "../model/weights";
 import { modelOf, weightsAt, type Model } from "./models";
 import { entry, entryOf, index, shown } from "./store";
@@ -28,7 +30,7 @@ export interface Snapshot {
   readonly answer: Answer;
   readonly circuit: Answer;
 }
-export type Reading = { readonly prompt: Prompt; readonly error: null } | { readonly prompt: null; readonly error: ParseError };
+export type Reading = { readonly prompt: Prompt; readonly error: null; readonly note: string } | { readonly prompt: null; readonly error: ParseError };
 
 export const model = computed<Model | undefined>(() => (index.value.models.length ? modelOf(shown.model.value) : undefined));
 
@@ -36,6 +38,9 @@ export const model = computed<Model | undefined>(() => (index.value.models.lengt
 export const text = computed(() => shown.text.value || model.value?.examples[0]?.text || "");
 
 export const reading = computed<Reading | undefined>(() => (text.value ? read(text.value, shown.padding.value, entry.value.task) : undefined));
+
+/** Whether the panels show an earlier prompt, because what is typed cannot be read. */
+export const stale = computed(() => reading.value?.error != null);
 
 /** The last prompt that could be read, or the model's first example: the panels show it while an error is typed. */
 let lastGood: Prompt | undefined;
@@ -54,7 +59,7 @@ export const ownWeights = computed(() => (index.value.models.length ? weightsAt(
 export const plain = computed(() => snapshot(ownWeights.value, prompt.value));
 
 /** The weights and edits of the view's interventions. */
-const applied = computed(() => {
+export const applied = computed(() => {
   const own = ownWeights.value;
   const list = shown.interventions.value;
   if (!list.length) return own && { weights: own, edits: undefined };
@@ -71,35 +76,43 @@ export const current = computed(() => {
   return made.edits || made.weights !== ownWeights.value ? snapshot(made.weights, prompt.value, made.edits) : plain.value;
 });
 
+/** `current` once it has stayed for a moment: for the panels further down, so that typing is answered at once. */
+export const settled = signal<Snapshot | undefined>(undefined);
+const SETTLING = 60;
+let settling: ReturnType<typeof setTimeout> | undefined;
+effect(() => {
+  const now = shown.model.value ? current.value : undefined;
+  clearTimeout(settling);
+  if (settled.peek() === undefined) settled.value = now;
+  else settling = setTimeout(() => (settled.value = now), SETTLING);
+});
+
+/** The other network of a comparison, with the same interventions; undefined for one of another task. */
 export const compared = computed(() => {
   const other = shown.compare.value;
-  if (!other) return undefined;
-  const { task } = entryOf(other.model);
-  return snapshot(weightsAt(other.model, other.step), prompt.value && promptOf(prompt.value.tokens, task));
+  if (!other || entryOf(other.model).task !== entry.value.task) return undefined;
+  const made = changed(weightsAt(other.model, other.step), modelOf(other.model), entry.value.task, shown.interventions.value, other);
+  return made && snapshot(made.weights, prompt.value, made.edits);
 });
 
 /** The weights after swaps, and the other interventions as edits; undefined until all that they need is there. */
 export function changed(own: Weights | undefined, of: Model | undefined, task: Task, list: Specification, at: At) {
   if (!own || !of) return undefined;
+  const accepted = list.filter((one) => refusal(one, entryOf(at.model), index.value.models) === null); // the others' chips say why
   const swaps = [];
-  for (const one of list) {
+  for (const one of accepted) {
     if (one.action !== "swap") continue;
     const from = donor(one, at);
-    if (!from) continue; // a checkpoint that this page does not have; its chip says so
-    const weights = weightsAt(from.model, from.step);
+    const weights = from && weightsAt(from.model, from.step);
     if (!weights) return undefined;
     swaps.push({ component: one.component, from: weights });
   }
   const weights = swapped(own, swaps);
-  try {
-    return { weights, edits: resolve(list, weights, task, of.reference) };
-  } catch {
-    return { weights, edits: undefined }; // a neuron or frequency that this network does not have
-  }
+  return { weights, edits: resolve(accepted, weights, task, of.reference) };
 }
 
 /** Where a swap takes its weights from: the same model and step unless it names others. */
-export function donor(swap: { step?: number | null; seed?: number | null; run?: string | null }, at: At): At | undefined {
+function donor(swap: { step?: number | null; seed?: number | null; run?: string | null }, at: At): At | undefined {
   const own = entryOf(at.model);
   const run = swap.run ?? own.run;
   const seed = swap.seed ?? own.seed;
@@ -110,22 +123,28 @@ export function donor(swap: { step?: number | null; seed?: number | null; run?: 
 
 export function snapshot(weights: Weights | undefined, prompt: Prompt | undefined, edits?: Edits): Snapshot | undefined {
   if (!weights || !prompt) return undefined;
-  if (weights.W_E.rows !== prompt.task.modulus + 3 + prompt.task.n_vars) return undefined; // a prompt of another task
+  if (weights.W_E.rows !== vocabularySize(prompt.task)) return undefined; // the weights of another task are still shown
   const trace = forward(weights, prompt, { edits, full: true });
   const [a, b] = prompt.values;
-  return { weights, trace, answer: answerOf(trace.logits, prompt.answer), circuit: answerOf(circuitLogits(weights, a, b), prompt.answer) };
+  return { weights, trace, answer: answerFrom(trace.logits, prompt.answer), circuit: answerFrom(circuitLogits(weights, a, b), prompt.answer) };
 }
 
-function answerOf(logits: Float32Array, truth: number): Answer {
-  const others = Math.max(...logits.filter((_, i) => i !== truth));
-  return { probabilities: probabilities(logits), prediction: argmax(logits), margin: logits[truth] - others, truth };
+function answerFrom(logits: Float32Array, truth: number): Answer {
+  return { probabilities: probabilities(logits), prediction: argmax(logits), margin: marginOf(logits, truth), truth };
 }
 
 function read(text: string, padding: number, task: Task): Reading {
+  const full = withAssignment(text, task);
+  const note = full === null ? "" : `Read as ${full}: every sequence has an assignment.`;
   try {
-    return { prompt: promptOf(parse(text, task, scattered(padding)), task), error: null };
+    return { prompt: promptOf(parse(full ?? text, task, scattered(padding)), task), error: null, note };
   } catch (error) {
     if (error instanceof ParseError) return { prompt: null, error };
     throw error;
   }
+}
+
+/** Whether a text can be read as a prompt of a task. */
+export function isReadable(text: string, task: Task): boolean {
+  return read(text, 0, task).error === null;
 }

@@ -2,18 +2,23 @@
 
 import { batch, computed, effect, signal } from "@preact/signals";
 import type { Index, ModelEntry } from "../data/types";
-import type { Intervention, Specification } from "../interventions/specification";
+import type { Specification } from "../interventions/specification";
 import { fromAddress, toAddress, type At, type View } from "./view";
 
-const EMPTY: Index = { format: 0, version: "", models: [], ledger: [] };
+const EMPTY: Index = {
+  format: 0, version: "", models: [], story: "", ledger: [], population: null, sets: [], measures: [],
+  rules: { binding_set: "", binding_level: 1, lasting: 0, wall: [], levels: { addition: 1, binding: 1, refinement: 1 } }, palette: {}, scales: { shares: [], signed: [] },
+};
 
 export const index = signal<Index>(EMPTY);
 export const view = signal<View>(usualView(EMPTY));
-/** The step of the slider while it moves, before its checkpoint is there. */
+/** Whether the slider moves by itself. */
 export const playing = signal(false);
 /** The letter of the variable under the pointer, wherever it is. */
 export const hovered = signal<string | null>(null);
 export const announcement = signal("");
+/** Why the last intervention was not added. */
+export const refused = signal<string | null>(null);
 
 const past = signal<readonly Specification[]>([]);
 const future = signal<readonly Specification[]>([]);
@@ -29,14 +34,16 @@ export const shown = {
   interventions: computed(() => view.value.interventions),
   compare: computed(() => view.value.compare),
   quantity: computed(() => view.value.quantity),
-  shape: computed(() => view.value.shape),
+  node: computed(() => view.value.node),
   neuron: computed(() => view.value.neuron),
   ordering: computed(() => view.value.ordering),
-  card: computed(() => view.value.card),
+  section: computed(() => view.value.section),
   theme: computed(() => view.value.theme),
 } as const;
 
 export const entry = computed(() => entryOf(shown.model.value));
+/** Whether the network has more than one checkpoint. */
+export const trains = computed(() => entry.value.steps.length > 1);
 
 export function entryOf(key: string): ModelEntry {
   const found = index.value.models.find((m) => m.key === key) ?? index.value.models[0];
@@ -44,12 +51,21 @@ export function entryOf(key: string): ModelEntry {
   return found;
 }
 
-/** The model to begin with: one that learned to bind variables, at its last checkpoint. */
+/** The networks that may be compared with one, or give it weights: those of the same task. */
+export function comparable(own: ModelEntry): readonly ModelEntry[] {
+  return index.value.models.filter((m) => m.task === own.task);
+}
+
+export function nameOf({ run, seed }: ModelEntry): string {
+  return `${run}, seed ${seed}`;
+}
+
+/** The model to begin with: the story's, at its last checkpoint. */
 function usualView(of: Index): View {
-  const first = of.models.find((m) => m.binds) ?? of.models[0];
+  const first = of.models.find((m) => m.key === of.story) ?? of.models[0];
   return {
     model: first?.key ?? "", step: first?.steps.at(-1) ?? 0, text: "", padding: 0, interventions: [], compare: null,
-    quantity: "weights", shape: "arcs", neuron: null, ordering: "power", card: null, theme: "auto",
+    quantity: "weights", node: "answer", neuron: null, ordering: "power", section: null, theme: "auto",
   };
 }
 
@@ -57,17 +73,19 @@ export function change(part: Partial<View>): void {
   view.value = legal({ ...view.value, ...part });
 }
 
-/** An existing model and one of its steps, the nearest one to that asked for. */
+/** An existing model and one of its steps, the nearest one to that asked for; a node that the task has. */
 function legal(wanted: View): View {
-  const { models } = index.value;
   const settle = (at: At): At | null => {
-    const found = models.find((m) => m.key === at.model);
+    const found = index.value.models.find((m) => m.key === at.model);
     return found ? { model: found.key, step: nearest(found.steps, at.step) } : null;
   };
   const own = settle(wanted) ?? settle(usualView(index.value)) ?? wanted;
   const other = wanted.compare && settle(wanted.compare);
   const isSame = other?.model === wanted.compare?.model && other?.step === wanted.compare?.step;
-  return { ...wanted, ...own, compare: isSame ? wanted.compare : other };
+  const { node } = wanted;
+  const length = index.value.models.find((m) => m.key === own.model)?.task.length ?? 0;
+  const isThere = typeof node === "string" || (node.layer === 1 ? node.query < length : node.query === length - 1);
+  return { ...wanted, ...own, compare: isSame ? wanted.compare : other, node: isThere ? node : "answer" };
 }
 
 export function nearest(steps: readonly number[], step: number): number {
@@ -76,14 +94,11 @@ export function nearest(steps: readonly number[], step: number): number {
 
 export function intervene(list: Specification): void {
   batch(() => {
+    refused.value = null;
     past.value = [...past.value, view.value.interventions];
     future.value = [];
     change({ interventions: list });
   });
-}
-
-export function addIntervention(one: Intervention): void {
-  intervene([...view.value.interventions, one]);
 }
 
 export function removeIntervention(at: number): void {

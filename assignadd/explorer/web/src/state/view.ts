@@ -5,6 +5,9 @@ import { specification, toJson, type Specification } from "../interventions/spec
 export type Theme = "auto" | "light" | "dark";
 export type Ordering = "power" | "share" | "frequency";
 
+/** A step of the computation: attention of one query, the MLP, the answer. */
+export type Node = { readonly layer: 1 | 2; readonly query: number } | "mlp" | "answer";
+
 export interface At {
   readonly model: string;
   readonly step: number;
@@ -16,12 +19,13 @@ export interface View extends At {
   readonly interventions: Specification;
   readonly compare: At | null;
   readonly quantity: "weights" | "scores";
-  readonly shape: "maps" | "arcs";
+  /** The node of the circuit whose computation is shown. */
+  readonly node: Node;
   /** The neuron that is looked at; null for the first in the list. */
   readonly neuron: number | null;
   readonly ordering: Ordering;
-  /** The tour's card, from 0; null when it is closed. */
-  readonly card: number | null;
+  /** The story's section, from 0; null when it is closed. */
+  readonly section: number | null;
   readonly theme: Theme;
 }
 
@@ -64,10 +68,10 @@ const PARTS: Readonly<Record<string, Part>> = {
   i: { write: (v) => toJson(v.interventions), read: (t) => ({ interventions: specification(JSON.parse(t)) }) },
   c: { write: (v) => (v.compare ? `${v.compare.model}@${v.compare.step}` : ""), read: (t) => ({ compare: t ? at(t) : null }) },
   q: { write: (v) => v.quantity, read: (t) => ({ quantity: oneOf(t, ["weights", "scores"]) }) },
-  a: { write: (v) => v.shape, read: (t) => ({ shape: oneOf(t, ["maps", "arcs"]) }) },
+  g: { write: (v) => (typeof v.node === "string" ? v.node : `${v.node.layer}@${v.node.query}`), read: (t) => ({ node: node(t) }) },
   n: { write: (v) => (v.neuron === null ? "" : String(v.neuron)), read: (t) => ({ neuron: t ? whole(t) : null }) },
   o: { write: (v) => v.ordering, read: (t) => ({ ordering: oneOf(t, ["power", "share", "frequency"]) }) },
-  t: { write: (v) => (v.card === null ? "" : String(v.card)), read: (t) => ({ card: t ? whole(t) : null }) },
+  t: { write: (v) => (v.section === null ? "" : String(v.section)), read: (t) => ({ section: t ? whole(t) : null }) },
   d: { write: (v) => v.theme, read: (t) => ({ theme: oneOf(t, ["auto", "light", "dark"]) }) },
 };
 
@@ -85,4 +89,10 @@ function oneOf<T extends string>(text: string, accepted: readonly T[]): T {
 function at(text: string): At {
   const [model, step] = text.split("@");
   return { model, step: whole(step) };
+}
+
+function node(text: string): Node {
+  if (!text.includes("@")) return oneOf<"mlp" | "answer">(text, ["mlp", "answer"]);
+  const [layer, query] = text.split("@");
+  return { layer: layer === "1" ? 1 : 2, query: whole(query) };
 }

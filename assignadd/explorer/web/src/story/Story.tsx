@@ -1,0 +1,108 @@
+/** The story: a column that scrolls beside the figures it drives. */
+
+import { computed } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { JSX } from "preact";
+import { BreakPanel } from "../panels/BreakPanel";
+import { CircuitPanel } from "../panels/CircuitPanel";
+import { PopulationPanel, hasPopulation } from "../panels/PopulationPanel";
+import { PromptBar } from "../panels/PromptBar";
+import { StepPanel } from "../panels/StepPanel";
+import { TrainingPanel } from "../panels/TrainingPanel";
+import { change, index, shown, trains } from "../state/store";
+import { leaveStory } from "../state/story";
+import { sectionsOf, type Figure, type Section } from "./sections";
+import { Verdict } from "./Verdict";
+
+const FIGURES: Readonly<Record<Figure, () => JSX.Element | null>> = {
+  circuit: CircuitPanel, step: StepPanel, break: BreakPanel,
+  training: () => (trains.value ? <TrainingPanel /> : null),
+  population: () => (hasPopulation() ? <PopulationPanel /> : null),
+};
+
+export function Story() {
+  const sections = useMemo(() => sectionsOf(index.value), [index.value]);
+  const at = Math.min(shown.section.value ?? 0, sections.length - 1);
+  const column = useRef<HTMLDivElement>(null);
+  const stage = useRef<HTMLDivElement>(null);
+  const settled = useRef(-1);
+  const show = (to: number): void => {
+    if (settled.current === to || !sections[to]) return;
+    settled.current = to;
+    change({ ...sections[to].set, section: to });
+    stage.current?.scrollTo({ top: 0 });
+  };
+  const go = (to: number): void => {
+    show(to);
+    const heading = column.current?.querySelector<HTMLElement>(`[data-section="${to}"] h2`);
+    heading?.scrollIntoView({ block: "start" });
+    heading?.focus({ preventScroll: true });
+  };
+  useEffect(() => {
+    // Opened by its button, the story begins; opened by an address with a prompt, the address has the last word.
+    if (at === 0 || shown.text.value === "") go(at);
+    else settled.current = at;
+    column.current?.querySelector(`[data-section="${at}"]`)?.scrollIntoView({ block: "start" });
+    return follow(column.current, show);
+  }, []);
+  return (
+    <main class="storied" data-figures={sections[at].figures.join(" ")}>
+      <div class="story" id="story" ref={column} role="region" aria-label="The story" tabIndex={0} data-at={at} onKeyDown={(e) => e.key === "Escape" && leaveStory()}>
+        <h1 class="sr">The story</h1>
+        {sections.map((s, i) => <Told key={s.id} section={s} i={i} n={sections.length} isAt={i === at} go={go} />)}
+      </div>
+      <div class="stage" ref={stage} role="region" aria-label="What the story shows" tabIndex={0}>
+        <PromptBar />
+        {sections[at].figures.map((name) => {
+          const Shown = FIGURES[name];
+          return <Shown key={name} />;
+        })}
+      </div>
+    </main>
+  );
+}
+
+/** Shows the section that has come to the upper part of the column. */
+function follow(column: HTMLElement | null, show: (to: number) => void): () => void {
+  if (!column) return () => undefined;
+  const observer = new IntersectionObserver(
+    (seen) => seen.forEach((e) => e.isIntersecting && show(Number((e.target as HTMLElement).dataset.section))),
+    { root: column, rootMargin: "-12% 0px -80% 0px" },
+  );
+  column.querySelectorAll("[data-section]").forEach((e) => observer.observe(e));
+  return () => observer.disconnect();
+}
+
+interface ToldProps {
+  readonly section: Section;
+  readonly i: number;
+  readonly n: number;
+  readonly isAt: boolean;
+  readonly go: (to: number) => void;
+}
+
+function Told({ section, i, n, isAt, go }: ToldProps) {
+  // Computed again when weights arrive, not when the view changes.
+  const { sentences, tries } = useMemo(() => computed(() => ({ sentences: section.sentences(), tries: section.tries() })), [section]).value;
+  const claims = section.claims.flatMap((id) => index.value.ledger.filter((c) => c.id === id));
+  return (
+    <article data-section={i} class={isAt ? "told" : ""} aria-labelledby={`story-${section.id}`}>
+      <p class="story-count">{i + 1} of {n}</p>
+      <h2 id={`story-${section.id}`} tabIndex={-1}>{section.title}</h2>
+      {sentences.map((words, j) => words && <p key={j}>{words}</p>)}
+      {claims.map((c) => <Verdict key={c.id} claim={c} />)}
+      {tries.length > 0 && (
+        <div class="tries" role="group" aria-label={`Try: ${section.title}`}>
+          <span class="chips-label">Try</span>
+          {tries.map(({ label, act }) => (
+            <button key={label} type="button" class="chip" onClick={() => { if (!isAt) go(i); act(); }}>{label}</button>
+          ))}
+        </div>
+      )}
+      <footer>
+        {i > 0 && <button type="button" onClick={() => go(i - 1)}>← Back</button>}
+        {i + 1 < n ? <button type="button" class="primary" onClick={() => go(i + 1)}>Next →</button> : <button type="button" class="primary" onClick={leaveStory}>Done: explore on your own</button>}
+      </footer>
+    </article>
+  );
+}
