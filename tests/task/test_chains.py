@@ -71,7 +71,7 @@ def test_an_operand_is_each_number_of_links_from_its_number_equally_often():
     for n in range(4, 7):
         most = min(2, n // 2 - 1)
         assert_follows(two[n], uniform((i, j) for i in range(most + 1) for j in range(most + 1)))
-    assert {key for key in counts} == {(v, n) for v in (0, 1, 2) for n in range(max(1, v), 7)}
+    assert set(counts) == {(v, n) for v in (0, 1, 2) for n in range(max(1, v), 7)}
 
 
 def test_distractors_form_chains_by_the_same_law():
