@@ -96,7 +96,7 @@ def handmade(
         for name, matrix in circuits.items():
             weights[f"blocks.{layer}.attn.{name}"][0, 0] = matrix
     # The attention brings A/2 (a_n + a_m), or A (N a_n + a_m) / (N + 1).
-    weights["blocks.1.mlp.W_in"][0, at.value] = W_in * (2 if added else task.modulus + 1) / VALUE
+    weights["blocks.1.mlp.W_in"][0, at.value] = W_in * (2 if added else 1) / VALUE
     weights["blocks.1.mlp.W_out"][0, :, at.answer] = W_out * SHARPNESS
     weights["unembed.W_U"][0, at.answer] = torch.eye(len(at.answer)).double()
     return Stack(config, flatten(config, weights).to(getattr(torch, config.numerics.dtype)))
@@ -225,12 +225,11 @@ def table_mlp(N: int) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
 def code_mlp(task: Task) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
     """A ReLU layer for any operation: logit 1 at its answer and 0 elsewhere for x = (N a_n + a_m) / (N + 1).
 
-    As `table_mlp`, with the code s = N n + m in place of the sum: neuron i computes ReLU(s - (i - 1)), i = 0..N^2-1,
-    for x times N + 1.
+    As `table_mlp`, with the code s = N n + m in place of the sum: neuron i computes ReLU(s - (i - 1)), i = 0..N^2-1.
     """
-    N, size = task.modulus, task.modulus**2
-    numbers, codes = torch.arange(N).double(), torch.arange(size)
-    W_in = numbers[:, None] - (codes.double() - 1) / (N + 1)
+    N = task.modulus
+    codes = torch.arange(N**2)
+    W_in = (N + 1) * torch.arange(N).double()[:, None] - (codes.double() - 1)
     return W_in, _second_differences(torch.eye(N).double()[answer_of(task, tuple_values(codes, N))])
 
 

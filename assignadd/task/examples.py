@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from assignadd.config import Task
+from assignadd.config import ConfigError, Task
 from assignadd.task.arithmetic import tuple_values
 from assignadd.task.roles import fixed_positions, operand_slots
 from assignadd.task.text import ParseError, assignments, parse
@@ -25,10 +25,11 @@ PADDING = 3  # the seed for the positions of PADs in an adapted sequence
 def fitted(text: str, task: Task) -> list[int] | None:
     """The tokens of a sequence of the paper, with fewer assignments and numbers mod N if the task is too small for it.
 
-    None if the task has no such addition: two variables, but only one assignment.
+    In a task with one operand it is the paper's first; a third and a fourth operand are 1 and 2. None if the task has
+    no such addition: two variables, but only one assignment.
     """
     try:
-        return parse(text, task)
+        return parse(text.replace("+", task.sign), task)
     except ParseError:
         shorter = _shortened(text, task)
         return None if shorter is None else parse(shorter, task, PADDING)
@@ -42,14 +43,16 @@ def exchanged(tokens: list[int], one: int, other: int) -> list[int]:
 def _shortened(text: str, task: Task) -> str | None:
     """The sequence in text form with fewer assignments and numbers mod N; None if an operand cannot be assigned."""
     tokens, paper = parse(text, PAPER), Vocabulary(PAPER)
-    values, operands = assignments(tokens, PAPER), [tokens[slot] for slot in operand_slots(PAPER)]
+    values, operands = assignments(tokens, PAPER), [tokens[slot] for slot in operand_slots(PAPER)][: task.operands]
+    operands += [1, 2][: max(0, task.operands - 2)]
     most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
     kept = sorted(values, key=lambda v: v not in operands)[:most]  # those of the operands first
     if any(paper.is_variable(x) and x not in kept for x in operands):
         return None
     letters = dict(zip(kept, _letters([paper.name(v) for v in kept], task), strict=True))
     named = [letters[x] if paper.is_variable(x) else str(x % task.modulus) for x in operands]
-    return "".join(f"{letters[v]}={values[v] % task.modulus}, " for v in values if v in kept) + "+".join(named) + "=?"
+    assigned = [f"{letters[v]}={values[v] % task.modulus}" for v in values if v in kept]
+    return ", ".join([*assigned, f"{task.sign.join(named)}=?"])
 
 
 def _letters(wanted: list[str], task: Task) -> list[str]:
@@ -72,6 +75,8 @@ def template(task: Task) -> tuple[Int[Tensor, "N2 T"], Int[Tensor, "N2 T"]]:
     the assignments have matched cosines of .96 to .99 and mismatched ones of .09 to .14.
     """
     vocabulary, N = Vocabulary(task), task.modulus
+    if task.operands != 2:
+        raise ConfigError("task.operands", task.operands, "2 for sequences with every pair of numbers")
     letters = [v for v in task.variables if v not in task.banned_first] or list(task.variables)
     assigned = [vocabulary.variable(letter) for letter in letters[: min(4, task.max_assignments)]]
     bound = min(1, len(assigned) - 1)

@@ -43,8 +43,15 @@ SHORT = ("--preset", "smoke", "--optim.steps", "2", "--threads", "1", "--device"
             "triple (6, 5, 3)",
             20,
         ),
+        (
+            ["--task.hops", "2", "--task.rebinding", ".5", "--task.max-assignments", "4", "--task.length", "12"],
+            "c=4, c=5, b=c, b+3=?",
+            1,
+            "pair (5, 3)",
+            29,
+        ),
     ],
-    ids=["subtract", "affine", "table", "one operand", "three operands"],
+    ids=["subtract", "affine", "table", "one operand", "three operands", "hops and rebinding"],
 )
 def test_train_ask_show_and_eval(here, capsys, flags, prompt, label, kind, sets):
     said(capsys, "train", *SHORT, *flags)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from assignadd.config import Config, ConfigError, Task
+from assignadd.task import examples
 from assignadd.task.arithmetic import answer_of, tuple_code, tuple_values
 from assignadd.task.evalsets import all_sets, recorded_sets
 from assignadd.task.operands import LITERAL, kinds, operand_choices
@@ -54,7 +55,7 @@ CHAINS = {name: replace(task, banned_first="a", banned_second="bc") for name, ta
 FAMILY = {name: Config(task=task).task for name, task in {**OPERATIONS, **OPERANDS, **CHAINS}.items()}
 
 
-def sampled(task, evalset=None, rows=200, seed=3):
+def sampled(task, evalset=None, rows=40, seed=3):
     return Sampler([task], pair_split(task, 0)[None], [seed], evalset).sample(5, rows)
 
 
@@ -121,11 +122,11 @@ def test_training_rows_equal_the_plain_samplers_in_compiled_code_and_in_tensor_o
     seen_tuples, choices = {tuple(v) for v in seen.nonzero().tolist()}, plain_choices(task)
     assert len(seen_tuples) == int(0.7 * task.modulus**task.operands)
     sampler = Sampler([task], seen[None], [11])
-    compiled, tensors = sampler.sample(9, 120, first_row=7), sampler._sample_in_tensors(9, 120, first_row=7)
+    compiled, tensors = sampler.sample(9, 70, first_row=7), sampler._sample_in_tensors(9, 70, first_row=7)
     assert torch.equal(compiled.tokens, tensors.tokens) and torch.equal(compiled.labels, tensors.labels)
     assert (sampler._compiled is None) == (name in CHAINS or find_spec("numba") is None)
     tuples = pairs_of_kind(task, seen_tuples, "seen")
-    for b in range(120):
+    for b in range(70):
         expected = plain_sequence(task, tuples, choices, 11, 9, 7 + b, training=True)
         assert (tensors.tokens[0, b].tolist(), int(tensors.labels[0, b])) == expected, f"row {b}"
 
@@ -136,13 +137,13 @@ def test_every_evaluation_set_equals_the_plain_samplers_and_its_definition(name)
     seen, drawn = pair_split(task, 0), 0
     for evalset in all_sets(task):
         try:
-            batch = sampled(task, evalset, rows=30)
+            batch = sampled(task, evalset, rows=12)
         except EmptySetError:
             continue
         drawn += 1
         tuples = pairs_of_kind(task, {tuple(v) for v in seen.nonzero().tolist()}, evalset.pair)
         choices = plain_choices(task, evalset)
-        for b in range(30):
+        for b in range(12):
             expected = plain_sequence(task, tuples, choices, 3, 5, b, False, evalset)
             assert (batch.tokens[0, b].tolist(), int(batch.labels[0, b])) == expected
         assert (count_variables(task, batch.tokens) == evalset.n_vars).all()
@@ -248,6 +249,20 @@ def test_what_is_wrong_in_the_text_of_other_tasks(settings, text, said):
     with pytest.raises(ValueError, match="column") as caught:
         parse(text, Config(task=Task(**settings)).task)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "b=7, e=5, d=2, b+9=?"),
+        ({"operation": "subtract"}, "b=7, e=5, d=2, b-9=?"),
+        ({"operands": 1}, "b=7, e=5, d=2, b=?"),
+        ({"operands": 4, "length": 18, "modulus": 6}, "b=1, e=5, d=2, b+3+1+2=?"),
+    ],
+)
+def test_the_papers_sequences_are_adapted_to_other_tasks(settings, expected):
+    task = Config(task=Task(**settings)).task
+    assert render(examples.fitted(examples.ATTENTION, task), task) == expected
 
 
 def test_every_tuple_with_every_choice_of_operands_once():
