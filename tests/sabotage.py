@@ -3,8 +3,8 @@
     python -m tests.sabotage                 every patch
     python -m tests.sabotage --only lock     one of them
 
-A patch is applied to a copy of the tree, alone. One that survives is a missing test; one whose text is no longer in its
-file is out of date; both make the command fail.
+Patches are applied to a copy of the tree, one at a time. One that survives is a missing test; one whose text is no
+longer in its file is out of date; both make the command fail.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,37 +100,45 @@ PATCHES = (
 )  # fmt: skip
 
 
-def survives(patch: Patch) -> str | None:
+def copied(folder: Path) -> Path:
+    """A copy of what the tests need; one for all patches, so that compiled kernels are found again."""
+    for name in ("assignadd", "tests", "examples", "docs"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def survives(patch: Patch, copy: Path) -> str | None:
     """What is wrong with the tests: the patch survives, or no longer fits; None where it is noticed."""
-    with tempfile.TemporaryDirectory(prefix="sabotage-") as folder:
-        copy = Path(folder)
-        for name in ("assignadd", "tests", "examples", "docs"):
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
-        for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile"):
-            shutil.copy(ROOT / name, copy / name)
-        file = copy / "assignadd" / patch.file
-        if file.read_text().count(patch.text) != 1:
-            return f"its text is not once in {patch.file}"
-        file.write_text(file.read_text().replace(patch.text, patch.broken))
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *f"tests/{patch.test}".split()]
-        environment = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    file = copy / "assignadd" / patch.file
+    whole = file.read_text()
+    if whole.count(patch.text) != 1:
+        return f"its text is not once in {patch.file}"
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *f"tests/{patch.test}".split()]
+    try:
+        file.write_text(whole.replace(patch.text, patch.broken))
+        environment = os.environ | {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
-        # 1 is a failed test; 2 and more are errors of collection or usage, which prove nothing.
-        return (
-            None if done.returncode == 1 else f"tests/{patch.test} ended with {done.returncode}: {done.stdout[-200:]}"
-        )
+    finally:
+        file.write_text(whole)
+        later = time.time() + 1 + file.stat().st_mtime % 1000  # another time than the patch's, for cached bytecode
+        os.utime(file, (later, later))
+    # 1 is a failed test; 2 and more are errors of collection or usage, which prove nothing.
+    return None if done.returncode == 1 else f"{patch.test} ended with {done.returncode}: {done.stdout[-200:]}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sabotage")
     parser.add_argument("--only", choices=[p.name for p in PATCHES], action="append")
     only = parser.parse_args().only
-    tried = [p for p in PATCHES if only is None or p.name in only]
-    survivors = {}
-    for patch in tried:
-        if (problem := survives(patch)) is not None:
-            survivors[patch.name] = problem
-        print(f"{patch.name:<16} {survivors.get(patch.name, 'noticed')}", flush=True)
+    tried, survivors = [p for p in PATCHES if only is None or p.name in only], {}
+    with tempfile.TemporaryDirectory(prefix="sabotage-") as folder:
+        copy = copied(Path(folder))
+        for patch in tried:
+            if (problem := survives(patch, copy)) is not None:
+                survivors[patch.name] = problem
+            print(f"{patch.name:<16} {survivors.get(patch.name, 'noticed')}", flush=True)
     print(f"{len(tried) - len(survivors)} of {len(tried)} patches noticed; survivors: {', '.join(survivors) or 'none'}")
     return int(bool(survivors))
 
