@@ -142,7 +142,5 @@ def test_a_wrong_token_is_turned_away(tmp_path, cluster):
         tmp_path / "x", cluster | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}, "--engine", "ray", "--address", "auto"
     )
     code, errors = outcome(stranger)
-    assert code == 2 and "assignadd: address = 'auto': expected a Ray cluster that accepts the token" in errors, (
-        errors
-    )
+    assert code == 2 and "assignadd: address = 'auto': expected a Ray cluster that accepts the token" in errors, errors
     assert not list(tmp_path.rglob("manifest.json"))
