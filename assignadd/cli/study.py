@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StudyCommand:
+class Study:
     """Train the models of one of our studies and show what came out; without a name, list the studies.
 
     The same command continues an interrupted study. OUT/study-NAME.parquet has a row per model, OUT/study-NAME.json
@@ -53,7 +53,7 @@ class StudyCommand:
 
 
 def main(arguments: list[str]) -> int:
-    args = options.read(StudyCommand, arguments, "study")
+    args = options.read(Study, arguments, "study")
     if args.markdown and args.name is None:
         from assignadd.report.studies_page import studies_page
 
@@ -108,7 +108,7 @@ def _list(as_json: bool) -> int:
     return 0
 
 
-def _show(table: StudyTable, args: StudyCommand, out: Path | None) -> None:
+def _show(table: StudyTable, args: Study, out: Path | None) -> None:
     """Prints the summary and the statements, and draws the figure beside the table, or in the working directory."""
     from assignadd.claims.studies import study_records
     from assignadd.cli.screen import print_json, print_table, say
