@@ -40,7 +40,7 @@ REFERENCE = {
     "Runs, measures and claims": {
         "runs.folder": ("Run",),
         "measures.accuracies": ("Accuracy",),
-        "measures.columns": ("Measure",),
+        "measures.columns": ("Column",),
         "claims.record": ("Claim", "Record"),
         "config": ("Config", "Task", "Model", "Optim", "Record", "Seeds", "Numerics", "Member"),
     },

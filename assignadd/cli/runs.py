@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 def _list(root: str, as_json: bool) -> int:
     from assignadd.cli.screen import print_json, print_table, say
     from assignadd.errors import RunError
-    from assignadd.runs.folder import find_runs
+    from assignadd.runs.find import find_runs
 
     runs, problems = find_runs(root)
     found = []

@@ -16,7 +16,7 @@ from assignadd.measures.probes import TRAIN_SHARE
 from assignadd.measures.progress import PER_VARIABLE, SEQUENCES, TRAINING_LAW
 from assignadd.model.architecture import PAPER_NEEDS, QK1_NEEDS, QK2_NEEDS, SECOND_LAYER, Need, NotDefined, lacking
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
-from assignadd.task.evalsets import VARIABLES
+from assignadd.task.evalsets import NUMBER_OF_VARIABLES
 
 BY_TYPE = " ({n_vars}-var)"
 AS_IN_TRAINING = f" ({{n_vars}}-var, {TRAINING_LAW})"
@@ -191,4 +191,4 @@ def column_label(column: str) -> str:
     measure = measure_of(column)
     fields = measure.fields(column) or {}
     label = measure.label.format(**fields)
-    return f"{label}, {VARIABLES[int(fields['n_vars'])]}" if "n_vars" in fields else label
+    return f"{label}, {NUMBER_OF_VARIABLES[int(fields['n_vars'])]}" if "n_vars" in fields else label

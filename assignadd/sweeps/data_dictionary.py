@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assignadd.measures.columns import VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.progress import STACK_SEQUENCES, TRAINING_LAW
@@ -23,6 +23,20 @@ FACTS = {
     "diverged_at": "the step at which the loss was no longer finite; null if it always was",
 }
 """Columns of a sweep that are not results of a test."""
+OF_STUDIES = {
+    "cell": "the cell of the study: what differs from its base",
+    "steps": "updates made",
+    "diverged": "whether the loss stopped being finite",
+    "binds": "whether the model answers at least 95 % of one-variable training sums at the end",
+    "adds": "whether the model answers at least 90 % of held-out sums of literals at the end",
+    "refines": "whether the model answers at least 95 % of every set with a variable in a banned slot at the end",
+    "addition at": "the step from which held-out sums of literals stay at 90 %; null if never",
+    "binding at": "the step from which trained sums with variables stay at 95 %; null if never",
+    "refinement at": "the step from which sums with variables in banned slots stay at 95 %; null if never",
+    "frequencies": "frequencies of the numbers that the MLP uses; null for other architectures",
+    "doubles minus others": "accuracy on held-out doubles (n, n) of literals, less that on others held out in both orders",
+}
+"""Columns of a study, which has a row per model."""
 _BOTH = "every pair of values with every pair of variables that the test allows, one sequence each"
 TESTS = {
     ZERO_VAR: "accuracy on literal sums, every held-out pair once",
@@ -49,7 +63,10 @@ def columns_of(table: ShippedTable) -> list[Column]:
     if table.meanings:
         return [Column(name, table.meanings[name]) for name in names]
     about = table.document
-    return sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"])
+    columns = sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"])
+    if "study" in about:  # a row per model
+        columns = [replace(column, sample=column.sample.split(f"; {LAST_ROW}")[0]) for column in columns]
+    return columns
 
 
 def sweep_columns(names: Iterable[str], n: int, n_final: int) -> list[Column]:
@@ -65,8 +82,8 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
 
     Rates of attention patterns are counted on `n_rates` sequences.
     """
-    if name in FACTS:
-        return Column(name, FACTS[name])
+    if name in FACTS | OF_STUDIES:
+        return Column(name, (FACTS | OF_STUDIES)[name])
     if name in TESTS:
         return Column(name, TESTS[name], LAST_ROW)
     if name.endswith(final_column("")):

@@ -22,7 +22,8 @@ from assignadd.model.shapes import weight_shapes
 from assignadd.model.stack import Stack
 from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
-from assignadd.runs.folder import Run, find_runs
+from assignadd.runs.find import find_runs
+from assignadd.runs.folder import Run
 from assignadd.sweeps.final_tests import addition_tests, final_exam
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of

@@ -127,6 +127,14 @@ TABLES: dict[str, ShippedTable] = {
             "depend on TF32 (compare with seeds 0 to 31 of the census)",
         ),
         ShippedTable(
+            "study-operations", "one model",
+            "five operations, four values of f each, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-operands", "one model",
+            "one, two and three operands, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
             "operand-attention", "one model on one evaluation set under one change of layer 1's attention",
             "`assignadd operands` on 22 seeds of the census that bind, 4,000 sequences of each set: the 12 in which "
             "the operand slots are often not the top two keys of `=` in layer 1, and 10 others",

@@ -14,7 +14,8 @@ import torch
 from assignadd.config import Member
 from assignadd.errors import RunError
 from assignadd.runs.environment import Environment
-from assignadd.runs.folder import Run, find_runs, newest_run, open_run, shipped
+from assignadd.runs.find import find_runs, newest_run
+from assignadd.runs.folder import Run, open_run, shipped
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from assignadd.errors import RunError
 from assignadd.model.stack import Stack
-from assignadd.runs.folder import Run, find_runs
+from assignadd.runs.find import find_runs
+from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob, File, read_manifest
 from tests.runs.small import CONFIG, train, weights_at
 
