@@ -223,7 +223,8 @@ print(f"(mean attention from = to the literal's slot in layer 1: {on_literal:.2f
 # much), but the answer hardly needs this edge: layer 2 finds the literal without it. Attention to a literal in
 # layer 1 is a *correlate* of the computation, attention to a variable is a *cause*.
 #
-# The opposite also happens. Two networks of the census bind well and rarely have both operands on top in layer 1:
+# A pattern may also be absent where its cause is at work: the two networks of `census-two` bind well without
+# having both operands on top in layer 1. What they need is the edge to the variable:
 
 # %%
 two = aa.open_run("census-two")
