@@ -37,7 +37,7 @@ run = aa.open_run("census-six")
 task, SEED = run.config.task, 0
 model = aa.load(run, seed=SEED)
 one_variable = next(s for s in EVAL_SETS if s.name == "1-var train")
-tokens = Sampler([task], run.seen[[run.index_of(SEED)]], [SEED], one_variable).sample(0, 400).tokens[0]
+tokens = Sampler([task], run.seen[[run.index_of(SEED)]], [SEED], one_variable).sample(0, 300).tokens[0]
 labels = answers(task, tokens)
 before = model.answer_logits(tokens).argmax(-1)
 

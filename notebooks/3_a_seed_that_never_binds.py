@@ -117,7 +117,7 @@ print("bind:", bind, "  never bind:", stuck)
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["check"]
 # @title Check of exercise 2, and the sequences
-def drawn(seed: int, name: str, n: int = 300) -> torch.Tensor:
+def drawn(seed: int, name: str, n: int = 200) -> torch.Tensor:
     """Sequences of an evaluation set, with the split of pairs of this seed."""
     evalset = next(s for s in EVAL_SETS if s.name == name)
     return Sampler([task], run.seen[[run.index_of(seed)]], [seed], evalset).sample(0, n).tokens[0]
