@@ -203,7 +203,7 @@ for prompt in PROMPTS:
 
 # %% cellView="form" jupyter={"source_hidden": true} tags=["check"]
 # @title Check of exercise 3, and the sequences
-def drawn(n_vars: int, n: int = 250) -> torch.Tensor:
+def drawn(n_vars: int, n: int = 150) -> torch.Tensor:
     """Sequences of the task with this many variables in the sum: any pair of numbers, any slot."""
     seen = run.seen[run.index_of(0)]
     return Sampler([task], seen[None], [0], any_sums(n_vars)).sample(0, n).tokens[0]

@@ -37,7 +37,7 @@ run = aa.open_run("census-six")
 task, SEED = run.config.task, 0
 model = aa.load(run, seed=SEED)
 one_variable = next(s for s in EVAL_SETS if s.name == "1-var train")
-tokens = Sampler([task], run.seen[[run.index_of(SEED)]], [SEED], one_variable).sample(0, 400).tokens[0]
+tokens = Sampler([task], run.seen[[run.index_of(SEED)]], [SEED], one_variable).sample(0, 300).tokens[0]
 labels = answers(task, tokens)
 before = model.answer_logits(tokens).argmax(-1)
 
@@ -223,7 +223,8 @@ print(f"(mean attention from = to the literal's slot in layer 1: {on_literal:.2f
 # much), but the answer hardly needs this edge: layer 2 finds the literal without it. Attention to a literal in
 # layer 1 is a *correlate* of the computation, attention to a variable is a *cause*.
 #
-# The opposite also happens. Two networks of the census bind well and rarely have both operands on top in layer 1:
+# A pattern may also be absent where its cause is at work: the two networks of `census-two` bind well without
+# having both operands on top in layer 1. What they need is the edge to the variable:
 
 # %%
 two = aa.open_run("census-two")
