@@ -52,8 +52,10 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
         return f"In this run: {data.summary}."
     rows = {name: values for name, values in zip(data.names, data.measures, strict=True) if SHOWN[name].paper}
     first = {name: values for name, values in rows.items() if SHOWN[name].panel == ADDING_AND_COPYING}
-    lowest = min(first, key=lambda name: first[name][before])
-    routing = np.mean([values for name, values in rows.items() if SHOWN[name].panel == ROUTING], axis=0)
+    below = [values for name, values in rows.items() if SHOWN[name].panel == ROUTING]
+    if not first or not below:  # not defined for this architecture
+        return f"In this run: {data.summary}."
+    lowest, routing = min(first, key=lambda name: first[name][before]), np.mean(below, axis=0)
     return (
         f"At step {data.steps[before]:,} the lowest of those above is '{SHOWN[lowest].label}', at "
         f"{SHOWN[lowest].text(first[lowest][before])}; the mean of those below is {routing[before]:.2f} there and "
@@ -64,9 +66,11 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
 def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
     upper, lower = made.subplots(2, 1, sharex=True)
     for axes, title in ((upper, ADDING_AND_COPYING), (lower, ROUTING)):
-        for row, name in enumerate(data.names):
-            if SHOWN[name].panel == title:
-                _draw_measure(axes, data, row, SHOWN[name])
+        shown = [(row, name) for row, name in enumerate(data.names) if SHOWN[name].panel == title]
+        for row, name in shown:
+            _draw_measure(axes, data, row, SHOWN[name])
+        if not shown:
+            axes.plot([], [], linestyle="none", label="none of these is defined\nfor this network")
         axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
         axes.legend(
             loc="center left",

@@ -39,7 +39,7 @@ from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.trajectory import Listener, Read
 from assignadd.interventions.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.interventions.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
-from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, lacking
+from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, SECOND_LAYER, lacking, require
 from assignadd.model.forward import CHUNK
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, single_models
@@ -176,6 +176,7 @@ class Interchange:
         self, stack: Stack, variants: Sequence[str] = ("whole",), alignments: Sequence[str] = ALIGNMENTS
     ) -> list[dict[str, Outcome]]:
         """The outcome of every alignment, for each model."""
+        require(stack.config, "interchange", SECOND_LAYER)
         return [self._outcomes(one, variants, alignments) for one in single_models(stack)]
 
     def _outcomes(self, one: Stack, variants: Sequence[str], alignments: Sequence[str]) -> dict[str, Outcome]:

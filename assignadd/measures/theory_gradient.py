@@ -94,6 +94,7 @@ class TheoryGradient:
 
 def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
     """The cosines of one model, from the stack of its checkpoints at these steps."""
+    require(trajectory.config, "the theory's gradient", *PAPER_NEEDS)
     if len(steps) < 2:
         raise UserError(f"the change of QK2 needs several checkpoints: expected at least 2, found {len(steps)}")
     accuracy = (answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels).double().mean(1)

@@ -69,3 +69,19 @@ def test_cosines_without_OV2_have_their_first_panel(sources):
     data = record.data_of(sources)
     assert len(data.a_rows) == 4 and data.b_rows == [] and data.b_mean.shape[0] == 0
     assert "(b) is left out, as it is not defined for this network: it needs two layers" in record.caption(data)
+
+
+def test_progress_measures_of_one_layer_with_a_norm():
+    """No measure of adding and copying is defined there: the panel says so."""
+    model = replace(SMOKE.model, n_layers=1, d_mlp=(8,), norm="layer")
+    config = Member(0).config(replace(SMOKE, model=model))
+    evidence = Evidence(
+        random_stack(config), config, pair_split(config.task, 0), 40, step=20, checkpoints={10: random_stack(config)}
+    )
+    record = RECORDS["progress_measures"]
+    data = record.data_of(Sources([evidence]))
+    assert data.names == ["attn_l1_equal_to_values"]
+    with figure(record.width, record.height) as made:
+        record.draw(data, made)
+        made.canvas.draw()
+        assert "none of these is defined" in made.axes[0].get_legend().get_texts()[0].get_text()
