@@ -109,7 +109,7 @@ def _list(as_json: bool) -> int:
 
 
 def _show(table: StudyTable, args: Study, out: Path | None) -> None:
-    """Prints the summary and the statements, and draws the figure beside the table, or in the working directory."""
+    """Prints the summary and the statements, and draws the figure into OUT, or into runs/studies/NAME."""
     from assignadd.claims.studies import study_records
     from assignadd.cli.screen import print_json, print_table, say
     from assignadd.figures.studies import draw_study, figure_height, study_caption, study_data
@@ -118,7 +118,9 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
     from assignadd.studies.table import LABELS, ONSETS, Estimate, file_of
 
     study, records = table.study, study_records(table)
-    data, stem = study_data(table), ((out or Path()) / file_of(study.name)).with_suffix("")
+    folder = out or Path("runs") / "studies" / study.name
+    data, stem = study_data(table), (folder / file_of(study.name)).with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
     with figure(height=figure_height(data)) as made:
         draw_study(data, made)
         save(made, stem)

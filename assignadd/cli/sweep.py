@@ -148,4 +148,5 @@ def print_plan(title: str, planned: dict[str, Any], as_json: bool = False) -> No
         ("estimated time", f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.1f} min"),
         ("into", planned["out"]),
     ]
-    print_table(title, ("what", "value"), rows, "the estimate is of the training steps alone; see docs/scale.md")
+    note = "the estimate is from times on one H200 and on one ARM core; see docs/scale.md"
+    print_table(title, ("what", "value"), rows, note)

@@ -20,7 +20,7 @@ OPERANDS = Study(
     method=(
         "The paper's network, and its task with one, two or three numbers to add: `+ v =`, `+ v w =` and `+ u v w =` "
         "after twelve positions of assignments. A share of .7 of the numbers, pairs or triples is in training; the "
-        "third slot has no banned variables."
+        "third slot has no banned variables. With one operand a held-out number is the answer of no training sequence."
     ),
     base=study_base(steps=15_000),
     cells=CELLS,

@@ -34,9 +34,11 @@ from assignadd.training.speed import flops
 # Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
 MOST_TOGETHER = 256
 # For the estimates of a dry run: rates of matrix products that a training step reaches, in GFLOP/s (on a GPU without
-# and with TF32), and what a step of any stack and the compilation of an architecture without tables take on a GPU.
+# and with TF32), what a step of any stack and the compilation of an architecture without tables take on a GPU, and what
+# comes on top for each stack there: building the evaluation sets, evaluating, saving (38 s a stack in the study of
+# operations, 57 in that of operands; results/).
 GPU_GFLOPS, CORE_GFLOPS = {False: 26_000.0, True: 46_000.0}, 27.0
-GPU_STEP_SECONDS, COMPILE_SECONDS = 0.4e-3, 30.0
+GPU_STEP_SECONDS, COMPILE_SECONDS, AROUND_SECONDS = 0.4e-3, 30.0, 45.0
 SHARE_OF_MEMORY = 0.8
 # What a GPU of a cluster is taken to have where this machine has none to ask.
 ELSEWHERE = 40 * 2**30
@@ -118,7 +120,7 @@ def bytes_per_model(config: Config) -> int:
 
 
 def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
-    """Estimated seconds of training, compiling included; evaluations and saving come on top."""
+    """Estimated seconds of training, with compiling, evaluations and saving on a GPU."""
     return sum(_seconds(job, device) for job in jobs if job.model_steps) / slots
 
 
@@ -127,7 +129,8 @@ def _seconds(job: Job, device: str) -> float:
     if device == "cpu":
         return work / CORE_GFLOPS
     launching = (job.config.optim.steps - job.done) * GPU_STEP_SECONDS
-    return work / GPU_GFLOPS[job.config.numerics.tf32] + launching + (0 if covers(job.config) else COMPILE_SECONDS)
+    fixed = AROUND_SECONDS + (0 if covers(job.config) else COMPILE_SECONDS)
+    return work / GPU_GFLOPS[job.config.numerics.tf32] + launching + fixed
 
 
 def _folder(config: Config, members: Sequence[Member]) -> str:

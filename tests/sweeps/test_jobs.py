@@ -53,7 +53,10 @@ def test_the_estimate_is_work_over_rate(tmp_path):
     seconds = estimated_seconds([job], "cuda", 1)
     assert 90 < seconds < 180  # 128 models x 30,000 steps at about 33 us a model-step on an H200
     assert estimated_seconds([job, job], "cuda", 2) == seconds
-    assert estimated_seconds([replace(job, done=15_000)], "cuda", 1) == seconds / 2
+    half, done = (estimated_seconds([replace(job, done=n)], "cuda", 1) for n in (15_000, 30_000))
+    assert seconds / 2 < half < seconds and done == 0  # building and evaluating take as long for half of the steps
+    here = [estimated_seconds([replace(job, done=n)], "cpu", 1) for n in (0, 15_000)]
+    assert here[1] == pytest.approx(here[0] / 2)
 
 
 def test_runs_that_are_there_keep_their_cells_whatever_the_device_holds_now(tmp_path):
