@@ -130,6 +130,18 @@ def test_the_story_drives_the_page_and_gives_it_back(tab):
     page.wait_for_function("document.activeElement.id === 'story-button'")
 
 
+def test_scrolling_the_story_moves_the_page(tab):
+    page = tab(address(t="2"))
+    page.wait_for_selector("#story[data-at='2']")
+    page.wait_for_timeout(500)  # sentences that arrive above do not move it
+    assert page.locator("#story").get_attribute("data-at") == "2"
+    page.mouse.move(200, 400)
+    page.mouse.wheel(0, 3000)
+    page.wait_for_function("Number(document.getElementById('story').dataset.at) > 2")
+    at = int(page.locator("#story").get_attribute("data-at"))
+    assert page.locator("article.told").get_attribute("data-section") == str(at)
+
+
 def test_the_story_s_sentences_are_those_of_the_networks(tab):
     """Seed 1 does not bind, and its page has no census: nothing is said of a population, and its own numbers are."""
     page = tab(address(t="6"))

@@ -26,28 +26,41 @@ export function Story() {
   const column = useRef<HTMLDivElement>(null);
   const stage = useRef<HTMLDivElement>(null);
   const settled = useRef(-1);
+  /** Whether the reader scrolls: until then the section stays at the top while sentences arrive above it. */
+  const scrolls = useRef(false);
   const show = (to: number): void => {
     if (settled.current === to || !sections[to]) return;
     settled.current = to;
     change({ ...sections[to].set, section: to });
     stage.current?.scrollTo({ top: 0 });
   };
+  const articleAt = (i: number): HTMLElement | null | undefined => column.current?.querySelector<HTMLElement>(`[data-section="${i}"]`);
   const go = (to: number): void => {
+    scrolls.current = false;
     show(to);
-    const heading = column.current?.querySelector<HTMLElement>(`[data-section="${to}"] h2`);
-    heading?.scrollIntoView({ block: "start" });
-    heading?.focus({ preventScroll: true });
+    articleAt(to)?.scrollIntoView({ block: "start" });
+    articleAt(to)?.querySelector("h2")?.focus({ preventScroll: true });
   };
   useEffect(() => {
     // Opened by its button, the story begins; opened by an address with a prompt, the address has the last word.
     if (at === 0 || shown.text.value === "") go(at);
     else settled.current = at;
-    column.current?.querySelector(`[data-section="${at}"]`)?.scrollIntoView({ block: "start" });
-    return follow(column.current, show);
+    const seen = new IntersectionObserver(
+      (all) => all.forEach((e) => e.isIntersecting && scrolls.current && show(Number((e.target as HTMLElement).dataset.section))),
+      { root: column.current, rootMargin: "-12% 0px -80% 0px" },
+    );
+    const sized = new ResizeObserver(() => {
+      if (!scrolls.current) articleAt(settled.current)?.scrollIntoView({ block: "start" });
+    });
+    for (const article of column.current?.querySelectorAll("[data-section]") ?? []) [seen, sized].forEach((o) => o.observe(article));
+    return () => [seen, sized].forEach((o) => o.disconnect());
   }, []);
+  const scrolling = (): void => {
+    scrolls.current = true;
+  };
   return (
     <main class="storied" data-figures={sections[at].figures.join(" ")}>
-      <div class="story" id="story" ref={column} role="region" aria-label="The story" tabIndex={0} data-at={at} onKeyDown={(e) => e.key === "Escape" && leaveStory()}>
+      <div class="story" id="story" ref={column} role="region" aria-label="The story" tabIndex={0} data-at={at} onWheel={scrolling} onTouchMove={scrolling} onPointerDown={scrolling} onKeyDown={(e) => (e.key === "Escape" ? leaveStory() : e.target === column.current && scrolling())}>
         <h1 class="sr">The story</h1>
         {sections.map((s, i) => <Told key={s.id} section={s} i={i} n={sections.length} isAt={i === at} go={go} />)}
       </div>
@@ -60,17 +73,6 @@ export function Story() {
       </div>
     </main>
   );
-}
-
-/** Shows the section that has come to the upper part of the column. */
-function follow(column: HTMLElement | null, show: (to: number) => void): () => void {
-  if (!column) return () => undefined;
-  const observer = new IntersectionObserver(
-    (seen) => seen.forEach((e) => e.isIntersecting && show(Number((e.target as HTMLElement).dataset.section))),
-    { root: column, rootMargin: "-12% 0px -80% 0px" },
-  );
-  column.querySelectorAll("[data-section]").forEach((e) => observer.observe(e));
-  return () => observer.disconnect();
 }
 
 interface ToldProps {
