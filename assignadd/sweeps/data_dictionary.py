@@ -34,7 +34,7 @@ OF_STUDIES = {
     "binding at": "the step from which trained sums with variables stay at 95 %; null if never",
     "refinement at": "the step from which sums with variables in banned slots stay at 95 %; null if never",
     "frequencies": "frequencies of the numbers that the MLP uses; null for other architectures",
-    "doubles minus others": "accuracy on held-out doubles (n, n), less that on others held out in both orders, literals",
+    "doubles minus others": "accuracy on held-out doubles (n, n) less that on others held out in both orders, literals",
 }
 """Columns of a study, which has a row per model."""
 _BOTH = "every pair of values with every pair of variables that the test allows, one sequence each"
