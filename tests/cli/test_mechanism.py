@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from assignadd.claims.ledger import CLAIMS
-from assignadd.cli import screen
+from assignadd.cli import main, screen
 from assignadd.dynamics.trajectory import write_measures
 from assignadd.figures.registry import SECTIONS
 from assignadd.report import reproduction
@@ -155,9 +155,14 @@ def test_bad_input_is_one_line(here, capsys, arguments, words, code):
     assert words in complaint(capsys, *arguments, code=code)
 
 
-def test_another_architecture_has_no_such_mechanism(capsys, tmp_path, monkeypatch):
+def test_training_says_which_measures_an_architecture_does_not_have(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said(capsys, "train", "--preset", "smoke", "--model.n-heads", "2", "--optim.steps", "2", "--out", "two-heads")
-    assert "two layers, one head" in complaint(capsys, "claims", "two-heads")
-    assert "two layers, one head" in complaint(capsys, "measure", "two-heads")
-    assert "two layers, one head" in complaint(capsys, "phases", "two-heads")
+    train = ["train", "--preset", "smoke", "--model.n-heads", "2", "--optim.steps", "2", "--out"]
+    assert main([*train, "quiet"]) == 0
+    assert "not defined" not in capsys.readouterr().err  # nothing is measured
+    assert main([*train, "two-heads", "--measure-every", "2"]) == 0
+    notes = capsys.readouterr().err
+    assert "not defined for this network, and left out: ov2_mlp2_accuracy" in notes and "one head per layer" in notes
+    assert "the explorer page is not defined for this network: it needs one head per layer" in complaint(
+        capsys, "explore", "two-heads", "-o", "page"
+    )
