@@ -13,7 +13,8 @@ from typing import Any
 
 from assignadd.config import Config, ConfigError, Member
 from assignadd.member import SHORT_NAMES
-from assignadd.runs.config_json import exact_value
+from assignadd.runs.config_json import exact_value, parse
+from assignadd.task.table_file import operation_settings
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
 FRACTIONS = (0.05, 0.10, 0.15, 0.19, 0.21, 0.23, 0.25, 0.27, 0.29, 0.31, 0.33, 0.36, 0.40, 0.50, 0.70, 0.90)
@@ -59,11 +60,11 @@ class Sweep:
     def __post_init__(self) -> None:
         if not 1 <= len(self.cells) <= MOST_CELLS:
             raise ConfigError("cells", len(self.cells), f"1 to {MOST_CELLS} cells")
+        for cell in self.cells:
+            cell.config(self.config)  # refuses a value out of range before anything is trained
         if len(set(self.cells)) < len(self.cells):
             twice = Counter(self.cells).most_common(1)[0][0]
             raise ConfigError("cells", twice, "every combination of settings and seed once")
-        for cell in self.cells:
-            cell.config(self.config)  # refuses a value out of range before anything is trained
 
     @property
     def varied(self) -> tuple[str, ...]:
@@ -101,12 +102,10 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
         raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
     cells = []
     for row in rows:
-        own = {SHORT_NAMES.get(name, name): value for name, value in row.items() if name != "seed"}
-        for name, value in own.items():
-            if name.partition(".")[0] not in SECTIONS or "." not in name:
-                raise ConfigError(f"{path.name}: column", name, "seed, or a setting such as optim.lr or model.n_heads")
-            if value is not None:
-                own[name] = exact_value(name, json.loads(value) if name == "model.d_mlp" and _is_list(value) else value)
+        own: dict[str, Any] = {}
+        for name, value in row.items():
+            if name != "seed":
+                own |= _settings(path, SHORT_NAMES.get(name, name), value)
         seed = row.get("seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise ConfigError(f"{path.name}: seed", seed, "whole numbers")
@@ -114,8 +113,15 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
     return Sweep(path.stem, config, tuple(cells))
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("[")
+def _settings(path: Path, name: str, value: Any) -> dict[str, Any]:
+    """The settings that an entry of a file stands for: one, or those of the operation whose answers a file has."""
+    if name.partition(".")[0] not in SECTIONS or "." not in name:
+        raise ConfigError(f"{path.name}: column", name, "seed, or a setting such as optim.lr or model.n_heads")
+    if name == "task.operation" and isinstance(value, str):
+        return {f"task.{field}": setting for field, setting in operation_settings(value).items()}
+    if isinstance(value, str) and value.startswith("["):
+        value = parse(value.encode(), f"{path.name}: {name}")
+    return {name: exact_value(name, value)}
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:
