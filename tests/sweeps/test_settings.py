@@ -51,8 +51,8 @@ def test_a_json_file_has_a_list_of_rows_or_a_grid(tmp_path):
     cells = sweep_from_file(path, PAPER, (0, 1)).cells
     assert len(cells) == 16 and Member(1, {**HEADS, "task.banned_first": ""}) in cells
     for text in ('{"lr": 0.001}', '["lr"]', '{"lr": ["fast"]}', "lr = 3", '[{"seed": 0.5}]', '{"depth": [1]}',
-                 '[{"seed": 1}, {"lr": 1}]', '{"optim.lr": [[1, 2]]}', '{"model.d_mlp": ["[1,"]}', '{"model.n_heads": [{}]}',
-                 '{"record.eval_every": [1]}', '{"optim.rate": [1]}'):  # fmt: skip
+                 '[{"seed": 1}, {"lr": 1}]', '{"optim.lr": [[1, 2]]}', '{"model.d_mlp": ["[1,"]}',
+                 '{"model.n_heads": [{}]}', '{"record.eval_every": [1]}', '{"optim.rate": [1]}'):  # fmt: skip
         path.write_text(text)
         with pytest.raises(ConfigError) as caught:
             sweep_from_file(path, PAPER, (0,))
