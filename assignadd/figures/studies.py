@@ -72,13 +72,13 @@ def draw_study(data: StudyData, made: Figure) -> None:
         at, color = rows + 0.22 * (i - (len(data.outcomes) - 1) / 2), COLORS.get(outcome, GREY)
         left.errorbar(share, at, xerr=(share - low, high - share), fmt="o", color=color, markersize=3.5, linewidth=1,
                       label=LABELS[outcome])  # fmt: skip
-    left.set(xlim=(-0.03, 1.03), xlabel="share of models, 95 % interval")
+    left.set(xlim=(-0.03, 1.03), xlabel="share of models\n(95 % interval)")
     left.set_yticks(rows, data.cells)
     left.invert_yaxis()
     for i, (name, color) in enumerate(ONSET_COLORS.items()):
         at = np.broadcast_to(rows[:, None] + 0.22 * (i - 1), data.onsets[i].shape)
         right.plot(data.onsets[i].ravel(), at.ravel(), "|", color=color, markersize=4, alpha=0.8, label=LABELS[name])
-    right.set(xlim=(0, data.steps * 1.02), xlabel="step from which the skill lasts, a mark per model")
+    right.set(xlim=(0, data.steps * 1.02), xlabel="step from which the skill lasts\n(a mark per model)")
     made.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=len(data.outcomes))
 
 

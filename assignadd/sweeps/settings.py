@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from assignadd.member import SHORT_NAMES
 from assignadd.runs.config_json import exact_value, parse
 from assignadd.runs.files import read_input
 from assignadd.runs.tables import decode_foreign
+from assignadd.task.table_file import operation_settings
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
 FRACTIONS = (0.05, 0.10, 0.15, 0.19, 0.21, 0.23, 0.25, 0.27, 0.29, 0.31, 0.33, 0.36, 0.40, 0.50, 0.70, 0.90)
@@ -64,11 +64,11 @@ class Sweep:
     def __post_init__(self) -> None:
         if not 1 <= len(self.cells) <= MOST_CELLS:
             raise ConfigError("cells", len(self.cells), f"1 to {MOST_CELLS} cells")
+        for cell in self.cells:
+            cell.config(self.config)  # refuses a value out of range before anything is trained
         if len(set(self.cells)) < len(self.cells):
             twice = Counter(self.cells).most_common(1)[0][0]
             raise ConfigError("cells", twice, "every combination of settings and seed once")
-        for cell in self.cells:
-            cell.config(self.config)  # refuses a value out of range before anything is trained
 
     @property
     def varied(self) -> tuple[str, ...]:
@@ -108,12 +108,10 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
         raise ConfigError(f"{path.name}: rows", len(rows), f"at most {MOST_CELLS} cells")
     cells = []
     for row in rows:
-        own = {SHORT_NAMES.get(name, name): value for name, value in row.items() if name != "seed"}
-        for name, value in own.items():
-            if name.partition(".")[0] not in SECTIONS or "." not in name:
-                raise ConfigError(f"{path.name}: column", name, "seed, or a setting such as optim.lr or model.n_heads")
-            if value is not None:
-                own[name] = exact_value(name, json.loads(value) if name == "model.d_mlp" and _is_list(value) else value)
+        own: dict[str, Any] = {}
+        for name, value in row.items():
+            if name != "seed":
+                own |= _settings(path, SHORT_NAMES.get(name, name), value)
         seed = row.get("seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise ConfigError(f"{path.name}: seed", seed, "whole numbers")
@@ -121,8 +119,15 @@ def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
     return Sweep(path.stem, config, tuple(cells))
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("[")
+def _settings(path: Path, name: str, value: Any) -> dict[str, Any]:
+    """The settings that an entry of a file stands for: one, or those of the operation whose answers a file has."""
+    if name.partition(".")[0] not in SECTIONS or "." not in name:
+        raise ConfigError(f"{path.name}: column", name, "seed, or a setting such as optim.lr or model.n_heads")
+    if name == "task.operation" and isinstance(value, str):
+        return {f"task.{field}": setting for field, setting in operation_settings(value).items()}
+    if isinstance(value, str) and value.startswith("["):
+        value = parse(value.encode(), f"{path.name}: {name}")
+    return {name: exact_value(name, value)}
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:

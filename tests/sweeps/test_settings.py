@@ -5,6 +5,7 @@ import io
 import json
 import os
 from itertools import pairwise, product
+from pathlib import Path
 
 import polars
 import pytest
@@ -57,7 +58,8 @@ def test_a_json_file_has_a_list_of_rows_or_a_grid(tmp_path):
     cells = sweep_from_file(path, PAPER, (0, 1)).cells
     assert len(cells) == 16 and Member(1, {**HEADS, "task.banned_first": ""}) in cells
     for text in ('{"lr": 0.001}', '["lr"]', '{"lr": ["fast"]}', "lr = 3", '[{"seed": 0.5}]', '{"depth": [1]}',
-                 '[{"seed": 1}, {"lr": 1}]', '{"record.eval_every": [1]}', '{"optim.rate": [1]}'):  # fmt: skip
+                 '[{"seed": 1}, {"lr": 1}]', '{"optim.lr": [[1, 2]]}', '{"model.d_mlp": ["[1,"]}',
+                 '{"model.n_heads": [{}]}', '{"record.eval_every": [1]}', '{"optim.rate": [1]}'):  # fmt: skip
         path.write_text(text)
         with pytest.raises(ConfigError) as caught:
             sweep_from_file(path, PAPER, (0,))
@@ -68,6 +70,17 @@ def test_a_csv_file_has_lists_as_json(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text('seed,model.n_heads,model.d_mlp,optim.lr\n7,2,"[4, 8]",1\n8,,,\n')
     assert sweep_from_file(path, PAPER, (0, 1)).cells == (Member(7, {**HEADS, "optim.lr": 1.0}), Member(8))
+
+
+def test_an_operation_may_be_a_file_of_answers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "largest.txt").write_text("0 1 2\n1 1 2\n2 2 2\n")
+    (tmp_path / "mine.json").write_text('{"task.operation": ["largest.txt", "add"]}')
+    table, add = (
+        c.config(PRESETS["smoke"]).task for c in sweep_from_file(Path("mine.json"), PRESETS["smoke"], (0,)).cells
+    )
+    assert (table.operation, table.modulus, table.table) == ("table", 3, (0, 1, 2, 1, 1, 2, 2, 2, 2))
+    assert (add.operation, add.modulus) == ("add", PRESETS["smoke"].task.modulus)
 
 
 @pytest.mark.parametrize(
