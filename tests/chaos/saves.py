@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 
 import polars
@@ -107,7 +108,9 @@ def damaged_results(rng: random.Random, folder: Path) -> None:
 
 def read_while_it_is_written(rng: random.Random, folder: Path) -> None:
     writer = multiprocessing.get_context("fork").Process(target=train, args=(folder / "run",), kwargs={"pause": 0.004})
-    writer.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 on forking beside idle threads
+        writer.start()
     reads = 0
     while writer.is_alive():
         if (folder / "run" / "manifest.json").exists():
