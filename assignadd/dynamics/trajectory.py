@@ -85,6 +85,8 @@ def measured_run(run: Run, listener: Callable[[int, int], None] = lambda done, t
 def write_measures(run: Run, table: polars.DataFrame, path: Path | None = None) -> Path:
     """Writes the table to `path` or beside the run, with a seal and what it was made from, and returns its path."""
     path = path or run.path / MEASURES
+    for left in path.parent.glob(f".{MEASURES}.*.tmp"):
+        atomic.discard_leftover(left)
     atomic.write(path, encode_table(table, _origin(run)))
     return path
 
