@@ -60,7 +60,8 @@ def fail_inside_a_save(rng: random.Random, folder: Path) -> None:
             train(folder / "run")
         except RunError as problem:
             failed = "\n" not in str(problem)
-    assert failed or contents(folder / "run") == files  # some operations only clear up
+    # An old state that could not be removed is found again at the next opening, below.
+    assert failed or files.items() <= contents(folder / "run").items()
     if (folder / "run" / "manifest.json").exists():
         assert Run.open(folder / "run").verify() == []
     train(folder / "run")
