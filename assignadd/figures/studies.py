@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,9 +12,10 @@ from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Study
-from assignadd.studies.table import LABELS, ONSETS, StudyTable, read_study, shipped_study
+from assignadd.studies.table import LABELS, ONSETS, StudyTable, file_of, read_study
 
 COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE}
+BINDING = list(ONSETS).index("binding at")
 ONSET_COLORS = dict(zip(ONSETS, (BLUE, VERMILION, GREEN), strict=True))
 
 
@@ -44,7 +46,7 @@ def study_data(table: StudyTable) -> StudyData:
 
 
 def study_caption(data: StudyData) -> str:
-    """The cells with the highest and the lowest share of models that bind, in words."""
+    """The cells with the highest and the lowest share of models that bind, and those where more steps may raise it."""
     shares = data.shares[data.outcomes.index("binds")]
     if np.isnan(shares[:, 0]).all():
         return "No cell has sequences on which binding could be tested."
@@ -55,8 +57,22 @@ def study_caption(data: StudyData) -> str:
         return f"{data.cells[i]} ({value:.2f} [{low:.2f}, {high:.2f}] of {data.models[i]} models)"
 
     if best == worst or shares[best, 0] == shares[worst, 0]:
-        return f"The share of models that bind within {data.steps:,} steps is the same in all cells: {words(best)}."
-    return f"Within {data.steps:,} steps most models bind with {words(best)}, fewest with {words(worst)}."
+        found = f"The share of models that bind within {data.steps:,} steps is the same in all cells: {words(best)}."
+    else:
+        found = f"Within {data.steps:,} steps most models bind with {words(best)}, fewest with {words(worst)}."
+    late = [cell for cell, onsets in zip(data.cells, data.onsets[BINDING], strict=True) if _is_late(onsets, data.steps)]
+    if late:
+        found += (
+            f" Half of the models that bind or more did so in the last third of training with {'; '.join(late)}: more"
+        )
+        found += " steps may raise the share there."
+    return found
+
+
+def _is_late(onsets: np.ndarray, steps: int) -> bool:
+    """Whether half of the models that learned a skill did so in the last third of training."""
+    came = onsets[np.isfinite(onsets)]
+    return len(came) > 0 and float(np.median(came)) > 2 * steps / 3
 
 
 def figure_height(data: StudyData) -> float:
@@ -94,4 +110,6 @@ def study_figure(study: Study) -> FigureRecord:
     )  # fmt: skip
 
 
-STUDY_FIGURES = tuple(study_figure(study) for study in STUDIES.values() if shipped_study(study) is not None)
+# Of the studies whose tables come with the package; the tables are read when a figure is drawn.
+RESULTS = files("assignadd") / "results"
+STUDY_FIGURES = tuple(study_figure(s) for s in STUDIES.values() if (RESULTS / file_of(s.name)).is_file())

@@ -37,12 +37,8 @@ class Exam:
         offered: list[Tensor] = []
         self.names: list[str] = []
         for step, evalset in enumerate(sets, first_step):
-            able = _able(configs, seen, evalset)
-            if able.any():
-                own = [c for c, has in zip(configs, able.tolist(), strict=True) if has]
-                sampler = Sampler(
-                    [c.task for c in own], seen[able.to(seen.device)], [c.seed.data or 0 for c in own], evalset, device
-                )
+            able, sampler = _able(configs, seen, evalset, device)
+            if sampler is not None:
                 batches.append(_for_all(sampler.sample(step, n), able.to(device)))
                 offered.append(able)
                 self.names.append(evalset.name)
@@ -66,18 +62,23 @@ class Exam:
         ]
 
 
-def _able(configs: Sequence[Config], seen: Tensor, evalset: EvalSet) -> Tensor:
-    """Which models have sequences of this set; all of them, as a rule, which takes one look."""
+def _able(
+    configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device
+) -> tuple[Tensor, Sampler | None]:
+    """Which models have sequences of this set, all of them as a rule, and the sampler of those that have."""
+    seeds = [c.seed.data or 0 for c in configs]
     try:
-        Sampler([c.task for c in configs], seen, [0] * len(configs), evalset)
+        sampler = Sampler([c.task for c in configs], seen, seeds, evalset, device)
+        return torch.ones(len(configs), dtype=torch.bool), sampler
     except EmptySetError:
-        halves = [slice(0, len(configs) // 2), slice(len(configs) // 2, None)] if len(configs) > 1 else []
-        return (
-            torch.cat([_able(configs[half], seen[half], evalset) for half in halves])
-            if halves
-            else torch.tensor([False])
-        )
-    return torch.ones(len(configs), dtype=torch.bool)
+        if len(configs) == 1:
+            return torch.tensor([False]), None
+    halves = [slice(0, len(configs) // 2), slice(len(configs) // 2, None)]
+    able = torch.cat([_able(configs[half], seen[half], evalset, device)[0] for half in halves])
+    own = [i for i, has in enumerate(able.tolist()) if has]
+    if not own:
+        return able, None
+    return able, _able([configs[i] for i in own], seen[own], evalset, device)[1]
 
 
 def _for_all(batch: Batch, able: Tensor) -> Batch:

@@ -1,6 +1,7 @@
 """Studies: every model has its row, shares and statements are those counted by hand, tables can be read again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,12 @@ def test_the_figure_has_every_cell_and_the_caption_names_the_extremes():
         draw_study(data, made)
         assert [t.get_text() for t in made.axes[0].get_yticklabels()] == [cell.label for cell in SMALL.cells]
     assert "most models bind with as it is (1.00" in study_caption(data)
-    assert "fewest with 2 heads (0.00" in study_caption(data)
+    assert "fewest with 2 heads (0.00" in study_caption(
+        data
+    ) and "did so in the last third of training with 2 heads:" in study_caption(data)
+    assert "last third" not in study_caption(replace(data, steps=1200))
+    late = replace(data, steps=300)  # in the first cell, models learned to bind at steps 0 to 500, 250 at the median
+    assert "last third of training with as it is; 2 heads: more steps may raise the share" in study_caption(late)
 
 
 def test_the_command_lists_plans_trains_and_shows(tmp_path, capsys, monkeypatch):
