@@ -5,19 +5,17 @@ from __future__ import annotations
 from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace
 from assignadd.task.roles import Place
 
-HOOK_WORDS = {
-    "hook_embed": "the token embeddings",
-    "hook_pos_embed": "the position embeddings",
-    "blocks.0.attn.hook_pattern": "the attention pattern of layer 1",
-    "blocks.0.hook_attn_out": "what attention writes in layer 1",
-    "blocks.1.hook_resid_pre": "the residual stream after layer 1",
-    "blocks.1.attn.hook_pattern": "the attention pattern of layer 2",
-    "blocks.1.hook_attn_out": "what attention writes in layer 2",
-    "blocks.1.hook_resid_mid": "the residual stream before the MLP",
-    "blocks.1.mlp.hook_pre": "the MLP's neurons before the activation function",
-    "blocks.1.mlp.hook_post": "the MLP's neurons after the activation function",
-    "blocks.1.hook_mlp_out": "what the MLP writes",
-    "blocks.1.hook_resid_post": "the residual stream after the MLP",
+HOOK_WORDS = {"hook_embed": "the token embeddings", "hook_pos_embed": "the position embeddings"}
+IN_LAYER_WORDS = {
+    "attn.hook_pattern": "the attention pattern of layer {}",
+    "attn.hook_z": "what each head of layer {} collects",
+    "hook_attn_out": "what attention writes in layer {}",
+    "hook_resid_pre": "the residual stream before layer {}",
+    "hook_resid_mid": "the residual stream before the MLP of layer {}",
+    "mlp.hook_pre": "the neurons of layer {} before the activation function",
+    "mlp.hook_post": "the neurons of layer {} after the activation function",
+    "hook_mlp_out": "what the MLP of layer {} writes",
+    "hook_resid_post": "the residual stream after layer {}",
 }
 ROLE_WORDS = {
     "plus": "+",
@@ -33,14 +31,11 @@ ROLE_WORDS = {
     "distractors": "every assigned number that the sum does not use",
     "pads": "every PAD",
 }
-COMPONENT_WORDS = {
-    "embed": "token and position embeddings",
-    "qk1": "query and key weights of layer 1",
-    "ov1": "value and output weights of layer 1",
-    "qk2": "query and key weights of layer 2",
-    "ov2": "value and output weights of layer 2",
-    "mlp2": "weights of the MLP",
-    "unembed": "unembedding",
+COMPONENT_WORDS = {"embed": "token and position embeddings", "unembed": "unembedding"}
+OF_LAYER_WORDS = {
+    "qk": "query and key weights of layer {}",
+    "ov": "value and output weights of layer {}",
+    "mlp": "weights of the MLP of layer {}",
 }
 REPLACED_BY = {
     "zero": "zero",
@@ -61,11 +56,24 @@ def explain(one: Intervention) -> str:
         return f"In layer {one.layer}{_head(one.head)}, {_place(one.query)} gets the attention weights: {rest}."
     parts = {"run": one.run, "seed": one.seed, "step": None if one.step is None else f"{one.step:,}"}
     origin = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
-    return f"Takes the {COMPONENT_WORDS[one.component]} from {origin}; all else is the network's own."
+    return f"Takes the {_component(one.component)} from {origin}; all else is the network's own."
+
+
+def _component(name: str) -> str:
+    kind = name.rstrip("0123456789")
+    return COMPONENT_WORDS.get(name) or OF_LAYER_WORDS[kind].format(name.removeprefix(kind))
+
+
+def _hook(name: str) -> str:
+    """The words for a hook; layers count from 0 in its name and from 1 in words."""
+    if name in HOOK_WORDS:
+        return HOOK_WORDS[name]
+    _, layer, inside = name.split(".", 2)
+    return IN_LAYER_WORDS[inside].format(int(layer) + 1)
 
 
 def _what(one: Replace) -> str:
-    text = HOOK_WORDS[one.hook] + _head(one.head)
+    text = _hook(one.hook) + _head(one.head)
     if one.frequencies is not None:
         many = f"frequenc{'y' if len(one.frequencies) == 1 else 'ies'} {', '.join(map(str, one.frequencies))}"
         parts = "the Fourier components of" if one.hook == "hook_embed" else "the neurons that respond most to"

@@ -58,7 +58,7 @@ def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
     assert [c["K"] for c in reply["step"]["stated"]] == [1, 2, 3] and reply["step"]["shorter"][0]["accuracy"] == 1
     assert reply["beta"][0]["balancing_length"] is None and reply["beta"][-1]["balanced"][0] == 1
     names = ("theory_beta", "theory_remainder", "theory_attention", "theory_real_gradient")
-    expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {"verdicts.json"}
+    expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {"verdicts.json", ".assignadd"}
     assert {p.name for p in (tmp_path / "new" / "out").iterdir()} == expected
     assert json.loads((tmp_path / "new" / "out" / "verdicts.json").read_text()) == reply["verdicts"]
 

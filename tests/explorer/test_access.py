@@ -50,7 +50,7 @@ def test_a_network_that_does_not_bind_is_not_said_to(tab):
     assert "does not bind" in page.locator("#training .lead").text_content()
     page.locator(".top .picker select").select_option("m0")
     page.wait_for_function(
-        "document.querySelector('.tagline').textContent.includes('has learned to look variables up')"
+        "() => document.querySelector('.tagline').textContent.includes('has learned to look variables up')"
     )
 
 
@@ -74,7 +74,7 @@ def test_the_keyboard_alone_asks_cuts_undoes_reads_and_saves(tab):
     page.wait_for_selector("#says[data-prediction='8']")
     tab_to(page, "Layer 2: = at 11 attends to 2")
     page.keyboard.press(" ")
-    page.wait_for_function("document.activeElement.textContent.includes('Cut this edge')")
+    page.wait_for_function("() => document.activeElement.textContent.includes('Cut this edge')")
     assert page.locator("#break .changes").get_attribute("data-count") == "0"
     page.keyboard.press("Enter")
     page.wait_for_selector("#break .changes[data-count='1']")
@@ -86,7 +86,7 @@ def test_the_keyboard_alone_asks_cuts_undoes_reads_and_saves(tab):
     page.wait_for_function("old => document.querySelector('#attention .readout').textContent !== old", arg=before)
     tab_to(page, "seed 1")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('.top .picker select').value === 'm1'")
+    page.wait_for_function("() => document.querySelector('.top .picker select').value === 'm1'")
     page.get_by_label("Training step").focus()
     page.keyboard.press("Home")
     page.wait_for_selector("#timeline[data-step='0'][data-loaded=yes]")
@@ -127,7 +127,7 @@ def test_the_story_drives_the_page_and_gives_it_back(tab):
     page.wait_for_selector("#story", state="detached")
     page.wait_for_selector("#timeline[data-step='1000']")
     assert page.input_value("#prompt") == SUM and answer_of(page) == before
-    page.wait_for_function("document.activeElement.id === 'story-button'")
+    page.wait_for_function("() => document.activeElement.id === 'story-button'")
 
 
 def test_scrolling_the_story_moves_the_page(tab):
@@ -137,7 +137,7 @@ def test_scrolling_the_story_moves_the_page(tab):
     assert page.locator("#story").get_attribute("data-at") == "2"
     page.mouse.move(200, 400)
     page.mouse.wheel(0, 3000)
-    page.wait_for_function("Number(document.getElementById('story').dataset.at) > 2")
+    page.wait_for_function("() => Number(document.getElementById('story').dataset.at) > 2")
     at = int(page.locator("#story").get_attribute("data-at"))
     assert page.locator("article.told").get_attribute("data-section") == str(at)
 

@@ -300,7 +300,7 @@ def test_the_address_holds_the_whole_state(tab):
     page.wait_for_timeout(400)
     first = page.evaluate("location.hash")
     page.get_by_role("button", name="Weights", exact=True).click()
-    page.wait_for_function("location.hash.includes('q=') === false")
+    page.wait_for_function("() => location.hash.includes('q=') === false")
     page.get_by_role("button", name="Scores", exact=True).click()
     page.wait_for_function("h => location.hash === h", arg=first)
     page = tab(first.removeprefix("#"))

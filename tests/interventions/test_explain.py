@@ -3,11 +3,12 @@
 import pytest
 
 from assignadd.errors import ConfigError
-from assignadd.interventions.explain import COMPONENT_WORDS, HOOK_WORDS, REPLACED_BY, ROLE_WORDS, explain
+from assignadd.interventions.explain import REPLACED_BY, ROLE_WORDS, explain
 from assignadd.interventions.specification import (
     ACTIONS,
     COMPONENTS,
     HOOKS,
+    IN_LAYER,
     KINDS,
     Cut,
     Pattern,
@@ -19,18 +20,22 @@ from assignadd.task.roles import ROLES
 
 
 def test_there_are_words_for_everything():
-    assert set(HOOK_WORDS) == set(HOOKS) and set(ROLE_WORDS) == set(ROLES) and set(COMPONENT_WORDS) == set(COMPONENTS)
+    assert set(ROLE_WORDS) == set(ROLES)
+    hooks = (*HOOKS, *(f"blocks.2.{hook}" for hook in IN_LAYER))
+    sentences = {explain(Replace("zero", hook)) for hook in hooks}
+    components = (*COMPONENTS, "qk3", "ov3", "mlp1")
+    assert len(sentences) == len(set(hooks)) and len({explain(Swap(c, 1)) for c in components}) == len(components)
     assert set(REPLACED_BY) | {"patch"} | set(KINDS) == set(ACTIONS)
 
 
 @pytest.mark.parametrize(
     ("one", "words"),
     [
-        (Replace("zero", "blocks.1.hook_mlp_out"), "Replaces what the MLP writes by zero."),
+        (Replace("zero", "blocks.1.hook_mlp_out"), "Replaces what the MLP of layer 2 writes by zero."),
         (
             Replace("mean", "blocks.1.mlp.hook_post", ("equals", 3), neurons=(4, 7)),
-            "Replaces neurons 4, 7 among the MLP's neurons after the activation function, at =, position 3 by the mean "
-            "over a reference set of prompts.",
+            "Replaces neurons 4, 7 among the neurons of layer 2 after the activation function, at =, position 3 by the "
+            "mean over a reference set of prompts.",
         ),
         (
             Replace("zero", "hook_embed", frequencies=(5,)),
