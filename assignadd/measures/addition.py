@@ -38,8 +38,8 @@ def best_answers(preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h
     shifts = N // 2 + 1
     neurons = (x + torch.cat([x, x]).unfold(0, N, 1)[:shifts].mT).relu_()  # (shifts, N, h)
     best = (neurons.flatten(0, 1) @ readout).max(-1).indices.view(shifts, N)
-    a = torch.arange(N, device=x.device).expand_as(best)
-    b = (a + torch.arange(shifts, device=x.device)[:, None]) % N
+    n = torch.arange(N, device=x.device)
+    a, b = n.expand_as(best), torch.cat([n, n]).unfold(0, N, 1)[:shifts]
     answers = best.new_empty(N, N)
     answers[a, b] = answers[b, a] = best
     return answers

@@ -166,7 +166,7 @@ def test_finding_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match=r"^no run at x; `assignadd runs list` shows what there is$"):
         open_run("x")
-    assert newest_run("runs") is None
+    assert newest_run("runs") == (None, [])
     assert find_runs("runs") == ([], [])
     for name in ("b", "a", "sweep/one"):
         train(tmp_path / "runs" / name, 0)

@@ -127,7 +127,7 @@ def bomb(tmp_path, name, content):
         ("zero.parquet", lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
         ("folder.parquet", os.mkdir, "not a regular file"),
         ("rows.parquet", lambda p: polars.select(lr=polars.repeat(0.1, 3_000_000)).write_parquet(p), "at most 1000000"),
-        ("rows.json", json.dumps([{"lr": 0.001 + i * 1e-9} for i in range(30_000)] * 2), "once"),
+        ("rows.json", json.dumps([{"lr": 0.001 + i * 1e-9} for i in range(5_000)] * 2), "once"),
     ],
 )
 def test_hostile_files_are_refused_in_a_line_and_at_once(tmp_path, name, content, says):
