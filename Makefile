@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test test-lens lint check browser docs reference chaos sabotage clean \
+.PHONY: help reproduce quick explorer explorer-web test test-ray test-lens lint check browser docs reference chaos sabotage clean \
 	ray-up ray-down
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test        lint, types and tests"
 	@echo "make chaos       kill, starve and damage everything many times; the table goes to docs/reliability.md"
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
+	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
 	@echo "make test-lens   install TransformerLens (half a gigabyte) and test against it"
 	@echo "make docs        the documentation as a site (site/docs/index.html)"
 	@echo "make reference   write the pages of the docs that are generated from the code, and the notebooks from their scripts"
@@ -42,6 +43,9 @@ test: lint browser
 	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
 	wait $$types || tests=1; cat $(VENV)/mypy.log; exit $$tests
+
+test-ray: $(VENV)/.ray $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/sweeps/test_cluster.py
 
 test-lens: $(VENV)/.lens
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/runs/test_lens_bridge.py

@@ -17,6 +17,8 @@ from assignadd.task.roles import roles
 from assignadd.task.splits import pair_split
 
 STEPS = np.arange(0, 10_001, 100)
+# Patterns that a network of two layers does not have.
+OTHER_LAYERS = "_l([3-9]|1[0-6])_|_l2_(num_to_prev|equal_to_operands)|_l1_equal_to_values"
 
 
 def came(at: int, low: float = 0.0, high: float = 1.0) -> np.ndarray:
@@ -90,7 +92,7 @@ def test_every_curve_is_there_with_the_sequences_that_are_really_behind_it():
     ]  # variants have no onset of their own
     assert set(onsets) == {*shares, *(name for name in columns if name.endswith((" first", " second")))}
     assert {name.split(" (")[0] for name in shares} == {
-        m.name.split(" (")[0] for m in COLUMNS if m.level is not None and re.search("_l([3-9]|1[0-6])_", m.name) is None
+        m.name.split(" (")[0] for m in COLUMNS if m.level is not None and re.search(OTHER_LAYERS, m.name) is None
     } - {"accuracy {variable} {slot}"}
 
 

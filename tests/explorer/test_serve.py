@@ -101,7 +101,7 @@ def test_the_policy_allows_what_the_page_ships_and_nothing_else(browser, page_fo
         try:
             own = f"http://{HOST}:{made.server_address[1]}"
             tab.goto(f"{own}/" if served else f"{page_folder.as_uri()}/index.html")
-            tab.wait_for_selector("#answer[data-ready=yes]")
+            tab.wait_for_selector("#says[data-stale=false]")
             assert refused == []
             tab.evaluate(
                 """async () => {
