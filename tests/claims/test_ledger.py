@@ -120,10 +120,10 @@ def test_the_papers_network_shows_its_published_numbers(paper_run):
 
 
 def test_more_sequences_change_no_verdict_but_undecided_ones():
-    """From 1,000 to 5,000 sequences, on a shipped network that binds and on one that does not."""
+    """From 1,000 to 3,000 sequences, on a shipped network that binds and on one that does not."""
     exact = ("probe", "qk", "fourier", "ov-mlp")
     run, sampled = Run.open(SIX), [*INTERCHANGE, *(c for c in STATIC if not c.id.startswith(exact))]
-    few, many = (evidence(run, n=n)[0] for n in (1000, 5000))
+    few, many = (evidence(run, n=n)[0] for n in (1000, 3000))
     for seed in (3, 1):
         models = [next(e for e in some if e.seed == seed) for some in (few, many)]
         models[1].pair_accuracy = models[0].pair_accuracy  # over every pair of numbers, whatever n is

@@ -24,9 +24,11 @@ def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
 
 
 def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch):
-    """The whole pipeline at a size where the network really learns: add, bind, and generalise."""
+    """The whole pipeline at a size where the network really learns: add, bind, and generalise; two of its figures."""
     monkeypatch.chdir(tmp_path)
-    said(capsys, "reproduce", "--preset", "tiny", "--n", "1000")
+    few = dataclasses.replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
+    monkeypatch.setattr(reproduction, "SECTIONS", [few])
+    said(capsys, "reproduce", "--preset", "tiny", "--n", "400")
     runs = sorted(p.name for p in (tmp_path / "runs").iterdir())
     models = [m for run in runs for m in json.loads(said(capsys, "eval", run, "--n", "2000", "--json"))["models"]]
     learned = [m["sets"] for m in models if m["sets"]["1-var train"]["accuracy"] >= 0.95]
