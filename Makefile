@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test test-ray test-lens lint check browser docs reference chaos sabotage clean \
+.PHONY: help reproduce quick explorer explorer-web test test-slow test-ray test-lens lint check browser docs reference chaos sabotage clean \
 	ray-up ray-down
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test        lint, types and tests"
 	@echo "make chaos       kill, starve and damage everything many times; the table goes to docs/reliability.md"
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
+	@echo "make test-slow   the tests that take a minute or more of one core each"
 	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
 	@echo "make test-lens   install TransformerLens (half a gigabyte) and test against it"
 	@echo "make docs        the documentation as a site (site/docs/index.html)"
@@ -43,6 +44,10 @@ test: lint browser
 	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
 	wait $$types || tests=1; cat $(VENV)/mypy.log; exit $$tests
+
+# A minute or more each: the tiny preset trained and reported, the benchmark, the ledger with more sequences.
+test-slow: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
 test-ray: $(VENV)/.ray $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/sweeps/test_cluster.py

@@ -119,6 +119,7 @@ def test_the_papers_network_shows_its_published_numbers(paper_run):
     assert (e.late_variable.spike.before, e.late_variable.spike.after) == (14501, 16001)
 
 
+@pytest.mark.slow
 def test_more_sequences_change_no_verdict_but_undecided_ones():
     """From 1,000 to 3,000 sequences, on a shipped network that binds and on one that does not."""
     exact = ("probe", "qk", "fourier", "ov-mlp")

@@ -86,6 +86,7 @@ def test_verify_names_the_bad_file(here, capsys, tmp_path):
     assert "00000020.safetensors" in capsys.readouterr().out.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_bench(capsys):
     result = json.loads(said(capsys, "bench", "--preset", "smoke", "--seconds", "0.02", "--no-lens", "--json"))
     for times in result["threads"].values():

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 
+import pytest
+
 from assignadd.cli import reproduce
 from assignadd.figures.registry import SECTIONS
 from assignadd.report import reproduction
@@ -23,6 +25,7 @@ def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
     assert first == {p: p.read_bytes() for p in first}  # nothing to train, and the same bytes again
 
 
+@pytest.mark.slow
 def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch):
     """The whole pipeline at a size where the network really learns: add, bind, and generalise; two of its figures."""
     monkeypatch.chdir(tmp_path)
