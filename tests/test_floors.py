@@ -1,4 +1,4 @@
-"""Imports point down only (DESIGN, "Floors"), and `import assignadd` stays cheap."""
+"""Imports point down only (README, Architecture), and `import assignadd` stays cheap."""
 
 import ast
 import subprocess

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from assignadd.claims.causal import Causal
-from assignadd.config import Config
+from assignadd.config import Config, ConfigError
 from assignadd.dynamics.binding import learned_binding
 from assignadd.dynamics.curve_onsets import CurveOnset, curve_onsets
 from assignadd.dynamics.late_variable import LateVariable, late_variable
@@ -252,6 +252,8 @@ def evidence(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[lis
 
     A model that diverged is left out, with a note; a run that has no other is an error.
     """
+    if run.config.task.operands != 2:
+        raise ConfigError("task.operands", run.config.task.operands, "2: the claims are about pairs of numbers")
     at, stack, notes = run.at(step)
     unsound = run.unsound(at, stack)
     found = [Evidence.of_run(run, i, at, stack.models(i), n) for i in range(len(stack)) if i not in unsound]

@@ -26,7 +26,7 @@ from assignadd.claims.phases import ONE_VARIABLE
 from assignadd.claims.record import OURS, Claim, Measure
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS
 from assignadd.dynamics.spikes import rise_time
-from assignadd.measures.routing import top_two_are
+from assignadd.measures.routing import top_keys_are
 from assignadd.measures.scores import qk2_ov1_var_margin
 from assignadd.model.architecture import ONE_HEAD, SECOND_LAYER, require
 from assignadd.model.forward import trace
@@ -85,7 +85,7 @@ def from_equals(e: Evidence, step: int) -> tuple[Tensor, Tensor]:
 def on_both_slots(e: Evidence, step: int) -> Tensor:
     """Whether the two keys that `=` attends to most in layer 1 are the operand slots, for each sequence, (B,)."""
     attention, is_variable = from_equals(e, step)
-    return top_two_are(attention, torch.tensor(operand_slots(e.config.task)).expand_as(is_variable))
+    return top_keys_are(attention, torch.tensor(operand_slots(e.config.task)).expand_as(is_variable))
 
 
 @at_first_spike

@@ -45,8 +45,9 @@ def ledger(
     """The records of all claims, or of those with this id or label.
 
     `command` is the command that asked for the ledger; each record has it with its own id. Without models, only claims
-    about populations and the theory are judged. `populations` default to those of the package, if these models have the
-    paper's task and architecture. For all claims, what takes long is measured first, in so many processes.
+    about populations, our studies and the theory are judged. `populations` default to those of the package, if these
+    models have the paper's task and architecture. For all claims, what takes long is measured first, in so many
+    processes.
     """
     if populations is None:
         populations = populations_for([e.config for e in evidences])
@@ -74,7 +75,7 @@ def ledger(
 
 
 def chosen(only: str | None) -> tuple[Claim, ...]:
-    """The claims with this id or label, or all of them; none for the theory, whose records `theory_records` makes."""
+    """The claims with this id or label, or all of them; none for the theory and the studies, which make their own."""
     found = tuple(c for c in CLAIMS if only in (None, c.id, c.label))
     if not found and not _is_theory(only or "") and only not in {r.id for r in shipped_study_records()}:
         raise ConfigError("only", only, "the id or label of a claim; `assignadd claims RUN` lists them")

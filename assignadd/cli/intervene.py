@@ -133,7 +133,7 @@ def _print(reply: dict[str, Any]) -> None:
     ]
     change = f"{reply['probability_change']:+.4f}", f"{reply['accuracy']['change']:+.4f}"
     console.print(
-        f"{reply['text']}  [dim]the sum is {reply['label']}; "
+        f"{reply['text']}  [dim]the answer is {reply['label']}; "
         f"{escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}"
     )
     columns = ["", "answer", "its probability", f"that of {reply['label']}", f"accuracy on {reply['accuracy']['n']}"]

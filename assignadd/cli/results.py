@@ -87,8 +87,10 @@ def _write(table: ShippedTable, file: str) -> int:
         return 0
     from assignadd.cli.screen import say
     from assignadd.runs import atomic
+    from assignadd.runs.destination import claim_file
 
     path = Path(f"{table.name}.csv" if file == OWN_NAME else file)
+    claim_file(path, lambda data: data.startswith(text.partition("\n")[0].encode()))
     atomic.write(path, text.encode())
     say(f"{path}: {text.count(chr(10)) - 1:,} rows; `assignadd results {table.name}` explains the columns")
     return 0

@@ -11,6 +11,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.sweep import print_plan, resolve_device
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.studies.table import StudyTable
@@ -27,7 +28,8 @@ class Study:
     name: Annotated[str | None, tyro.conf.Positional] = None
     """Which study; `assignadd study` lists them."""
     show: bool = False
-    """Train nothing: show the table in OUT or, without --out, the one that comes with the package."""
+    """Train nothing: show the table in OUT or, without --out, the one that comes with the package or was made here, and
+    draw its figure."""
     dry_run: bool = False
     """Print the number of models, stacks and updates and an estimate of the time, and train nothing."""
     seeds: int | None = None
@@ -62,14 +64,18 @@ def main(arguments: list[str]) -> int:
     if args.name is None:
         return _list(args.json)
     from assignadd.studies.registry import study_named
-    from assignadd.studies.table import read_study
+    from assignadd.studies.table import file_of, read_study, shipped_study
 
+    if args.markdown:
+        raise UsageError("--markdown is for all studies: assignadd study --markdown")
     study = study_named(args.name)
+    default = Path("runs") / "studies" / study.name
     if args.show:
-        _show(read_study(study, args.out), args, args.out)
+        made_here = None if shipped_study(study) or not (default / file_of(study.name)).exists() else default
+        _show(read_study(study, args.out or made_here), args, args.out)
         return 0
     threads, device = options.resolve_threads(args.threads), resolve_device(args.engine, args.device)
-    out = args.out or Path("runs") / "studies" / study.name
+    out = args.out or default
     from assignadd.sweeps.engine import plan
 
     sweep = study.sweep(args.seeds, args.steps, args.tf32)

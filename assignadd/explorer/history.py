@@ -103,7 +103,7 @@ def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) ->
         listener(start, len(steps))
         stack = run.trajectory(steps[start : start + CHUNK], model)
         columns = circuit_columns(stack) | progress.routing(stack)
-        columns["probe_l1_var_from_num"] = probe_l1_var_from_num(stack, progress.tokens[1])
+        columns["probe_l1_var_from_num"] = probe_l1_var_from_num(stack, progress.probed)
         parts.append({name: columns[name].float().numpy() for name in MEASURED if name in columns})
     listener(len(steps), len(steps))
     return {"step": np.array(steps), **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}

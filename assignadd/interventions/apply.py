@@ -35,14 +35,13 @@ def no_donors(swap: Swap, model: int) -> Stack:
 
 
 def reference_sequences(
-    config: Config, seen: Bool[Tensor, "N N"] | None = None, n: int = REFERENCE_SEQUENCES
+    config: Config, seen: Bool[Tensor, "..."] | None = None, n: int = REFERENCE_SEQUENCES
 ) -> Int[Tensor, "{n} T"]:
     """Training sequences of seed 0, over which `mean` averages and from which `resample` draws.
 
-    They add all pairs of numbers, or those in `seen`.
+    They combine all tuples of numbers, or those in `seen`.
     """
-    N = config.task.modulus
-    seen = torch.ones(N, N, dtype=torch.bool) if seen is None else seen
+    seen = torch.ones(config.task.tuples, dtype=torch.bool) if seen is None else seen
     return Sampler([config.task], seen[None], [0]).sample(REFERENCE_STEP, n).tokens[0]
 
 
@@ -113,7 +112,7 @@ def effect(
 ) -> Effect:
     """The answer logits of every model without and with the interventions."""
     labels = answers(stack.config.task, tokens).expand(len(stack), -1)
-    return Effect(apply(stack, tokens, ()), apply(stack, tokens, interventions, reference, donors), labels)
+    return Effect(apply(stack, tokens, (), reference), apply(stack, tokens, interventions, reference, donors), labels)
 
 
 def donors_of(run: Run, step: int) -> Donors:

@@ -18,7 +18,7 @@ IN_LAYER_WORDS = {
     "hook_resid_post": "the residual stream after layer {}",
 }
 ROLE_WORDS = {
-    "plus": "+",
+    "plus": "the operator",
     "first": "the first operand slot",
     "second": "the second operand slot",
     "equals": "=",

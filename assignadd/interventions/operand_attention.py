@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.routing import top_two_are
+from assignadd.measures.routing import top_keys_are
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import CHUNK
@@ -184,7 +184,7 @@ class EqualsAttention:
     def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
         """Whether the operand slots have the two largest weights under a change."""
         slots = self.keys.slots.nonzero()[:, 1].view(-1, 2)
-        return top_two_are(CHANGES[change](self.row, self.keys), slots)
+        return top_keys_are(CHANGES[change](self.row, self.keys), slots)
 
     def _with_other_literals(self) -> Float[Tensor, "B d"]:
         """Layer 1's output at `=`: without the literal's slot, plus that from the literal's slot of another sequence.

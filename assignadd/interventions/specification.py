@@ -22,13 +22,6 @@ from assignadd.runs.config_json import MOST_BYTES, parse
 from assignadd.runs.files import read_input
 from assignadd.task.roles import ROLES, Place
 
-HOOKS = (
-    "hook_embed", "hook_pos_embed", "blocks.0.attn.hook_pattern", "blocks.0.hook_attn_out", "blocks.1.hook_resid_pre",
-    "blocks.1.attn.hook_pattern", "blocks.1.hook_attn_out", "blocks.1.hook_resid_mid", "blocks.1.mlp.hook_pre",
-    "blocks.1.mlp.hook_post", "blocks.1.hook_mlp_out", "blocks.1.hook_resid_post",
-)  # fmt: skip
-"""The hooks of the paper's network that differ in what they change."""
-NEURON_HOOKS = ("blocks.1.mlp.hook_pre", "blocks.1.mlp.hook_post")
 PROTOCOL = 1
 # Hooks of any layer, counted from 0 as in the field, and of its neurons and heads.
 IN_LAYER = (

@@ -7,7 +7,7 @@ training could contain are reported separately.
 
 The patterns, in a network with any number of layers and heads (`{layer}` counts from 1):
 
-    l{layer}_equal_to_operands  from `=` to the two operand slots, in every layer but the last
+    l{layer}_equal_to_operands  from `=` to the operand slots, in every layer but the last
     l{layer}_num_to_prev        from an assigned number to the position before it, in every layer but the last
     l{layer}_equal_to_values    from `=` to the values of the operands, in every layer but the first of several
 
@@ -96,7 +96,7 @@ def pattern_counts(trace: Trace, role: Roles, task: Task, n_layers: int) -> dict
 def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*M B k"]) -> tuple[Tensor, Tensor]:
     """Whether the k keys with the most attention of `=` are these, and their attention, (..., B, heads) each."""
     keys = keys.unsqueeze(-2).expand(*from_equals.shape[:-1], keys.shape[-1])
-    return top_two_are(from_equals, keys), from_equals.gather(-1, keys).sum(-1)
+    return top_keys_are(from_equals, keys), from_equals.gather(-1, keys).sum(-1)
 
 
 def _to_previous(attention: Float[Tensor, "*M B heads T T"], numbers: Bool[Tensor, "*M B T"]) -> tuple[Tensor, Tensor]:
@@ -107,6 +107,6 @@ def _to_previous(attention: Float[Tensor, "*M B heads T T"], numbers: Bool[Tenso
     return ((best == previous) & chosen).sum(-1), (to_previous * chosen).sum(-1)
 
 
-def top_two_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:
+def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:
     """Whether the k keys with the most attention are these positions, one for each operand, in any order."""
     return (attention.topk(positions.shape[-1], -1).indices.sort(-1).values == positions.sort(-1).values).all(-1)

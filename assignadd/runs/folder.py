@@ -1,7 +1,7 @@
 """A run: a stack of models in one folder, as it was last committed.
 
     config.json            the settings, and for each model its seed and own settings
-    splits.safetensors     `seen` (M, N, N): which pairs of numbers each model trains on
+    splits.safetensors     `seen` (M, N, N): which pairs of numbers each model trains on (an axis for each operand)
     metrics.jsonl          a row per model and evaluation; append-only, no clock in it
     checkpoints/00000100.safetensors   weights by the field's names, with a leading axis M
     states/00001000.safetensors        what training needs to go on from here, bitwise

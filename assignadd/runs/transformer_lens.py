@@ -52,9 +52,8 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
         raise RunError(f"{len(paths)} files for {len(found)} different steps; give each step once, and at least one")
     config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=max(found)))
     sources = {}
-    for _, path in sorted(
-        found.items()
-    ):  # all of them are checked before anything is written, and read again for it: they may be hundreds
+    # All are checked before anything is written, and read again for it: they may be hundreds.
+    for _, path in sorted(found.items()):
         content = _bytes(path, config)
         _stack(path, content, config)
         sources[path.name] = hashlib.sha256(content).hexdigest()

@@ -16,7 +16,7 @@ from assignadd.studies.study import Study
 from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.local import Report
-from assignadd.sweeps.results import TABLE, write_results
+from assignadd.sweeps.results import TABLE, claim_results, write_results
 from assignadd.sweeps.settings import Sweep
 
 ALL = (ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY)
@@ -32,6 +32,7 @@ def study_named(name: str) -> Study:
 
 def run_study(study: Study, sweep: Sweep, out: Path, command: str, report: Report, **how: Any) -> StudyTable:
     """Trains what is missing under `out`, and writes and returns the table; `how` is for `run_sweep`."""
+    claim_results(out / file_of(study.name))
     curves = run_sweep(sweep, out, report=report, command=command, **how)
     about = json.loads((out / TABLE).with_suffix(".json").read_text())
     about |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}

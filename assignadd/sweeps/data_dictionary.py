@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from assignadd.measures.columns import VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.progress import STACK_SEQUENCES, TRAINING_LAW
 from assignadd.sweeps.final_tests import TWO_VAR, TWO_VAR_PARTS, ZERO_VAR, final_column
+from assignadd.sweeps.settings import SECTIONS
 from assignadd.sweeps.shipped_tables import ShippedTable
 from assignadd.task.evalsets import LABELS
 
@@ -30,6 +32,8 @@ OF_STUDIES = {
     "binds": "whether the model answers at least 95 % of one-variable training sums at the end",
     "adds": "whether the model answers at least 90 % of held-out sums of literals at the end",
     "refines": "whether the model answers at least 95 % of every set with a variable in a banned slot at the end",
+    "follows 1 link": "whether the model answers at least 95 % of the sums with variables one link from their number",
+    "follows 2 links": "whether the model answers at least 95 % of the sums with variables two links from their number",
     "addition at": "the step from which held-out sums of literals stay at 90 %; null if never",
     "binding at": "the step from which trained sums with variables stay at 95 %; null if never",
     "refinement at": "the step from which sums with variables in banned slots stay at 95 %; null if never",
@@ -65,7 +69,7 @@ def columns_of(table: ShippedTable) -> list[Column]:
     about = table.document
     columns = sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"])
     if "study" in about:  # a row per model
-        columns = [replace(column, sample=column.sample.split(f"; {LAST_ROW}")[0]) for column in columns]
+        columns = [replace(c, sample=c.sample.removesuffix(LAST_ROW).removesuffix("; ")) for c in columns]
     return columns
 
 
@@ -88,9 +92,13 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
         return Column(name, TESTS[name], LAST_ROW)
     if name.endswith(final_column("")):
         exam = sweep_column(name.removesuffix(final_column("")), n_final, n_final, n_final)
-        return Column(name, exam.meaning, f"{exam.sample}; {LAST_ROW}")
+        return Column(name, exam.meaning, "; ".join(filter(None, (exam.sample, LAST_ROW))))
     if name in LABELS:
         return Column(name, f"accuracy: {LABELS[name]}", f"{n:,} sequences")
+    if match := re.fullmatch(r"\d-var (\d links?|rebound|once)", name):
+        return Column(name, f"accuracy: {match[0]}, as docs/tasks.md defines it", f"{n:,} sequences")
+    if name.partition(".")[0] in SECTIONS:
+        return Column(name, f"the setting {name} (`assignadd train --help`)")
     measure = measure_of(name)
     if measure is VARIABLE_ACCURACY:
         meaning = "accuracy: two variables, {variable} in the {slot} slot, the other in no banned slot"

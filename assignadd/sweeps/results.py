@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import platform
 import sys
@@ -138,5 +139,5 @@ def claim_results(path: Path) -> None:
     """Refuses a place for the table that holds anything but an earlier table, and clears interrupted writes."""
     claim_file(path, lambda data: is_parquet_with(data, "diverged_at"))
     claim_file(path.with_suffix(".json"), lambda data: b'"sweep"' in data and b'"cells"' in data)
-    for left in path.parent.glob(f".{path.stem}.*.tmp"):
+    for left in path.parent.glob(f".{glob.escape(path.stem)}.*.tmp"):
         atomic.discard_leftover(left)

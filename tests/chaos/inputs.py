@@ -23,13 +23,14 @@ from assignadd.cli.train import Train
 from assignadd.config import PRESETS, Config, validate
 from assignadd.errors import UserError
 from assignadd.explorer.serve import HOST, server
-from assignadd.interventions.specification import ACTIONS, CHECKS, COMPONENTS, HOOKS, read_specification, to_json
+from assignadd.interventions.specification import ACTIONS, CHECKS, COMPONENTS, read_specification, to_json
 from assignadd.runs.config_json import read_config
 from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.sweeps.settings import sweep_from_file
 from assignadd.task.roles import ROLES
 from assignadd.task.text import answer, parse
 from tests.chaos.promise import Promise
+from tests.hooks import HOOKS
 from tests.runs.small import CONFIG, train
 from tests.runs.test_destination import everything
 from tests.runs.test_transformer_lens import state_dict

@@ -6,7 +6,7 @@ import torch
 from assignadd.config import Config, ConfigError
 from assignadd.interventions.apply import apply, effect, reference_sequences, swapped
 from assignadd.interventions.edits import shuffled
-from assignadd.interventions.specification import HOOKS, NEURON_HOOKS, Cut, Pattern, Replace, Swap, specification
+from assignadd.interventions.specification import Cut, Pattern, Replace, Swap, specification
 from assignadd.measures.fourier import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
@@ -15,6 +15,7 @@ from assignadd.task.roles import ROLES, Positions
 from assignadd.task.text import parse, render
 from tests.architectures import ARCHITECTURES, sequences_of
 from tests.architectures import random_stack as wide_weights
+from tests.hooks import HOOKS, NEURON_HOOKS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack, tokens
 
 SOURCE = "d=3, c=7, e=2, c+e=?"

@@ -7,7 +7,6 @@ from assignadd.interventions.explain import REPLACED_BY, ROLE_WORDS, explain
 from assignadd.interventions.specification import (
     ACTIONS,
     COMPONENTS,
-    HOOKS,
     IN_LAYER,
     KINDS,
     Cut,
@@ -17,6 +16,7 @@ from assignadd.interventions.specification import (
     read_specification,
 )
 from assignadd.task.roles import ROLES
+from tests.hooks import HOOKS
 
 
 def test_there_are_words_for_everything():

@@ -5,7 +5,7 @@ import torch
 
 from assignadd.config import PRESETS, Config, Member
 from assignadd.measures.progress import Progress
-from assignadd.measures.routing import routing, routings, top_two_are
+from assignadd.measures.routing import routing, routings, top_keys_are
 from assignadd.measures.sequences import any_sequences, sequences
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
@@ -88,7 +88,7 @@ def test_each_rate_falls_when_its_head_is_broken():
 def test_top_two_in_either_order():
     attention = torch.tensor([[0.1, 0.5, 0.4], [0.5, 0.1, 0.4], [0.4, 0.5, 0.1]])  # (B, T)
     positions = torch.tensor([[1, 2], [0, 2], [0, 2]])
-    assert top_two_are(attention, positions).tolist() == [True, True, False]
+    assert top_keys_are(attention, positions).tolist() == [True, True, False]
 
 
 def test_the_papers_network(paper_run):
