@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.sweep import print_plan, resolve_device
+from assignadd.cli.sweep import check_per_gpu, print_plan, resolve_device
 from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Study:
     """auto, cpu or cuda (every GPU of this machine, or with --engine ray of the cluster)."""
     threads: int | None = None
     """Models at a time on a CPU, one thread each. If None, every core."""
+    per_gpu: int = 1
+    """Stacks at a time on each GPU of this machine: small stacks leave parts of a GPU unused."""
     engine: str = "local"
     """local, or ray (pip install 'assignadd[ray]')."""
     address: str | None = None
@@ -75,11 +77,12 @@ def main(arguments: list[str]) -> int:
         _show(read_study(study, args.out or made_here), args, args.out)
         return 0
     threads, device = options.resolve_threads(args.threads), resolve_device(args.engine, args.device)
+    check_per_gpu(args.per_gpu)
     out = args.out or default
     from assignadd.sweeps.engine import plan
 
     sweep = study.sweep(args.seeds, args.steps, args.tf32)
-    planned = plan(sweep, out, device, threads)
+    planned = plan(sweep, out, device, threads, per_gpu=args.per_gpu)
     about = planned.summary(sweep) | {"engine": args.engine, "out": str(out)}
     if args.dry_run or not args.json:
         print_plan(f"study {study.name}", about, args.json)
@@ -91,6 +94,7 @@ def main(arguments: list[str]) -> int:
     command = shlex.join(["assignadd", "study", *arguments])
     with SweepScreen(study.name, planned.jobs, quiet=args.json) as screen:
         how: dict[str, Any] = {"device": device, "cores": threads, "engine": args.engine, "address": args.address}
+        how["per_gpu"] = args.per_gpu
         table = run_study(study, sweep, out, command, screen, **how)
     _show(table, args, out)
     return 0

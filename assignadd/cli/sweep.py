@@ -55,6 +55,8 @@ class Sweep:
     """auto, cpu or cuda (every GPU of this machine, or with --engine ray of the cluster)."""
     threads: int | None = None
     """Models at a time on a CPU, one thread each. If None, every core."""
+    per_gpu: int = 1
+    """Stacks at a time on each GPU of this machine: small stacks leave parts of a GPU unused."""
     engine: str = "local"
     """local, or ray (pip install 'assignadd[ray]')."""
     address: str | None = None
@@ -75,11 +77,12 @@ def main(arguments: list[str]) -> int:
         raise ConfigError("seeds", args.seeds, f"a whole number from 1 to {options.MOST_MODELS}")
     threads = options.resolve_threads(args.threads)
     device = resolve_device(args.engine, args.device)
+    check_per_gpu(args.per_gpu)
     table = cells(args, base)
     out = args.out or Path("runs") / "sweeps" / f"{table.name}-{args.preset}"
     from assignadd.sweeps.engine import plan
 
-    planned = plan(table, out, device, threads)
+    planned = plan(table, out, device, threads, per_gpu=args.per_gpu)
     if args.dry_run:
         print_plan("sweep", planned.summary(table) | {"engine": args.engine, "out": str(out)}, args.json)
         return 0
@@ -91,6 +94,11 @@ def resolve_device(engine: str, device: str) -> str:
     if engine not in ("local", "ray"):
         raise ConfigError("engine", engine, "local or ray")
     return device if engine == "ray" and device in ("cpu", "cuda") else options.resolve_device(device)
+
+
+def check_per_gpu(per_gpu: int) -> None:
+    if not 1 <= per_gpu <= 64:
+        raise ConfigError("per_gpu", per_gpu, "a whole number from 1 to 64")
 
 
 def cells(args: Sweep, base: Config) -> SweepTable:
@@ -118,7 +126,8 @@ def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int,
 
     note_not_defined(table.config)
     with SweepScreen(out.name, planned.jobs, quiet=args.json) as screen:
-        results = run_sweep(table, out, planned.device, threads, args.engine, args.address, screen, command=command)
+        how: dict[str, Any] = {"command": command, "per_gpu": args.per_gpu}
+        results = run_sweep(table, out, planned.device, threads, args.engine, args.address, screen, **how)
     found: dict[str, Any] = tally(results, table) | {"table": str(out / TABLE)}
     if args.json:
         print_json(found)

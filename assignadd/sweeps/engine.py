@@ -45,10 +45,10 @@ class Plan:
         }
 
 
-def plan(sweep: Sweep, out: Path, device: str, cores: int = 1, together: int | None = None) -> Plan:
+def plan(sweep: Sweep, out: Path, device: str, cores: int = 1, together: int | None = None, per_gpu: int = 1) -> Plan:
     """Which stacks to train, and how many at a time; looks at the folder and trains nothing."""
-    slots = torch.cuda.device_count() if device == "cuda" else cores
-    return Plan(jobs_of(sweep, out, device, together), device, max(1, slots))
+    slots = torch.cuda.device_count() * per_gpu if device == "cuda" else cores
+    return Plan(jobs_of(sweep, out, device, together, per_gpu), device, max(1, slots))
 
 
 def run_sweep(
@@ -61,10 +61,11 @@ def run_sweep(
     report: Report = lambda job, step: None,
     together: int | None = None,
     command: str = "",
+    per_gpu: int = 1,
 ) -> polars.DataFrame:
     """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
     claim_results(out / TABLE)
-    planned = plan(sweep, out, device, cores, together)
+    planned = plan(sweep, out, device, cores, together, per_gpu)
     # A finished stack with a damaged file is taken up again, which mends it.
     numbers = [i for i, job in enumerate(planned.jobs) if job.model_steps or Run.open(job.path).verify()]
     todo = [planned.jobs[i] for i in numbers]

@@ -60,11 +60,11 @@ class Job:
         return (self.config.optim.steps - self.done) * len(self.members)
 
 
-def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None = None) -> list[Job]:
+def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None = None, per_gpu: int = 1) -> list[Job]:
     """The runs under `out` that hold cells of the sweep, as they are, and new stacks for the cells that none holds.
 
     Cells whose tensors have the same shapes share stacks of at most `together` models, by default as many as the
-    device holds.
+    device holds where so many stacks share it.
     """
     wanted = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)  # (configuration of the stack, member)
     jobs = []
@@ -79,7 +79,7 @@ def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None =
         missing.setdefault(config, []).append(member)
     new = []
     for config, members in missing.items():
-        most = models_together(config, device) if together is None else together
+        most = models_together(config, device, per_gpu=per_gpu) if together is None else together
         new += [Job(out / _folder(config, stack), config, stack) for stack in stacks(members, most)]
     # A damaged run is mended where the same cells train again into its folder; else its cells would be made twice.
     if other := [text for text in problems if not any(text.startswith(f"{job.path}{os.sep}") for job in new)]:
@@ -94,12 +94,13 @@ def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
     return [tuple(cells[a:b]) for a, b in pairwise(ends)]
 
 
-def models_together(config: Config, device: str, memory: int | None = None) -> int:
-    """How many models a stack may have: one on a CPU, where each trains alone; on a GPU what its memory holds."""
+def models_together(config: Config, device: str, memory: int | None = None, per_gpu: int = 1) -> int:
+    """How many models a stack may have: one on a CPU, where each trains alone; on a GPU what its memory holds, where
+    `per_gpu` stacks share it."""
     if device == "cpu":
         return 1
     memory = _device_memory() if memory is None else memory
-    return max(1, min(MOST_TOGETHER, int(SHARE_OF_MEMORY * memory / bytes_per_model(config))))
+    return max(1, min(MOST_TOGETHER, int(SHARE_OF_MEMORY * memory / per_gpu / bytes_per_model(config))))
 
 
 def bytes_per_model(config: Config) -> int:

@@ -1,4 +1,4 @@
-"""The local engine: jobs on this machine, one process per GPU, or on a CPU one per core with one thread each.
+"""The local engine: jobs on this machine, in a process or more per GPU, or on a CPU in one per core.
 
 The run folders hold everything: a process that dies is replaced, and its job goes on from the last checkpoint.
 """
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+
+import torch
 
 from assignadd.config import UserError
 from assignadd.sweeps.jobs import Job, run_job
@@ -110,7 +112,7 @@ class _Pool:
     def _start(self, i: int) -> _Slot:
         context = get_context("spawn")  # a GPU does not survive a fork
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self.device, i, os.getpid()), daemon=True)
+        process = context.Process(target=_serve, args=(theirs, self.device, i, os.getpid(), _gpus()), daemon=True)
         process.start()
         theirs.close()
         return _Slot(process, ours)
@@ -124,12 +126,11 @@ class _Pool:
             slot.pipe.close()
 
 
-def _serve(pipe: Connection, device: str, slot: int, parent: int) -> None:
+def _serve(pipe: Connection, device: str, slot: int, parent: int, gpus: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a stack in training notes SIGTERM and saves
     end_with_parent(parent)
     if device == "cuda":
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[slot] if visible else str(slot)
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
     with suppress(EOFError, BrokenPipeError, Interrupted):
         while True:
             number, job = pipe.recv()
@@ -141,6 +142,12 @@ def _serve(pipe: Connection, device: str, slot: int, parent: int) -> None:
                 pipe.send(("failed", number, str(error)))
             else:
                 pipe.send(("done", number, None))
+
+
+def _gpus() -> list[str]:
+    """The GPUs of this process, as CUDA_VISIBLE_DEVICES names them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
 
 
 class _Reporter:

@@ -41,6 +41,7 @@ def test_a_stack_is_what_the_memory_holds():
         30e6 < each < 80e6
     )  # of the 128-model census on an H200: 2.5 GiB in tensors, 20 MB a model, without the final tests
     assert models_together(paper, "cuda", memory=10 * each) == 8  # a fifth is left free
+    assert models_together(paper, "cuda", memory=10 * each, per_gpu=4) == 2
     assert models_together(paper, "cuda", memory=10**15) == MOST_TOGETHER
     assert models_together(paper, "cuda", memory=1) == models_together(paper, "cpu") == 1
     wide = replace(paper, model=replace(paper.model, d_model=256, d_head=256))
