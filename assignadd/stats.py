@@ -49,6 +49,16 @@ def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
     return median, Interval(ordered[k - 1], ordered[n - k]) if k else None
 
 
+def mean_interval(values: Sequence[float]) -> Interval:
+    """The 95 % interval of a mean by Student's t; of at least two values."""
+    from scipy.stats import t
+
+    n, mean = len(values), math.fsum(values) / len(values)
+    deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (n - 1))
+    half = float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
+    return Interval(mean - half, mean + half)
+
+
 @dataclass(frozen=True)
 class Threshold:
     """The setting at which the share of successes is half of the level that it reaches, one less the lapse rate."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assignadd.claims.measured import Measured, difference
 from assignadd.claims.record import NOT_REPORTED, OURS, Record
+from assignadd.stats import mean_interval
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Hypothesis
 from assignadd.studies.table import OUTCOMES, StudyTable, shipped_study
@@ -50,7 +51,8 @@ def _of_cell(table: StudyTable, h: Hypothesis, cell: str) -> Measured | None:
         return None
     if h.outcome in OUTCOMES:
         return Measured.share(float(values.sum()), len(values), UNIT)
-    return Measured.mean(float(values.mean()), float(values.std(ddof=1)), len(values), UNIT)
+    ends = mean_interval(values.tolist())
+    return Measured(float(values.mean()), ends.low, ends.high, len(values), UNIT)
 
 
 def _rule(h: Hypothesis) -> str:

@@ -50,22 +50,23 @@ def study_caption(data: StudyData) -> str:
     shares = data.shares[data.outcomes.index("binds")]
     if np.isnan(shares[:, 0]).all():
         return "No cell has sequences on which binding could be tested."
-    best, worst = int(np.nanargmax(shares[:, 0])), int(np.nanargmin(shares[:, 0]))
+    ends = np.nanmax(shares[:, 0]), np.nanmin(shares[:, 0])
 
     def words(i: int) -> str:
         value, low, high = shares[i]
         return f"{data.cells[i]} ({value:.2f} [{low:.2f}, {high:.2f}] of {data.models[i]} models)"
 
-    if best == worst or shares[best, 0] == shares[worst, 0]:
-        found = f"The share of models that bind within {data.steps:,} steps is the same in all cells: {words(best)}."
+    if ends[0] == ends[1]:
+        found = f"The share of models that bind within {data.steps:,} steps is {ends[0]:.2f} in all cells."
     else:
-        found = f"Within {data.steps:,} steps most models bind with {words(best)}, fewest with {words(worst)}."
+        most, fewest = ("; ".join(words(int(i)) for i in np.flatnonzero(shares[:, 0] == end)) for end in ends)
+        found = f"Within {data.steps:,} steps most models bind with {most}, fewest with {fewest}."
     late = [cell for cell, onsets in zip(data.cells, data.onsets[BINDING], strict=True) if _is_late(onsets, data.steps)]
     if late:
         found += (
-            f" Half of the models that bind or more did so in the last third of training with {'; '.join(late)}: more"
+            " Of the models with a step of binding, half or more have it in the last third of training with "
+            f"{'; '.join(late)}: more steps may raise the share there."
         )
-        found += " steps may raise the share there."
     return found
 
 

@@ -15,18 +15,23 @@ from assignadd.studies.table import LABELS, ONSETS, Estimate, StudyTable, shippe
 INTRODUCTION = """\
 # Studies
 
-Each study trains many networks that differ in one thing from the paper's, and asks what becomes of them. `assignadd
-study` lists them, `assignadd study NAME --dry-run` says what one costs, `assignadd study NAME --device cuda --tf32`
-runs it (again after an interruption: it goes on), and `assignadd study NAME --show` shows the table that comes with
-the package. The cells, the outcomes and the rules of a study stand in one file, `assignadd/studies/NAME.py`, and were
-committed before its networks were trained. This page is written by `assignadd study --markdown` from the tables in
+Each study trains many networks whose task or architecture differs from the paper's, and asks what becomes of them.
+`assignadd study` lists them, `assignadd study NAME --dry-run` says what one costs, `assignadd study NAME --device
+cuda --tf32` runs it (again after an interruption: it goes on), and `assignadd study NAME --show` shows the table that
+comes with the package. The cells, the outcomes and the rules of a study stand in one file,
+`assignadd/studies/NAME.py`. The rules of architecture, size and hops are those of the commit that trained their
+networks; those of operations and operands were changed between the start of training and the first look at a value
+(docs/findings.md says how). This page is written by `assignadd study --markdown` from the tables in
 `assignadd/results`; no number in it is typed by hand.
 
 A network *binds* if it answers at least 95 % of the one-variable sequences of its training law in the final
-evaluation (20,000 sequences a set), *adds* if it answers at least 90 % of held-out tuples of literals, and *uses
-banned slots* if it answers at least 95 % of every set with a variable in a slot where training never had it. A
-statement *holds* or *does not hold* if its whole 95 % interval is on one side of the rule (Wilson for shares,
-Newcombe for their differences), and is *undecided* otherwise.
+evaluation (20,000 sequences a set): these have seen tuples of numbers, so a network that binds may still not
+generalise. It *answers held-out tuples* if it answers at least 90 % of held-out tuples of literals, and *uses banned
+slots* if it answers at least 95 % of every set with a variable in a slot where training never had it. The *step of
+binding* is the first evaluation from which it answers at least 95 % of all training sets with variables until the end
+or for 1,000 steps; the evaluations on the way have 512 sequences a set, and some networks that bind have no such step.
+A statement *holds* or *does not hold* if its whole 95 % interval is on one side of the rule (Wilson for shares,
+Student's t for means, Newcombe for differences), and is *undecided* otherwise.
 """
 NOT_RUN = "Not run yet: no table of this study comes with the package."
 

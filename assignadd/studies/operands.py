@@ -20,7 +20,9 @@ OPERANDS = Study(
     method=(
         "The paper's network, and its task with one, two or three numbers to add: `+ v =`, `+ v w =` and `+ u v w =` "
         "after twelve positions of assignments. A share of .7 of the numbers, pairs or triples is in training; the "
-        "third slot has no banned variables. With one operand a held-out number is the answer of no training sequence."
+        "third slot has no banned variables. With one operand a held-out number is the answer of no training sequence. "
+        "Networks with three operands that do not answer held-out triples have not learned the sums either, so their "
+        "share that binds is not about binding alone."
     ),
     base=study_base(steps=15_000),
     cells=CELLS,
@@ -30,7 +32,7 @@ OPERANDS = Study(
     hypotheses=(
         Hypothesis(
             "study-operands-one-binds",
-            "With one operand, at least 80 % of the seeds bind: nothing has to be added.",
+            "With one operand, at least 80 % of the seeds bind.",
             "binds", "1 operand", AtLeast(0.8),
         ),
         Hypothesis(

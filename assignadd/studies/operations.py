@@ -45,7 +45,9 @@ OPERATIONS_STUDY = Study(
     method=(
         "The paper's network and task with another operation on the two numbers: subtraction, multiplication, "
         "2 x + 3 y modulo 59, and the product of the dihedral group of order 58 (not commutative). For each, four "
-        "shares f of the pairs are in training."
+        "shares f of the pairs are in training. Doubles (n, n) are compared with pairs held out in both orders, both "
+        "of literals; all doubles of subtraction have the answer 0, and those of the dihedral group are half "
+        "reflections, with the answer 0, and half additions modulo 29."
     ),
     base=study_base(steps=15_000),
     cells=CELLS,
@@ -72,8 +74,8 @@ OPERATIONS_STUDY = Study(
         *(
             Hypothesis(
                 f"study-operations-doubles-{_slug(name)}",
-                f"With {name} at f = 0.7, networks that bind answer held-out doubles (n, n) less often than other "
-                "held-out pairs, by at least .1 on average.",
+                f"With {name} at f = 0.7, networks that bind answer held-out doubles (n, n) less often than literal "
+                "pairs held out in both orders, by at least .1 on average.",
                 "doubles minus others", label(name, OF_THE_PAPER), AtMost(-0.1), among="binds",
             )
             for name in OPERATIONS

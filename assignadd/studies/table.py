@@ -33,7 +33,7 @@ BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name
 # Outcomes of a model: the sets of the final exam on which it must reach a level, all of them, and a label.
 OUTCOMES: dict[str, tuple[tuple[str, ...], float, str]] = {
     "binds": ((BINDING_SET,), BINDING_THRESHOLD, "bind variables"),
-    "adds": ((ADDITION_SET,), ADDITION_THRESHOLD, "add held-out pairs"),
+    "adds": ((ADDITION_SET,), ADDITION_THRESHOLD, "answer held-out tuples of literals"),
     "refines": (BANNED_SETS, THRESHOLD, "use banned slots"),
     # Of tasks with hops alone.
     "follows 1 link": (("1-var 1 link",), THRESHOLD, "follow one link"),
@@ -47,9 +47,11 @@ ONSETS = {
 }
 LABELS = {
     **{name: label for name, (_, _, label) in OUTCOMES.items()},
-    **{name: f"step of {name.removesuffix(' at')}" for name in ONSETS},
+    "addition at": "step of answering held-out literals",
+    "binding at": "step of binding",
+    "refinement at": "step of using banned slots",
     "frequencies": "frequencies",
-    "doubles minus others": "held-out doubles less other held-out pairs",
+    "doubles minus others": "held-out doubles less pairs held out in both orders (literals, median of all networks)",
 }
 
 

@@ -135,6 +135,18 @@ TABLES: dict[str, ShippedTable] = {
             "one, two and three operands, 32 seeds a cell, 15,000 steps (docs/studies.md)",
         ),
         ShippedTable(
+            "study-architecture", "one model",
+            "nine architectures on the paper's task, 16 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-size", "one model",
+            "eight sizes of the task (N, V, T), 16 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-hops", "one model",
+            "chains of 0 to 2 links with 2 to 4 layers, 16 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
             "operand-attention", "one model on one evaluation set under one change of layer 1's attention",
             "`assignadd operands` on 22 seeds of the census that bind, 4,000 sequences of each set: the 12 in which "
             "the operand slots are often not the top two keys of `=` in layer 1, and 10 others",
