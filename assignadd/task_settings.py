@@ -26,6 +26,13 @@ def ranged(default: Any, low: float, high: float) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
 
 
+def text_of(section: Any, added: Sequence[str]) -> str:
+    """The text of some settings, without those that were added later where they have their defaults: names of run
+    folders are made from this text."""
+    shown = [f.name for f in fields(section) if f.name not in added or getattr(section, f.name) != f.default]
+    return f"{type(section).__name__}({', '.join(f'{name}={getattr(section, name)!r}' for name in shown)})"
+
+
 @dataclass(frozen=True)
 class Task:
     """A member of the family of tasks; the defaults are variable assignment and addition mod N (paper, section 3)."""
@@ -124,10 +131,7 @@ class Task:
         return tuple(w / sum(weights) for w in weights)
 
     def __repr__(self) -> str:
-        """The fields; those that were added for the family of tasks are left out where they have their defaults, since
-        names of run folders are made from this text."""
-        shown = [f.name for f in fields(self) if f.name not in FAMILY or getattr(self, f.name) != f.default]
-        return f"Task({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        return text_of(self, FAMILY)
 
 
 # The settings that tell other tasks of the family from the paper's. Runs of an earlier version do not have them.

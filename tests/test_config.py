@@ -55,6 +55,7 @@ CHOICES = {
     "model.biases": [False, True],
     "numerics.dtype": ["float32", "float64"],
     "numerics.tf32": [False, True],
+    "numerics.loss_in_float64": [False, True],
 }
 RULES_OF_THEIR_OWN = {
     *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp")

@@ -6,7 +6,7 @@ from assignadd.claims.measured import Measured, difference
 from assignadd.claims.record import NOT_REPORTED, OURS, Record
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Hypothesis
-from assignadd.studies.table import OUTCOMES, StudyTable, shipped_study
+from assignadd.studies.table import StudyTable, shipped_study
 from assignadd.verdicts import UNTESTABLE
 
 UNIT = "models"
@@ -48,7 +48,7 @@ def _of_cell(table: StudyTable, h: Hypothesis, cell: str) -> Measured | None:
     values = table.values(cell, h.outcome, h.among)
     if len(values) < 2:
         return None
-    if h.outcome in OUTCOMES:
+    if table.is_outcome(h.outcome):
         return Measured.share(float(values.sum()), len(values), UNIT)
     return Measured.mean(float(values.mean()), float(values.std(ddof=1)), len(values), UNIT)
 
