@@ -17,7 +17,7 @@ from assignadd.errors import ConfigError as ConfigError
 from assignadd.errors import UserError as UserError
 from assignadd.member import Member as Member
 from assignadd.task_settings import Task as Task
-from assignadd.task_settings import check_task, ranged
+from assignadd.task_settings import check_task, ranged, text_of
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ class Numerics:
     """Number format of weights, gradients and optimizer moments."""
     tf32: bool = False
     """Let an NVIDIA GPU round the inputs of matrix products to TF32."""
+    loss_in_float64: bool = False
+    """Compute the loss and its gradient by the logits in double precision, and round the gradient to `dtype`."""
+
+    def __repr__(self) -> str:
+        return text_of(self, ("loss_in_float64",))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,13 @@ def ranged(default: Any, low: float, high: float) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
 
 
+def text_of(section: Any, added: Sequence[str]) -> str:
+    """The text of some settings, without those that were added later where they have their defaults: names of run
+    folders are made from this text."""
+    shown = [f.name for f in fields(section) if f.name not in added or getattr(section, f.name) != f.default]
+    return f"{type(section).__name__}({', '.join(f'{name}={getattr(section, name)!r}' for name in shown)})"
+
+
 @dataclass(frozen=True)
 class Task:
     """A member of the family of tasks; the defaults are variable assignment and addition mod N (paper, section 3)."""
@@ -64,6 +71,12 @@ class Task:
     such links away from its number, uniformly as far as the number of assignments allows."""
     rebinding: float = ranged(0.0, 0.0, 1.0)
     """rho: probability that a variable is assigned twice, where there is room; the last assignment counts."""
+    unordered_split: bool = False
+    """Whether (n, m) and (m, n) are always both seen or both held out; for two operands."""
+    seen_doubles: float | None = ranged(None, 0.0, 1.0)
+    """Share of the pairs (n, n) that are seen; if None, they are drawn with the other pairs. For two operands."""
+    doubles_weight: int = ranged(1, 1, 64)
+    """How many times as often as another seen pair a pair (n, n) is drawn in training; for two operands."""
 
     @property
     def prefix(self) -> int:
@@ -118,14 +131,14 @@ class Task:
         return tuple(w / sum(weights) for w in weights)
 
     def __repr__(self) -> str:
-        """The fields; those that were added for the family of tasks are left out where they have their defaults, since
-        names of run folders are made from this text."""
-        shown = [f.name for f in fields(self) if f.name not in FAMILY or getattr(self, f.name) != f.default]
-        return f"Task({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        return text_of(self, FAMILY)
 
 
 # The settings that tell other tasks of the family from the paper's. Runs of an earlier version do not have them.
-FAMILY = ("operation", "table", "operands", "banned_further", "hops", "rebinding")
+FAMILY = (
+    "operation", "table", "operands", "banned_further", "hops", "rebinding", "unordered_split", "seen_doubles",
+    "doubles_weight",
+)  # fmt: skip
 
 
 def named_operation(operation: str) -> bool:
@@ -160,6 +173,9 @@ def check_task(task: Task) -> None:
         ("hops", task.hops < most, f"fewer than task.max_assignments = {most}, to hold a chain of so many links"),
         ("rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2"),
         ("seen_fraction", task.n_seen >= 1, f"at least {smallest:g}, one {TUPLES[k]}"),
+        ("unordered_split", not task.unordered_split or k == 2, "false: it is for task.operands = 2"),
+        ("seen_doubles", task.seen_doubles is None or k == 2, "none: it is for task.operands = 2"),
+        ("doubles_weight", task.doubles_weight == 1 or k == 2, "1: it is for task.operands = 2"),
         *(
             (name, no_ones or len(left) > 0, one_left)
             for name, left in zip(("banned_first", "banned_second", *["banned_further"] * 2), allowed, strict=False)

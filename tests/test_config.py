@@ -23,6 +23,8 @@ RANGES = {
     "task.operands": (1, 4, {}, {"modulus": 32, "length": 18}),
     "task.hops": (0, 25, {}, {"n_vars": 26, "max_assignments": 26, "length": 56}),
     "task.rebinding": (0.0, 1.0, {}, {}),
+    "task.seen_doubles": (0.0, 1.0, {}, {}),
+    "task.doubles_weight": (1, 64, {}, {}),
     "model.n_layers": (1, 16, {"d_mlp": (512,)}, {"d_mlp": (None,) * 16}),
     "model.n_heads": (1, 64, {}, {}),
     "model.d_model": (1, 4096, {}, {}),
@@ -45,12 +47,15 @@ RANGES = {
     "seed.data": (0, BIG, {}, {}),
     "seed.split": (0, BIG, {}, {}),
 }
+MAY_BE_NONE = {"seed.init", "seed.data", "seed.split", "task.seen_doubles"}
 CHOICES = {
+    "task.unordered_split": [False, True],
     "model.activation": ["relu", "gelu"],
     "model.norm": ["none", "layer", "rms"],
     "model.biases": [False, True],
     "numerics.dtype": ["float32", "float64"],
     "numerics.tf32": [False, True],
+    "numerics.loss_in_float64": [False, True],
 }
 RULES_OF_THEIR_OWN = {
     *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp")
@@ -93,7 +98,7 @@ def test_a_range_holds_its_ends_and_nothing_beyond(name):
 @pytest.mark.parametrize("name", RANGES)
 def test_a_range_takes_numbers_of_its_kind_only(name):
     whole = isinstance(RANGES[name][0], int)
-    wrong = ["1", True, [1], math.nan] + ([1.0, 1.5] if whole else []) + ([] if name.startswith("seed.") else [None])
+    wrong = ["1", True, [1], math.nan] + ([1.0, 1.5] if whole else []) + ([] if name in MAY_BE_NONE else [None])
     for value in wrong:
         assert refusal(name, value).startswith("a whole number from" if whole else "a number from")
 

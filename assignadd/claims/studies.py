@@ -7,7 +7,7 @@ from assignadd.claims.record import NOT_REPORTED, OURS, Record
 from assignadd.stats import mean_interval
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Hypothesis
-from assignadd.studies.table import OUTCOMES, StudyTable, shipped_study
+from assignadd.studies.table import StudyTable, shipped_study
 from assignadd.verdicts import UNTESTABLE
 
 UNIT = "models"
@@ -49,7 +49,7 @@ def _of_cell(table: StudyTable, h: Hypothesis, cell: str) -> Measured | None:
     values = table.values(cell, h.outcome, h.among)
     if len(values) < 2:
         return None
-    if h.outcome in OUTCOMES:
+    if table.is_outcome(h.outcome):
         return Measured.share(float(values.sum()), len(values), UNIT)
     ends = mean_interval(values.tolist())
     return Measured(float(values.mean()), ends.low, ends.high, len(values), UNIT)

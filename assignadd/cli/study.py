@@ -146,7 +146,7 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
         (row["cell"], row["models"], row["diverged"], *(estimate_text(row[n], n in ONSETS) for n in names))
         for row in table.summary()
     ]
-    print_table(study.title, ("cell", "models", "diverged", *(LABELS[n] for n in names)), rows, study.question)
+    print_table(study.title, ("cell", "models", "diverged", *(LABELS.get(n, n) for n in names)), rows, study.question)
     print_table(
         "statements", ("statement", "value", "rule", "verdict"),
         [(r.claim, estimate_text(r), r.rule.partition(";")[0], r.verdict) for r in records],

@@ -88,7 +88,7 @@ def draw_study(data: StudyData, made: Figure) -> None:
         share, low, high = data.shares[i].T
         at, color = rows + 0.22 * (i - (len(data.outcomes) - 1) / 2), COLORS.get(outcome, GREY)
         left.errorbar(share, at, xerr=(share - low, high - share), fmt="o", color=color, markersize=3.5, linewidth=1,
-                      label=LABELS[outcome])  # fmt: skip
+                      label=LABELS.get(outcome, outcome))  # fmt: skip
     left.set(xlim=(-0.03, 1.03), xlabel="share of models\n(95 % interval)")
     left.set_yticks(rows, data.cells)
     left.invert_yaxis()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from jaxtyping import Bool
@@ -10,7 +11,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.task.evalsets import EvalSet, any_sums
 from assignadd.task.randomness import EvalSteps
-from assignadd.task.sampler import Batch, Sampler
+from assignadd.task.sampler import Batch, EveryPair, Sampler
 
 
 def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int, n: int, draw: int = 0) -> Batch:
@@ -22,6 +23,14 @@ def sequences(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: in
 def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int, n: int) -> Batch:
     """`n` sequences for each model that add any pair of values, with `n_vars` variables in any slot."""
     return _drawn(configs, seen, any_sums(n_vars), EvalSteps.ANY_SUMS[n_vars], n)
+
+
+def every_pair(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int) -> Batch:
+    """Every pair of values once for each model, in the order of their codes, with `n_vars` variables in any slot."""
+    task = configs[0].task
+    seeds = [c.seed.data or 0 for c in configs]
+    sampler = EveryPair([c.task for c in configs], seen, seeds, any_sums(n_vars), seen.device)
+    return sampler.sample(EvalSteps.EVERY_PAIR[n_vars], math.prod(task.tuples))
 
 
 def _drawn(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int) -> Batch:

@@ -61,7 +61,7 @@ def _cells(table: StudyTable) -> str:
         (row["cell"], row["models"], row["diverged"], *(estimate_text(row[n], n in ONSETS) for n in names))
         for row in table.summary()
     ]
-    return _table(("cell", "networks", "diverged", *(LABELS[name] for name in names)), rows)
+    return _table(("cell", "networks", "diverged", *(LABELS.get(name, name) for name in names)), rows)
 
 
 def _statements(hypotheses: Sequence[Hypothesis], records: Sequence[Record]) -> str:

@@ -18,7 +18,9 @@ from assignadd.config import Config, ConfigError, Member
 from assignadd.member import OWN_IN_A_STACK, SHORT_NAMES
 from assignadd.runs.files import read_input
 from assignadd.task.table_file import operation_settings
-from assignadd.task_settings import FAMILY, Task
+from assignadd.task_settings import FAMILY
+
+DEFAULTS = Config()
 
 
 def read_config(path: Path, base: Config) -> Config:
@@ -43,24 +45,26 @@ def read_config(path: Path, base: Config) -> Config:
 
 # Settings of thousands of models take less.
 MOST_BYTES = 16 << 20
-# Fields that runs of an earlier version do not have; their defaults say what was done then.
-ADDED_LATER = ("record.measure_every", "record.final_sequences", *(f"task.{name}" for name in FAMILY))
+# Fields that are left out of a run's document at their defaults, and those that runs of an earlier version do not have;
+# their defaults say what was done then.
+LEFT_OUT = (*(f"task.{name}" for name in FAMILY), "numerics.loss_in_float64")
+ADDED_LATER = ("record.measure_every", "record.final_sequences", *LEFT_OUT)
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
     """The `config.json` of a run: every field, the same bytes for the same settings.
 
-    Fields that tell another task of the family from the paper's are left out at their defaults, so that the document of
-    the paper's task has the bytes, and hence the hash, that it had before there were others.
+    Fields that were added after the first version are left out at their defaults, so that a document has the bytes, and
+    hence the hash, that it had before there were these fields.
     """
     for member in members:
         member.config(config)  # refuses what JSON cannot say, such as a NaN
     # Through the reader and back, so that a whole number given for a float (lr=1) is written as the float it means.
     exact, own = read_run_document(msgspec.json.encode({"config": config, "models": _flat(members)}))
     written = {"config": msgspec.to_builtins(exact), "models": _flat(own)}
-    for name in FAMILY:
-        if getattr(exact.task, name) == getattr(Task(), name):
-            del written["config"]["task"][name]
+    for section, name in (dotted.split(".") for dotted in LEFT_OUT):
+        if getattr(getattr(exact, section), name) == getattr(getattr(DEFAULTS, section), name):
+            del written["config"][section][name]
     document = msgspec.json.encode(written)
     return msgspec.json.format(document, indent=2) + b"\n"
 

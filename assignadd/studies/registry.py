@@ -8,10 +8,12 @@ from typing import Any
 
 from assignadd.config import ConfigError
 from assignadd.studies.architecture import ARCHITECTURE
+from assignadd.studies.doubles import DOUBLES
 from assignadd.studies.hops import HOPS_STUDY
 from assignadd.studies.operands import OPERANDS
 from assignadd.studies.operations import OPERATIONS_STUDY
 from assignadd.studies.size import SIZE
+from assignadd.studies.spikes import SPIKES_STUDY
 from assignadd.studies.study import Study
 from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
 from assignadd.sweeps.engine import run_sweep
@@ -19,7 +21,7 @@ from assignadd.sweeps.local import Report
 from assignadd.sweeps.results import TABLE, claim_results, write_results
 from assignadd.sweeps.settings import Sweep
 
-ALL = (ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY)
+ALL = (ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY, DOUBLES, SPIKES_STUDY)
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assignadd.config import PRESETS, Config, ConfigError, Member
 from assignadd.member import with_settings
 from assignadd.sweeps.results import setting_of
 from assignadd.sweeps.settings import Sweep
+from assignadd.training.trainer import Observer
 from assignadd.verdicts import Rule
+
+if TYPE_CHECKING:
+    import polars
 
 # A study has one evaluation on many sequences at the end, and small ones on the way from which onsets are read.
 RECORD = replace(
@@ -64,6 +68,10 @@ class Study:
     hypotheses: tuple[Hypothesis, ...]
     numbers: tuple[str, ...] = ()
     """Numbers of each model whose medians the summary shows."""
+    observe: Observer | None = None
+    """What measures the models during training; if None, as in a sweep."""
+    of_curves: Callable[[polars.DataFrame, int], dict[str, Any]] | None = None
+    """More columns of a model, from its rows of the sweep's table and the sequences of each set in an evaluation."""
 
     def __post_init__(self) -> None:
         labels = [cell.label for cell in self.cells]
@@ -84,7 +92,7 @@ class Study:
         optim = base.optim if steps is None else replace(base.optim, steps=steps)
         config = replace(base, optim=optim, numerics=replace(base.numerics, tf32=tf32))
         cells = tuple(Member(seed, cell.settings) for cell in self.cells for seed in range(n))
-        return Sweep(self.name, config, cells)
+        return Sweep(self.name, config, cells, self.observe)
 
     def settings(self, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         """The values of these settings in every cell, as a sweep's table has them, by the label of the cell."""
@@ -95,4 +103,4 @@ class Study:
 def study_base(steps: int, **sections: Any) -> Config:
     """The paper's settings with the record of a study, this many steps, and other sections where given."""
     paper = PRESETS["paper"]
-    return replace(paper, optim=replace(paper.optim, steps=steps), record=RECORD, **sections)
+    return replace(paper, optim=replace(paper.optim, steps=steps), **({"record": RECORD} | sections))

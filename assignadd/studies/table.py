@@ -45,6 +45,7 @@ ONSETS = {
     "binding at": (TRAINED_SETS, THRESHOLD),
     "refinement at": (BANNED_SETS, THRESHOLD),
 }
+# Of the other columns, the name says it.
 LABELS = {
     **{name: label for name, (_, _, label) in OUTCOMES.items()},
     "addition at": "step of answering held-out literals",
@@ -82,6 +83,10 @@ class StudyTable:
         """A column of one cell without the models that have no such value, or not the outcome `among`."""
         rows = self.cells[cell] if among is None else self.cells[cell].filter(self.cells[cell][among])
         return rows[column].drop_nulls().to_numpy().astype(float) if column in rows.columns else np.empty(0)
+
+    def is_outcome(self, column: str) -> bool:
+        """Whether a column says yes or no of every model."""
+        return column in OUTCOMES or str(self.frame.schema.get(column)) == "Boolean"
 
     def share(self, cell: str, outcome: str) -> Estimate | None:
         """The share of a cell's models with an outcome, with Wilson's interval; None where no model was tested."""
@@ -130,6 +135,7 @@ def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.
             | {name: None if onset is None else onset.step for name, onset in onsets.items()}
             | {"frequencies": last.get(final_column(FREQUENCIES)), "doubles minus others": _doubles(last)}
             | {"loss": last["loss"]}
+            | (study.of_curves(part, n) if study.of_curves else {})
             | {name: last[name] for name in exams}
         )
     order = {cell.label: i for i, cell in enumerate(study.cells)}

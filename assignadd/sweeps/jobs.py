@@ -30,6 +30,7 @@ from assignadd.task.splits import splits_of
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.speed import flops
+from assignadd.training.trainer import Observer
 
 # Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
 MOST_TOGETHER = 256
@@ -53,6 +54,8 @@ class Job:
     members: tuple[Member, ...]
     done: int = 0
     """The step the folder is at."""
+    observe: Observer | None = None
+    """As in `Sweep`."""
 
     @property
     def model_steps(self) -> int:
@@ -73,14 +76,14 @@ def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None =
         held = [(run.config, member) for member in run.members]
         if not wanted.keys().isdisjoint(held):
             wanted = {cell: None for cell in wanted if cell not in held}
-            jobs.append(Job(run.path, run.config, run.members, run.step))
+            jobs.append(Job(run.path, run.config, run.members, run.step, sweep.observe))
     missing: dict[Config, list[Member]] = {}
     for config, member in wanted:
         missing.setdefault(config, []).append(member)
     new = []
     for config, members in missing.items():
         most = models_together(config, device, per_gpu=per_gpu) if together is None else together
-        new += [Job(out / _folder(config, stack), config, stack) for stack in stacks(members, most)]
+        new += [Job(out / _folder(config, s), config, s, observe=sweep.observe) for s in stacks(members, most)]
     # A damaged run is mended where the same cells train again into its folder; else its cells would be made twice.
     if other := [text for text in problems if not any(text.startswith(f"{job.path}{os.sep}") for job in new)]:
         raise RunError(f"{other[0]}; remove that folder to train its models again")
@@ -163,4 +166,6 @@ class SweepObserver(ProgressObserver):
 
 def run_job(job: Job, device: str, threads: int = 1, listener: Listener = lambda _: None) -> Run:
     seen = splits_of([member.config(job.config) for member in job.members])
-    return train_run(job.path, job.config, job.members, seen, device, threads, listener, observe=SweepObserver)
+    return train_run(
+        job.path, job.config, job.members, seen, device, threads, listener, observe=job.observe or SweepObserver
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -60,6 +60,8 @@ class Sweep:
     """What cells have where they say nothing else."""
     cells: tuple[Member, ...]
     """Their settings may be any; `jobs` puts cells whose tensors have the same shapes into one stack."""
+    observe: Callable[..., Any] | None = None
+    """What measures the models during training (`training.trainer.Observer`); if None, as `jobs.SweepObserver` does."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.cells) <= MOST_CELLS:

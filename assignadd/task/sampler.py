@@ -72,6 +72,8 @@ class Sampler:
 
     def _load_pairs(self, tasks: Sequence[Task], seen: Tensor, kind: PairKind, device: str | torch.device) -> None:
         codes = [pair_codes(s, kind) for s in seen.cpu()]
+        if self.stream == Stream.DATA:
+            codes = [_weighted(t, c) for t, c in zip(tasks, codes, strict=True)]
         for task, c in zip(tasks, codes, strict=True):
             if not len(c):
                 raise EmptySetError(
@@ -254,6 +256,14 @@ class Sampler:
         for slot in slots:
             rank = rank - (assignment - slot.to(torch.int16).unsqueeze(-2)).clamp_(0, 1)
         return rank.long()
+
+
+def _weighted(task: Task, codes: Tensor) -> Tensor:
+    """The codes of pairs with each (n, n) as many times as it is drawn for another pair."""
+    if task.doubles_weight == 1:
+        return codes
+    n, m = tuple_values(codes, task.modulus, 2)
+    return codes.repeat_interleave(torch.where(n == m, task.doubles_weight, 1))
 
 
 class EveryAddition(Sampler):

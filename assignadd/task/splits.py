@@ -18,12 +18,21 @@ from assignadd.task.randomness import Stream, words
 def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
     """A mask of the seen tuples, (N, N) for two operands: the first floor(f N^k) of a random permutation.
 
-    Splits of one seed are nested: a tuple that is seen at some fraction is seen at every larger one.
+    Splits of one seed are nested: a tuple that is seen at some fraction is seen at every larger one. With unordered
+    pairs there may be one more: both orders count, and both take the random bits of the one with n < m.
     """
-    zero = torch.zeros((), dtype=torch.int64)
-    w = words(torch.tensor(seed), Stream.SPLIT, zero, torch.arange(math.prod(task.tuples)), 2)
-    order = torch.argsort((w[0] << 31) | (w[1] >> 1), stable=True)  # 63 random bits per tuple
-    return _seen(task, order[: task.n_seen])
+    zero, codes = torch.zeros((), dtype=torch.int64), torch.arange(math.prod(task.tuples))
+    w = words(torch.tensor(seed), Stream.SPLIT, zero, codes, 2)
+    bits = (w[0] << 31) | (w[1] >> 1)  # 63 random bits per tuple
+    if task.unordered_split:
+        bits = bits[torch.minimum(codes, codes.view(task.tuples).T.flatten())]
+    seen = _seen(task, bits.argsort(stable=True)[: task.n_seen])
+    if task.unordered_split:
+        seen |= seen.T.clone()
+    if task.seen_doubles is not None:
+        places = bits.view(task.tuples).diagonal().argsort(stable=True).argsort()
+        seen.diagonal().copy_(places < math.floor(task.seen_doubles * task.modulus + 1e-9))
+    return seen
 
 
 def splits_of(configs: Sequence[Config]) -> Bool[Tensor, "M ..."]:

@@ -16,7 +16,7 @@ from torch.func import functional_call, vmap
 from assignadd.config import Config
 from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
-from assignadd.model.kernels.tensor import Moments, Placed
+from assignadd.model.kernels.tensor import Moments, Placed, TensorKernels, cross_entropy
 from assignadd.model.stack import Stack, views
 from assignadd.model.table import covers
 from assignadd.model.trace import Weights
@@ -37,6 +37,7 @@ class TableGradient:
         self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"  # plain matrix products beat batched ones
         self._table = table_forward(stack.config, stack.flat.device, stacked=True)
         self.kernels = self._table.kernels
+        self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
         weights, grads = stack.weights, views(stack.config, self.flat)
         if self._alone:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
@@ -46,9 +47,21 @@ class TableGradient:
     def __call__(self, batch: Batch) -> Tensor:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         trace = self._table.forward(self._weights, tokens)
-        loss, grad = self.kernels.cross_entropy(trace.logits, labels)
+        loss, grad = self._cross_entropy(trace.logits, labels)
         self._table.backward(self._weights, trace, grad, self._grads)
         return loss.view(-1)
+
+
+def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The cross entropy and its gradient by the kernels, or in double precision and rounded, as the settings say."""
+    if not config.numerics.loss_in_float64:
+        return kernels.cross_entropy
+
+    def rounded(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        loss, grad = cross_entropy(logits.double(), labels)
+        return loss.to(logits.dtype), grad.to(logits.dtype)
+
+    return rounded
 
 
 class AnswerFromRows(torch.nn.Module):
@@ -59,7 +72,7 @@ class AnswerFromRows(torch.nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.model = Transformer(config)
+        self.model, self.loss_in_float64 = Transformer(config), config.numerics.loss_in_float64
 
     def forward(self, rows: Tensor) -> Tensor:
         return self.model.from_residual(rows @ self.model.embed.W_E + self.model.pos_embed.W_pos, True)[:, -1]
@@ -105,6 +118,7 @@ def answer_losses(
     """The mean cross entropy of each model of a stack, (M,)."""
     rows = (tokens.unsqueeze(-1) == vocabulary).to(weights["model.embed.W_E"].dtype)  # (M, B, T, K)
     logits = vmap(lambda own, own_rows: functional_call(answer, own, (own_rows,)))(weights, rows)  # (M, B, N)
+    logits = logits.double() if answer.loss_in_float64 else logits
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
     return losses.view(len(labels), -1).mean(1)
 

@@ -35,6 +35,7 @@ OPERATIONS = {
     "affine": Task(modulus=7, length=14, operation="affine 2 5", **SMALL),
     "dihedral": Task(modulus=8, length=14, operation="dihedral", **SMALL),
     "table": Task(modulus=6, length=14, operation="table", table=S3, **SMALL),
+    "doubles three times as often": Task(modulus=7, length=14, doubles_weight=3, **SMALL),
 }
 OPERANDS = {
     "one operand": Task(modulus=9, length=12, operands=1, **SMALL),
@@ -126,6 +127,7 @@ def test_training_rows_equal_the_plain_samplers_in_compiled_code_and_in_tensor_o
     assert torch.equal(compiled.tokens, tensors.tokens) and torch.equal(compiled.labels, tensors.labels)
     assert (sampler._compiled is None) == (name in CHAINS or find_spec("numba") is None)
     tuples = pairs_of_kind(task, seen_tuples, "seen")
+    tuples = [pair for pair in tuples for _ in range(task.doubles_weight if len({*pair}) == 1 else 1)]
     for b in range(70):
         expected = plain_sequence(task, tuples, choices, 11, 9, 7 + b, training=True)
         assert (tensors.tokens[0, b].tolist(), int(tensors.labels[0, b])) == expected, f"row {b}"

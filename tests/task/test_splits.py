@@ -73,3 +73,26 @@ def test_the_authors_split():
     held_out = [(n, m) for n, m in pairs if not seen[n, m]]
     mirror_seen, doubles = sum(bool(seen[m, n]) for n, m in held_out), sum(n == m for n, m in held_out)
     assert (len(held_out), mirror_seen, len(held_out) - mirror_seen - doubles, doubles) == (1045, 723, 302, 20)
+
+
+@pytest.mark.parametrize("fraction", [0.0001, 0.3, 0.7, 1.0])
+def test_with_unordered_pairs_both_orders_are_seen_or_held_out(fraction):
+    task = Task(modulus=30, seen_fraction=max(fraction, 1 / 900), unordered_split=True)
+    seen = pair_split(task, 3)
+    assert torch.equal(seen, seen.T) and 0 <= int(seen.sum()) - task.n_seen <= 1
+    assert not torch.equal(pair_split(task, 4), seen) or fraction == 1
+    larger = pair_split(dataclasses.replace(task, seen_fraction=1.0), 3)
+    assert (larger | ~seen).all()
+    if 0.1 < fraction < 1:  # a pair of different numbers is no more often seen than (n, n)
+        doubles = torch.stack([pair_split(task, seed).diagonal() for seed in range(200)]).double().mean()
+        assert abs(doubles - fraction) < 0.03
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_the_share_of_seen_doubles_changes_no_other_pair(share):
+    task, other = Task(), ~torch.eye(59, dtype=torch.bool)
+    plain, seen = pair_split(task, 8), pair_split(dataclasses.replace(task, seen_doubles=share), 8)
+    assert torch.equal(plain[other], seen[other]) and int(seen.diagonal().sum()) == int(59 * share)
+    # Nested with the plain split, which sees the doubles with the smallest random bits.
+    fewer, more = sorted((plain.diagonal(), seen.diagonal()), key=lambda mask: int(mask.sum()))
+    assert (more | ~fewer).all()

@@ -1,17 +1,18 @@
 """The training step: both ways to the gradient agree, sequences drawn ahead change nothing, diverged models stop."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
 from assignadd.config import PRESETS, Member, Model, Numerics, Optim
-from assignadd.model.kernels.tensor import Moments, stacked_adamw
+from assignadd.model.kernels.tensor import Moments, TensorKernels, stacked_adamw
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.step import Group, ReferenceGradient, TableGradient
+from assignadd.training.step import Group, ReferenceGradient, TableGradient, cross_entropy_of
 
 CONFIG = PRESETS["smoke"]
 
@@ -40,6 +41,34 @@ def test_tables_and_autograd_give_the_same_loss_and_gradient():
     table, reference = TableGradient(stack), ReferenceGradient(stack)
     torch.testing.assert_close(table(batch), reference(batch))
     torch.testing.assert_close(table.flat, reference.flat)
+
+
+def test_a_loss_in_double_precision_keeps_gradients_that_single_precision_rounds_to_zero():
+    config = replace(CONFIG, numerics=Numerics(loss_in_float64=True))
+    logits, labels = torch.tensor([[[20.0, 0.0, 0.0], [1.0, 0.0, 2.0]]]), torch.tensor([[0, 1]])
+    kernels = TensorKernels(5, 4, torch.device("cpu"))
+    single, double = (cross_entropy_of(c, kernels)(logits.clone(), labels) for c in (CONFIG, config))
+    wrong = math.exp(-20) / (1 + 2 * math.exp(-20))
+    assert single[1][0, 0, 0] == 0 and double[1].dtype == torch.float32
+    assert double[1][0, 0].tolist() == pytest.approx([-wrong, wrong / 2, wrong / 2], rel=1e-6)
+    torch.testing.assert_close(double[1][0, 1], single[1][0, 1])
+    torch.testing.assert_close(double[0], single[0])
+
+
+@pytest.mark.parametrize("way", [TableGradient, ReferenceGradient])
+def test_both_ways_to_the_gradient_take_the_loss_in_double_precision(way):
+    gradients = []
+    for numerics in (Numerics(), Numerics(loss_in_float64=True), Numerics(dtype="float64")):
+        config = replace(CONFIG, numerics=numerics)
+        seen = pair_split(config.task, 0)[None]
+        batch = Sampler([config.task], seen, [0]).sample(5, 64)
+        gradient = way(initial_stack(config, [0]))
+        loss = gradient(batch)
+        gradients.append((loss.double(), gradient.flat.double()))
+    for loss, flat in gradients[:2]:
+        torch.testing.assert_close(loss, gradients[2][0], rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(flat, gradients[2][1], rtol=1e-3, atol=1e-6)
+    assert not torch.equal(gradients[0][1], gradients[1][1])
 
 
 def test_another_architecture_has_the_gradient_of_its_loss_and_goes_on_where_compiling_fails(capsys):

@@ -1,0 +1,60 @@
+"""Studies with measures of their own: what they observe during training comes into the table of the study."""
+
+from dataclasses import replace
+
+import polars
+import pytest
+import torch
+
+from assignadd.claims.studies import study_records
+from assignadd.measures.doubles import VOTE_SEEN, doubles_columns
+from assignadd.runs.find import find_runs
+from assignadd.studies.doubles import DOUBLES, PAPER
+from assignadd.studies.registry import run_study
+from assignadd.studies.spikes import DOUBLE, QK2_RISE, SATURATED_BEFORE, SATURATED_RISE, SPIKES_STUDY, spike_columns
+from assignadd.sweeps.final_tests import final_column
+from assignadd.task.evalsets import RECORDED_SETS
+from tests.studies.small import BASE
+
+torch.set_num_threads(1)
+
+
+def run(study, out, measure_every=0):
+    base = replace(BASE, record=replace(BASE.record, measure_every=measure_every))
+    study = replace(study, base=base, seeds=1)
+    return run_study(study, study.sweep(), out, "", lambda job, step: None)
+
+
+def test_votes_are_those_of_the_last_checkpoint(tmp_path):
+    table = run(DOUBLES, tmp_path)
+    found = {}
+    for made in find_runs(tmp_path)[0]:
+        for config, row in zip(made.configs, doubles_columns(made.at(None)[1], made.configs, made.seen), strict=True):
+            found[config] = row
+    assert len(found) == len(DOUBLES.cells) == table.frame.height
+    paper = next(row for config, row in found.items() if config.task == BASE.task)
+    assert table.cells[PAPER][final_column(VOTE_SEEN)].item() == pytest.approx(paper[VOTE_SEEN], rel=1e-5)
+    assert {r.verdict for r in study_records(table)} == {"cannot be tested"}  # one seed, and it does not bind
+
+
+def test_every_precision_is_trained_and_has_its_numbers(tmp_path):
+    table = run(SPIKES_STUDY, tmp_path, measure_every=20)
+    assert table.frame["spikes"].to_list() == [0.0] * 3 and table.frame["sharp rise"].dtype == polars.Boolean
+    kinds = {(made.config.numerics.dtype, made.config.numerics.loss_in_float64) for made in find_runs(tmp_path)[0]}
+    assert kinds == {("float32", False), ("float32", True), ("float64", False)}
+    losses = table.frame["loss"].to_list()
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-3) and table.is_outcome("sharp rise")
+    assert table.cells[DOUBLE].height == 1
+
+
+def test_numbers_around_the_first_spike_are_those_of_the_curves():
+    steps = list(range(0, 8001, 25))
+    late = [step >= 4000 for step in steps]
+    rows = {"step": steps, "saturated": [0.1 + 0.4 * (3800 <= s < 4000) for s in steps], "reference loss": [0.5] * 321}
+    rows |= {"qk2_ov1_var_identity": [0.25 + 0.5 * x for x in late], "qk2_ov1_var_margin": [2.0 + x for x in late]}
+    rows |= {s.name: [1.0 if s.n_vars == 0 else 0.3 + 0.7 * x for x in late] for s in RECORDED_SETS}
+    found = spike_columns(polars.DataFrame(rows), 256)
+    assert (found["spikes"], found["spike steps"], found["loss bursts"]) == (1, [3900], 0)
+    assert found["first spike at"] == 4000 and found[QK2_RISE] == pytest.approx(0.5)
+    assert found[SATURATED_BEFORE] == pytest.approx(0.5, abs=0.05)
+    assert found[SATURATED_RISE] == pytest.approx(0.4, abs=0.06)
