@@ -120,8 +120,13 @@ class Task:
     def __repr__(self) -> str:
         """The fields; those that were added for the family of tasks are left out where they have their defaults, since
         names of run folders are made from this text."""
-        shown = [f.name for f in fields(self) if f.name not in FAMILY or getattr(self, f.name) != f.default]
-        return f"Task({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        return text_without_defaults(self, FAMILY)
+
+
+def text_without_defaults(section: Any, names: Sequence[str]) -> str:
+    """The text of a section of the settings, without those of these fields that have their defaults."""
+    shown = [f.name for f in fields(section) if f.name not in names or getattr(section, f.name) != f.default]
+    return f"{type(section).__name__}({', '.join(f'{name}={getattr(section, name)!r}' for name in shown)})"
 
 
 # The settings that tell other tasks of the family from the paper's. Runs of an earlier version do not have them.

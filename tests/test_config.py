@@ -35,6 +35,10 @@ RANGES = {
     "optim.eps": (1e-16, 1.0, {}, {}),
     "optim.batch": (1, 2**20, {}, {}),
     "optim.steps": (0, 2**31, {}, {}),
+    "optim.warmup": (0, 2**31, {}, {}),
+    "optim.later_lr": (0.0, 10.0, {}, {}),
+    "optim.later_from": (0, 2**31, {}, {}),
+    "optim.frozen_until": (0, 2**31, {}, {}),
     "record.eval_every": (1, 2**31, {}, {}),
     "record.eval_sequences": (1, 2**20, {}, {}),
     "record.checkpoint_every": (1, 2**31, {}, {}),
@@ -49,9 +53,11 @@ CHOICES = {
     "model.activation": ["relu", "gelu"],
     "model.norm": ["none", "layer", "rms"],
     "model.biases": [False, True],
+    "optim.frozen": ["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"],
     "numerics.dtype": ["float32", "float64"],
     "numerics.tf32": [False, True],
 }
+MAY_BE_NONE = ("seed.init", "seed.data", "seed.split", "optim.later_lr")
 RULES_OF_THEIR_OWN = {
     *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp")
 }
@@ -93,7 +99,7 @@ def test_a_range_holds_its_ends_and_nothing_beyond(name):
 @pytest.mark.parametrize("name", RANGES)
 def test_a_range_takes_numbers_of_its_kind_only(name):
     whole = isinstance(RANGES[name][0], int)
-    wrong = ["1", True, [1], math.nan] + ([1.0, 1.5] if whole else []) + ([] if name.startswith("seed.") else [None])
+    wrong = ["1", True, [1], math.nan] + ([1.0, 1.5] if whole else []) + ([] if name in MAY_BE_NONE else [None])
     for value in wrong:
         assert refusal(name, value).startswith("a whole number from" if whole else "a number from")
 

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from assignadd.config import Config, ConfigError, Member
+from assignadd.config import SCHEDULES, Config, ConfigError, Member, Optim
 from assignadd.member import OWN_IN_A_STACK, SHORT_NAMES
 from assignadd.runs.files import read_input
 from assignadd.task.table_file import operation_settings
@@ -44,23 +44,27 @@ def read_config(path: Path, base: Config) -> Config:
 # Settings of thousands of models take less.
 MOST_BYTES = 16 << 20
 # Fields that runs of an earlier version do not have; their defaults say what was done then.
-ADDED_LATER = ("record.measure_every", "record.final_sequences", *(f"task.{name}" for name in FAMILY))
+ADDED_LATER = (
+    "record.measure_every", "record.final_sequences",
+    *(f"task.{name}" for name in FAMILY), *(f"optim.{name}" for name in SCHEDULES),
+)  # fmt: skip
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
     """The `config.json` of a run: every field, the same bytes for the same settings.
 
-    Fields that tell another task of the family from the paper's are left out at their defaults, so that the document of
-    the paper's task has the bytes, and hence the hash, that it had before there were others.
+    Fields of other tasks of the family and of schedules are left out at their defaults, so that the document of the
+    paper's settings has the bytes, and hence the hash, that it had before there were others.
     """
     for member in members:
         member.config(config)  # refuses what JSON cannot say, such as a NaN
     # Through the reader and back, so that a whole number given for a float (lr=1) is written as the float it means.
     exact, own = read_run_document(msgspec.json.encode({"config": config, "models": _flat(members)}))
     written = {"config": msgspec.to_builtins(exact), "models": _flat(own)}
-    for name in FAMILY:
-        if getattr(exact.task, name) == getattr(Task(), name):
-            del written["config"]["task"][name]
+    for section, default, names in (("task", Task(), FAMILY), ("optim", Optim(), SCHEDULES)):
+        for name in names:
+            if getattr(getattr(exact, section), name) == getattr(default, name):
+                del written["config"][section][name]
     document = msgspec.json.encode(written)
     return msgspec.json.format(document, indent=2) + b"\n"
 
