@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from assignadd.config import PRESETS, Config, ConfigError, Member
-from assignadd.member import with_settings
-from assignadd.sweeps.results import setting_of
 from assignadd.sweeps.settings import Sweep
 from assignadd.verdicts import Rule
+
+if TYPE_CHECKING:
+    from assignadd.studies.table import Estimate, StudyTable
 
 # A study has one evaluation on many sequences at the end, and small ones on the way from which onsets are read.
 RECORD = replace(
@@ -25,6 +27,8 @@ class Cell:
     label: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values by dotted name, such as {"model.n_heads": 2}."""
+    models: tuple[Mapping[str, Any], ...] = ()
+    """Settings of each of its models on top of these; if empty, the models differ in the seed alone."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,17 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class ComputedHypothesis:
+    """A statement about a number that a function computes from a study's whole table, and the rule that decides it."""
+
+    id: str
+    claim: str
+    rule: Rule
+    number: Callable[[StudyTable], Estimate | None]
+    """The number with its 95 % interval; None where the table has too few models for one."""
+
+
+@dataclass(frozen=True)
 class Study:
     """Cells times seeds, and what is asked of them."""
 
@@ -58,16 +73,22 @@ class Study:
     base: Config
     cells: tuple[Cell, ...]
     seeds: int
-    """Models in each cell, with seeds 0, 1, ..."""
+    """Models in each cell that has no settings for each model."""
     outcomes: tuple[str, ...]
     """The outcomes whose shares its figure and its summary show."""
-    hypotheses: tuple[Hypothesis, ...]
+    hypotheses: tuple[Hypothesis | ComputedHypothesis, ...]
     numbers: tuple[str, ...] = ()
     """Numbers of each model whose medians the summary shows."""
+    first_seed: int = 0
+    """The seed of the first model of each cell; the others follow."""
+    early_steps: tuple[int, ...] = ()
+    early: tuple[str, ...] = ()
+    """The steps in the course of training, and the columns of a sweep, whose values the table has."""
 
     def __post_init__(self) -> None:
         labels = [cell.label for cell in self.cells]
-        named = {label for h in self.hypotheses for label in (h.cell, h.versus) if label is not None}
+        of_cells = [h for h in self.hypotheses if isinstance(h, Hypothesis)]
+        named = {label for h in of_cells for label in (h.cell, h.versus) if label is not None}
         assert len(set(labels)) == len(labels) and named <= set(labels), f"labels of the cells of {self.name}"
 
     @property
@@ -83,16 +104,34 @@ class Study:
         base = self.base
         optim = base.optim if steps is None else replace(base.optim, steps=steps)
         config = replace(base, optim=optim, numerics=replace(base.numerics, tf32=tf32))
-        cells = tuple(Member(seed, cell.settings) for cell in self.cells for seed in range(n))
+        cells = tuple(
+            Member(self.first_seed + i, {**cell.settings, **own})
+            for cell in self.cells
+            for i, own in enumerate(cell.models[:seeds] or [{}] * n)
+        )
         return Sweep(self.name, config, cells)
 
-    def settings(self, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-        """The values of these settings in every cell, as a sweep's table has them, by the label of the cell."""
-        configs = {cell.label: with_settings(self.base, cell.settings) for cell in self.cells}
-        return {label: tuple(setting_of(config, name) for name in names) for label, config in configs.items()}
+    @property
+    def n_models(self) -> int:
+        """Models in all cells."""
+        return sum(len(cell.models) or self.seeds for cell in self.cells)
+
+    @property
+    def own_settings(self) -> tuple[str, ...]:
+        """The dotted names of the settings in which models of one cell differ."""
+        return tuple(sorted({name for cell in self.cells for own in cell.models for name in own}))
+
+    def label_of(self, member: Member) -> str:
+        """The label of the cell that a model belongs to."""
+        return self._labels[member.own]
+
+    @cached_property
+    def _labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
+        every = ((cell, own) for cell in self.cells for own in cell.models or ({},))
+        return {Member(0, {**cell.settings, **own}).own: cell.label for cell, own in every}
 
 
 def study_base(steps: int, **sections: Any) -> Config:
     """The paper's settings with the record of a study, this many steps, and other sections where given."""
     paper = PRESETS["paper"]
-    return replace(paper, optim=replace(paper.optim, steps=steps), record=RECORD, **sections)
+    return replace(paper, **{"optim": replace(paper.optim, steps=steps), "record": RECORD, **sections})
