@@ -9,10 +9,10 @@ from itertools import product
 import numpy as np
 
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD
+from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, REFINEMENT_SETS, THRESHOLD
 from assignadd.stats import wilson
 from assignadd.studies.study import Cell, ComputedHypothesis, Study, study_base
-from assignadd.studies.table import BANNED_SETS, Estimate, StudyTable
+from assignadd.studies.table import Estimate, StudyTable
 from assignadd.sweeps.final_tests import final_column
 from assignadd.verdicts import AtLeast, AtMost
 
@@ -53,7 +53,7 @@ def _bound(setting: Setting) -> object:
 Skill = tuple[Sequence[str], float, Callable[[Setting], object], bool]
 SKILLS: dict[str, Skill] = {
     "adding": ((ADDITION_SET,), ADDITION_THRESHOLD, _added, False),
-    "using banned slots": (BANNED_SETS, THRESHOLD, _refined, True),
+    "using banned slots": (REFINEMENT_SETS, THRESHOLD, _refined, True),
     "binding": ((BINDING_SET,), BINDING_THRESHOLD, _bound, False),
 }
 GROUPS = {"adding": "shares f", "using banned slots": "ratios r, among networks that bind", "binding": "settings"}

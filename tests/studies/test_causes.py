@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from assignadd.claims.studies import study_records
+from assignadd.dynamics.phases import REFINEMENT_SETS
 from assignadd.studies.data import DATA, FRACTIONS, RATIOS, near_failures
 from assignadd.studies.data import label as label_of_data
 from assignadd.studies.rate import IN_THE_WINDOW, RATE, RATES, best_rate
 from assignadd.studies.registry import run_study
 from assignadd.studies.study import Cell, ComputedHypothesis
-from assignadd.studies.table import BANNED_SETS, Estimate, StudyTable, shipped_study
+from assignadd.studies.table import Estimate, StudyTable, shipped_study
 from assignadd.studies.when import WHEN, comes_to_bind
 from assignadd.sweeps.data_dictionary import sweep_columns
 from assignadd.verdicts import AtLeast
@@ -94,7 +95,7 @@ def test_failures_near_the_level_are_counted_where_some_succeed(failing, share):
             adds = f > 0.28 or (f == 0.28 and i < 2)
             accuracy = 0.99 if adds else failing if f == 0.28 else 0.45
             rows.append({"cell": label_of_data(f, r), "binds": i == 0, "0-var add-restricted (final)": accuracy})
-            rows[-1] |= {f"{s} (final)": 0.5 if r < 0.2 or f == 0.2 else 0.99 for s in BANNED_SETS}
+            rows[-1] |= {f"{s} (final)": 0.5 if r < 0.2 or f == 0.2 else 0.99 for s in REFINEMENT_SETS}
             rows[-1]["1-var train (final)"] = 0.97 if i == 0 else 0.6
     table = StudyTable(DATA, polars.DataFrame(rows), {})
     found = near_failures("adding", table)
