@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assignadd.config import PRESETS, Config, ConfigError, Member
 from assignadd.sweeps.settings import Sweep
 from assignadd.verdicts import Rule
-
-if TYPE_CHECKING:
-    from assignadd.studies.table import Estimate, StudyTable
 
 # A study has one evaluation on many sequences at the end, and small ones on the way from which onsets are read.
 RECORD = replace(
@@ -51,14 +48,24 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """A share, a median or another number over `n` models with its 95 % interval; no ends where there are too few models for one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
 class ComputedHypothesis:
     """A statement about a number that a function computes from a study's whole table, and the rule that decides it."""
 
     id: str
     claim: str
     rule: Rule
-    number: Callable[[StudyTable], Estimate | None]
-    """The number with its 95 % interval; None where the table has too few models for one."""
+    number: Callable[[Any], Estimate | None]
+    """The number, from the study's `StudyTable`; None where that has too few models for one."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD, Curves, skill_onset
 from assignadd.errors import RunError
 from assignadd.stats import median_interval, wilson
+from assignadd.studies.study import Estimate as Estimate
 from assignadd.studies.study import Study
 from assignadd.sweeps.engine import last_rows
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
@@ -51,16 +52,6 @@ LABELS = {
     "frequencies": "frequencies",
     "doubles minus others": "held-out doubles less other held-out pairs",
 }
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A share or a median over `n` models with its 95 % interval; no ends where there are too few models for one."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
 
 
 @dataclass(frozen=True, eq=False)
