@@ -49,7 +49,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A share, a median or another number over `n` models with its 95 % interval; no ends where there are too few models for one."""
+    """A number over `n` models with its 95 % interval; no ends where there are too few models for one."""
 
     value: float
     low: float | None
