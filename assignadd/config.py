@@ -46,7 +46,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Optim:
-    """AdamW without schedule, warm-up or clipping; fresh data every step."""
+    """AdamW, by default without schedule or warm-up; no clipping; fresh data every step."""
 
     lr: float = ranged(1e-3, 0.0, 10.0)
     """Learning rate."""
@@ -62,6 +62,24 @@ class Optim:
     """Sequences in a step."""
     steps: int = ranged(30_000, 0, 1 << 31)
     """Updates in all."""
+    warmup: int = ranged(0, 0, 1 << 31)
+    """Steps over which the learning rate rises linearly from 0; 0 for none."""
+    later_lr: float | None = ranged(None, 0.0, 10.0)
+    """Learning rate from step later_from on; if None, it stays at lr."""
+    later_from: int = ranged(0, 0, 1 << 31)
+    """The step from which the learning rate is later_lr."""
+    frozen: Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"] = "none"
+    """A part that keeps its initial weights until step frozen_until."""
+    frozen_until: int = ranged(0, 0, 1 << 31)
+    """The step from which the frozen part is trained; its moments are averaged before as well."""
+
+    def __repr__(self) -> str:
+        """The fields without schedules that are off, since names of run folders are made from this text."""
+        return text_of(self, SCHEDULES)
+
+
+# Settings that change in the course of training. Runs of an earlier version do not have them.
+SCHEDULES = ("warmup", "later_lr", "later_from", "frozen", "frozen_until")
 
 
 @dataclass(frozen=True)
@@ -133,6 +151,10 @@ def validate(config: Config) -> None:
                 raise ConfigError(f"{section}.{name}", value, accepted(section, name) or "")
     check_task(config.task)
     _check_model(config.model)
+    if config.optim.frozen[-1] == "2" and config.model.n_layers < 2:
+        raise ConfigError("optim.frozen", config.optim.frozen, "none or a part of layer 1: there is no layer 2")
+    if config.optim.frozen == "MLP2" and config.model.d_mlp[1] is None:
+        raise ConfigError("optim.frozen", config.optim.frozen, "another part: there is no MLP after layer 2")
 
 
 @cache

@@ -37,6 +37,10 @@ RANGES = {
     "optim.eps": (1e-16, 1.0, {}, {}),
     "optim.batch": (1, 2**20, {}, {}),
     "optim.steps": (0, 2**31, {}, {}),
+    "optim.warmup": (0, 2**31, {}, {}),
+    "optim.later_lr": (0.0, 10.0, {}, {}),
+    "optim.later_from": (0, 2**31, {}, {}),
+    "optim.frozen_until": (0, 2**31, {}, {}),
     "record.eval_every": (1, 2**31, {}, {}),
     "record.eval_sequences": (1, 2**20, {}, {}),
     "record.checkpoint_every": (1, 2**31, {}, {}),
@@ -53,10 +57,12 @@ CHOICES = {
     "model.activation": ["relu", "gelu"],
     "model.norm": ["none", "layer", "rms"],
     "model.biases": [False, True],
+    "optim.frozen": ["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"],
     "numerics.dtype": ["float32", "float64"],
     "numerics.tf32": [False, True],
     "numerics.loss_in_float64": [False, True],
 }
+MAY_BE_NONE = ("seed.init", "seed.data", "seed.split", "optim.later_lr")
 RULES_OF_THEIR_OWN = {
     *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp")
 }

@@ -6,12 +6,12 @@ from assignadd.claims.measured import Measured, difference
 from assignadd.claims.record import NOT_REPORTED, OURS, Record
 from assignadd.stats import mean_interval
 from assignadd.studies.registry import STUDIES
-from assignadd.studies.study import Hypothesis
+from assignadd.studies.study import ComputedHypothesis, Hypothesis
 from assignadd.studies.table import StudyTable, shipped_study
 from assignadd.verdicts import UNTESTABLE
 
 UNIT = "models"
-TOO_FEW = "Fewer than two models of a cell have this number."
+TOO_FEW = "Too few models have this number."
 
 
 def shipped_study_records() -> list[Record]:
@@ -25,7 +25,7 @@ def study_records(table: StudyTable) -> list[Record]:
     return [_record(table, hypothesis) for hypothesis in table.study.hypotheses]
 
 
-def _record(table: StudyTable, h: Hypothesis) -> Record:
+def _record(table: StudyTable, h: Hypothesis | ComputedHypothesis) -> Record:
     found, population = measured(table, h), f"study {table.study.name}"
     if found is None:
         return Record(h.id, OURS, h.claim, NOT_REPORTED, None, None, None, 0, UNIT, 0, UNTESTABLE, _rule(h), TOO_FEW,
@@ -37,8 +37,13 @@ def _record(table: StudyTable, h: Hypothesis) -> Record:
     )  # fmt: skip
 
 
-def measured(table: StudyTable, h: Hypothesis) -> Measured | None:
+def measured(table: StudyTable, h: Hypothesis | ComputedHypothesis) -> Measured | None:
     """The number of a statement with its interval; None where a cell has too few models to which it applies."""
+    if isinstance(h, ComputedHypothesis):
+        number = h.number(table)
+        if number is None or number.low is None or number.high is None:
+            return None
+        return Measured(number.value, number.low, number.high, number.n, UNIT)
     own, other = (_of_cell(table, h, cell) if cell is not None else None for cell in (h.cell, h.versus))
     if h.versus is None or own is None:
         return own
@@ -55,7 +60,7 @@ def _of_cell(table: StudyTable, h: Hypothesis, cell: str) -> Measured | None:
     return Measured(float(values.mean()), ends.low, ends.high, len(values), UNIT)
 
 
-def _rule(h: Hypothesis) -> str:
+def _rule(h: Hypothesis | ComputedHypothesis) -> str:
     return f"{h.rule}; undecided if the 95 % interval reaches to both sides of the threshold"
 
 

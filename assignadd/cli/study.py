@@ -106,7 +106,7 @@ def _list(as_json: bool) -> int:
     from assignadd.studies.table import shipped_study
 
     rows = [
-        (s.name, s.question, len(s.cells), len(s.cells) * s.seeds, s.base.optim.steps, shipped_study(s) is not None)
+        (s.name, s.question, len(s.cells), s.n_models, s.base.optim.steps, shipped_study(s) is not None)
         for s in STUDIES.values()
     ]
     columns = ("study", "question", "cells", "models", "steps", "result included")

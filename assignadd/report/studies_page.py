@@ -9,7 +9,7 @@ from assignadd.claims.record import Record
 from assignadd.claims.studies import study_records
 from assignadd.figures.studies import study_caption, study_data
 from assignadd.studies.registry import STUDIES
-from assignadd.studies.study import Hypothesis, Study
+from assignadd.studies.study import ComputedHypothesis, Hypothesis, Study
 from assignadd.studies.table import LABELS, ONSETS, Estimate, StudyTable, shipped_study
 
 INTRODUCTION = """\
@@ -42,7 +42,7 @@ def studies_page() -> str:
 
 
 def _section(study: Study, table: StudyTable | None) -> str:
-    models = len(study.cells) * study.seeds if table is None else table.frame.height
+    models = study.n_models if table is None else table.frame.height
     steps = study.base.optim.steps if table is None else table.provenance["steps"]
     plan = f"{len(study.cells)} cells, {models} networks in all, {steps:,} steps each."
     parts = [f"## {study.title}", study.question, f"{study.method} {plan}"]
@@ -64,7 +64,7 @@ def _cells(table: StudyTable) -> str:
     return _table(("cell", "networks", "diverged", *(LABELS.get(name, name) for name in names)), rows)
 
 
-def _statements(hypotheses: Sequence[Hypothesis], records: Sequence[Record]) -> str:
+def _statements(hypotheses: Sequence[Hypothesis | ComputedHypothesis], records: Sequence[Record]) -> str:
     rows = [
         (h.claim, estimate_text(r), str(h.rule), f"**{r.verdict}**") for h, r in zip(hypotheses, records, strict=True)
     ]

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from assignadd.config import Config, ConfigError, Member
+from assignadd.config import SCHEDULES, Config, ConfigError, Member
 from assignadd.member import OWN_IN_A_STACK, SHORT_NAMES
 from assignadd.runs.files import read_input
 from assignadd.task.table_file import operation_settings
@@ -47,7 +47,9 @@ def read_config(path: Path, base: Config) -> Config:
 MOST_BYTES = 16 << 20
 # Fields that are left out of a run's document at their defaults, and those that runs of an earlier version do not have;
 # their defaults say what was done then.
-LEFT_OUT = (*(f"task.{name}" for name in FAMILY), "numerics.loss_in_float64")
+LEFT_OUT = (
+    *(f"task.{name}" for name in FAMILY), *(f"optim.{name}" for name in SCHEDULES), "numerics.loss_in_float64",
+)  # fmt: skip
 ADDED_LATER = ("record.measure_every", "record.final_sequences", *LEFT_OUT)
 
 

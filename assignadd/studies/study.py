@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assignadd.config import PRESETS, Config, ConfigError, Member
-from assignadd.member import with_settings
-from assignadd.sweeps.results import setting_of
 from assignadd.sweeps.settings import Sweep
 from assignadd.training.trainer import Observer
 from assignadd.verdicts import Rule
@@ -29,6 +28,8 @@ class Cell:
     label: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values by dotted name, such as {"model.n_heads": 2}."""
+    models: tuple[Mapping[str, Any], ...] = ()
+    """Settings of each of its models on top of these; if empty, the models differ in the seed alone."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,27 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """A number over `n` models with its 95 % interval; no ends where there are too few models for one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class ComputedHypothesis:
+    """A statement about a number that a function computes from a study's whole table, and the rule that decides it."""
+
+    id: str
+    claim: str
+    rule: Rule
+    number: Callable[[Any], Estimate | None]
+    """The number, from the study's `StudyTable`; None where that has too few models for one."""
+
+
+@dataclass(frozen=True)
 class Study:
     """Cells times seeds, and what is asked of them."""
 
@@ -62,20 +84,26 @@ class Study:
     base: Config
     cells: tuple[Cell, ...]
     seeds: int
-    """Models in each cell, with seeds 0, 1, ..."""
+    """Models in each cell that has no settings for each model."""
     outcomes: tuple[str, ...]
     """The outcomes whose shares its figure and its summary show."""
-    hypotheses: tuple[Hypothesis, ...]
+    hypotheses: tuple[Hypothesis | ComputedHypothesis, ...]
     numbers: tuple[str, ...] = ()
     """Numbers of each model whose medians the summary shows."""
     observe: Observer | None = None
     """What measures the models during training; if None, as in a sweep."""
     of_curves: Callable[[polars.DataFrame, int], dict[str, Any]] | None = None
     """More columns of a model, from its rows of the sweep's table and the sequences of each set in an evaluation."""
+    first_seed: int = 0
+    """The seed of the first model of each cell; the others follow."""
+    early_steps: tuple[int, ...] = ()
+    early: tuple[str, ...] = ()
+    """The steps in the course of training, and the columns of a sweep, whose values the table has."""
 
     def __post_init__(self) -> None:
         labels = [cell.label for cell in self.cells]
-        named = {label for h in self.hypotheses for label in (h.cell, h.versus) if label is not None}
+        of_cells = [h for h in self.hypotheses if isinstance(h, Hypothesis)]
+        named = {label for h in of_cells for label in (h.cell, h.versus) if label is not None}
         assert len(set(labels)) == len(labels) and named <= set(labels), f"labels of the cells of {self.name}"
 
     @property
@@ -91,13 +119,31 @@ class Study:
         base = self.base
         optim = base.optim if steps is None else replace(base.optim, steps=steps)
         config = replace(base, optim=optim, numerics=replace(base.numerics, tf32=tf32))
-        cells = tuple(Member(seed, cell.settings) for cell in self.cells for seed in range(n))
+        cells = tuple(
+            Member(self.first_seed + i, {**cell.settings, **own})
+            for cell in self.cells
+            for i, own in enumerate(cell.models[:seeds] or [{}] * n)
+        )
         return Sweep(self.name, config, cells, self.observe)
 
-    def settings(self, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-        """The values of these settings in every cell, as a sweep's table has them, by the label of the cell."""
-        configs = {cell.label: with_settings(self.base, cell.settings) for cell in self.cells}
-        return {label: tuple(setting_of(config, name) for name in names) for label, config in configs.items()}
+    @property
+    def n_models(self) -> int:
+        """Models in all cells."""
+        return sum(len(cell.models) or self.seeds for cell in self.cells)
+
+    @property
+    def own_settings(self) -> tuple[str, ...]:
+        """The dotted names of the settings in which models of one cell differ."""
+        return tuple(sorted({name for cell in self.cells for own in cell.models for name in own}))
+
+    def label_of(self, member: Member) -> str:
+        """The label of the cell that a model belongs to."""
+        return self._labels[member.own]
+
+    @cached_property
+    def _labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
+        every = ((cell, own) for cell in self.cells for own in cell.models or ({},))
+        return {Member(0, {**cell.settings, **own}).own: cell.label for cell, own in every}
 
 
 def study_base(steps: int, **sections: Any) -> Config:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignadd.config import UserError
+from assignadd.config import Member, UserError
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD, Curves, skill_onset
 from assignadd.errors import RunError
 from assignadd.stats import median_interval, wilson
+from assignadd.studies.study import Estimate as Estimate
 from assignadd.studies.study import Study
 from assignadd.sweeps.engine import last_rows
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
-from assignadd.sweeps.results import column_of, read_results
+from assignadd.sweeps.results import column_of, read_results, setting_of
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.evalsets import LABELS as EVALUATION_SETS
 
@@ -54,16 +55,6 @@ LABELS = {
     "frequencies": "frequencies",
     "doubles minus others": "held-out doubles less pairs held out in both orders (literals, median of all networks)",
 }
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A share or a median over `n` models with its 95 % interval; no ends where there are too few models for one."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,34 +106,55 @@ class StudyTable:
 
 
 def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.DataFrame:
-    """A row per model of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets."""
+    """A row per model of a sweep's table: its cell, seed and own settings, its final exam, outcomes and onsets, and its
+    early values where the study has such."""
     import polars
 
     n, names = sweep.config.record.eval_sequences, [name for name in EVALUATION_SETS if name in curves.columns]
-    of_cell = {settings: label for label, settings in study.settings(sweep.varied).items()}
-    key = ["seed", *map(column_of, sweep.varied)]
-    exams = [name for name in curves.columns if name == final_column(name.removesuffix(" (final)"))]
+    of_cell = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
+    key, own = ["seed", *map(column_of, sweep.varied)], [column_of(name) for name in study.own_settings]
+    exams = [name for name in curves.columns if name.endswith(final_column("")) and name[0].isdigit()]  # accuracies
     rows = []
     for part in curves.partition_by(key, maintain_order=True):
         last = last_rows(part, sweep).row(0, named=True)
         here = [s for s in names if part[s].null_count() == 0]
         found = Curves(part["step"].to_numpy(), {s: part[s].to_numpy() for s in here}, n)
         onsets = {name: skill_onset(found, sets, level) for name, (sets, level) in ONSETS.items()}
-        label = of_cell[tuple(last[column] for column in map(column_of, sweep.varied))]
+        label = of_cell[tuple(last[column] for column in key)]
+        early = {row["step"]: row for row in part.rows(named=True)} if study.early_steps else {}
         rows.append(
-            {CELL: label, "seed": last["seed"], "steps": last["step"], "diverged": last["diverged_at"] is not None}
+            {CELL: label, "seed": last["seed"], **{column: last[column] for column in own}}
+            | {"steps": last["step"], "diverged": last["diverged_at"] is not None}
             | {name: _has(last, *OUTCOMES[name][:2]) for name in OUTCOMES}
             | {name: None if onset is None else onset.step for name, onset in onsets.items()}
             | {"frequencies": last.get(final_column(FREQUENCIES)), "doubles minus others": _doubles(last)}
             | {"loss": last["loss"]}
             | (study.of_curves(part, n) if study.of_curves else {})
             | {name: last[name] for name in exams}
+            | {
+                early_column(name, step): early.get(step, {}).get(name)
+                for step in study.early_steps
+                for name in study.early
+            }
         )
     order = {cell.label: i for i, cell in enumerate(study.cells)}
     rows.sort(key=lambda row: (order[row[CELL]], row["seed"]))
     types: dict[str, Any] = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64)
     types |= dict.fromkeys(OUTCOMES, polars.Boolean) | {"doubles minus others": polars.Float64}
+    types |= {early_column(name, step): polars.Float32 for step in study.early_steps for name in study.early}
+    types |= dict.fromkeys((*exams, "loss"), polars.Float32)
     return polars.DataFrame(rows, infer_schema_length=None, schema_overrides=types)
+
+
+def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
+    """The seed and the varied settings of a model, as the sweep's table has them."""
+    config = member.config(sweep.config)
+    return (member.seed, *(setting_of(config, name) for name in sweep.varied))
+
+
+def early_column(name: str, step: int) -> str:
+    """The name under which a study's table has the value of a column in the course of training."""
+    return f"{name} at {step}"
 
 
 def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:

@@ -95,6 +95,9 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
         return Column(name, exam.meaning, "; ".join(filter(None, (exam.sample, LAST_ROW))))
     if name in LABELS:
         return Column(name, f"accuracy: {LABELS[name]}", f"{n:,} sequences")
+    if match := re.fullmatch(r"(.+) at (\d+)", name):
+        early = sweep_column(match[1], n, n_final, n_rates)
+        return Column(name, f"{early.meaning}, at step {int(match[2]):,}", early.sample)
     if match := re.fullmatch(r"\d-var (\d links?|rebound|once)", name):
         return Column(name, f"accuracy: {match[0]}, as docs/tasks.md defines it", f"{n:,} sequences")
     if name.partition(".")[0] in SECTIONS:

@@ -23,6 +23,7 @@ from assignadd.model.trace import Weights
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.cuda_graph import CapturedStep
+from assignadd.training.schedule import frozen_of, rates_of
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
@@ -136,6 +137,7 @@ class Group:
         self.stack, self.batch_size = Stack(stack.config, placed(stack.flat)), optims[0].batch
         self.gradient = gradient_of(self.stack)
         self.moments = Moments.zeros(self.stack.flat, optims, placed)
+        self._rates, self._frozen = rates_of(configs, device), frozen_of(configs, device)
         self.sampler = Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], device=device)
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
@@ -161,8 +163,13 @@ class Group:
         self.loss.copy_(self.gradient(batch))
         alive = self.loss.isfinite() & (self.diverged_at < 0)
         torch.where(alive | (self.diverged_at >= 0), self.diverged_at, self.step, out=self.diverged_at)
+        if self._rates:
+            self._rates.write(self.step, self.moments)
+        before = self.stack.flat.clone() if self._frozen else None
         self.step += 1
         self.gradient.kernels.adamw(self.stack.flat, self.gradient.flat, self.moments, alive, self.step)
+        if self._frozen and before is not None:
+            self._frozen.restore(self.step, self.stack.flat, before)
 
     def state(self) -> dict[str, Tensor]:
         """All that training needs to go on, by name; models along the first axis except for `step`."""

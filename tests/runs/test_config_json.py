@@ -52,6 +52,17 @@ def test_the_papers_task_is_written_as_before_there_were_others():
     )
 
 
+def test_settings_without_a_schedule_are_written_as_before_there_were_any():
+    optim = json.loads(run_document(PRESETS["paper"], [Member(0)]))["config"]["optim"]
+    assert list(optim) == ["lr", "weight_decay", "beta1", "beta2", "eps", "batch", "steps"]
+    assert repr(Optim()) == (
+        "Optim(lr=0.001, weight_decay=0.02, beta1=0.9, beta2=0.999, eps=1e-08, batch=512, steps=30000)"
+    )
+    config = dataclasses.replace(CONFIG, optim=Optim(warmup=5, later_lr=0.0, frozen="OV1", frozen_until=3))
+    own = Member(1, {"optim.later_lr": 3e-3, "optim.later_from": 10, "optim.frozen": "MLP2"})
+    assert read_run_document(run_document(config, [own])) == (config, (own,)) and "warmup=5" in repr(config.optim)
+
+
 @pytest.mark.parametrize(
     "task",
     [

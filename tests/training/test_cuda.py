@@ -56,8 +56,17 @@ def test_the_tables_of_a_whole_stack_equal_the_reference():
     torch.testing.assert_close(answer_logits(stack.to("cuda"), tokens.cuda()).cpu(), reference_logits(stack, tokens))
 
 
-def test_replayed_steps_of_a_stack_equal_the_steps_of_each_model_on_a_cpu():
-    members = [Member(s, lr=lr) for s, lr in zip(SEEDS, (1e-3, 3e-3, 1e-4), strict=True)]
+RATES = ({"optim.lr": 1e-3}, {"optim.lr": 3e-3}, {"optim.lr": 1e-4})
+SCHEDULES = (
+    {"optim.warmup": 9},
+    {"optim.later_lr": 5e-3, "optim.later_from": 11},
+    {"optim.frozen": "MLP2", "optim.frozen_until": 8},
+)
+
+
+@pytest.mark.parametrize("settings", [RATES, SCHEDULES], ids=["rates", "schedules"])
+def test_replayed_steps_of_a_stack_equal_the_steps_of_each_model_on_a_cpu(settings):
+    members = [Member(s, own) for s, own in zip(SEEDS, settings, strict=True)]
     there, here = Trainer(CONFIG, members, SEEN, "cuda"), Trainer(CONFIG, members, SEEN)
     for trainer in (there, here):
         trainer.advance(7)

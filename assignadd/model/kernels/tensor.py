@@ -23,6 +23,8 @@ class Moments:
     mean: Float[Tensor, "M P"]
     square: Float[Tensor, "M P"]
     optims: Sequence[Optim]
+    exact_rate: Float[Tensor, "M 1"]
+    """Learning rate in double precision."""
     rate: Float[Tensor, "M 1"]
     decay: Float[Tensor, "M 1"]
     """Learning rate, and learning rate times weight decay."""
@@ -34,11 +36,12 @@ class Moments:
     @classmethod
     def zeros(cls, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor) -> Moments:
         column = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
+        double = partial(torch.tensor, dtype=torch.float64, device=flat.device)
         rate, decay = column([[o.lr] for o in optims]), column([[o.lr * o.weight_decay] for o in optims])
         averaging = column([[1 - o.beta1, o.beta2, 1 - o.beta2, o.eps] for o in optims])
-        betas = torch.tensor([[o.beta1, o.beta2] for o in optims], dtype=torch.float64, device=flat.device)
+        betas, exact_rate = double([[o.beta1, o.beta2] for o in optims]), double([[o.lr] for o in optims])
         mean, square = placed(torch.zeros_like(flat)), placed(torch.zeros_like(flat))
-        return cls(mean, square, optims, rate, decay, averaging, betas)
+        return cls(mean, square, optims, exact_rate, rate, decay, averaging, betas)
 
     def corrections(self, count: Int[Tensor, ""]) -> tuple[Float[Tensor, "M 1"], Float[Tensor, "M 1"]]:
         """The step size, with the correction for the mean's start at 0, and the root of that for the square's."""
@@ -191,8 +194,9 @@ def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, cou
     for i, o in enumerate(moments.optims):
         if alive[i]:
             torch._fused_adamw_(
-                [flat[i]], [grad[i]], [moments.mean[i]], [moments.square[i]], [], [steps], lr=o.lr, beta1=o.beta1,
-                beta2=o.beta2, weight_decay=o.weight_decay, eps=o.eps, amsgrad=False, maximize=False,
+                [flat[i]], [grad[i]], [moments.mean[i]], [moments.square[i]], [], [steps],
+                lr=float(moments.exact_rate[i]), beta1=o.beta1, beta2=o.beta2, weight_decay=o.weight_decay,
+                eps=o.eps, amsgrad=False, maximize=False,
             )  # fmt: skip
 
 

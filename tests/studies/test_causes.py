@@ -1,0 +1,106 @@
+"""The studies of why seeds do not bind: models with settings of their own, early values, numbers counted by hand."""
+
+from dataclasses import replace
+from itertools import product
+
+import polars
+import pytest
+import torch
+
+from assignadd.claims.studies import study_records
+from assignadd.dynamics.phases import REFINEMENT_SETS
+from assignadd.studies.data import DATA, FRACTIONS, RATIOS, near_failures
+from assignadd.studies.data import label as label_of_data
+from assignadd.studies.rate import IN_THE_WINDOW, RATE, RATES, best_rate
+from assignadd.studies.registry import run_study
+from assignadd.studies.study import Cell, ComputedHypothesis
+from assignadd.studies.table import Estimate, StudyTable, shipped_study
+from assignadd.studies.when import WHEN, comes_to_bind
+from assignadd.sweeps.data_dictionary import sweep_columns
+from assignadd.verdicts import AtLeast
+from tests.studies.small import BASE, SMALL
+
+torch.set_num_threads(1)
+
+SOURCES = ("seed.init", "seed.split")
+CROSSED = replace(
+    SMALL,
+    base=replace(BASE, record=replace(BASE.record, measure_every=20)),
+    cells=(
+        Cell("crossed", models=tuple(dict(zip(SOURCES, levels, strict=True)) for levels in product((4, 5), (4,)))),
+        Cell("faster", {"optim.warmup": 10}, models=({"seed.init": 4, "optim.lr": 2e-3},)),
+        Cell("plain", {"optim.lr": 5e-3}),
+    ),
+    seeds=1,
+    first_seed=7,
+    early_steps=(20,),
+    early=("1-var train", "qk1_num_to_prev_var"),
+    hypotheses=(
+        ComputedHypothesis("x", "A number.", AtLeast(0.5), lambda table: Estimate(0.7, 0.6, 0.8, table.frame.height)),
+        ComputedHypothesis("y", "No number.", AtLeast(0.5), lambda table: None),
+    ),
+)
+
+
+def test_models_have_their_own_settings_and_early_values(tmp_path):
+    sweep = CROSSED.sweep()
+    assert len(sweep.cells) == CROSSED.n_models == 4
+    table = run_study(CROSSED, sweep, tmp_path, "", lambda job, step: None)
+    assert table.frame.select("cell", "seed", "seed.init", "seed.split", "lr").rows() == [
+        *(("crossed", 7 + i, *levels, 1e-3) for i, levels in enumerate(product((4, 5), (4,)))),
+        ("faster", 7, 4, 7, 2e-3), ("plain", 7, 7, 7, 5e-3),
+    ]  # fmt: skip
+    curves = polars.read_parquet(tmp_path / "table.parquet").filter(polars.col("step") == 20)
+    first = curves.filter((polars.col("seed.init") == 4) & (polars.col("seed.split") == 4)).row(0, named=True)
+    own = table.frame.row(0, named=True)
+    assert [own[f"{name} at 20"] for name in CROSSED.early] == [first[name] for name in CROSSED.early]
+    one, none = study_records(table)
+    assert (one.value, one.low, one.high, one.n, one.verdict) == (0.7, 0.6, 0.8, 4, "holds")
+    assert none.verdict == "cannot be tested"
+    meanings = {column.name: column for column in sweep_columns(table.frame.columns, 32, 50)}
+    assert meanings["1-var train at 20"].meaning == "accuracy: one variable, as trained, at step 20"
+
+
+def test_fewer_seeds_are_the_first_models_of_each_cell():
+    assert [(m.seed, dict(m.own).get("seed.split")) for m in CROSSED.sweep(1).cells] == [(7, 4), (7, None), (7, None)]
+
+
+def test_the_middle_one_of_the_best_rates_is_chosen():
+    best = {1.5e-3: 3, 2e-3: 4, 3e-3: 4, 4e-3: 4, 6e-3: 4}  # of four networks each; all bind at the highest rate
+    rows = [
+        {"cell": f"rate {rate:g}", "binds": i < best.get(rate, 1) or rate == 1e-2, "adds": rate < 1e-2}
+        for rate in RATES for i in range(4)
+    ]  # fmt: skip
+    assert best_rate(StudyTable(RATE, polars.DataFrame(rows), {})) == 3e-3
+
+
+def test_the_studies_that_raise_the_rate_use_the_best_one():
+    if (table := shipped_study(RATE)) is not None:
+        assert best_rate(table) == IN_THE_WINDOW
+
+
+def test_networks_that_bind_before_the_rate_is_raised_do_not_count():
+    at = [250, 4000, 4250, 9000, None, None]
+    rows = {"cell": "raised at 4,000", "binding at": at, "binds": [True, True, True, False, True, False]}
+    found = comes_to_bind(4000, StudyTable(WHEN, polars.DataFrame(rows), {}))
+    assert (found.value, found.n) == (0.5, 4)
+
+
+@pytest.mark.parametrize(("failing", "share"), [(0.1, 0.0), (0.8, 1.0)])
+def test_failures_near_the_level_are_counted_where_some_succeed(failing, share):
+    """At f = .28 half of the networks add; elsewhere all or none do, whose accuracies must not count."""
+    rows = []
+    for f, r in product(FRACTIONS, RATIOS):
+        for i in range(4):
+            adds = f > 0.28 or (f == 0.28 and i < 2)
+            accuracy = 0.99 if adds else failing if f == 0.28 else 0.45
+            rows.append({"cell": label_of_data(f, r), "binds": i == 0, "0-var add-restricted (final)": accuracy})
+            rows[-1] |= {f"{s} (final)": 0.5 if r < 0.2 or f == 0.2 else 0.99 for s in REFINEMENT_SETS}
+            rows[-1]["1-var train (final)"] = 0.97 if i == 0 else 0.6
+    table = StudyTable(DATA, polars.DataFrame(rows), {})
+    found = near_failures("adding", table)
+    assert (found.value, found.n) == (share, 7 * 2)
+    # One network of each setting binds; from r = .2 on, that with f = .2 alone fails.
+    slots = near_failures("using banned slots", table)
+    assert (slots.value, slots.n) == (0.0, 4)
+    assert near_failures("binding", table).n == 49 * 3
