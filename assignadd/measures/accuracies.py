@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -14,9 +14,10 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits
 from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
+from assignadd.task.arithmetic import answer_of
 from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets, any_sums
 from assignadd.task.randomness import EvalSteps
-from assignadd.task.sampler import EveryPair
+from assignadd.task.sampler import EveryPair, Sampler
 from assignadd.task.splits import distinct_sums
 
 # Number of sequences in which each pair of numbers is added.
@@ -77,3 +78,20 @@ def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTE
         correct = answer_logits(one, batch.tokens).argmax(-1)[0] == batch.labels[0]
         right.index_add_(0, rows % (N * N), correct.float())
     return (right / contexts).view(N, N)
+
+
+def on_three_literals(one: Stack, config: Config, n: int) -> tuple[float, float]:
+    """How often a model of two operands, given three literals, answers with all three and with the last two alone.
+
+    The sequence stays as long as in training: the operator comes a position earlier, and the last two operands are in
+    the slots that training used.
+    """
+    task = replace(config.task, operands=3)
+    task = replace(task, max_assignments=min(task.max_assignments, task.prefix // 2))
+    any_triple = torch.ones(1, *task.tuples, dtype=torch.bool, device=one.flat.device)
+    sampler = Sampler([task], any_triple, [config.seed.data or 0], any_sums(0), one.flat.device)
+    batch = sampler.sample(EvalSteps.THREE_OPERANDS[0], n)
+    answers = answer_logits(one, batch.tokens).argmax(-1)
+    _, *last_two = batch.tokens[..., -4:-1].long().unbind(-1)
+    expected = batch.labels, answer_of(config.task, last_two)
+    return tuple(float((answers == those).float().mean()) for those in expected)  # type: ignore[return-value]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.accuracies import Accuracy, pair_accuracy, set_accuracies
+from assignadd.measures.accuracies import Accuracy, on_three_literals, pair_accuracy, set_accuracies
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.transformer_lens import import_state_dicts
@@ -170,3 +170,10 @@ def test_the_papers_network_errs_only_on_doubles(paper_run):
     assert classes["doubles"].mean() == pytest.approx(0.65, abs=0.03)
     wrong = (accuracy < 0.5).nonzero()
     assert len(wrong) and (wrong[:, 0] == wrong[:, 1]).all()
+
+
+def test_the_hand_made_model_reads_the_last_two_of_three_literals():
+    config = Config(task=PRESETS["paper"].task)
+    all_three, last_two = on_three_literals(handmade(config), config, 2000)
+    assert last_two == 1
+    assert all_three == pytest.approx(1 / 59, abs=0.01)  # where the first is 0
