@@ -113,7 +113,8 @@ def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.
     n, names = sweep.config.record.eval_sequences, [name for name in EVALUATION_SETS if name in curves.columns]
     of_cell = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
     key, own = ["seed", *map(column_of, sweep.varied)], [column_of(name) for name in study.own_settings]
-    exams = [name for name in curves.columns if name.endswith(final_column("")) and name[0].isdigit()]  # accuracies
+    left_out = ("attn_", FREQUENCIES)  # attention rates, and what has a column of its own
+    exams = [name for name in curves.columns if name.endswith(final_column("")) and not name.startswith(left_out)]
     rows = []
     for part in curves.partition_by(key, maintain_order=True):
         last = last_rows(part, sweep).row(0, named=True)
