@@ -9,7 +9,7 @@ from assignadd.verdicts import AtLeast, AtMost
 OF_THE_PAPER = 1e-3
 RATES = (3e-4, 6e-4, OF_THE_PAPER, 1.5e-3, 2e-3, 3e-3, 4e-3, 6e-3, 1e-2)
 # The rate that the studies `when` and `cure` use, which `best_rate` chooses from this study's table.
-IN_THE_WINDOW = 3e-3
+IN_THE_WINDOW = 0.002
 
 
 def label(rate: float) -> str:
