@@ -147,6 +147,34 @@ TABLES: dict[str, ShippedTable] = {
             "chains of 0 to 2 links with 2 to 4 layers, 16 seeds a cell, 15,000 steps (docs/studies.md)",
         ),
         ShippedTable(
+            "study-rate", "one model",
+            "nine learning rates, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-when", "one model",
+            "the learning rate raised or lowered at one step of training, 32 seeds a cell, 24,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-fate", "one model",
+            "8 initialisations x 8 data orders x 8 splits, and 8 combinations with rounding changed, 30,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-cure", "one model",
+            "a high learning rate first, and the paper's settings, 128 fresh seeds each, 30,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-data", "one model",
+            "seven values of f times seven of r, 16 seeds a cell, 12,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-doubles", "one model",
+            "five ways to choose or draw the doubles in training, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-spikes", "one model",
+            "float32, float32 with the loss in float64, and float64, 16 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
             "operand-attention", "one model on one evaluation set under one change of layer 1's attention",
             "`assignadd operands` on 22 seeds of the census that bind, 4,000 sequences of each set: the 12 in which "
             "the operand slots are often not the top two keys of `=` in layer 1, and 10 others",
