@@ -62,12 +62,17 @@ class Column:
 
 
 def columns_of(table: ShippedTable) -> list[Column]:
-    """The columns of a table that comes with the package, in the order of the table."""
+    """The columns of a table that comes with the package, in its order, those that only one study has last."""
     names = table.frame().columns
-    if table.meanings:
-        return [Column(name, table.meanings[name]) for name in names]
+    own = {name: Column(name, meaning) for name, meaning in table.meanings.items()}
+    if own.keys() >= set(names):
+        return [own[name] for name in names]
     about = table.document
-    columns = sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"])
+    others = [name for name in names if name not in own]
+    columns = [
+        *sweep_columns(others, about["sequences_per_set"], about["sequences_in_final_exam"]),
+        *(own[name] for name in names if name in own),
+    ]
     if "study" in about:  # a row per model
         columns = [replace(c, sample=c.sample.removesuffix(LAST_ROW).removesuffix("; ")) for c in columns]
     return columns
