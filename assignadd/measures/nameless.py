@@ -40,7 +40,7 @@ class Nameless:
     """Predicted from the same values in random order, with all names permuted within their groups."""
     clear: Bool[Tensor, " n"]
     """Not nearly a tie: the logits of the best two answers differ by more than 1."""
-    twice_the_literal: Bool[Tensor, " n"] | None
+    twice_the_literal: Bool[Tensor, " second"] | None
     """The literal counted twice; of sums with one variable, which comes second."""
 
 
@@ -80,7 +80,7 @@ def _mean_logits(
     return torch.stack([answer_logits(one, own[None])[0] for own in changed]).mean(0)
 
 
-def _is_twice(config: Config, tokens: Int[Tensor, "B T"], answers: Int[Tensor, " B"]) -> Bool[Tensor, " b"]:
+def _is_twice(config: Config, tokens: Int[Tensor, "B T"], answers: Int[Tensor, " B"]) -> Bool[Tensor, " second"]:
     """Whether the answer is twice the literal, for the sequences with the variable second."""
     second = roles(config.task, tokens).is_variable[:, 1]
     literal = tokens[second, operand_slots(config.task)[0]]
