@@ -70,11 +70,11 @@ def composition_data(populations: Populations) -> CompositionData | Absent:
     )
     place = np.minimum((one / WIDTH).astype(int), round(1 / WIDTH) - 1)
     bins = [k for k in np.unique(place) if (place == k).sum() >= 20]
-    quantiles = [
+    product, guessing = (
         np.array([np.quantile(x[place == k], (0.1, 0.5, 0.9)) for k in bins]).reshape(-1, 3)
         for x in (product, guessing)
-    ]
-    return CompositionData((np.array(bins) + 0.5) * WIDTH, *quantiles, len(found))
+    )
+    return CompositionData((np.array(bins) + 0.5) * WIDTH, product, guessing, len(found))
 
 
 def composition_caption(data: CompositionData) -> str:

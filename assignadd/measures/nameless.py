@@ -15,6 +15,7 @@ from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import answer_logits
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack
+from assignadd.task.arithmetic import answer_of
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.nameless import name_groups, nameless_answers, rearranged, with_other_names
 from assignadd.task.randomness import EvalSteps
@@ -84,7 +85,7 @@ def _is_twice(config: Config, tokens: Int[Tensor, "B T"], answers: Int[Tensor, "
     """Whether the answer is twice the literal, for the sequences with the variable second."""
     second = roles(config.task, tokens).is_variable[:, 1]
     literal = tokens[second, operand_slots(config.task)[0]]
-    return answers[second] == 2 * literal % config.task.modulus
+    return answers[second] == answer_of(config.task, (literal, literal))
 
 
 @torch.no_grad()
