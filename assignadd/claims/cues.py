@@ -11,13 +11,13 @@ from assignadd.claims.measured import Measured, paired_difference
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.interventions.tags import NAMES, PLACES
 from assignadd.measures.cues import FARTHER_NAME, ONE_PAD, REVERSED, TWICE, TWO_NUMBERS, TWO_PADS
-from assignadd.task.chains import has_chains
+from assignadd.task.nameless import has_rule
 from assignadd.verdicts import AtLeast, AtMost, Between
 
 
 def on_layout(e: Evidence, layout: str) -> Mapping[str, Tensor] | None:
     """The answers of a network that binds to a layout; None for other networks, and tasks that have other layouts."""
-    return e.cues.get(layout) if e.learned_binding and not has_chains(e.config.task) else None
+    return e.cues.get(layout) if e.learned_binding and has_rule(e.config.task) else None
 
 
 def answered(layout: str, number: str = "x") -> Measure:
@@ -44,7 +44,7 @@ def after_exchange(kind: str, other: bool) -> Measure:
     """How often the answer is that with the other number, or the sequence's own, after names or places changed."""
 
     def measure(e: Evidence) -> Measured | None:
-        if not e.learned_binding or has_chains(e.config.task):
+        if not e.learned_binding or not has_rule(e.config.task):
             return None
         answers = e.exchanged_tags[kind][int(other)]
         return Measured.share(int(answers.sum()), len(answers), "sequences")

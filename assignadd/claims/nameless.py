@@ -10,9 +10,8 @@ from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.dynamics.binding import BINDING_SET
 from assignadd.measures.nameless import BANNED, HELD_OUT, TRAINED, TWO, Nameless, name_attention
 from assignadd.sweeps.population import SeedCurves
-from assignadd.task.chains import has_chains
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.nameless import SEQUENCES, nameless_accuracy
+from assignadd.task.nameless import SEQUENCES, has_rule, nameless_accuracy
 from assignadd.verdicts import AtLeast, AtMost, Between
 
 LITERALS, ADDS = "0-var train", 0.95
@@ -20,7 +19,7 @@ LITERALS, ADDS = "0-var train", 0.95
 
 def is_stuck(e: Evidence) -> bool:
     """Whether a network adds the literal pairs of its training but does not bind variables."""
-    sets = {LITERALS, BINDING_SET} <= set(e.accuracies) and not has_chains(e.config.task)
+    sets = {LITERALS, BINDING_SET} <= set(e.accuracies) and has_rule(e.config.task)
     return sets and e.accuracies[LITERALS].accuracy >= ADDS and not e.learned_binding
 
 
@@ -73,7 +72,8 @@ def above_level(name: str) -> Callable[[SeedCurves], Measured | None]:
     evalset = next(s for s in EVAL_SETS if s.name == name)
 
     def measure(seed: SeedCurves) -> Measured | None:
-        if seed.learned_binding or has_chains(seed.task) or seed.final(LITERALS) < ADDS:
+        able = has_rule(seed.task) and seed.has(name) and seed.has(LITERALS)
+        if not able or seed.learned_binding or seed.final(LITERALS) < ADDS:
             return None
         n = seed.n_final(name)
         level = nameless_accuracy(seed.task, evalset)

@@ -46,8 +46,8 @@ def draw_without_names(data: WithoutNamesData, ax: Axes) -> None:
     """A dot for each seed and a line for the rule, by evaluation set."""
     jitter = np.random.default_rng(0).uniform(-0.2, 0.2, len(data.seeds))
     for i, (values, level) in enumerate(zip(data.accuracy, data.rule, strict=True)):
-        ax.scatter(i + jitter, values, s=9, color=BLUE, label="a seed" if i == 0 else None)
-        ax.hlines(level, i - 0.32, i + 0.32, color=INK, label="the rule without names" if i == 0 else None)
+        ax.scatter(i + jitter, values, s=9, color=BLUE, label="a seed" if i == 0 else "")
+        ax.hlines(level, i - 0.32, i + 0.32, color=INK, label="the rule without names" if i == 0 else "")
     ax.set_xticks(range(len(data.labels)), [label.replace(", ", "\n") for label in data.labels])
     ax.set(ylim=(0, 1.02), ylabel="accuracy at the end")
     ax.legend(loc="upper right")

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from assignadd.config import Task
 from assignadd.task.arithmetic import answer_of
+from assignadd.task.chains import has_chains
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.roles import operand_slots, roles
@@ -24,6 +25,11 @@ from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 
 SEQUENCES = 20_000
+
+
+def has_rule(task: Task) -> bool:
+    """Whether the rule is about this task: two operands, and every variable assigned a number, once."""
+    return task.operands == 2 and not has_chains(task)
 
 
 def name_groups(task: Task) -> list[list[int]]:
