@@ -17,7 +17,7 @@ from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack
 from assignadd.task.arithmetic import answer_of
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.nameless import name_groups, nameless_answers, rearranged, with_other_names
+from assignadd.task.nameless import considered, nameless_answers, rearranged, with_other_names
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.roles import operand_slots, roles
 
@@ -130,16 +130,13 @@ def mean_of_values(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int
 def _design(config: Config, tokens: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B F"], Int[Tensor, " B"]]:
     """What the vectors are multiplied with: literal, share of each value, number of values; and slot and group."""
     task, role, one_hot = config.task, roles(config.task, tokens), torch.nn.functional.one_hot
-    common = torch.tensor(name_groups(task)[0], dtype=tokens.dtype)
     slot = role.is_variable.int().argmax(1)
-    operands = tokens[:, list(operand_slots(task))]
-    variable, literal = (operands.gather(1, which[:, None]) for which in (slot, 1 - slot))
-    is_common = torch.isin(variable, common)
-    used = role.assigned & (torch.isin(tokens.roll(1, 1), common) | ~is_common)
+    literal = role.values.gather(1, 1 - slot[:, None])[:, 0]
+    used, is_common = considered(task, tokens)
     counts = torch.zeros(len(tokens), task.modulus).scatter_add_(1, tokens * used, used.float())
     size = used.sum(1)
-    parts = (one_hot(literal[:, 0], task.modulus), counts / size[:, None], one_hot(size, task.max_assignments + 1))
-    return torch.cat([part.float() for part in parts], 1), 2 * slot + is_common[:, 0]
+    parts = (one_hot(literal, task.modulus), counts / size[:, None], one_hot(size, task.max_assignments + 1))
+    return torch.cat([part.float() for part in parts], 1), 2 * slot + is_common
 
 
 def _trained(config: Config, seen: Bool[Tensor, "N N"], n: int) -> Int[Tensor, "n T"]:

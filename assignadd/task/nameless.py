@@ -46,14 +46,17 @@ def _groups(task: Task) -> list[Tensor]:
     return [torch.tensor(group) for group in name_groups(task) if group]
 
 
+def considered(task: Task, tokens: Int[Tensor, "B T"]) -> tuple[Bool[Tensor, "B T"], Bool[Tensor, " B"]]:
+    """A mask of the numbers that a variable of the sum may have by the rule; whether all variables of it are common."""
+    role, operands = roles(task, tokens), tokens[:, list(operand_slots(task))]
+    common = torch.tensor(name_groups(task)[0], dtype=tokens.dtype)
+    all_common = (torch.isin(operands, common) | ~role.is_variable).all(1)
+    return role.assigned & (torch.isin(tokens.roll(1, 1), common) | ~all_common[:, None]), all_common
+
+
 def nameless_answers(task: Task, seen: Bool[Tensor, "N N"], tokens: Int[Tensor, "B T"]) -> Bool[Tensor, "B N"]:
     """The answers to each sequence that the rule without names allows."""
-    assigned, operands = roles(task, tokens).assigned, tokens[:, list(operand_slots(task))]
-    common = torch.tensor(name_groups(task)[0], dtype=tokens.dtype)
-    is_variable = operands >= Vocabulary(task).first_variable  # (B, 2)
-    all_common = (torch.isin(operands, common) | ~is_variable).all(1, keepdim=True)
-    of_common = assigned & torch.isin(tokens.roll(1, 1), common)
-    used = torch.where(all_common, of_common, assigned)  # (B, T)
+    used, is_variable = considered(task, tokens)[0], roles(task, tokens).is_variable
     at = torch.arange(task.length)
     # The positions of the numbers that may be meant by each operand: a literal stands in its own slot.
     may = [torch.where(is_variable[:, [k]], used, at == slot) for k, slot in enumerate(operand_slots(task))]
