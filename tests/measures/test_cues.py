@@ -8,6 +8,7 @@ from assignadd.config import PRESETS, Member
 from assignadd.interventions.tags import NAMES, PLACES, exchanged_tags
 from assignadd.measures.cues import LAYOUTS, TWICE, _sequence, cue_answers
 from assignadd.model.handmade import handmade
+from assignadd.runs.folder import Run, shipped
 from assignadd.task.splits import pair_split
 from assignadd.task.text import render_tokens
 
@@ -55,3 +56,11 @@ def test_its_tags_are_names():
     assert own < 0.02 and other > 0.98
     own, other = (answers.double().mean() for answers in found[PLACES])
     assert own > 0.98 and other < 0.02
+
+
+def test_positions_are_exchanged_too():
+    """A network that does not bind is right in .50 of these sequences, and its attention depends on copied positions."""
+    run = Run.open(shipped("census-six"))
+    index = run.index_of(1)
+    own, _ = exchanged_tags(run.at(None)[1].models(index), run.configs[index], run.seen[index], 1000)[PLACES]
+    assert own.double().mean() < 0.45
