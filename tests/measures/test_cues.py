@@ -59,7 +59,7 @@ def test_its_tags_are_names():
 
 
 def test_positions_are_exchanged_too():
-    """A network that does not bind is right in .50 of these sequences, and its attention depends on copied positions."""
+    """A network that does not bind is right in .50 of these sequences, and its attention reads copied positions."""
     run = Run.open(shipped("census-six"))
     index = run.index_of(1)
     own, _ = exchanged_tags(run.at(None)[1].models(index), run.configs[index], run.seen[index], 1000)[PLACES]
