@@ -22,9 +22,14 @@ from assignadd.dynamics.phases import Curves, Phases, find_phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at, trajectory_of
 from assignadd.errors import RunError
+from assignadd.interventions.tags import Exchanged, exchanged_tags
 from assignadd.measures.accuracies import Accuracy, pair_accuracy, set_accuracies
 from assignadd.measures.columns import require_column
+from assignadd.measures.cues import SEQUENCES as CUE_SEQUENCES
+from assignadd.measures.cues import cue_answers
 from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
+from assignadd.measures.nameless import SEQUENCES as NAMELESS_SEQUENCES
+from assignadd.measures.nameless import MeanOfValues, Nameless, mean_of_values, nameless
 from assignadd.measures.probes import AnswerProbes, answer_probes
 from assignadd.measures.routing import Routing, routings
 from assignadd.measures.sequences import any_sequences
@@ -133,6 +138,24 @@ class Evidence:
     @cached_property
     def learned_binding(self) -> bool:
         return learned_binding({name: a.accuracy for name, a in self.accuracies.items()})
+
+    @cached_property
+    def nameless(self) -> dict[str, Nameless]:
+        """How far rules without names predict the answers, by evaluation set."""
+        return nameless(self.stack, self.config, self.seen, min(self.n, NAMELESS_SEQUENCES))
+
+    @cached_property
+    def mean_of_values(self) -> MeanOfValues:
+        return mean_of_values(self.stack, self.config, self.seen, min(self.n, NAMELESS_SEQUENCES))
+
+    @cached_property
+    def cues(self) -> dict[str, dict[str, Tensor]]:
+        """The answers to sequences with contradictory cues, by layout."""
+        return cue_answers(self.stack, self.config, self.seen, min(self.n, CUE_SEQUENCES))
+
+    @cached_property
+    def exchanged_tags(self) -> Exchanged:
+        return exchanged_tags(self.stack, self.config, self.seen, min(self.n, CUE_SEQUENCES))
 
     @cached_property
     def routing(self) -> dict[int, tuple[Routing, Routing]]:

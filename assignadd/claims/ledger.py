@@ -6,16 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from typing import TypeVar
 
 import msgspec
 
 from assignadd.claims.addition import ADDITION
 from assignadd.claims.ahead import Job, do_ahead, measuring_jobs
 from assignadd.claims.causes import CAUSES
+from assignadd.claims.composition import COMPOSITION
+from assignadd.claims.cues import CUES
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.first_spike import FIRST_SPIKE
 from assignadd.claims.generalisation import GENERALISATION
 from assignadd.claims.mechanism import MECHANISM
+from assignadd.claims.nameless import STUCK, STUCK_SEEDS
 from assignadd.claims.operand_attention import OPERAND_ATTENTION
 from assignadd.claims.phases import PHASES, ROUTING_PLATEAU
 from assignadd.claims.population import POPULATION
@@ -27,10 +31,12 @@ from assignadd.claims.theory import theory_records
 from assignadd.config import ConfigError
 from assignadd.sweeps.population import Populations, populations_for
 
+Listed = TypeVar("Listed", Claim, Record)
 # How training proceeds (sections 1, 4 and 6, appendix B).
 DYNAMICS = (*PHASES, *FIRST_SPIKE, *ROUTING_PLATEAU, *SECOND_SPIKE)
 CLAIMS: tuple[Claim, ...] = (
-    *GENERALISATION, *ADDITION, *MECHANISM, *OPERAND_ATTENTION, *CAUSES, *DYNAMICS, *POPULATION,
+    *GENERALISATION, *ADDITION, *MECHANISM, *OPERAND_ATTENTION, *CAUSES, *CUES, *STUCK, *DYNAMICS, *POPULATION,
+    *STUCK_SEEDS, *COMPOSITION,
 )  # fmt: skip
 
 
@@ -42,7 +48,7 @@ def ledger(
     populations: Populations | None = None,
     processes: int = 1,
 ) -> list[Record]:
-    """The records of all claims, or of those with this id or label.
+    """The records of all claims, or of those with this id or label, or beginning of an id.
 
     `command` is the command that asked for the ledger; each record has it with its own id. Without models, only claims
     about populations, our studies and the theory are judged. `populations` default to those of the package, if these
@@ -67,19 +73,25 @@ def ledger(
             continue
         listener(claim.id)
         records.append(judged(claim))
-    records += [r for r in shipped_study_records() if only in (None, r.id, r.label)]
+    records += _asked(only, shipped_study_records())
     if only is None or _is_theory(only):
         listener("theory")
-        records += [r for r in theory_records(evidences) if only in (None, r.id, r.label)]
+        records += _asked(only, theory_records(evidences))
     return records
 
 
 def chosen(only: str | None) -> tuple[Claim, ...]:
-    """The claims with this id or label, or all of them; none for the theory and the studies, which make their own."""
-    found = tuple(c for c in CLAIMS if only in (None, c.id, c.label))
-    if not found and not _is_theory(only or "") and only not in {r.id for r in shipped_study_records()}:
+    """The claims that `only` asks for, or all of them; none for the theory and the studies, which make their own."""
+    found = tuple(_asked(only, CLAIMS))
+    if not found and not _is_theory(only or "") and not _asked(only, shipped_study_records()):
         raise ConfigError("only", only, "the id or label of a claim; `assignadd claims RUN` lists them")
     return found
+
+
+def _asked(only: str | None, known: Sequence[Listed]) -> list[Listed]:
+    """Those with this id or label; if there is none, those whose ids begin with it, up to a hyphen."""
+    found = [c for c in known if only in (None, c.id, c.label)]
+    return found or [c for c in known if c.id.startswith(f"{only}-")]
 
 
 def _is_theory(only: str) -> bool:

@@ -20,8 +20,9 @@ OURS, NOT_REPORTED, IMPLIED = "ours", "not reported", "implied"
 # A claim about all seeds is tested on at least this many: if none fails, fewer than 10 % of all seeds do (95 %).
 SEEDS_FOR_ALL = 35
 CANNOT = (
-    "No network given here can be tested: the test needs a network that learned binding, with checkpoints from its "
-    "training (train with --record.checkpoint-every 100), and a task and split that have such sequences."
+    "No network given here can be tested: the test needs a network that learned binding (or, if it is about those that "
+    "did not, one that adds), with checkpoints from its training (train with --record.checkpoint-every 100), and a "
+    "task and split that have such sequences."
 )
 NO_POPULATION = (
     "No such population of this task is available: --census, --fraction and --two-var take the folder of an "

@@ -39,7 +39,7 @@ class Claims:
     n: int = 20_000
     """Sequences per evaluation set and per type of sequence; some measures take the same time whatever n is."""
     only: str | None = None
-    """The id or the paper's label of a claim."""
+    """The id or the paper's label of a claim, or how several ids begin: stuck, cue, composition."""
     census: Path | None = None
     """The folder of your own `assignadd sweep seeds`, for the claims about all seeds. If None, the package's,
     where the task is the same."""

@@ -27,9 +27,11 @@ from assignadd.figures import (
     theory,
     variables,
 )
+from assignadd.figures.cues import CUES_FIGURE
+from assignadd.figures.nameless import NAMELESS_FIGURES
 from assignadd.figures.record import Absent, Data, FigureRecord, on_axes
 from assignadd.figures.studies import STUDY_FIGURES
-from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, theory_real_gradient_data
+from assignadd.figures.theory_real_gradient import draw_theory_real_gradient, real_gradient_of
 from assignadd.measures.fourier import context_preactivations
 
 
@@ -47,12 +49,6 @@ def _preactivations(model: Evidence) -> Tensor:
 
 def _held_out(data: Callable[..., Data], models: list[Evidence]) -> Data:
     return data([m.seed for m in models], [m.accuracies for m in models], [m.learned_binding for m in models])
-
-
-def _real_gradient(model: Evidence) -> Data:
-    if model.theory_gradient is None:
-        return Absent(f"seed {model.seed}: no checkpoints to compare with the theory")
-    return theory_real_gradient_data(model.theory_gradient, f"{model.name}, seed {model.seed}")
 
 
 ACCURACIES = FigureRecord(
@@ -186,6 +182,7 @@ CAUSES = (
         lambda s: interchange.causes_over_time_data(s.model.causal.over_time, s.model.trajectory, s.model.phases),
         interchange.draw_causes_over_time, height=4.4, width=6.4,
     ),
+    CUES_FIGURE,
 )  # fmt: skip
 DYNAMICS = (
     FigureRecord(
@@ -241,6 +238,7 @@ POPULATIONS = (
         lambda s: census.census_doubles_data(s.populations) if s.populations.seeds else Absent(NO_POPULATION),
         census.draw_census_doubles, height=3.2, found=census.census_doubles_caption,
     ),
+    *NAMELESS_FIGURES,
     FigureRecord(
         "generalization_combined", "How much data generalisation needs",
         "Test accuracy against the share of pairs and of two-variable sequences in training. Every dot is a network. "
@@ -286,7 +284,7 @@ THEORY = (
         "theory_real_gradient", "The theory's direction in real training",
         "Cosine of the real gradient, and of the real change of QK2, with the direction that the theorem predicts. "
         "Look before the first spike: is it above the band of permuted variables, and how far from 1?",
-        lambda s: _real_gradient(s.model), draw_theory_real_gradient, height=4.4,
+        lambda s: real_gradient_of(s.model), draw_theory_real_gradient, height=4.4,
     ),
 )  # fmt: skip
 SECTIONS = (

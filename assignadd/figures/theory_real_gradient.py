@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figures.record import FigureData
+from assignadd.claims.evidence import Evidence
+from assignadd.figures.record import Absent, FigureData
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
 from assignadd.palette import BLUE, BY_VARS, GREY, INK
 
@@ -23,6 +24,13 @@ class TheoryRealGradientData(FigureData):
     spike_at: int  # -1 where there is none
     gradient: np.ndarray  # (5, M) cosine with the prediction, 5 and 95 % of the permuted ones, of the random ones
     change: np.ndarray  # (5, M - 1) the same for the change of QK2 to the next checkpoint
+
+
+def real_gradient_of(model: Evidence) -> TheoryRealGradientData | Absent:
+    """The data of a network; `Absent` without checkpoints."""
+    if model.theory_gradient is None:
+        return Absent(f"seed {model.seed}: no checkpoints to compare with the theory")
+    return theory_real_gradient_data(model.theory_gradient, f"{model.name}, seed {model.seed}")
 
 
 def theory_real_gradient_data(found: TheoryGradient, name: str) -> TheoryRealGradientData:

@@ -49,9 +49,13 @@ class SeedCurves:
         return find_phases(self.curves)
 
     @property
+    def task(self) -> Task:
+        return self._of.task
+
+    @property
     def banned(self) -> dict[str, str]:
         """The letters banned from each operand slot."""
-        return {"first": self._of.task.banned_first, "second": self._of.task.banned_second}
+        return {"first": self.task.banned_first, "second": self.task.banned_second}
 
     @cached_property
     def late_variable(self) -> LateVariable | None:
@@ -87,7 +91,7 @@ class SeedCurves:
     @cached_property
     def _seen(self) -> Tensor:
         fixed = self._of.provenance["config"].get("seed", {}).get("split")
-        return pair_split(self._of.task, self.seed if fixed is None else fixed)
+        return pair_split(self.task, self.seed if fixed is None else fixed)
 
 
 @dataclass(frozen=True, eq=False)

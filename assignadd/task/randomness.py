@@ -44,7 +44,8 @@ class EvalSteps:
     EVERY_PAIR = range(6000, 7000)  # accuracy pair by pair
     FINAL_EXAM = range(7000, 8000)  # the last evaluation of a population
     OPERAND_ATTENTION = range(8000, 9000)  # edited attention from `=` to its operands
-    THREE_OPERANDS = range(9000, 9001)  # sums of three literals for networks that add two
+    NAMELESS = range(9000, 10_000)  # answers compared with those of the rule without names
+    THREE_OPERANDS = range(10_000, 10_001)  # sums of three literals for networks that add two
     PROBE_SPLIT = range(1 << 30, (1 << 30) + 1)  # which pairs an answer probe is trained on
     PROBE_CONTROL = range((1 << 30) + 1, (1 << 30) + 2)  # the shuffled labels of its control
     INTERCHANGE_VALUES = range((1 << 30) + 2, (1 << 30) + 3)  # fresh values of source prompts

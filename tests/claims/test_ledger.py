@@ -3,8 +3,10 @@
 import pytest
 
 from assignadd.claims.causes import CAUSES, INTERCHANGE
+from assignadd.claims.cues import CUES
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.claims.ledger import CLAIMS, DYNAMICS, chosen
+from assignadd.claims.nameless import STUCK
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.model.handmade import handmade
@@ -14,7 +16,7 @@ from assignadd.task.splits import pair_split
 from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 SIX = shipped("census-six")
-ELSEWHERE = {c.id for c in (*DYNAMICS, *CAUSES)}  # what needs a run, and what has tests of its own
+ELSEWHERE = {c.id for c in (*DYNAMICS, *CAUSES, *CUES, *STUCK)}  # what needs a run, and what has tests of its own
 STATIC = [c for c in CLAIMS if c.measure is not None and c.id not in ELSEWHERE]
 
 
@@ -82,6 +84,7 @@ def test_one_evaluation_says_nothing_of_when():
 def test_one_claim_or_one_label_can_be_chosen():
     assert [c.id for c in chosen("qk2-identity")] == ["qk2-identity"]
     assert {c.label for c in chosen("late")} == {"late"} and chosen(None) == CLAIMS
+    assert chosen("cue") == CUES and [c.id for c in chosen("stuck-rule")] == ["stuck-rule"]
     with pytest.raises(ConfigError, match="only = 'x': expected the id or label"):
         chosen("x")
 

@@ -22,7 +22,7 @@ CONFIG = Member(0).config(replace(SMOKE, model=replace(SMOKE.model, **OTHER)))
 STACK = random_stack(CONFIG)
 RECORDS = {record.label: record for record in (*MECHANISM, *CAUSES, *DYNAMICS)}
 NOT_DEFINED = {"fourier_shares", "spectra", "qk0", "qk0pos_and_qk1", "circuit", "circuit_only"}
-OF_THE_RUN = {"early", "late"}  # no spike in random weights
+OF_THE_RUN = {"early", "late", "cues"}  # no spike in random weights, and no binding
 
 
 @pytest.fixture(scope="module")

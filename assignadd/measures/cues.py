@@ -1,0 +1,97 @@
+"""What binds a number to a variable: answers to sequences in which name, place and order contradict each other.
+
+A layout describes the unusual part of a sequence: `v` is the variable that is asked for, `w` another one, `x` and `y`
+numbers, `.` PAD, and `|` separates parts between which other tokens may stand. The rest is as in training: further
+assignments of other variables, PADs in random gaps, and a sum of the variable and a literal.
+"""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from assignadd.config import Config, Task
+from assignadd.model.forward import answer_logits
+from assignadd.model.stack import Stack
+from assignadd.task.arithmetic import answer_of
+from assignadd.task.vocabulary import Vocabulary
+
+SEQUENCES, SEED = 2000, 0
+USUAL, TWICE, TWO_NUMBERS, REVERSED = "v x", "v x | v y", "v x y", "x v"
+ONE_PAD, TWO_PADS, FARTHER_NAME, BETWEEN = "v . x", "v . . x", "v w x", "x v y"
+LAYOUTS = {
+    USUAL: "as in training",
+    TWICE: "the variable assigned twice",
+    TWO_NUMBERS: "two numbers after it",
+    ONE_PAD: "one PAD before its number",
+    TWO_PADS: "two PADs before its number",
+    REVERSED: "its number before it",
+    BETWEEN: "between two numbers",
+    FARTHER_NAME: "another name before its number",
+}
+"""Layouts and their names in plain words."""
+WIDEST = 4
+
+
+def cue_answers(
+    one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
+) -> dict[str, dict[str, Tensor]]:
+    """By layout, for `x` and where it is there `y`: whether the answer is the sum with this number, (n,) each.
+
+    Empty for a task whose sequences are too short for the layouts, or have too few variables.
+    """
+    task, found = config.task, {}
+    if task.prefix < WIDEST or task.n_vars < 3 or task.modulus < 8:
+        return {}
+    # By the slot of the variable and the literal: the numbers that form a seen pair with the literal.
+    partners = [[row.nonzero()[:, 0].tolist() for row in pairs] for pairs in (seen.T, seen)]
+    for layout in LAYOUTS:
+        rng = random.Random(SEED)
+        rows = [_sequence(task, partners, layout, rng) for _ in range(n)]
+        answers = answer_logits(one, torch.tensor([tokens for tokens, _ in rows])[None])[0].argmax(-1)
+        found[layout] = {
+            number: answers == torch.tensor([sums[number] for _, sums in rows])
+            for number in ("x", "y")
+            if number in layout
+        }
+    return found
+
+
+def _sequence(
+    task: Task, partners: list[list[list[int]]], layout: str, rng: random.Random
+) -> tuple[list[int], dict[str, int]]:
+    """A random sequence with this layout, and the sums with its numbers, which are all different and seen pairs."""
+    vocabulary, slot = Vocabulary(task), rng.randrange(2)
+    v = vocabulary.variable(rng.choice([c for c in task.variables if c not in task.bans[slot]]))
+    w, *others = rng.sample([name for name in vocabulary.variables if name != v], task.n_vars - 1)
+    literal = rng.choice([k for k in vocabulary.numbers if len(partners[slot][k]) > 1])
+    x, y = rng.sample(partners[slot][literal], 2)
+    words = {"v": v, "w": w, "x": x, "y": y, ".": vocabulary.pad}
+    parts = [[words[word] for word in part.split()] for part in layout.split("|")]
+    free = task.prefix - sum(map(len, parts))
+    numbers = rng.sample([k for k in vocabulary.numbers if k not in (x, y)], min(len(others), free // 2))
+    more = [[name, number] for name, number in zip(others, numbers, strict=False)][: rng.randint(0, free // 2)]
+    prefix = _with_pads(task, _interleaved(parts, more, rng), rng)
+    operands = {k: (number, literal) if slot == 0 else (literal, number) for k, number in words.items()}
+    sums = {k: answer_of(task, operands[k]) for k in ("x", "y")}
+    return [*prefix, vocabulary.plus, *operands["v"], vocabulary.equals], sums
+
+
+def _interleaved(parts: list[list[int]], more: list[list[int]], rng: random.Random) -> list[list[int]]:
+    """Both lists in one, the first in its own order and at random places."""
+    places = sorted(rng.sample(range(len(parts) + len(more)), len(parts)))
+    for place, part in zip(places, parts, strict=True):
+        more.insert(place, part)
+    return more
+
+
+def _with_pads(task: Task, parts: list[list[int]], rng: random.Random) -> list[int]:
+    """The tokens of the prefix, each PAD in a random gap between the parts."""
+    gaps = [0] * (len(parts) + 1)
+    for _ in range(task.prefix - sum(map(len, parts))):
+        gaps[rng.randrange(len(gaps))] += 1
+    pads = [[Vocabulary(task).pad] * gap for gap in gaps]
+    return [token for pair in zip(pads, [*parts, []], strict=True) for part in pair for token in part]

@@ -1,0 +1,145 @@
+"""How far a network answers as a reader without names would (`task.nameless`), and what its residual then holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from assignadd.config import Config
+from assignadd.model.accuracy import Exam
+from assignadd.model.architecture import PAPER_NEEDS, require
+from assignadd.model.forward import answer_logits
+from assignadd.model.last_layer import LastLayer
+from assignadd.model.stack import Stack
+from assignadd.task.arithmetic import answer_of
+from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.nameless import considered, nameless_answers, rearranged, with_other_names
+from assignadd.task.randomness import EvalSteps
+from assignadd.task.roles import operand_slots, roles
+
+SEQUENCES, FITTED, DRAWS, SEED, RIDGE = 4000, 30_000, 8, 0, 1e-2
+TRAINED, HELD_OUT, BANNED, TWO = "1-var train", "1-var add-restricted", "1-var var-restricted", "2-var train"
+SETS = tuple(s for s in EVAL_SETS if s.name in (TRAINED, HELD_OUT, BANNED, TWO))
+
+
+@dataclass(frozen=True)
+class Nameless:
+    """One model on the sequences of one evaluation set; each field is true where the answer is as said."""
+
+    correct: Bool[Tensor, " n"]
+    allowed: Bool[Tensor, " n"]
+    """One of those that the rule without names allows."""
+    by_chance: Float[Tensor, " n"]
+    """The probability that a uniform choice among those is the same."""
+    same_group: Bool[Tensor, " n"]
+    """Predicted from the same sequences with other names of the same groups in the sum."""
+    predicted: Bool[Tensor, " n"]
+    """Predicted from the same values in random order, with all names permuted within their groups."""
+    clear: Bool[Tensor, " n"]
+    """Not nearly a tie: the logits of the best two answers differ by more than 1."""
+    twice_the_literal: Bool[Tensor, " second"] | None
+    """The literal counted twice; of sums with one variable, which comes second."""
+
+
+@torch.no_grad()
+def nameless(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> dict[str, Nameless]:
+    """By evaluation set, how one model answers sums with variables, and how well rules without names predict it.
+
+    A prediction is the answer with the largest mean logit over `DRAWS` changed sequences. The change removes all that
+    could connect the names of the sum with an assigned number, so that no network that binds is predicted.
+    """
+    exam = Exam([config], seen[None], SETS, n, first_step=EvalSteps.NAMELESS.start)
+    found, generator = {}, torch.Generator().manual_seed(SEED)
+    for name, tokens, labels in zip(exam.names, exam.tokens[0].split(n), exam.labels[0].split(n), strict=True):
+        logits = answer_logits(one, tokens[None])[0]
+        answers, best = logits.argmax(-1), logits.topk(2).values
+        same_group, predicted = (
+            _mean_logits(one, tokens, change, generator).argmax(-1) for change in (with_other_names, rearranged)
+        )
+        options = nameless_answers(config.task, seen, tokens)
+        allowed = options.gather(1, answers[:, None])[:, 0]
+        found[name] = Nameless(
+            correct=answers == labels,
+            allowed=allowed,
+            by_chance=allowed / options.sum(1).clamp(min=1),
+            same_group=answers == same_group,
+            predicted=answers == predicted,
+            clear=best[:, 0] - best[:, 1] > 1,
+            twice_the_literal=_is_twice(config, tokens, answers) if name == BANNED else None,
+        )
+    return found
+
+
+def _mean_logits(
+    one: Stack, tokens: Int[Tensor, "B T"], change: Callable[..., Tensor], generator: torch.Generator
+) -> Float[Tensor, "B N"]:
+    changed = (change(one.config.task, tokens, generator) for _ in range(DRAWS))
+    return torch.stack([answer_logits(one, own[None])[0] for own in changed]).mean(0)
+
+
+def _is_twice(config: Config, tokens: Int[Tensor, "B T"], answers: Int[Tensor, " B"]) -> Bool[Tensor, " second"]:
+    """Whether the answer is twice the literal, for the sequences with the variable second."""
+    second = roles(config.task, tokens).is_variable[:, 1]
+    literal = tokens[second, operand_slots(config.task)[0]]
+    return answers[second] == answer_of(config.task, (literal, literal))
+
+
+@torch.no_grad()
+def name_attention(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> Float[Tensor, " n"]:
+    """The attention of `=` to the slot of the variable in layer 1, on trained sums with one variable."""
+    require(config, "the attention of = to the variable's slot", *PAPER_NEEDS)
+    tokens = _trained(config, seen, n)
+    slots = torch.tensor(operand_slots(config.task))[roles(config.task, tokens).is_variable.int().argmax(1)]
+    return LastLayer(one).trace(tokens).attention(1)[:, 0, -1].gather(1, slots[:, None])[:, 0]
+
+
+@dataclass(frozen=True)
+class MeanOfValues:
+    """The residual of `=` before MLP2 as a sum of a vector for the literal and the mean of one for each value."""
+
+    explained: float
+    """The share of its variance."""
+    same_answer: Bool[Tensor, " n"]
+    """Whether MLP2 and the unembedding give the same answer for this sum as for the residual itself."""
+
+
+@torch.no_grad()
+def mean_of_values(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> MeanOfValues:
+    """The fit on trained sums with one variable, by least squares on `FITTED` sequences, tested on `n` others.
+
+    The values are those of the common variables if the one in the sum is common, otherwise all assigned numbers. Each
+    slot and group has vectors of its own, and a constant for each number of values.
+    """
+    model, tokens = LastLayer(one), _trained(config, seen, n + FITTED)
+    trace = model.trace(tokens)
+    actual, (design, kind) = trace.resid_mid, _design(config, tokens)
+    fitted = torch.zeros_like(actual)
+    for own in (kind == k for k in kind.unique()):
+        x, y = (part[own & (torch.arange(len(own)) >= n)].double() for part in (design, actual))
+        vectors = torch.linalg.solve(x.T @ x + RIDGE * torch.eye(x.shape[1], dtype=x.dtype), x.T @ y)
+        fitted[own] = (design[own].double() @ vectors).to(fitted.dtype)
+    actual, fitted = actual[:n], fitted[:n]
+    left = (actual - fitted).square().sum() / (actual - actual.mean(0)).square().sum()
+    return MeanOfValues(1 - float(left), model.logits(fitted).argmax(-1) == trace.logits[:n].argmax(-1))
+
+
+def _design(config: Config, tokens: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B F"], Int[Tensor, " B"]]:
+    """What the vectors are multiplied with: literal, share of each value, number of values; and slot and group."""
+    task, role, one_hot = config.task, roles(config.task, tokens), torch.nn.functional.one_hot
+    slot = role.is_variable.int().argmax(1)
+    literal = role.values.gather(1, 1 - slot[:, None])[:, 0]
+    used, is_common = considered(task, tokens)
+    counts = torch.zeros(len(tokens), task.modulus).scatter_add_(1, tokens * used, used.float())
+    size = used.sum(1)
+    parts = (one_hot(literal, task.modulus), counts / size[:, None], one_hot(size, task.max_assignments + 1))
+    return torch.cat([part.float() for part in parts], 1), 2 * slot + is_common
+
+
+def _trained(config: Config, seen: Bool[Tensor, "N N"], n: int) -> Int[Tensor, "n T"]:
+    """Trained sums with one variable."""
+    sets = [s for s in SETS if s.name == TRAINED]
+    return Exam([config], seen[None], sets, n, first_step=EvalSteps.NAMELESS[-2]).tokens[0]
