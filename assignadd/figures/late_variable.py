@@ -21,7 +21,7 @@ from assignadd.figures.style import SMALLEST
 from assignadd.figures.training_axis import dots
 from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
-from assignadd.palette import BLUE, GREY, INK, SPIKE, VERMILION
+from assignadd.palette import BLUE, GREY, ON_DARK, ON_LIGHT, SPIKE, VERMILION
 
 AROUND = 3000  # steps before and after the spike: scores move for a while before accuracy jumps
 AT_LEAST = 2  # checkpoints on either side, however far
@@ -184,7 +184,7 @@ def _parts(panels: list[Axes], data: LateData) -> None:
         name_ticks(axes, ["E$_=$", "P$_=$"], data.compared)
         axes.set_ylabel(f"{when}\n{step:,}")
         for (row, column), value in np.ndenumerate(parts):
-            color = "white" if abs(value) > 0.6 * most else INK
+            color = ON_DARK if abs(value) > 0.6 * most else ON_LIGHT
             axes.text(
                 column,
                 row,

@@ -1,7 +1,6 @@
 """The page for every reader: axe-core on every panel, the keyboard alone, the story, two tasks in one page."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,21 +11,15 @@ from assignadd.model.handmade import handmade
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import pair_split
+from tests.axe import AXE, axe_problems
 from tests.explorer.pages import CONFIG, HERE, HOSTILE, SPIKE
 from tests.explorer.test_page import CUT, SUM, address, answer_of
 
-AXE = Path(__file__).parents[2] / "assignadd" / "explorer" / "web" / "node_modules" / "axe-core" / "axe.min.js"
 OTHER = Config(
     task=Task(modulus=7, n_vars=3, length=8, max_assignments=2, banned_first="a", banned_second="b"),
     optim=Optim(steps=10),
     record=Record(eval_sequences=16),
 )
-
-
-def axe_problems(page) -> list[str]:
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run({resultTypes: ['violations'], preload: false})")["violations"]
-    return [f"{v['id']}: {node['html'][:160]}" for v in found for node in v["nodes"]]
 
 
 @pytest.mark.skipif(
