@@ -97,10 +97,10 @@ def draw_circuit(data: CircuitData, axes: Axes) -> None:
     _box(axes, PORTS[LAYER_2], "attention\nof =", on=True, height=7.0)
     for arrow in arrows:
         _draw_arrow(axes, arrow)
-    for arrow, place in zip(arrows, _label_places(arrows), strict=True):
+    for arrow, (x, y) in zip(arrows, _label_places(arrows), strict=True):
         label = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
         axes.text(
-            *place, f"{arrow.effect:.2f}", ha="center", va="center", fontsize=6.5, color=arrow.color, bbox=label,
+            x, y, f"{arrow.effect:.2f}", ha="center", va="center", fontsize=6.5, color=arrow.color, bbox=label,
             zorder=5,
         )  # fmt: skip
     for x, title in TITLES.items():
@@ -167,7 +167,7 @@ ASPECT = 4.0  # a unit of x is as long on paper as so many of y
 HALF_LABEL = 0.13  # width of a number, in units of x
 
 
-def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
+def _label_places(arrows: Sequence[_Arrow]) -> list[list[float]]:
     """A place on each arrow for its number, as far as possible from other arrows and from numbers placed before."""
     scale = np.array([ASPECT, 1.0])
     lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]
@@ -181,7 +181,7 @@ def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
         ])  # fmt: skip
         apart = np.linalg.norm((candidates[:, None] - others) * scale, axis=-1).min(1)
         placed.append(candidates[int((np.minimum(apart, 0.6) - 0.1 * np.abs(shares - 0.45)).argmax())])
-    return placed
+    return [place.tolist() for place in placed]
 
 
 GROUPS = {

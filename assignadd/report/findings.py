@@ -63,7 +63,8 @@ def _numbers(record: Record) -> str:
     paper = "" if record.paper == NOT_REPORTED else f" The paper: {record.paper}."
     if record.value is None:
         return paper.strip()
-    exact = record.low is None or record.high is None or record.low == record.high
-    interval = "" if exact else f" [{number(record.low, 3)}, {number(record.high, 3)}]"
+    interval = ""
+    if record.low is not None and record.high is not None and record.low != record.high:
+        interval = f" [{number(record.low, 3)}, {number(record.high, 3)}]"
     over = f" ({record.n:,} {record.unit})" if record.n else ""
     return f"Measured: {number(record.value, 3)}{interval}{over}.{paper}"

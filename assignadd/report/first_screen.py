@@ -34,7 +34,7 @@ def first_screen(
     _summary(page, evidences)
     links = [Link("the paper", f"https://arxiv.org/abs/{ARXIV}"), Link("commands", "#section-provenance-and-commands")]
     links += [Link("every claim with its verdict", "#section-every-claim")]
-    page.text("See also:", links=links + [Link("the interactive page", explorer)] * (explorer is not None))
+    page.text("See also:", links=links + ([Link("the interactive page", explorer)] if explorer else []))
     if other := next((e for e in evidences if not is_the_papers(e.config)), None):
         page.banner(
             f"This page has {_other(other)}. The thresholds of the claims are the paper's, for its own task and "
