@@ -88,7 +88,8 @@ def _why_absent(model: Evidence, late: LateVariable | None) -> str:
     if late is not None:
         last = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
         return f"seed {model.seed}: no second spike\n{last}"
-    why = "every variable comes with the first spike" if model.phases.first_spike else model.phases.summary
+    early = "half of the sums of every variable were right by the first spike"
+    why = early if model.phases.first_spike else model.phases.summary
     return f"seed {model.seed}: no late variable\n{why}"
 
 

@@ -254,7 +254,7 @@ def test_a_run_without_spikes_says_so():
     for record, run, said in (
         (early, never, "seed 1: no first spike"),
         (late, never, "binding was not learned"),
-        (late, once, "every variable comes with the first spike"),
+        (late, once, "half of the sums of every variable were right by the first spike"),
         (late, flat, "seed 1: no second spike"),
     ):
         data = record.data(Sources([run]))

@@ -16,7 +16,7 @@ export function StudiesPanel() {
   const { ref, width } = useWidth<HTMLDivElement>(900);
   const { studies } = index.value;
   const study = studies.find((s) => s.name === chosen.value) ?? studies[0];
-  const names = Math.min(0.45 * width, 7 * Math.max(...study.cells.map((c) => c.length)) + 12);
+  const names = Math.min(0.4 * width, 6 * Math.max(...study.cells.map((c) => c.length)) + 14);
   const row = APART * study.outcomes.length + 12;
   const height = HEAD + row * study.cells.length + FOOT;
   return (
@@ -24,7 +24,7 @@ export function StudiesPanel() {
       id="studies"
       title="Other tasks and networks"
       numbers={() => study}
-      lead={<>{study.question} {study.method} {study.found} <Term id="interval">Intervals</Term> are drawn as lines.</>}
+      lead={<>{study.question} Lines are <Term id="interval">intervals</Term>; the other rows differ from the one in bold.</>}
       legend={study.outcomes.map((o) => ({ colour: shade(o.colour), label: `share of networks that ${o.name}`, title: o.name }))}
       controls={
         <label>
@@ -39,7 +39,8 @@ export function StudiesPanel() {
         <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="img" aria-label={said(study)}>
           <Rows study={study} left={names} width={width - names - 60} row={row} />
         </svg>
-        <p class="readout">{study.cells.length} settings, {count(study.steps)} steps each. <code>{study.command}</code> has every number.</p>
+        <p class="readout">{study.found}</p>
+        <p class="readout">{study.method} {study.cells.length} settings, {count(study.steps)} steps each. <code>{study.command}</code> has every number.</p>
       </div>
     </Panel>
   );
@@ -57,7 +58,7 @@ function said(study: Study): string {
 function Rows({ study, left, width, row }: { study: Study; left: number; width: number; row: number }) {
   const x = (share: number): number => left + share * width;
   const foot = HEAD + row * study.cells.length;
-  const most = Math.floor(left / 6.2);
+  const most = Math.floor((left - 12) / 5.7);
   return (
     <>
       <text x={left + width + 52} y={8} class="tick end">networks</text>
