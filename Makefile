@@ -13,7 +13,7 @@ WEB := assignadd/explorer/web
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
 	@echo "make quick       the same pipeline on the tiny preset, in about two minutes (reproduction/tiny/index.html)"
-	@echo "make explorer    an interactive page of the networks trained so far and of six others (explorer/index.html)"
+	@echo "make explorer    an interactive page of the networks trained so far and of seven others (explorer/index.html)"
 	@echo "make explorer-web  build the page's scripts from their sources (needs Node)"
 	@echo "make test        lint, types and tests"
 	@echo "make chaos       kill, starve and damage everything many times; the table goes to docs/reliability.md"
@@ -33,7 +33,7 @@ quick: $(VENV)/.core
 	$(BIN)/assignadd reproduce --preset tiny --out reproduction/tiny
 
 explorer: $(VENV)/.core
-	$(BIN)/assignadd explore $(filter-out %zoom%,$(wildcard runs/paper-seeds-?-?)) census-six --out explorer
+	$(BIN)/assignadd explore $(filter-out %zoom%,$(wildcard runs/paper-seeds-?-?)) census-six small-trajectory --out explorer
 
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build

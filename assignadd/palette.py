@@ -10,6 +10,7 @@ RED = "#D7191C"  # boxes on heat maps
 INK, GREY, PALE = "#222222", "#8A8A8A", "#EFEFEF"
 GRID, RULE, HATCH = "#E6E6E6", "#B0B0B0", "#B5B5B5"
 ANSWER, SPIKE = "#CFE3F5", "#FBE3D6"  # backgrounds of the answer and of a spike
+ON_LIGHT, ON_DARK = "#1F1F1F", "#FDFDFD"  # text on the cells of a heat map, which keep their colours on a dark screen
 # By the number of variables in a sum.
 BY_VARS = {0: BLUE, 1: VERMILION, 2: GREEN}
 # Of heat maps, by matplotlib's names.
@@ -23,14 +24,16 @@ LIGHT = {
     "ink": "#1b1f24", "soft": "#57606a", "line": "#d8dee4", "back": "#ffffff", "card": "#f6f8fa", "link": "#0550ae",
     "good": "#116329", "bad": "#a40e26", "mixed": "#7a4a00",
     "good-back": "#dafbe1", "bad-back": "#ffebe9", "mixed-back": "#fff1d6",
-    # Figures are light on any screen.
-    "figure-back": "#ffffff", "caption": "#444444", "caption-code": "#333333", "caption-card": "#eef1f4",
-    "caption-link": "#0550ae",
 }  # fmt: skip
 DARK = {
     "ink": "#e6edf3", "soft": "#9aa4af", "line": "#30363d", "back": "#0d1117", "card": "#161b22", "link": "#79b8ff",
     "good": "#7ee2a0", "bad": "#ffb1a8", "mixed": "#f2cc79",
     "good-back": "#10351d", "bad-back": "#4a1416", "mixed-back": "#3d2e0a",
+}  # fmt: skip
+# Of figures on a dark screen: what stands for each colour that would be lost on a dark background.
+DARK_FIGURES = {
+    "#FFFFFF": DARK["back"], "#000000": "#ffffff", INK: DARK["ink"], GREY: "#9aa4af", PALE: "#21262d", GRID: "#2a3038",
+    RULE: "#6b7480", HATCH: "#59616b", ANSWER: "#16364f", SPIKE: "#43291b", BLUE: "#2f93d6", PURPLE: "#cf74c4",
 }  # fmt: skip
 
 
@@ -40,3 +43,16 @@ def css_variables() -> str:
     return (
         f":root {{ color-scheme: light dark; {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
     )
+
+
+def dark_figure_rules() -> str:
+    """CSS rules for an SVG file of matplotlib: other colours on a dark screen than those in `style` attributes.
+
+    The background of hatched cells is in an attribute of its own.
+    """
+    rules = (
+        f'[style*="{property}: {light.lower()}"],[{property}="{light.lower()}"]{{{property}:{dark}!important}}'
+        for light, dark in DARK_FIGURES.items()
+        for property in ("fill", "stroke")
+    )
+    return f"@media (prefers-color-scheme: dark){{{''.join(rules)}}}"

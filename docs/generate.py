@@ -93,8 +93,8 @@ def commands() -> str:
     parts = [
         "# Commands\n", NOTE,
         "`assignadd COMMAND --help` prints the same. RUN is a run folder, its name under `runs/`, or a run that comes "
-        "with the package (`census-six`, `census-two`). Exit codes: 0 done, 1 failed or not there, 2 bad input, 143 "
-        "and 130 stopped by SIGTERM and Ctrl-C after saving.\n",
+        "with the package (`census-six`, `census-two`, `small-trajectory`). Exit codes: 0 done, 1 failed or not there, "
+        "2 bad input, 143 and 130 stopped by SIGTERM and Ctrl-C after saving.\n",
     ]  # fmt: skip
     for name, what in ast.literal_eval(named).items():
         of = kinds[name]

@@ -11,6 +11,7 @@ from assignadd.studies.table import StudyTable, shipped_study
 from assignadd.verdicts import UNTESTABLE
 
 UNIT = "models"
+POPULATION = "study "  # and its name
 TOO_FEW = "Too few models have this number."
 
 
@@ -20,13 +21,18 @@ def shipped_study_records() -> list[Record]:
     return [record for table in tables if table is not None for record in study_records(table)]
 
 
+def of_a_study(record: Record) -> bool:
+    """Whether a record is a statement of one of our studies."""
+    return record.population.startswith(POPULATION)
+
+
 def study_records(table: StudyTable) -> list[Record]:
     """A record for each statement of a study."""
     return [_record(table, hypothesis) for hypothesis in table.study.hypotheses]
 
 
 def _record(table: StudyTable, h: Hypothesis | ComputedHypothesis) -> Record:
-    found, population = measured(table, h), f"study {table.study.name}"
+    found, population = measured(table, h), f"{POPULATION}{table.study.name}"
     if found is None:
         return Record(h.id, OURS, h.claim, NOT_REPORTED, None, None, None, 0, UNIT, 0, UNTESTABLE, _rule(h), TOO_FEW,
                       _command(table), (), population)  # fmt: skip

@@ -22,7 +22,8 @@ class Explore:
     """Write an interactive page of trained models: open its index.html, from disk or from any web host."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
-    """Run folders, or their names under runs/. Without one, the newest run, or census-six of the package."""
+    """Run folders, or their names under runs/. Without one, the newest run, or census-six of the package, with
+    small-trajectory, a network whose training can be played."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("explorer")
     """The folder of the page."""
     checkpoints: int = 60
@@ -58,9 +59,12 @@ def main(arguments: list[str]) -> int:
 def _export(args: Explore) -> None:
     from assignadd.cli.screen import note, say
     from assignadd.explorer.export import Settings, export
+    from assignadd.runs.folder import Run, shipped
     from assignadd.training.trainer import prepare
 
     runs = [options.run_or_newest(name) for name in args.runs or (None,)]
+    if not args.runs and runs[0].path == shipped(options.SHIPPED):
+        runs.append(Run.open(shipped(options.TRAJECTORY)))
     for run in runs:
         prepare("cpu", options.resolve_threads(args.threads), run.config)
         at, stack, _ = run.at()
@@ -68,7 +72,7 @@ def _export(args: Explore) -> None:
             note(f"{why}; it is left out")
     settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger, census=args.census)
     with _screen() as listener:
-        command = " ".join(["assignadd claims", *(args.runs or [run.name for run in runs])])
+        command = " ".join(["assignadd claims", *(args.runs or [runs[0].name])])
         page = export(runs, args.out, settings, command, listener)
     if len({run.config.task for run in runs}) > 1:
         names = " and ".join(run.name for run in runs)

@@ -30,6 +30,7 @@ T = TypeVar("T")
 MOST_MODELS = 4096
 # The run of the package that answers where none is given; its first model is seed 0 of the census, which binds.
 SHIPPED = "census-six"
+TRAJECTORY = "small-trajectory"  # of the package too: one network at several moments of its training
 
 
 def read(kind: type[T], arguments: Sequence[str], prog: str, default: T | None = None) -> T:

@@ -24,7 +24,7 @@ from assignadd.dynamics.spikes import Spike
 from assignadd.errors import RunError
 from assignadd.explorer import checkpoints, history, prompts, tables
 from assignadd.explorer.checkpoints import chosen_steps
-from assignadd.explorer.population import population_data
+from assignadd.explorer.population import population_data, studies_data
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
@@ -83,17 +83,24 @@ def export(
 def _index(
     models: list[dict[str, Any]], evidences: Sequence[Evidence], settings: Settings, command: str
 ) -> dict[str, Any]:
-    """What the page reads first. The story is about one network; the population is of that network's task."""
+    """What the page reads first. The story is about one network; the population is of that network's task.
+
+    That is one that binds, rather of the first run's task, and rather one whose training is on the page.
+    """
     tasks = [tables.task_data(one.config) for one in evidences]
     distinct = tables.distinct(tasks)
-    told = max(range(len(models)), key=lambda i: (models[i]["binds"], len(models[i]["phases"]["spikes"]), -i))
+    told = max(
+        range(len(models)),
+        key=lambda i: (models[i]["binds"], tasks[i] == tasks[0], len(models[i]["phases"]["spikes"]), -i),
+    )
     populations = populations_for([evidences[told].config], settings.census)
     return {
         "format": FORMAT, "version": __version__, "tasks": distinct,
         "models": [model | {"task": distinct.index(task)} for model, task in zip(models, tasks, strict=True)],
         "story": models[told]["key"],
         "ledger": history.story_records(evidences[told], command, populations) if settings.ledger else [],
-        "population": population_data(populations), "sets": tables.sets_data(), "measures": tables.measures_table(),
+        "population": population_data(populations), "studies": studies_data(),
+        "sets": tables.sets_data(), "measures": tables.measures_table(),
         "rules": tables.rules_data(), "palette": tables.palette_data(), "scales": tables.scales_data(),
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Many seeds on the page: how many bind, when each skill comes, and how much data it needs (paper, section 4)."""
+"""Many seeds on the page: how many bind, when each skill comes, how much data it needs (section 4); our studies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import numpy as np
 from assignadd import palette
 from assignadd.claims.population import SWEEPS, sweep_threshold
 from assignadd.figures.census import NEVER, SKILLS, census_data
+from assignadd.figures.studies import COLORS, study_caption, study_data
 from assignadd.figures.sweeps import TWO_VAR, ZERO_VAR
 from assignadd.stats import median_interval, wilson
+from assignadd.studies.registry import STUDIES
+from assignadd.studies.table import LABELS, StudyTable, shipped_study
 from assignadd.sweeps.population import Populations
 
 DIGITS = 4
@@ -32,6 +35,28 @@ def population_data(populations: Populations) -> dict[str, Any] | None:
     census = _census(populations) if populations.census else None
     sweeps = [_sweep(populations, name) for name in PANELS if populations.there(name)]
     return {"census": census, "sweeps": sweeps} if census or sweeps else None
+
+
+def studies_data() -> list[dict[str, Any]]:
+    """The shares of every study whose table comes with the package: for each outcome and cell with their intervals."""
+    tables = [table for study in STUDIES.values() if (table := shipped_study(study))]
+    return [_study(table) for table in tables]
+
+
+def _study(table: StudyTable) -> dict[str, Any]:
+    data, study = study_data(table), table.study
+    rows = [
+        {
+            "name": LABELS[outcome], "colour": COLORS.get(outcome, palette.GREY),
+            "shares": [[round(float(v), DIGITS) for v in cell] if np.isfinite(cell).all() else None for cell in shares],
+        }
+        for outcome, shares in zip(data.outcomes, data.shares, strict=True)
+    ]  # fmt: skip
+    return {
+        "name": study.name, "title": study.title, "question": study.question, "method": study.method,
+        "found": study_caption(data), "reference": study.reference, "steps": data.steps, "cells": data.cells,
+        "models": data.models.tolist(), "outcomes": rows, "command": f"assignadd study {study.name} --show",
+    }  # fmt: skip
 
 
 def _census(populations: Populations) -> dict[str, Any]:

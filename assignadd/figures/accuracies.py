@@ -36,6 +36,23 @@ def accuracies_data(rows: Sequence[Mapping[str, Any]]) -> AccuraciesData:
     return AccuraciesData(np.array([row["step"] for row in rows]), sets, accuracy, rows[-1]["diverged_at"])
 
 
+REACHED = 0.9
+
+
+def accuracies_caption(data: AccuraciesData) -> str:
+    """When sums with each number of variables, as trained, are first right nine times in ten; and the lowest set."""
+    first = []
+    for evalset in (s for s in EVAL_SETS if s.name in data.sets and s.pair == "seen" and not s.n_banned):
+        above = np.flatnonzero(data.accuracy[:, data.sets.index(evalset.name)] >= REACHED)
+        when = f"at step {data.steps[above[0]]:,}" if len(above) else "never"
+        first.append(f"{VARIABLES[evalset.n_vars]} {when}")
+    lowest = int(data.accuracy[-1].argmin())
+    return (
+        f"Sums as trained are first right nine times in ten: {', '.join(first)}. At the end, step {data.steps[-1]:,}, "
+        f"the lowest set is '{LABELS[data.sets[lowest]]}' at {data.accuracy[-1, lowest]:.3f}."
+    )
+
+
 def draw_accuracies(data: AccuraciesData, axes: Axes) -> None:
     by_name = {s.name: s for s in EVAL_SETS}
     for name, curve in zip(data.sets, data.accuracy.T, strict=True):
@@ -121,6 +138,22 @@ def held_out_classes_caption(data: HeldOutData) -> str:
     return f"Here {who} has: {'; '.join(parts)}."
 
 
+def doubly_held_out_caption(data: HeldOutData) -> str:
+    """The lowest accuracies of the sets held out twice and of those held out once, in words."""
+    if not data.sets:
+        return "This task has no such sets."
+    mean = np.nanmedian(data.accuracy, axis=1)
+    twice = np.array([DOUBLY_HELD_OUT[name] == VERMILION for name in data.sets])
+    words = [
+        f"{what}: '{LABELS[data.sets[row]]}' at {mean[row]:.3f}"
+        for what, chosen in (("held out twice", twice), ("held out once", ~twice))
+        if chosen.any()
+        for row in [int(np.where(chosen, mean, np.inf).argmin())]
+    ]
+    who = "this network" if len(data.seeds) == 1 else "the median network"
+    return f"The lowest sets of {who}: {'; '.join(words)}."
+
+
 def _median(data: HeldOutData, name: str, chosen: np.ndarray) -> float | None:
     """The median accuracy over the chosen networks that have such a set; None if there is none."""
     values = data.accuracy[data.sets.index(name), chosen] if name in data.sets else np.empty(0)
@@ -136,7 +169,7 @@ def draw_held_out_classes(data: HeldOutData, made: Figure) -> None:
             if kind in present[n_vars]:
                 _dots(data, data.sets.index(set_name(n_vars, kind)), y, CLASS_ROWS[kind][1], axes)
     if handles := _legend(data):
-        made.legend(handles=handles, loc="outside lower left")
+        made.legend(handles=handles, loc="outside lower left", ncols=3)
 
 
 def draw_doubly_held_out(data: HeldOutData, axes: Axes) -> None:
@@ -154,32 +187,27 @@ def draw_doubly_held_out(data: HeldOutData, axes: Axes) -> None:
     axes.grid(False, axis="y")
     axes.tick_params(axis="y", length=0)
     if handles := _legend(data):
-        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0)
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.16), borderaxespad=0, ncols=2)
 
 
 def _dots(data: HeldOutData, row: int, y: float, color: str, axes: Axes) -> None:
-    """A dot with its interval for each model, in the order given from the top; hollow if it does not bind."""
+    """A mark with its interval for each model, in the order given from the top; hollow if it does not bind."""
     spread = (np.arange(len(data.seeds)) - (len(data.seeds) - 1) / 2) * min(0.2, 0.7 / len(data.seeds))
     mid, low, high = data.accuracy[row], data.low[row], data.high[row]
     error = np.maximum(0, [mid - low, high - mid])
-    for hollow in (False, True):
-        chosen = data.binds != hollow
-        if chosen.any():
-            face: dict[str, Any] = {"markerfacecolor": "white"} if hollow else {}
-            axes.errorbar(
-                mid[chosen],
-                y + spread[chosen],
-                xerr=error[:, chosen],
-                fmt="o",
-                color=color,
-                markersize=_size(data),
-                elinewidth=1,
-                **face,
-            )
+    for i, look in enumerate(_looks(data)):
+        axes.errorbar(mid[i : i + 1], y + spread[i], xerr=error[:, i : i + 1], color=color, elinewidth=1, **look)
 
 
-def _size(data: HeldOutData) -> float:
-    return 4.5 if len(data.seeds) <= 8 else 3
+# A shape of its own for each network, where there are no more networks than shapes.
+SHAPES = "os^DvPXh"
+
+
+def _looks(data: HeldOutData) -> list[dict[str, Any]]:
+    """The mark of each network."""
+    few = len(data.seeds) <= len(SHAPES)
+    look = [{"marker": SHAPES[i] if few else "o", "markersize": 4.5 if few else 3} for i in range(len(data.seeds))]
+    return [one | ({} if binds else {"markerfacecolor": "white"}) for one, binds in zip(look, data.binds, strict=True)]
 
 
 def _limits(data: HeldOutData) -> tuple[float, float]:
@@ -189,14 +217,16 @@ def _limits(data: HeldOutData) -> tuple[float, float]:
 
 
 def _legend(data: HeldOutData) -> list[Line2D]:
-    """What the order of the dots and a hollow dot mean, where there are several networks or some do not bind."""
-    order = f"seeds {', '.join(map(str, data.seeds))}" if len(data.seeds) <= 8 else f"{len(data.seeds)} seeds"
-    look: dict[str, Any] = {"marker": "o", "linestyle": "-", "color": GREY, "markersize": _size(data)}
-    handles = []
-    if len(data.seeds) > 1:
-        handles.append(Line2D([], [], label=f"from top to bottom: {order}", **look))
-    if not data.binds.all():
-        handles.append(
-            Line2D([], [], label="hollow: has not learned to bind variables", markerfacecolor="white", **look)
-        )
-    return handles
+    """The mark of each seed, where there are several networks or some do not bind; one for all of many seeds."""
+    if len(data.seeds) == 1 and data.binds.all():
+        return []
+    names = [
+        f"seed {seed}" + ("" if binds else " (does not bind)")
+        for seed, binds in zip(data.seeds, data.binds, strict=True)
+    ]
+    looks = _looks(data)
+    if len(data.seeds) > len(SHAPES):
+        names, looks = [f"{len(data.seeds)} seeds from top to bottom, hollow: does not bind"], looks[:1]
+    return [
+        Line2D([], [], label=name, color=GREY, linestyle="-", **look) for name, look in zip(names, looks, strict=True)
+    ]

@@ -60,7 +60,18 @@ def cosine_sim_of(model: Evidence) -> CosineSimData:
 
 
 def cosine_sim_caption(data: CosineSimData) -> str:
-    return f"(b) is left out, as it is not defined for this network: it {data.missing}." if data.missing else ""
+    """The range of the mean cosines of every kind, in words; why there is no (b), if there is none."""
+
+    def ranges(kinds: Mapping[str, str], mean: np.ndarray) -> str:
+        words = (
+            f"{kind.replace('_', ' ')} {mean[:, i].min():.2f} to {mean[:, i].max():.2f}" for i, kind in enumerate(kinds)
+        )
+        return ", ".join(words).replace(" -", " \u2212")
+
+    found = f"Mean cosines here: (a) {ranges(A_KINDS, data.a_mean)}"
+    if data.missing:
+        return f"{found}. (b) is left out, as it is not defined for this network: it {data.missing}."
+    return f"{found}; (b) {ranges(B_KINDS, data.b_mean)}."
 
 
 def _of_first_model(cosine: Cosine) -> tuple[float, float]:
@@ -115,6 +126,19 @@ def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
     intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
     low, high = np.array([(i.low, i.high) for i in intervals]).T
     return ProbesData(list(probes.stages), test, low, high, control, 1 / modulus)
+
+
+def probes_caption(data: ProbesData) -> str:
+    """The highest accuracy before the activation function and the lowest after it, in words."""
+    after = np.arange(len(data.stages)) >= next(
+        (i for i, stage in enumerate(data.stages) if stage.startswith("neurons after")), len(data.stages)
+    )
+    if not after.any():
+        return f"This network has no last MLP; the probe reaches at most {data.test.max():.3f}."
+    return (
+        f"Here the probe reaches at most {data.test[~after].max():.3f} before the activation function and at least "
+        f"{data.test[after].min():.3f} after it; chance is {data.chance:.3f}."
+    )
 
 
 def draw_probes(data: ProbesData, axes: Axes) -> None:

@@ -95,6 +95,20 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     return AttentionData(examples.names(sequence, task), titles, shown, to_operands, to_previous, to_values)
 
 
+def attention_caption(data: AttentionData) -> str:
+    """How many of the boxed cells are the darkest of their rows, and the weights of the cells in the row of `=`."""
+    (first, last), parts = data.patterns, []
+    numbers = np.argwhere(data.to_previous)
+    darkest = sum(int(np.nanargmax(first[query]) == key) for query, key in numbers)
+    parts.append(f"{darkest} of {len(numbers)} assigned numbers attend most to the variable before them")
+    for title, pattern, edges in ((data.titles[0], first, data.to_operands), (data.titles[1], last, data.to_values)):
+        weights = " and ".join(f"{pattern[-1, key]:.2f}" for key in np.flatnonzero(edges[-1]))
+        best = int(np.where(edges[-1], -np.inf, pattern[-1]).argmax())
+        most = f"at most {pattern[-1, best]:.2f} (to {data.tokens[best]}) elsewhere"
+        parts.append(f"in {title} `=` gives its boxed cells {weights}, and {most}")
+    return f"Here {'; '.join(parts)}."
+
+
 def _cells_of(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
     edges = np.zeros((T, T), dtype=bool)
     for query, key in pairs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
@@ -13,7 +13,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from assignadd.figures.heatmap import draw_heat
 from assignadd.figures.record import FigureData
-from assignadd.interventions.circuit import CircuitAlone
+from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.paths import (
     EMBEDDING,
     KEY,
@@ -26,7 +26,7 @@ from assignadd.interventions.paths import (
     VALUE,
     Path,
 )
-from assignadd.palette import BLUE, GREEN, GREY, INK, PALE, PURPLE, SHARES, VERMILION
+from assignadd.palette import BLUE, GREEN, GREY, INK, ON_DARK, ON_LIGHT, PALE, PURPLE, SHARES, VERMILION
 from assignadd.task.evalsets import LABELS
 
 SHOWN_VARS = 1  # sums with one variable use every path: one operand is looked up, the other is read off
@@ -35,8 +35,8 @@ COLOURS = {LAYER_1: BLUE, QUERY: VERMILION, KEY: GREEN, VALUE: PURPLE, MLP2: INK
 ORDER = ("other variable", "other number", "operand variable", "operand number", "PAD", "+", "first", "second", "=")
 PORTS = {
     QUERY: (1.95, 7.6),
-    KEY: (1.95, 4.4),
-    VALUE: (1.95, 1.6),
+    KEY: (1.95, 1.6),
+    VALUE: (1.95, 5.2),
     LAYER_2: (2.32, 4.6),
     MLP2: (3.0, 4.6),
     LOGITS: (3.65, 4.6),
@@ -66,23 +66,43 @@ def circuit_data(effects: Mapping[int, Mapping[Path, float]], direct: Mapping[in
     return CircuitData(senders, roles, receivers, at, effect, logits)
 
 
+def circuit_caption(data: CircuitData) -> str:
+    """The number of paths that matter, and the three that matter most, in words."""
+    effect = np.nan_to_num(data.effect[:, min(SHOWN_VARS, data.effect.shape[1] - 1)])
+    largest = [
+        f"from {data.roles[i]} ({data.senders[i]}) to {data.receivers[i]} ({effect[i]:.2f})"
+        for i in np.argsort(-np.abs(effect), kind="stable")[:3]
+    ]
+    drawn = int((np.abs(effect) >= LEAST).sum())
+    return f"Here {drawn} of {len(effect)} paths are drawn; the largest effects are those {', '.join(largest)}."
+
+
 def draw_circuit(data: CircuitData, axes: Axes) -> None:
     shown = min(SHOWN_VARS, data.effect.shape[1] - 1)
-    used: set[tuple[float, float]] = set()
-    for sender, role, receiver, at, effect in zip(
-        data.senders, data.roles, data.receivers, data.at, data.effect[:, shown], strict=True
-    ):
-        if np.isfinite(effect) and abs(effect) >= LEAST:
-            start, end = _place(sender, role), _place(receiver, at)
-            used |= {start, end}
-            _arrow(axes, start, end, float(effect), COLOURS[receiver])
+    arrows = [
+        _Arrow(_place(sender, role), _place(receiver, at), float(effect), COLOURS[receiver])
+        for sender, role, receiver, at, effect in zip(
+            data.senders, data.roles, data.receivers, data.at, data.effect[:, shown], strict=True
+        )
+        if np.isfinite(effect) and abs(effect) >= LEAST
+    ]
+    used = {place for arrow in arrows for place in (arrow.start, arrow.end)}
     for role in TOKEN_ROLES:
-        for component in (EMBEDDING, LAYER_1):
-            _box(axes, _place(component, role), role, _place(component, role) in used)
+        _box(axes, _place(EMBEDDING, role), role, _place(EMBEDDING, role) in used)
+        if _place(LAYER_1, role) in used:  # other boxes of this column would stand in the way of arrows past it
+            _box(axes, _place(LAYER_1, role), role, on=True)
     for name, place in PORTS.items():
         if name != LAYER_2:
             _box(axes, place, name, on=True)
-    _box(axes, PORTS[LAYER_2], "attention\nof `=`", on=True, height=7.0)
+    _box(axes, PORTS[LAYER_2], "attention\nof =", on=True, height=7.0)
+    for arrow in arrows:
+        _draw_arrow(axes, arrow)
+    for arrow, (x, y) in zip(arrows, _label_places(arrows), strict=True):
+        label = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
+        axes.text(
+            x, y, f"{arrow.effect:.2f}", ha="center", va="center", fontsize=6.5, color=arrow.color, bbox=label,
+            zorder=5,
+        )  # fmt: skip
     for x, title in TITLES.items():
         axes.text(x, -0.95, title, ha="center", va="bottom", fontsize=7.5, fontweight="bold")
     total, mlp = data.direct[:, shown].sum(), data.direct[-1, shown]
@@ -93,7 +113,6 @@ def draw_circuit(data: CircuitData, axes: Axes) -> None:
         ha="right",
         va="center",
         fontsize=7,
-        color=INK,
     )
     axes.set(xlim=(-0.32, 3.85), ylim=(8.9, -1.3), xticks=[], yticks=[])
     axes.set_axis_off()
@@ -120,18 +139,49 @@ def _box(axes: Axes, place: tuple[float, float], text: str, on: bool, height: fl
     axes.text(x, y, text, ha="center", va="center", fontsize=6.8, color=INK if on else GREY, zorder=4)
 
 
-def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], effect: float, color: str) -> None:
-    """As wide as the effect of the path; its number stands between the sender's column and the next."""
-    tail, head = (start[0] + _half(start[0]) + 0.02, start[1]), (end[0] - _half(end[0]) - 0.02, end[1])
-    arrow = FancyArrowPatch(
-        tail, head, arrowstyle="-|>,head_length=3.2,head_width=1.6", linewidth=0.6 + 3.2 * abs(effect),
-        color=color, alpha=0.85, shrinkA=0, shrinkB=0, zorder=2,
+@dataclass(frozen=True)
+class _Arrow:
+    start: tuple[float, float]
+    end: tuple[float, float]
+    effect: float
+    color: str
+
+    def points(self, shares: np.ndarray) -> np.ndarray:
+        """(n, 2): points between the edges of its two boxes, at these shares of the way."""
+        tail, head = self.start[0] + _half(self.start[0]) + 0.02, self.end[0] - _half(self.end[0]) - 0.02
+        x, y = tail + shares * (head - tail), self.start[1] + shares * (self.end[1] - self.start[1])
+        return np.stack([x, y], axis=1)
+
+
+def _draw_arrow(axes: Axes, arrow: _Arrow) -> None:
+    """As wide as the effect of the path."""
+    tail, head = arrow.points(np.array([0.0, 1.0]))
+    patch = FancyArrowPatch(
+        tail, head, arrowstyle="-|>,head_length=3.2,head_width=1.6", linewidth=0.6 + 3.2 * abs(arrow.effect),
+        color=arrow.color, alpha=0.85, shrinkA=0, shrinkB=0, zorder=2,
     )  # fmt: skip
-    axes.add_patch(arrow)
-    share = min(0.42, 0.24 / (head[0] - tail[0]))
-    x, y = tail[0] + share * (head[0] - tail[0]), tail[1] + share * (head[1] - tail[1])
-    label = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
-    axes.text(x, y, f"{effect:.2f}", ha="center", va="center", fontsize=6.5, color=color, bbox=label, zorder=5)
+    axes.add_patch(patch)
+
+
+ASPECT = 4.0  # a unit of x is as long on paper as so many of y
+HALF_LABEL = 0.13  # width of a number, in units of x
+
+
+def _label_places(arrows: Sequence[_Arrow]) -> list[list[float]]:
+    """A place on each arrow for its number, as far as possible from other arrows and from numbers placed before."""
+    scale = np.array([ASPECT, 1.0])
+    lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]
+    placed: list[np.ndarray] = []
+    for i, arrow in enumerate(arrows):
+        half = HALF_LABEL / float(np.ptp(lines[i][:, 0]))  # as a share of the way
+        shares = np.linspace(min(half, 0.4), max(1 - 2 * half, 0.5), 40)  # neither on a box nor on the arrow's head
+        candidates = arrow.points(shares)
+        others = np.concatenate([*(line for j, line in enumerate(lines) if j != i), *(p[None] for p in placed)] or [
+            np.full((1, 2), np.inf)
+        ])  # fmt: skip
+        apart = np.linalg.norm((candidates[:, None] - others) * scale, axis=-1).min(1)
+        placed.append(candidates[int((np.minimum(apart, 0.6) - 0.1 * np.abs(shares - 0.45)).argmax())])
+    return [place.tolist() for place in placed]
 
 
 GROUPS = {
@@ -158,6 +208,22 @@ def circuit_only_data(found: CircuitAlone) -> CircuitOnlyData:
     )
 
 
+def circuit_only_caption(data: CircuitOnlyData) -> str:
+    """The best combination of parts, and the parts whose removal costs most and least, in words."""
+
+    def named(group: str, best: bool) -> str:
+        rows = [i for i, g in enumerate(data.groups) if g == group and data.names[i] != WHOLE]
+        chosen = max(rows, key=lambda i: data.relative[i] if best else -data.relative[i])
+        return f"'{data.names[chosen]}' ({data.relative[chosen]:.2f})"
+
+    alone = data.relative[data.names.index(SECTION_5)] if SECTION_5 in data.names else np.nan
+    return (
+        f"As a share of the network's mean accuracy: section 5's parts alone have {alone:.2f}, the best combination is "
+        f"{named('together', True)}; removing {named('removed alone', False)} costs most and "
+        f"{named('removed alone', True)} least."
+    )
+
+
 def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     """A row for each variant, in groups; the last column is its mean as a share of the whole network's."""
     sizes = [len(list(group)) for _, group in groupby(data.groups)]
@@ -177,7 +243,7 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
             ha="center",
             va="center",
             fontsize=6.5,
-            color="white" if value > 0.6 else INK,
+            color=ON_DARK if value > 0.6 else ON_LIGHT,
             fontweight=weight,
         )
     axes.axvline(columns - 1.5, color="white", linewidth=3)

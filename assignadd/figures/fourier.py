@@ -48,6 +48,11 @@ def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
     return PreactsData(neuron, k, float(waves.share[0, neuron]), measured - measured.mean(), fitted)
 
 
+def preacts_caption(data: PreactsData) -> str:
+    wave = f"a wave of frequency {data.frequency} explains {data.share:.1%} of its variance"
+    return f"Here it is neuron {data.neuron}: {wave}."
+
+
 def draw_preacts(data: PreactsData, made: Figure) -> None:
     axes = made.subplots(1, 2, sharey=True)
     most = float(max(np.abs(data.measured).max(), np.abs(data.fitted).max()))
@@ -55,8 +60,8 @@ def draw_preacts(data: PreactsData, made: Figure) -> None:
         image = draw_heat(ax, values, limits=(-most, most))
         ax.set(xlabel="second operand $m$", aspect="equal")
     axes[0].set_ylabel("first operand $n$")
-    axes[0].set_title(f"neuron {data.neuron}, preactivation")
-    axes[1].set_title(f"best cos + cos: frequency {data.frequency}, share {data.share:.3f}")
+    axes[0].set_title(f"neuron {data.neuron}:\npreactivation")
+    axes[1].set_title(f"best wave: frequency {data.frequency},\n{data.share:.1%} of the variance")
     bar(image, list(axes), "preactivation less its mean")
 
 
@@ -73,6 +78,19 @@ def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
     one = stack.models(0)
     found = (waves.frequency, waves.share, preactivation_spectrum(one), network_frequencies(one))
     return FourierSharesData(*(values[0].cpu().numpy() for values in found))
+
+
+CLEAN = 0.9  # share of the variance
+
+
+def fourier_shares_caption(data: FourierSharesData) -> str:
+    """How many neurons are nearly a wave, and how much of all power is in the network's frequencies, in words."""
+    clean, n, used = int((data.share >= CLEAN).sum()), len(data.share), int(data.network.sum())
+    return (
+        f"Here one wave explains {CLEAN:.0%} or more in {clean} of {n} neurons, and {np.median(data.share):.0%} in the "
+        f"median neuron; {data.power[data.network].sum():.1%} of all power is in {used} of {len(data.network)} "
+        "frequencies, the network's."
+    )
 
 
 def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
@@ -117,6 +135,15 @@ def spectra_data(stack: Stack) -> SpectraData:
     one = stack.models(0)
     return SpectraData(
         *(of(one)[0].cpu().numpy() for of in (embedding_spectrum, readout_spectrum, network_frequencies))
+    )
+
+
+def spectra_caption(data: SpectraData) -> str:
+    used = data.network.sum()
+    return (
+        f"Here the network's {used} of {len(data.network)} frequencies, {used / len(data.network):.0%} if all were "
+        f"equal, have {data.embedding[data.network].sum():.0%} of the embedding's power and "
+        f"{data.readout[data.network].sum():.0%} of the output's."
     )
 
 

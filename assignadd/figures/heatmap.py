@@ -13,7 +13,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
 
-from assignadd.palette import INK, SIGNED
+from assignadd.palette import ON_LIGHT, SIGNED
 
 
 def draw_heat(
@@ -45,7 +45,7 @@ def box(
     """Draws an outline around cells, first to last inclusive, with a contrasting edge for any background."""
     corner, wide, high = (columns[0] - 0.5, rows[0] - 0.5), columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
     made = Rectangle(corner, wide, high, fill=False, edgecolor=color, linewidth=width, zorder=3)
-    case = "white" if color == "black" else INK
+    case = "white" if color == "black" else ON_LIGHT  # black becomes white on a dark screen
     made.set_path_effects([Stroke(linewidth=width + 1.0, foreground=case), Normal()])
     made.set_clip_on(False)
     axes.add_patch(made)

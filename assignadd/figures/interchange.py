@@ -16,7 +16,7 @@ from assignadd.figures.record import FigureData
 from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
 from assignadd.interventions.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.measures.columns import column_label
-from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
+from assignadd.palette import BLUE, GREEN, GREY, INK, ON_LIGHT, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -63,6 +63,18 @@ def _rows(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
     return found
 
 
+def interchange_caption(data: InterchangeData) -> str:
+    """The lowest accuracy with the whole activation and the highest of a control, in words."""
+    whole = data.accuracy[:, data.variants.index("whole")]
+    lowest = int(whole.argmin())
+    controls = [i for i, v in enumerate(data.variants) if v not in ("whole", "named")]
+    highest = data.accuracy[:, controls].max()
+    return (
+        f"Here the whole activation reaches {whole.max():.2f} at best and {whole[lowest]:.2f} at worst "
+        f"({data.alignments[lowest]}); no control is above {highest:.2f}."
+    )
+
+
 def draw_interchange(data: InterchangeData, made: Figure) -> None:
     grid = made.add_gridspec(len(BY_TYPE), 2, width_ratios=(2, 1))
     _draw_alignments(data, made.add_subplot(grid[:, 0]))
@@ -91,12 +103,12 @@ def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> Non
     axes.imshow(values, cmap=SHARES, vmin=0, vmax=2, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
         if np.isfinite(value):
-            axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=6.5, color=INK)
+            axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=6.5, color=ON_LIGHT)
     axes.grid(False)
     axes.tick_params(length=0)
     axes.set_xticks(range(3), ["0", "1", "2"] if last else ["", "", ""])
     axes.set_yticks(range(3), ["0", "1", "2"])
-    axes.set(ylabel="base", xlabel="source: variables in the sum" if last else "")
+    axes.set(ylabel="base", xlabel="variables in the source" if last else "")
     axes.set_title(f"({'bcd'[BY_TYPE.index(name)]}) {name}")
 
 
@@ -143,6 +155,17 @@ def causes_over_time_data(
         list(there), np.stack(list(measures.values())), onsets(measures),
         *phase_ends(phases), phases.summary,
     )  # fmt: skip
+
+
+def causes_over_time_caption(data: CausesOverTimeData) -> str:
+    """The measures that are above one half before their cause is, in words."""
+    when = dict(zip(data.names, data.onsets.tolist(), strict=True))
+    ahead = [
+        f"{name} (the measure from step {onset:,}, the cause {f'from {when[name]:,}' if when[name] >= 0 else 'never'})"
+        for name, onset in zip(data.measured, data.measure_onsets.tolist(), strict=True)
+        if name in when and onset >= 0 and not 0 <= when[name] <= onset
+    ]
+    return f"Above one half before their cause here: {'; '.join(ahead) or 'none'}."
 
 
 def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:

@@ -21,7 +21,7 @@ from assignadd.figures.style import SMALLEST
 from assignadd.figures.training_axis import dots
 from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
-from assignadd.palette import BLUE, GREY, INK, SPIKE, VERMILION
+from assignadd.palette import BLUE, GREY, ON_DARK, ON_LIGHT, SPIKE, VERMILION
 
 AROUND = 3000  # steps before and after the spike: scores move for a while before accuracy jumps
 AT_LEAST = 2  # checkpoints on either side, however far
@@ -88,7 +88,8 @@ def _why_absent(model: Evidence, late: LateVariable | None) -> str:
     if late is not None:
         last = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
         return f"seed {model.seed}: no second spike\n{last}"
-    why = "every variable comes with the first spike" if model.phases.first_spike else model.phases.summary
+    early = "half of the sums of every variable were right by the first spike"
+    why = early if model.phases.first_spike else model.phases.summary
     return f"seed {model.seed}: no late variable\n{why}"
 
 
@@ -184,7 +185,7 @@ def _parts(panels: list[Axes], data: LateData) -> None:
         name_ticks(axes, ["E$_=$", "P$_=$"], data.compared)
         axes.set_ylabel(f"{when}\n{step:,}")
         for (row, column), value in np.ndenumerate(parts):
-            color = "white" if abs(value) > 0.6 * most else INK
+            color = ON_DARK if abs(value) > 0.6 * most else ON_LIGHT
             axes.text(
                 column,
                 row,

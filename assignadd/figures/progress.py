@@ -149,6 +149,11 @@ def onsets_data(model: Evidence) -> OnsetsData | Absent:
     )
 
 
+def onsets_caption(data: OnsetsData) -> str:
+    never = int(np.isnan(data.onset).sum())
+    return f"In this run: {data.summary}; {never} of {len(data.onset)} curves never reached their level to stay."
+
+
 def _n_vars(curve: str) -> int:
     """The number of variables in the sums behind a curve."""
     if curve in LABELS:

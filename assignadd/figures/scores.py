@@ -58,6 +58,28 @@ def qk0_data(stack: Stack) -> QK0Data:
     return QK0Data(qk1_table(stack.models(0))[0].detach().cpu().numpy(), task.modulus, task.n_vars, task.prefix)
 
 
+def qk0_caption(data: QK0Data) -> str:
+    """The mean score in each outline that has tokens as keys, and that of the same rows with other tokens."""
+
+    def part(group: str) -> slice:
+        first, last = data.rows(group)
+        return slice(first, last + 1)
+
+    tokens = np.arange(len(data.scores)) < data.rows("positions")[0]
+    tokens[part("variables")] = False
+    means = [
+        f"{words} {data.scores[part(rows), part('variables')].mean():.1f} to variables and "
+        f"{data.scores[part(rows), tokens].mean():.1f} to other tokens"
+        for rows, words in (("numbers", "numbers"), ("prefix", "positions before +"))
+    ]
+    equals, operands = part("="), part("operands")
+    others = np.delete(data.scores[equals, part("positions")], np.r_[operands] - data.rows("positions")[0], axis=1)
+    return (
+        f"Mean scores here: {'; '.join(means)}; `=` {data.scores[equals, operands].mean():.1f} to the positions of the "
+        f"operands and {others.mean():.1f} to other positions."
+    ).replace(" -", " \u2212")
+
+
 def draw_qk0(data: QK0Data, made: Figure) -> None:
     ax = made.add_subplot()
     widths = np.where(np.arange(len(data.scores)) < data.modulus, 1, WIDE)
@@ -85,7 +107,7 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
     named = [
         *range(0, data.modulus, 10),
         *range(data.modulus, len(names) - T),
-        *(len(names) - T + t for t in thinned(T, 24)),
+        *(len(names) - T + t for t in thinned(T, 12)),
     ]
     ticks, labels = [(starts[row] + starts[row + 1] - 1) / 2 for row in named], [names[row] for row in named]
     ax.set_yticks(ticks, labels, fontsize=SMALLEST)
@@ -120,6 +142,17 @@ def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
     )
     kept = admissible(len(positions), EXCLUDED).numpy()
     return QK0PosAndQK1Data(positions, kept, variables, list(stack.config.task.variables))
+
+
+def qk0pos_and_qk1_caption(data: QK0PosAndQK1Data) -> str:
+    """In how many rows the expected cell has the highest score, in words."""
+    rows = np.flatnonzero(data.admissible.any(1))
+    best = np.where(data.admissible, data.positions, -np.inf).argmax(1)
+    matches = int((data.variables.argmax(1) == np.arange(len(data.letters))).sum())
+    return (
+        f"Here the position before wins in {int((best[rows] == rows - 1).sum())} of {len(rows)} rows of (a), and "
+        f"{matches} of {len(data.letters)} variables of (b) match themselves best."
+    )
 
 
 def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, made: Figure) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from assignadd.palette import GRID, INK
+from assignadd.palette import GRID, INK, dark_figure_rules
 from assignadd.runs import atomic
 
 COLUMN_WIDTH = 5.5  # inches
@@ -25,6 +25,11 @@ STYLE: Any = {
     "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    # Every colour is written into the SVG file, also that of text, so that it can be another one on a dark screen.
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "axes.edgecolor": INK,
     "axes.titlesize": 8.5,
     "axes.titlelocation": "left",
@@ -38,6 +43,8 @@ STYLE: Any = {
     "legend.frameon": False,
     "legend.fontsize": 7.5,
     "lines.linewidth": 1.3,
+    "figure.constrained_layout.h_pad": 0.06,  # inches
+    "figure.constrained_layout.w_pad": 0.06,
     "figure.dpi": 150,
     "savefig.dpi": 220,
     "svg.hashsalt": "assignadd",
@@ -57,12 +64,16 @@ def figure(width: float = COLUMN_WIDTH, height: float = 3.2) -> Iterator[Figure]
 
 
 def save(made: Figure, stem: Path) -> None:
-    """The figure as SVG and PNG, without dates, so that drawing it again gives the same bytes."""
+    """The figure as SVG, which follows the reader's choice of a light or dark screen, and as PNG.
+
+    Without dates, so that drawing it again gives the same bytes.
+    """
     _settle(made)
     for suffix, metadata in ((".svg", {"Date": None, "Creator": None}), (".png", {"Software": None})):
         data = io.BytesIO()
         made.savefig(data, format=suffix[1:], metadata=metadata)
-        atomic.write(stem.with_suffix(suffix), data.getvalue())
+        dark = dark_figure_rules().encode() if suffix == ".svg" else b""
+        atomic.write(stem.with_suffix(suffix), data.getvalue().replace(b"</style>", dark + b"</style>", 1))
 
 
 def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:

@@ -108,6 +108,7 @@ def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, thres
             xytext=(4, 0),
             textcoords="offset points",
             fontsize=7,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1},
         )
 
 
@@ -141,13 +142,25 @@ def scaling_data() -> ScalingData:
     return ScalingData(*(np.array(column) for column in zip(*points, strict=True)))
 
 
+def scaling_caption(data: ScalingData) -> str:
+    """What a model costs in the smallest and in the largest stack, in words."""
+    parts = []
+    for precision in PRECISIONS:
+        shown = (data.setting == "M") & (data.precision == precision)
+        models, cost = data.value[shown], data.microseconds[shown]
+        small, large = int(models.argmin()), int(models.argmax())
+        least, most = (f"{cost[i]:.0f} µs in a stack of {models[i]}" for i in (small, large))
+        parts.append(f"{least} and {most} with {precision}")
+    return f"A model's step takes {'; '.join(parts)}."
+
+
 def draw_scaling(data: ScalingData, made: Figure) -> None:
     """One panel for each setting, with logarithmic axes."""
     axes = made.subplots(2, 3)
     for setting, ax in zip(SETTINGS, axes.flat, strict=True):
         _draw_costs(data, setting, ax)
     for ax in axes[:, 0]:
-        ax.set_ylabel("us per model and step")
+        ax.set_ylabel("µs per model and step")
     axes[0, 0].legend()
 
 

@@ -52,12 +52,24 @@ def _with_bands(found: Alignment) -> np.ndarray:
     return np.stack([x.numpy() for x in (found.memory, *bands)])
 
 
+def theory_real_gradient_caption(data: TheoryRealGradientData) -> str:
+    """The cosine of the gradient just before the first spike, and the band of permuted variables, in words."""
+    if data.spike_at < 0:
+        return "This network has no first spike."
+    at = max(0, int(np.searchsorted(data.steps, data.spike_at)) - 1)
+    cosine, _, high = data.gradient[:3, at]
+    return (
+        f"Here at step {data.steps[at]:,}, before the first spike, the cosine of the gradient is {cosine:.2f}, and "
+        f"95 % of the permuted ones are below {high:.2f}."
+    ).replace(" -", " \u2212")
+
+
 def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> None:
     """Top: accuracy. Middle: cosines of the gradient. Bottom: cosines of the change between checkpoints."""
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[0.8, 1.2, 1.2])
     x = np.maximum(data.steps, 1)
     top.plot(x, data.accuracy, color=BY_VARS[1], marker=".", markersize=3)
-    top.set(ylabel="1-var accuracy", ylim=(0, 1.05), title=data.name)
+    top.set(ylabel="accuracy,\none variable", ylim=(0, 1.05), title=data.name)
     middles = np.sqrt(x[:-1] * x[1:])
     for axes, where, rows, what in ((middle, x, data.gradient, "−gradient"), (bottom, middles, data.change, "change")):
         _draw_cosines(axes, where, rows)

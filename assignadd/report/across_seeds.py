@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import paper_network
 from assignadd.claims.record import Record, SeedResult
-from assignadd.config import PRESETS
+from assignadd.config import PRESETS, Config
 from assignadd.report.page import Page
 from assignadd.verdicts import HOLDS, UNDECIDED
 
@@ -35,9 +35,12 @@ def _census(page: Page, records: Sequence[Record]) -> None:
 
 def comparable(e: Evidence) -> bool:
     """Whether a network was trained here, on the paper's task and model, and binds as the paper's network does."""
-    presets = (PRESETS["paper"], PRESETS["authors"])
-    same = any(e.config.task == p.task and e.config.model == p.model for p in presets)
-    return same and not e.imported and e.learned_binding
+    return is_the_papers(e.config) and not e.imported and e.learned_binding
+
+
+def is_the_papers(config: Config) -> bool:
+    """Whether these are the paper's task, in either reading of its banned slots, and its network."""
+    return any(config.task == p.task and config.model == p.model for p in (PRESETS["paper"], PRESETS["authors"]))
 
 
 def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+SEVERAL = "; "  # between the groups of one kind, where a row belongs to several
 SCRIPT = Path(__file__).with_name("table.js").read_text()
 
 
@@ -38,8 +39,14 @@ class SortedCell:
 @dataclass(frozen=True)
 class Row:
     cells: Sequence[SortedCell]
-    group: str
+    groups: Sequence[str]
+    """For each kind of groups by which the table filters the groups of this row, joined by `SEVERAL`."""
     id: str
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with so many digits, whole and in groups of three from a thousand on."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.{digits}g}"
 
 
 def marked(text: str) -> str:
@@ -67,17 +74,25 @@ def _plain(cell: str | Cell) -> str:
     return tag("td", marked(cell)) if isinstance(cell, str) else tag("td", marked(cell.text), class_=cell.tone or None)
 
 
-def sortable_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """A table with buttons as headers and a button above it for each group of rows; both need `SCRIPT` in the page."""
+def sortable_table(columns: Sequence[Column], rows: Sequence[Row], kinds: Sequence[str]) -> str:
+    """A table with buttons as headers, and above it a search field and, for each kind of groups, a button per group.
+
+    All of them need `SCRIPT` in the page, which shows them.
+    """
     head = "".join(
         tag("th", tag("button", escape(c.name), type="button"), scope="col", data_kind="number" if c.numeric else None)
         for c in columns
     )
     body = "".join(
-        tag("tr", "".join(map(_sorted, row.cells, columns)), id=row.id, data_group=row.group) for row in rows
+        tag("tr", "".join(map(_sorted, row.cells, columns)), id=row.id, data_groups="|".join(row.groups))
+        for row in rows
     )
     table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body), data_sortable=True)
-    return tag("div", _filters(rows) + tag("div", table, class_="scroll"), data_table=True)
+    search = tag("label", "Search " + '<input type="search" placeholder="words or an id">')
+    count = tag("p", f"{len(rows)} of {len(rows)} shown", class_="soft", role="status")
+    filters = "".join(_filters(kind, [row.groups[i] for row in rows]) for i, kind in enumerate(kinds))
+    tools = tag("div", search + filters + count, class_="tools", hidden=True)
+    return tag("div", tools + tag("div", table, class_="scroll"), data_table=True)
 
 
 def _sorted(cell: SortedCell, column: Column) -> str:
@@ -91,11 +106,12 @@ def _sorted(cell: SortedCell, column: Column) -> str:
     )
 
 
-def _filters(rows: Sequence[Row]) -> str:
-    counts = Counter(row.group for row in rows)
-    buttons = [("", "all", len(rows)), *((group, group, n) for group, n in counts.items())]
+def _filters(kind: str, groups: Sequence[str]) -> str:
+    """A button for every group of one kind, with the number of its rows."""
+    counts = Counter(one for group in groups for one in group.split(SEVERAL) if one)
+    buttons = [("", "all", len(groups)), *((group, group, n) for group, n in counts.items())]
     made = (
         tag("button", marked(f"{name} ({n})"), type="button", data_show=show, aria_pressed="false" if show else "true")
         for show, name, n in buttons
     )
-    return tag("div", "".join(made), class_="filters", role="group", aria_label="Show", hidden=True)
+    return tag("div", tag("span", escape(kind)) + "".join(made), class_="filters", role="group", aria_label=kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,29 @@ from pathlib import Path
 from assignadd.palette import css_variables
 from assignadd.report.html import SCRIPT, Cell, Column, Row, marked, plain_table, sortable_table, tag
 
+CONTENTS = "<!-- contents -->"
 CSS = css_variables() + Path(__file__).with_name("page.css").read_text()
+
+
+@dataclass(frozen=True)
+class Link:
+    words: str
+    to: str
+    """An address, or `#` and the name of a place on the page."""
+
+
+@dataclass(frozen=True)
+class Card:
+    question: str
+    verdict: str
+    tone: str
+    text: str
+    svg: Path | None
+    """The file of its picture; None where there is none."""
+    figure: str
+    """The label of the figure."""
+    claim: str
+    """The id of the claim that decides."""
 
 
 @dataclass
@@ -21,43 +44,66 @@ class Page:
 
     title: str
     _parts: list[str] = field(default_factory=list)
+    _headings: list[tuple[str, str]] = field(default_factory=list)
     _scripted: bool = False
 
     def heading(self, text: str) -> None:
-        self._parts.append(tag("h2", escape(text)))
+        name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+        self._headings.append((name, text))
+        self._parts.append(tag("h2", escape(text), id=f"section-{name}"))
 
-    def text(self, text: str, soft: bool = False) -> None:
-        self._parts.append(tag("p", marked(text), class_="soft" if soft else None))
+    def contents(self) -> None:
+        """Adds links to the headings that follow."""
+        self._parts.append(CONTENTS)
+        self._headings.clear()
+
+    def text(self, text: str, soft: bool = False, links: Sequence[Link] = ()) -> None:
+        """Adds a paragraph; the links follow the text."""
+        followed = ", ".join(tag("a", marked(link.words), href=link.to) for link in links)
+        self._parts.append(
+            tag("p", f"{marked(text)} {followed}".rstrip() + "." * bool(links), class_="soft" if soft else None)
+        )
+
+    def banner(self, text: str) -> None:
+        """Adds a remark that a reader must not miss."""
+        self._parts.append(tag("p", marked(text), class_="banner", role="note"))
+
+    def cards(self, cards: Sequence[Card]) -> None:
+        """Adds cards side by side: a question, the answer as a verdict, a picture, and the numbers behind it."""
+        self._parts.append(tag("div", "".join(map(_card, cards)), class_="cards"))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
         self._parts.append(plain_table(columns, rows))
 
-    def sortable(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        self._parts.append(sortable_table(columns, rows))
+    def sortable(self, columns: Sequence[Column], rows: Sequence[Row], kinds: Sequence[str]) -> None:
+        self._parts.append(sortable_table(columns, rows, kinds))
         self._scripted = True
 
     def folded(self, summary: str, text: str) -> None:
         """Adds long plain text in a part that unfolds."""
-        self._parts.append(tag("details", tag("summary", marked(summary)) + tag("pre", escape(text))))
+        self._parts.append(tag("details", tag("summary", marked(summary)) + tag("pre", escape(text), tabindex="0")))
 
     def picture(self, label: str, title: str, look_for: str, svg: Path, files: Sequence[str], caption: str) -> None:
         """Adds a section `#label`: an SVG file inside the page, what to look for in it, and links to files beside it.
 
         The SVG is a data address, so that its markup cannot become part of the page.
         """
-        data = b64encode(svg.read_bytes()).decode()
-        image = f'<img alt="{escape(title)}. {escape(look_for)}" src="data:image/svg+xml;base64,{data}">'
+        image = _image(svg, f"{title}. {look_for}")
         links = " ".join(tag("a", escape(Path(name).name), href=name) for name in files)
-        shown = tag("figure", image + tag("figcaption", f"{links} {marked(caption)}"))
+        wide = tag("div", image, class_="scroll", tabindex="0", role="group", aria_label=f"Figure: {title}")
+        shown = tag("figure", wide + tag("figcaption", f"{links} {marked(caption)}"))
         self._parts.append(tag("section", tag("h3", marked(title)) + tag("p", marked(look_for)) + shown, id=label))
 
     def html(self) -> str:
         title = escape(self.title)
+        entries = "".join(tag("li", tag("a", escape(text), href=f"#section-{name}")) for name, text in self._headings)
+        contents = tag("nav", tag("h2", "Contents") + tag("ul", entries), aria_label="Contents", class_="contents")
+        body = "\n".join(self._parts).replace(CONTENTS, contents, 1)
         script = tag("script", SCRIPT) if self._scripted else ""
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{self._policy()}<title>{title}</title>'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{CSS}</style></head>\n'
-            f"<body><main><h1>{title}</h1>\n" + "\n".join(self._parts) + f"\n</main>{script}</body></html>\n"
+            f"<body><main><h1>{title}</h1>\n{body}\n</main>{script}</body></html>\n"
         )
 
     def _policy(self) -> str:
@@ -67,6 +113,20 @@ class Page:
             allowed["script-src"] = _hash(SCRIPT)
         policy = "; ".join(f"{kind} {source}" for kind, source in ({"default-src": "'none'"} | allowed).items())
         return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+
+
+def _image(svg: Path, alt: str) -> str:
+    data = b64encode(svg.read_bytes()).decode()
+    return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _card(card: Card) -> str:
+    shown = "" if card.svg is None else tag(
+        "a", _image(card.svg, f"Figure {card.figure}, in full below"), href=f"#{card.figure}", class_="picture"
+    )  # fmt: skip
+    judged = tag("p", tag("a", "how it was judged", href=f"#claim-{card.claim}"), class_="soft")
+    verdict = tag("p", tag("span", escape(card.verdict), class_=f"verdict {card.tone}".strip()))
+    return tag("article", tag("h3", marked(card.question)) + verdict + shown + tag("p", marked(card.text)) + judged)
 
 
 def _hash(text: str) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+
+import numpy as np
 
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import Record
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.errors import RunError
-from assignadd.figures.record import FigureRecord, Sources
+from assignadd.figures.record import Absent, FigureRecord, Sources
 from assignadd.figures.registry import ACCURACIES, SECTIONS
 from assignadd.figures.style import figure, save, save_arrays
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report.across_seeds import across_seeds
 from assignadd.report.claims_table import claims_table
+from assignadd.report.first_screen import first_screen, name_of, verdicts_in_words
 from assignadd.report.html import Cell
 from assignadd.report.page import Page
 from assignadd.runs import atomic
@@ -24,7 +26,7 @@ from assignadd.runs.destination import claim_folder, folder_inside
 from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
-from assignadd.task.evalsets import ALL_SETS, LABELS
+from assignadd.task.evalsets import ALL_SETS
 from assignadd.training.processes import in_parallel
 
 SUFFIXES = (".npz", ".svg", ".png")
@@ -76,23 +78,25 @@ def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Re
     """Writes `folder`/index.html, with the figures drawn into `folder`, and returns its path; `command` made it."""
     shown = _binding_first(evidences)
     page = Page(TITLE)
-    _summary(page, evidences)
-    page.heading("Claims of the paper")
-    claims_table(page, records, [figure.label for figure, _ in _pictures(shown)])
+    first_screen(page, evidences, records, lambda label: _picture_file(folder, label), _explorer(folder))
+    page.contents()
     page.heading("Accuracies during training")
     _curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
     _final_table(page, evidences)
     for section in SECTIONS:
         page.heading(section.heading)
+        verdicts_in_words(page, [record for record in records if section.has(record)])
         if section.of_one_model:
             _which(page, shown[0])
         else:
             across_seeds(page, records, evidences)
         for record in section.figures:
             _add_picture(page, record, folder, command)
-    page.heading("Provenance")
+    page.heading("Provenance and commands")
     _provenance(page, evidences, command)
+    page.heading("Every claim")
+    claims_table(page, records, [figure.label for figure, _ in _pictures(shown)])
     index = folder / "index.html"
     atomic.write(index, page.html().encode())
     return index
@@ -141,33 +145,19 @@ def _stem(record: FigureRecord, folder: Path) -> Path:
     return folder / "figures" / record.label
 
 
-def _name(evidence: Evidence) -> str:
-    return f"seed {evidence.seed} of {evidence.name}"
+def _picture_file(folder: Path, label: str) -> Path | None:
+    """The SVG file of a figure; None where it was not drawn, or there were no data for it."""
+    stem = folder / "figures" / label
+    if not stem.with_suffix(".npz").is_file():
+        return None
+    with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
+        absent = arrays.files == [field.name for field in fields(Absent)]
+    return None if absent else stem.with_suffix(".svg")
 
 
-def _architecture(evidence: Evidence) -> str:
-    model = evidence.config.model
-    heads = "one head" if model.n_heads == 1 else f"{model.n_heads} heads"
-    return f"{model.n_layers} layer{'s' * (model.n_layers > 1)} of {heads}"
-
-
-def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
-    learned = [e for e in evidences if e.learned_binding]
-    page.text(
-        f"A transformer with {_architecture(evidences[0])} reads sequences such as `c=1, b=17, a=4, b+2=?` and learns "
-        f"to look variables up and to add mod {evidences[0].config.task.modulus}. This page was made from "
-        f"{len(evidences)} trained networks; {len(learned)} of them learned to bind variables (at least "
-        f"{BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
-    )
-    if not learned:
-        page.text(
-            "No seed learned binding, so the curves below stop at the first phase. That is a result, not an error."
-        )
-    elif len(learned) < len(evidences):
-        page.text(
-            "The others have not learned it within their training. That is a result, not an error, and their curves "
-            "are below too."
-        )
+def _explorer(folder: Path) -> str | None:
+    """The address of the interactive page, if `make explorer` or `assignadd explore` made it beside the report."""
+    return "../explorer/index.html" if (folder.parent / "explorer" / "index.html").is_file() else None
 
 
 def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -> None:
@@ -176,13 +166,14 @@ def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -
     for evidence in shown:
         if not evidence.rows:
             page.text(
-                f"The weights of {_name(evidence)} were imported: no curves of their training were recorded.", soft=True
+                f"The weights of {name_of(evidence)} were imported: no curves of their training were recorded.",
+                soft=True,
             )
 
 
 def _title(evidence: Evidence) -> str:
     learned = "" if evidence.learned_binding else ", binding not learned"
-    return f"Accuracies by evaluation set, {_name(evidence)}{learned}"
+    return f"Accuracies by evaluation set, {name_of(evidence)}{learned}"
 
 
 def _which(page: Page, first: Evidence) -> None:
@@ -192,7 +183,7 @@ def _which(page: Page, first: Evidence) -> None:
         else "although it has not learned to bind variables"
     )
     page.text(
-        f"Drawn for {_name(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
+        f"Drawn for {name_of(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
         "Every picture is also beside this page as SVG and PNG, with the arrays it was drawn from."
     )
 
@@ -202,7 +193,7 @@ def _final_table(page: Page, evidences: Sequence[Evidence]) -> None:
     rows: list[list[str | Cell]] = [
         [s.label, *[_with_interval(e.accuracies.get(s.name)) for e in evidences]] for s in sets
     ]
-    page.table(("set", *[_name(e) for e in evidences]), rows)
+    page.table(("set", *[name_of(e) for e in evidences]), rows)
     page.text(
         f"{evidences[0].n:,} fresh sequences a set; 95 % Wilson intervals in brackets. For the classes of held-out "
         "pairs they are over the pairs of the class, whose number follows them.",
@@ -222,8 +213,14 @@ def _provenance(page: Page, evidences: Sequence[Evidence], command: str) -> None
     runs = runs_of(evidences)
     facts = [_facts(run) for run in runs]
     keys = [key for key in dict.fromkeys(key for fact in facts for key in fact) if any(fact.get(key) for fact in facts)]
-    page.table(("", *[run.name for run in runs]), [[key, *[fact.get(key, "") for fact in facts]] for key in keys])
+    page.table(("what", *[run.name for run in runs]), [[key, *[fact.get(key, "") for fact in facts]] for key in keys])
+    names = " ".join(dict.fromkeys(run.name for run in runs))
     page.text(f"Made by `{command}`; the runs' own folders hold configuration, metrics and checkpoints.", soft=True)
+    page.text(
+        f"One claim again, with its rule and interval: `assignadd claims {names} --only ID`. The interactive page: "
+        f"`assignadd explore {names} -o explorer`.",
+        soft=True,
+    )
     for run in runs:
         page.folded(f"Configuration of {run.name}", json.dumps(run.document, indent=2))
 

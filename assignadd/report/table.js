@@ -1,5 +1,6 @@
 "use strict";
-// Tables marked data-sortable sort by the header pressed, first up, then down; empty cells stay last either way.
+// Tables marked data-sortable sort by the header pressed, first up, then down; empty cells stay last either way. Above
+// them, a search field and groups of buttons: a row is shown if it has all the words and is in every group pressed.
 for (const table of document.querySelectorAll("table[data-sortable]")) {
   const body = table.tBodies[0];
   const rows = [...body.rows]; // in the order of the page, which decides between equals
@@ -24,13 +25,46 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     });
   });
 
-  const filters = table.closest("[data-table]").querySelector(".filters");
-  const buttons = filters ? [...filters.querySelectorAll("button")] : [];
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
-      for (const row of rows) row.hidden = button.dataset.show !== "" && row.dataset.group !== button.dataset.show;
+  const tools = table.closest("[data-table]").querySelector(".tools");
+  const search = tools.querySelector("input");
+  const filters = [...tools.querySelectorAll(".filters")];
+  const groups = rows.map((row) => row.dataset.groups.split("|").map((of_kind) => of_kind.split("; ")));
+  const texts = rows.map((row) => `${row.id} ${row.textContent}`.toLowerCase());
+
+  const show = () => {
+    const wanted = search.value.toLowerCase().split(/\s+/);
+    const pressed = filters.map((filter) => filter.querySelector("[aria-pressed=true]").dataset.show);
+    rows.forEach((row, i) => {
+      const inGroups = pressed.every((group, kind) => group === "" || groups[i][kind].includes(group));
+      row.hidden = !inGroups || !wanted.every((word) => texts[i].includes(word));
     });
+    const shown = rows.filter((row) => !row.hidden).length;
+    tools.querySelector("[role=status]").textContent = `${shown} of ${rows.length} shown`;
+  };
+
+  const press = (filter, button) => {
+    for (const other of filter.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button));
+  };
+
+  // A link from elsewhere on the page leads to a row, also to one that is not shown.
+  const reveal = () => {
+    const row = rows.find((one) => `#${one.id}` === decodeURIComponent(location.hash));
+    if (!row || !row.hidden) return;
+    search.value = "";
+    for (const filter of filters) press(filter, filter.querySelector("button"));
+    show();
+    row.scrollIntoView();
+  };
+
+  search.addEventListener("input", show);
+  for (const filter of filters) {
+    for (const button of filter.querySelectorAll("button")) {
+      button.addEventListener("click", () => {
+        press(filter, button);
+        show();
+      });
+    }
   }
-  if (filters) filters.hidden = false;
+  addEventListener("hashchange", reveal);
+  tools.hidden = false;
 }

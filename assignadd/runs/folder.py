@@ -245,7 +245,12 @@ class Run:
 
 
 def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) -> Stack:
-    """The stack of these weights with a leading axis M, or an error if they are not those of the model."""
+    """The stack of these weights with a leading axis M, or an error if they are not those of the model.
+
+    Weights in half precision, as in a run of the package, are widened.
+    """
+    dtype = getattr(torch, config.numerics.dtype)
+    weights = {name: w.to(dtype) if w.dtype == torch.float16 else w for name, w in weights.items()}
     if problem := checkpoint_problem(weights, config, M):
         raise RunError(f"{where} does not fit the run's model: {problem}")
     return Stack(config, flatten(config, weights))
@@ -259,7 +264,7 @@ def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Membe
 
 
 def shipped(name: str) -> Path:
-    """The folder of a run that comes with the package: `census-six` or `census-two` (see results/README.md)."""
+    """The folder of a run that comes with the package: such as `census-six` (see results/README.md)."""
     if not (NETWORKS / name / MANIFEST).exists():
         names = sorted(manifest.parent.name for manifest in NETWORKS.glob(f"*/{MANIFEST}"))
         raise RunError(f"no run {name!r} comes with the package; it has {', '.join(names)}")

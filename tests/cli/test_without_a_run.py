@@ -56,8 +56,9 @@ def test_explore(capsys, monkeypatch, serve):
     )
     monkeypatch.setattr("assignadd.explorer.serve.serve", lambda out, *rest: made.append(out))
     assert main(["explore", *serve]) == 0
-    ((run,), command), *served = made
-    assert run.path == shipped("census-six") and command == "assignadd claims census-six" and len(served) == len(serve)
+    ((run, trajectory), command), *served = made
+    assert run.path == shipped("census-six") and trajectory.path == shipped("small-trajectory")
+    assert command == "assignadd claims census-six" and len(served) == len(serve)
     assert capsys.readouterr().err == NOTE
 
 

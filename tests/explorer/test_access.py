@@ -1,7 +1,6 @@
 """The page for every reader: axe-core on every panel, the keyboard alone, the story, two tasks in one page."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,22 +10,18 @@ from assignadd.explorer.export import Settings, export
 from assignadd.model.handmade import handmade
 from assignadd.runs.folder import Run
 from assignadd.runs.writer import Writer
+from assignadd.studies.registry import STUDIES
+from assignadd.studies.table import shipped_study
 from assignadd.task.splits import pair_split
-from tests.explorer.pages import CONFIG, HERE, HOSTILE, SPIKE
+from tests.axe import AXE, axe_problems
+from tests.explorer.pages import CONFIG, HERE, HOSTILE, SPIKE, STEPS
 from tests.explorer.test_page import CUT, SUM, address, answer_of
 
-AXE = Path(__file__).parents[2] / "assignadd" / "explorer" / "web" / "node_modules" / "axe-core" / "axe.min.js"
 OTHER = Config(
     task=Task(modulus=7, n_vars=3, length=8, max_assignments=2, banned_first="a", banned_second="b"),
     optim=Optim(steps=10),
     record=Record(eval_sequences=16),
 )
-
-
-def axe_problems(page) -> list[str]:
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run({resultTypes: ['violations'], preload: false})")["violations"]
-    return [f"{v['id']}: {node['html'][:160]}" for v in found for node in v["nodes"]]
 
 
 @pytest.mark.skipif(
@@ -105,7 +100,7 @@ def test_every_panel_is_reached_by_keyboard_and_everything_has_a_name(tab):
         if "timeline" in reached:
             break
     panels = set(page.eval_on_selector_all("section.panel", "all => all.map(p => p.id)"))
-    assert len(panels) == 9 and panels | {"ask", "timeline"} <= reached
+    assert len(panels) == 10 and panels | {"ask", "timeline"} <= reached
     assert page.locator("h1").count() == 1
 
 
@@ -185,6 +180,41 @@ def test_networks_of_different_tasks_are_never_mixed(browser, two_tasks):
     # One checkpoint: nothing to play, no training, no wall; and no other network of its task to compare with.
     assert page.locator("#timeline, #training, #wall, #compare, #population").count() == 0
     page.close()
+
+
+def test_the_story_of_a_network_with_one_checkpoint_shows_training_with_another(browser, two_tasks, page_folder):
+    """The first run's task has the story; of the other task is the network whose training is told, by its name."""
+    folder = two_tasks.parents[1]
+    runs = [Run.open(folder / "other"), Run.open(page_folder.parent / HOSTILE)]
+    page = browser.new_page()
+    page.goto(f"{export(runs, folder / 'turned', Settings(n=16, ledger=False), '').as_uri()}#{address(t='0')}")
+    page.wait_for_selector("#story")
+    titles = page.locator("#story article h2").all_text_contents()
+    said = page.locator("#story article", has_text="When does it learn this?").text_content()
+    assert f"Another one is here at {len(STEPS)} moments of its training: seed 0 of {HOSTILE}" in said
+    assert page.locator("#timeline").count() == 0  # of the story's own network
+    page.goto("about:blank")
+    page.goto(
+        f"{(folder / 'turned' / 'index.html').as_uri()}#{address(t=str(titles.index('When does it learn this?')))}"
+    )
+    page.wait_for_selector("#training")
+    page.wait_for_selector("#timeline")
+    page.close()
+
+
+def test_every_study_is_a_panel_with_its_shares(tab):
+    page = tab()
+    names = page.locator("#studies option").evaluate_all("all => all.map(o => o.value)")
+    assert names == [study.name for study in STUDIES.values() if shipped_study(study)]
+    for name in names:
+        page.locator("#studies select").select_option(name)
+        page.wait_for_selector(f"#studies [data-study='{name}']")
+        table = shipped_study(STUDIES[name])
+        shown = page.locator("#studies svg circle title").evaluate_all("all => all.map(t => t.textContent)")
+        shares = {(cell, o): table.share(cell, o) for o in table.study.outcomes for cell in table.cells}
+        assert len(shown) == sum(share is not None for share in shares.values())
+        cell, outcome = table.study.reference, table.study.outcomes[0]
+        assert any(s.startswith(f"{cell}: {100 * shares[cell, outcome].value:.0f} % [") for s in shown)
 
 
 def test_the_page_carries_the_answers_of_its_task(page_folder):

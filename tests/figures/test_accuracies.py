@@ -109,7 +109,8 @@ def test_the_classes_show_each_network_with_its_interval():
         assert [
             round(c.lines[0].get_ydata()[0]) for c in two_variables.containers if np.isfinite(c.lines[0].get_xdata()[0])
         ] == [2]
-        assert "seeds 4, 7" in made.legends[0].get_texts()[0].get_text()
+        assert [t.get_text() for t in made.legends[0].get_texts()] == ["seed 4", "seed 7 (does not bind)"]
+        assert len({dot.get_marker() for dot in dots}) == 2  # a shape for each seed
 
 
 def test_the_classes_in_words_are_of_the_networks_that_bind():

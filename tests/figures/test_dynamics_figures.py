@@ -26,8 +26,8 @@ from assignadd.figures.progress import (
     progress_measures_data,
 )
 from assignadd.figures.record import Absent, Sources
-from assignadd.figures.registry import DYNAMICS
 from assignadd.figures.style import SMALLEST, figure
+from assignadd.figures.trained_networks import DYNAMICS
 from assignadd.figures.training_axis import spread
 from assignadd.figures.variables import draw_variables, variables_caption, variables_data
 from assignadd.measures.columns import COLUMNS
@@ -254,7 +254,7 @@ def test_a_run_without_spikes_says_so():
     for record, run, said in (
         (early, never, "seed 1: no first spike"),
         (late, never, "binding was not learned"),
-        (late, once, "every variable comes with the first spike"),
+        (late, once, "half of the sums of every variable were right by the first spike"),
         (late, flat, "seed 1: no second spike"),
     ):
         data = record.data(Sources([run]))

@@ -8,22 +8,38 @@ import torch
 from matplotlib.colors import to_rgba
 
 from assignadd.config import PRESETS
-from assignadd.figures.answer import A_KINDS, B_KINDS, cosine_sim_data, draw_cosine_sim, draw_probes, probes_data
+from assignadd.figures.answer import (
+    A_KINDS,
+    B_KINDS,
+    cosine_sim_caption,
+    cosine_sim_data,
+    draw_cosine_sim,
+    draw_probes,
+    probes_caption,
+    probes_data,
+)
 from assignadd.figures.fourier import (
+    FourierSharesData,
+    SpectraData,
     draw_fourier_shares,
     draw_preacts,
     draw_spectra,
+    fourier_shares_caption,
     fourier_shares_data,
     preacts_data,
+    spectra_caption,
     spectra_data,
 )
 from assignadd.figures.style import figure
+from assignadd.figures.trained_networks import MECHANISM
 from assignadd.measures.fourier import circuit_waves, waves
 from assignadd.measures.probes import STAGES, AnswerProbes
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching, Shuffles
 from assignadd.model.handmade import handmade
 from assignadd.palette import BLUE
 from assignadd.stats import wilson
+
+PROBES = next(record for record in MECHANISM if record.label == "probes")
 
 
 def cosine(mean: float) -> Cosine:
@@ -76,9 +92,7 @@ def test_the_neuron_that_is_a_wave_is_found_and_fitted():
         draw_preacts(data, made)
         left, right = (axes.images[0] for axes in made.axes[:2])
         assert left.get_clim() == right.get_clim()
-        assert "neuron 1" in made.axes[0].get_title("left") and "frequency 3, share 1.000" in made.axes[1].get_title(
-            "left"
-        )
+        assert "neuron 1" in made.axes[0].get_title("left") and "frequency 3,\n100.0%" in made.axes[1].get_title("left")
 
 
 def test_every_neuron_is_a_dot_above_its_frequency():
@@ -111,3 +125,29 @@ def test_the_spectra_are_those_the_weights_were_made_of():
             assert axes.lines[0].get_ydata() == pytest.approx([2 / (N - 1)] * 2)  # an equal share
         assert "W_E" in above.get_title("left") and f"{100 * 4 * 2 / (N - 1):.1f} %" in above.get_title("left")
         assert "W_U" in below.get_title("left") and "100.0 %" in below.get_title("left")
+
+
+def test_a_probe_that_is_not_perfect_is_not_said_to_be():
+    """As in a run whose probe reads .855 after the MLP, where 'nearly perfect' would be false."""
+    test = torch.tensor([[0.01, 0.02, 0.31, 0.9, 0.855, 0.87]])
+    data = probes_data(AnswerProbes(STAGES, test, test, test * 0, 700, 300), 50)
+    found = probes_caption(data)
+    assert "at most 0.310 before the activation function and at least 0.855 after it; chance is 0.020" in found
+    assert "perfect" not in PROBES.caption(data)
+
+
+def test_cosines_in_words_are_those_drawn_also_where_nothing_matches():
+    across = {(0, 1): Matching(cosine(0.25), cosine(-0.5)), (0, 2): Matching(cosine(0.3), cosine(0.4))}
+    found = cosine_sim_caption(cosine_sim_data(across, Matching(cosine(0.2), cosine(0.1)), {}, "has no OV2"))
+    assert "(a) matched 0.20 to 0.30, mismatched \u22120.50 to 0.40. (b) is left out" in found
+
+
+def test_neurons_without_a_wave_are_not_said_to_be_waves():
+    network = np.array([True, False, False, True])
+    shares = FourierSharesData(np.array([1, 2, 3]), np.array([0.2, 0.3, 0.95]), np.array([0.1, 0.4, 0.3, 0.2]), network)
+    found = fourier_shares_caption(shares)
+    assert "90% or more in 1 of 3 neurons, and 30% in the median neuron; 30.0% of all power is in 2 of 4" in found
+    spectra = SpectraData(np.array([0.1, 0.4, 0.3, 0.2]), np.array([0.5, 0.0, 0.0, 0.5]), network)
+    assert "2 of 4 frequencies, 50% if all were equal, have 30% of the embedding's power and 100%" in spectra_caption(
+        spectra
+    )

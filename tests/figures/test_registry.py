@@ -1,5 +1,6 @@
 """Every figure of the registry draws a trained run of any size, legibly, and comes out the same each time."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from assignadd.config import PRESETS
 from assignadd.figures.record import Sources
 from assignadd.figures.registry import ACCURACIES, SECTIONS
 from assignadd.figures.style import SMALLEST, figure, save
+from assignadd.palette import ON_LIGHT
 from assignadd.runs.folder import open_run
 from assignadd.sweeps.population import shipped_populations
 
@@ -46,6 +48,7 @@ def test_it_draws_legibly_and_the_same_bytes_twice_with_data_that_needs_no_pickl
                 check_texts(made)
                 check_heat_maps(made, HEAT_MAPS.get(record.label))
         np.savez(tmp_path / f"{name}.npz", **data.arrays())
+    check_dark((tmp_path / "a.svg").read_text())
     for suffix in (".svg", ".png", ".npz"):
         one, other = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
         assert one == other and len(one) > 0
@@ -62,6 +65,18 @@ def check_texts(made) -> None:
     for text in shown:
         extent = text.get_window_extent()
         assert extent.x0 > -2 and extent.y0 > -2 and extent.x1 < made.bbox.x1 + 2 and extent.y1 < made.bbox.y1 + 2, text
+    for axes in made.axes:  # no title runs into a colour bar or another panel
+        extent = axes._left_title.get_window_extent()
+        others = [other for other in made.axes if other is not axes and axes._left_title.get_text()]
+        assert not any(extent.overlaps(other.bbox) for other in others), axes._left_title
+
+
+def check_dark(svg: str) -> None:
+    """Nothing that is drawn in black or dark grey keeps its colour on a dark screen, but on the cells of heat maps."""
+    rules, drawing = svg.split("@media (prefers-color-scheme: dark)", 1)[1].split("</style>", 1)
+    used = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawing))
+    dark = {colour for colour in used if (rgb := bytes.fromhex(colour[1:])) and max(rgb) < 0x40 and len({*rgb}) == 1}
+    assert dark and all(f': {colour}"]' in rules for colour in dark - {ON_LIGHT.lower()}), dark
 
 
 def check_heat_maps(made, count: int | None) -> None:
@@ -75,9 +90,10 @@ def check_heat_maps(made, count: int | None) -> None:
 
 
 def _texts(axes) -> list:
-    """The visible words of an axes: ticks, labels, title, notes."""
+    """The visible words of an axes: ticks, labels, titles, notes."""
     ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
-    found = [*ticks, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+    titles = [axes.title, axes._left_title, axes._right_title]
+    found = [*ticks, axes.xaxis.label, axes.yaxis.label, *titles, *axes.texts]
     return [t for t in found if t.get_visible() and t.get_text() and _in_view(axes, t, ticks)]
 
 

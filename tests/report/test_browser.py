@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.axe import AXE, axe_problems
 from tests.report.records import RECORDS
 
 COLUMNS = ("claim", "verdict", "paper", "measured", "n", "seeds", "where")
@@ -42,7 +43,7 @@ def test_it_loads_in_silence_and_fetches_nothing(opened, report):
 
 
 def test_hostile_names_are_words(opened, report):
-    assert opened.locator("img").count() == opened.locator("figure > img").count()
+    assert opened.locator("img").count() == opened.locator("figure > .scroll > img").count()
     assert report.evidences[0].run.name in opened.inner_text("main")
     assert "<script>alert(1)</script>" in opened.inner_text("#claim-nine")
 
@@ -89,9 +90,48 @@ def test_a_verdict_can_be_shown_alone(opened):
     assert ids(opened) == ["minus", "tiny"]
     header(opened, "verdict").locator("button").click()
     assert ids(opened) == ["tiny", "minus"]
-    assert opened.locator('.filters [aria-pressed="true"]').inner_text() == "holds in some seeds (2)"
-    show("all")
+    assert opened.locator('.filters [aria-pressed="true"]').first.inner_text() == "holds in some seeds (2)"
+    opened.locator(".filters button", has_text="all").first.click()
     assert len(ids(opened)) == len(RECORDS)
+
+
+def test_words_are_searched_within_a_verdict_and_a_link_shows_its_row(opened):
+    search = opened.get_by_label("Search")
+    search.fill("qk0")
+    assert ids(opened) == ["ten"] and opened.locator(".tools [role=status]").inner_text() == "1 of 6 shown"
+    search.fill("claim-ten alert(1)")  # an id, and words anywhere in the row
+    assert ids(opened) == ["ten"]
+    search.fill("")
+    opened.locator(".filters button", has_text="not as the paper says").click()
+    assert ids(opened) == ["ten", "minus", "tiny"]
+    opened.locator(".filters button", has_text="holds in some seeds").click()
+    assert ids(opened) == ["minus", "tiny"]
+    opened.evaluate("location.hash = '#claim-nine'")
+    opened.wait_for_function("() => !document.getElementById('claim-nine').hidden")
+    assert len(ids(opened)) == len(RECORDS)
+
+
+@pytest.mark.skipif(
+    not AXE.is_file(), reason="no Node packages for the page's sources; `make explorer-web` installs them"
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(browser, report, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    page.goto(report.index.as_uri())
+    page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
+    assert axe_problems(page) == []
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_follow_the_screen(browser, report, scheme):
+    """The background of an SVG is that of the page, which is dark on a dark screen."""
+    page = browser.new_page(color_scheme=scheme)
+    page.goto((report.folder / "figures" / "attention.svg").as_uri())
+    ground = page.evaluate("getComputedStyle(document.querySelector('#patch_1 path')).fill")
+    assert (luminance(ground) < 0.05) == (scheme == "dark")
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

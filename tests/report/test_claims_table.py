@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from assignadd.report.claims_table import COLUMNS, claims_table
+from assignadd.report.claims_table import AS_STATED, COLUMNS, NEW, NOT_AS_STATED, OTHER_NETWORK, claims_table
 from assignadd.report.page import Page
-from assignadd.verdicts import HOLDS
+from assignadd.verdicts import FAILS, HOLDS
 from tests.report.reader import Reader
 from tests.report.records import RECORDS, record
 
@@ -21,7 +21,7 @@ def test_rows_keep_the_order_of_the_ledger():
 
 def test_verdicts_are_coloured_and_written():
     found = reader(*RECORDS)
-    tones = [a["class"] for a in found.named("span")]
+    tones = [a["class"] for a in found.named("span") if "class" in a]
     assert tones == ["verdict good", "verdict", "verdict bad", "verdict mixed", "verdict mixed", "verdict"]
     assert all(r.verdict in "".join(found.words) for r in RECORDS)
 
@@ -36,8 +36,18 @@ def test_verdicts_sort_from_what_holds_to_what_is_not_measured():
 def test_filters_count_the_verdicts():
     found = reader(*RECORDS)
     shown = [a["data-show"] for a in found.named("button") if "data-show" in a]
-    assert shown == ["", "holds", "not measured yet", "does not hold", "holds in some seeds", "cannot be tested"]
-    assert {"all (6)", "holds (1)", "holds in some seeds (2)"} <= set(found.words)
+    verdicts = ["", "holds", "not measured yet", "does not hold", "holds in some seeds", "cannot be tested"]
+    assert shown == [*verdicts, "", AS_STATED, NOT_AS_STATED]
+    assert {"all (6)", "holds (1)", "holds in some seeds (2)", f"{NOT_AS_STATED} (3)"} <= set(found.words)
+
+
+def test_what_changed_since_the_paper_is_told_from_the_label_and_the_papers_own_network():
+    """The paper's network holds `qk2-identity` and fails `held-out-doubles` (assignadd/results/paper-network.json)."""
+    same, other, ours = record("qk2-identity", 1.0, HOLDS), record("qk2-identity", 0.5, FAILS), replace(
+        record("held-out-doubles", 0.99, HOLDS), label="ours"
+    )  # fmt: skip
+    groups = [a["data-groups"].split("|")[1].split("; ") for a in reader(same, other, ours).named("tr") if "id" in a]
+    assert groups == [[AS_STATED], [NOT_AS_STATED, OTHER_NETWORK], [NEW, OTHER_NETWORK]]
 
 
 def test_numbers_are_shown_with_their_interval_unless_exact():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from assignadd.report.claims_table import claims_table
 from assignadd.report.html import SCRIPT, Cell
-from assignadd.report.page import Page
+from assignadd.report.page import Card, Link, Page
 from tests.report.reader import Reader
 from tests.report.records import HOSTILE, RECORDS
 
@@ -19,6 +19,10 @@ def page(tmp_path: Path, claims: bool = False) -> str:
     made.text(HOSTILE)
     made.table((HOSTILE,), [[HOSTILE], [Cell(HOSTILE, "good")]])
     made.folded(HOSTILE, HOSTILE)
+    made.banner(HOSTILE)
+    made.contents()
+    made.text("see", links=[Link(HOSTILE, "#x")])
+    made.cards([Card(HOSTILE, HOSTILE, "good", HOSTILE, svg, HOSTILE, HOSTILE)])
     made.picture(HOSTILE, HOSTILE, HOSTILE, svg, [f"figures/{HOSTILE}.npz"], HOSTILE)
     if claims:
         claims_table(made, RECORDS, ["attention"])
@@ -27,16 +31,17 @@ def page(tmp_path: Path, claims: bool = False) -> str:
 
 def test_hostile_text_stays_text(tmp_path):
     reader = Reader(page(tmp_path))
-    assert not reader.named("script") and len(reader.named("img")) == 1
+    assert not reader.named("script") and len(reader.named("img")) == 2
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
-    # title, h1, h2, p; th and two cells; summary and pre; h3, p and figcaption. A link shows the part after the slash.
-    assert "".join(reader.words).count("alert(1)") == 12
+    # title, h1, h2, p; th and two cells; summary and pre; banner, link; question, verdict and text of a card; h3, p and
+    # figcaption. A link to a file shows the part after the slash.
+    assert "".join(reader.words).count("alert(1)") == 17
 
 
 def test_hostile_claims_stay_text(tmp_path):
     html = page(tmp_path, claims=True)
     reader = Reader(html)
-    assert len(reader.named("script")) == 1 and html.count("<script>" + SCRIPT) == 1 and len(reader.named("img")) == 1
+    assert len(reader.named("script")) == 1 and html.count("<script>" + SCRIPT) == 1 and len(reader.named("img")) == 2
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
 
 

@@ -28,13 +28,16 @@ def test_every_figure_is_there_with_its_data(report):
             assert list(arrays)
 
 
-def test_claims_come_first_and_provenance_last(report):
-    words = "".join(Reader(report.index.read_text()).words)
-    places = [
-        words.index(t)
-        for t in ("Claims of the paper", "Accuracies during training", "The mechanism", "Provenance", '"modulus": 7')
-    ]
+def test_contents_come_first_and_every_claim_last(report):
+    reader = Reader(report.index.read_text())
+    words = "".join(reader.words)
+    headings = ["Accuracies during training", "Accuracy at the end", *(section.heading for section in SECTIONS)]
+    headings += ["Provenance and commands", "Every claim"]
+    places = [words.rindex(t) for t in ("Contents", *headings[:-2], '"modulus": 7', "Every claim", "claim nine")]
     assert places == sorted(places)
+    ids = {a["id"] for _, a in reader.tags if "id" in a}
+    inner = [a["href"][1:] for a in reader.named("a") if a["href"].startswith("#section-")]
+    assert len(inner) >= len(headings) and set(inner) <= ids
     assert report.evidences[0].run.provenance["torch"] in words
     assert "No seed learned binding" in words and "although it has not learned to bind variables" in words
 

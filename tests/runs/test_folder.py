@@ -11,11 +11,14 @@ import socket
 import pytest
 import torch
 
+from assignadd.claims.evidence import evidence
 from assignadd.config import Member
 from assignadd.errors import RunError
+from assignadd.model.accuracy import Exam
 from assignadd.runs.environment import Environment
 from assignadd.runs.find import find_runs, newest_run
-from assignadd.runs.folder import Run, open_run, shipped
+from assignadd.runs.folder import Run, open_run, shipped, stack_of
+from assignadd.task.evalsets import EVAL_SETS
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 
 
@@ -210,3 +213,29 @@ def test_runs_of_the_package_are_found_by_name(tmp_path, monkeypatch):
         shipped("census-ten")
     with pytest.raises(RunError, match="census-ten"):
         open_run("census-ten")
+
+
+def test_the_trajectory_of_the_package_is_the_training_that_its_metrics_tell_of(tmp_path, monkeypatch):
+    """Half-precision weights answer as the full ones did when they were evaluated, and both spikes are straddled."""
+    monkeypatch.chdir(tmp_path)
+    run = open_run("small-trajectory")
+    assert len(run.steps) >= 10 and run.verify() == [] and run.checkpoint(run.steps[0]).flat.dtype == torch.float32
+    exam = Exam(run.configs, run.seen, EVAL_SETS, run.config.record.eval_sequences)
+    recorded = {row["step"]: row["accuracy"] for row in run.metrics()}
+    for step in run.steps:
+        again = exam.count_correct(run.checkpoint(step))[0] / exam.n
+        assert again.tolist() == pytest.approx([recorded[step][name] for name in exam.names], abs=0.006), step
+    phases = evidence(run, n=50)[0][0].phases
+    for spike in (phases.first_spike, phases.second_spike):
+        assert spike is not None and {spike.before, spike.after} <= set(run.steps)
+
+
+def test_weights_in_half_precision_are_widened_and_other_formats_refused(tmp_path):
+    train(tmp_path / "r")
+    run = Run.open(tmp_path / "r")
+    weights, M = run.checkpoint(10).weights, len(run.members)
+    halves = {name: w.half() for name, w in weights.items()}
+    found = stack_of(run.config, halves, M, "x").weights
+    assert all(torch.equal(found[name], halves[name].float()) for name in weights)
+    with pytest.raises(RunError, match="bfloat16"):
+        stack_of(run.config, {name: w.bfloat16() for name, w in weights.items()}, M, "x")

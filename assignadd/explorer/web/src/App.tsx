@@ -12,6 +12,7 @@ import { NeuronsPanel } from "./panels/NeuronsPanel";
 import { hasPopulation, PopulationPanel } from "./panels/PopulationPanel";
 import { PromptBar } from "./panels/PromptBar";
 import { StepPanel } from "./panels/StepPanel";
+import { StudiesPanel } from "./panels/StudiesPanel";
 import { Timeline } from "./panels/Timeline";
 import { TopBar } from "./panels/TopBar";
 import { TrainingPanel } from "./panels/TrainingPanel";
@@ -50,6 +51,7 @@ function Panels() {
       {(trains.value || comparable(entry.value).length > 1) && <ComparePanel />}
       {followed().length > 0 && <WallPanel />}
       {hasPopulation() && <PopulationPanel />}
+      {index.value.studies.length > 0 && <StudiesPanel />}
       <p class="colophon">
         Everything here is computed in this page from the weights beside it, in half precision. assignadd {index.value.version}.
       </p>

@@ -82,6 +82,24 @@ export interface Sweep {
   readonly binding: readonly (readonly [number, number])[];
   readonly threshold: readonly [number, number, number] | null;
 }
+/** Networks that differ in one thing from the paper's, from the table of a study. */
+export interface Study {
+  readonly name: string;
+  readonly title: string;
+  readonly question: string;
+  readonly method: string;
+  /** What its numbers say, in words. */
+  readonly found: string;
+  /** The cell from which the others differ. */
+  readonly reference: string;
+  readonly steps: number;
+  readonly cells: readonly string[];
+  /** For each cell, how many networks. */
+  readonly models: readonly number[];
+  /** For each outcome and cell the share of networks and the ends of its interval; null where none could be tested. */
+  readonly outcomes: readonly { readonly name: string; readonly colour: string; readonly shares: readonly (readonly [number, number, number] | null)[] }[];
+  readonly command: string;
+}
 /** A record of the package's table of measures. */
 interface Measure {
   readonly name: string;
@@ -99,6 +117,7 @@ export interface Index {
   readonly story: string;
   readonly ledger: readonly Claim[];
   readonly population: { readonly census: Census | null; readonly sweeps: readonly Sweep[] } | null;
+  readonly studies: readonly Study[];
   readonly sets: readonly { readonly name: string; readonly label: string; readonly colour: string }[];
   readonly measures: readonly Measure[];
   readonly rules: {

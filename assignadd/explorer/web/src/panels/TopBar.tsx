@@ -19,6 +19,7 @@ function sections(): (readonly [string, string])[] {
     ...(comparable(entry.value).length > 1 || trains.value ? [["compare", "Compare"] as const] : []),
     ...(followed().length ? [["wall", "Seeds"] as const] : []),
     ...(hasPopulation() ? [["population", "Many seeds"] as const] : []),
+    ...(index.value.studies.length ? [["studies", "Studies"] as const] : []),
   ];
 }
 

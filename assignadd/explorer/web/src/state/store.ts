@@ -6,7 +6,7 @@ import type { Specification } from "../interventions/specification";
 import { fromAddress, toAddress, type At, type View } from "./view";
 
 const EMPTY: Index = {
-  format: 0, version: "", models: [], story: "", ledger: [], population: null, sets: [], measures: [],
+  format: 0, version: "", models: [], story: "", ledger: [], population: null, studies: [], sets: [], measures: [],
   rules: { binding_set: "", binding_level: 1, lasting: 0, wall: [], levels: { addition: 1, binding: 1, refinement: 1 } }, palette: {}, scales: { shares: [], signed: [] },
 };
 

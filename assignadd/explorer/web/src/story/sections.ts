@@ -36,9 +36,10 @@ export interface Section {
 export function sectionsOf(index: Index): Section[] {
   const told = index.models.find((m) => m.key === index.story) ?? index.models[0];
   const other = index.models.find((m) => m.task === told.task && !m.binds);
+  const moving = told.steps.length > 1 ? told : index.models.find((m) => m.steps.length > 1 && m.binds);
   return [
     ...howSections(told),
-    ...(told.steps.length > 1 ? [when(told, index)] : []),
+    ...(moving ? [when(moving, moving === told, index)] : []),
     ...(index.population?.census || (other && told.binds) ? [always(told, other, index)] : []),
     ...(accuracy(told, "0-var doubles") ? [unseen(told, index)] : []),
   ];
@@ -149,16 +150,18 @@ function textOf(m: ModelEntry, label: string): Partial<View> {
   return found ? { text: found.text, padding: 0 } : {};
 }
 
-function when(m: ModelEntry, index: Index): Section {
+/** The training of the story's network, or of another one on the page where that has a single checkpoint. */
+function when(m: ModelEntry, told: boolean, index: Index): Section {
   const spike = m.phases.spikes[0];
   const text = m.telling.first;
   const [before, after] = spike?.checkpoints ?? [];
   return {
-    id: "when", title: "When does it learn this?", figures: ["training", "circuit"], claims: ["addition-first-held-out", "first-spike", "binding-before-refinement"],
+    id: "when", title: "When does it learn this?", figures: ["training", "circuit"], claims: told ? ["addition-first-held-out", "first-spike", "binding-before-refinement"] : [],
     set: at(m, { ...(text && { text, padding: 0 }), ...(before !== undefined && { step: before }) }),
     sentences: () => {
       const ends = text && spike ? [before, after].map((step) => snapshotOf(m, { text, step, padding: 0 })) : [];
       return [
+        told ? null : `The network above is here as it was at the end. Another one is here at ${m.steps.length} moments of its training: seed ${m.seed} of ${m.run}, with ${m.task.n_vars} variables and numbers below ${m.task.modulus}.`,
         summary(m, index.rules),
         spike && `At the first spike the mean accuracy on sums with variables goes from a plateau of ${percent(spike.low, 0)} to one of ${percent(spike.high, 0)}.`,
         ends[0] && ends[1] && `The sum in the figure: at step ${count(before)} the network answers ${answered(ends[0])}; at step ${count(after)} it answers ${answered(ends[1])}.`,

@@ -1,0 +1,105 @@
+"""What the report begins with: the networks in a few words, links, five findings; and the verdicts of a section."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from assignadd.claims.evidence import Evidence
+from assignadd.claims.record import OURS, Record
+from assignadd.config import Task
+from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
+from assignadd.report.across_seeds import is_the_papers
+from assignadd.report.claims_table import ORDER, group
+from assignadd.report.findings import findings
+from assignadd.report.hub_card import ARXIV
+from assignadd.report.page import Link, Page
+from assignadd.task import examples
+from assignadd.task.evalsets import LABELS
+from assignadd.task.text import render
+from assignadd.verdicts import FAILS, SOME_SEEDS
+
+LISTED = 8
+
+
+def first_screen(
+    page: Page,
+    evidences: Sequence[Evidence],
+    records: Sequence[Record],
+    picture: Callable[[str], Path | None],
+    explorer: str | None,
+) -> None:
+    """Adds it; `picture` returns the file of a figure, `explorer` is the address of the interactive page, if any."""
+    _summary(page, evidences)
+    links = [Link("the paper", f"https://arxiv.org/abs/{ARXIV}"), Link("commands", "#section-provenance-and-commands")]
+    links += [Link("every claim with its verdict", "#section-every-claim")]
+    page.text("See also:", links=links + ([Link("the interactive page", explorer)] if explorer else []))
+    if other := next((e for e in evidences if not is_the_papers(e.config)), None):
+        page.banner(
+            f"This page has {_other(other)}. The thresholds of the claims are the paper's, for its own task and "
+            "network: a verdict says whether a number of these networks passes that threshold, not whether the paper "
+            "is right."
+        )
+    if cards := findings(records, picture):
+        page.heading(f"{len(cards)} findings" if len(cards) > 1 else "One finding")
+        page.cards(cards)
+
+
+def _other(evidence: Evidence) -> str:
+    task, model = evidence.config.task, evidence.config.model
+    return (
+        f"another task or network than the paper's: {_verb(task)} with {task.n_vars} variables in "
+        f"sequences of {task.length} tokens, and {_architecture(evidence)}, width {model.d_model}"
+    )
+
+
+def _verb(task: Task) -> str:
+    """What is done with the values, as an infinitive."""
+    words = {name: f"to {name}" for name in ("add", "subtract", "multiply")}
+    return f"{words.get(task.operation, f'to compute `{task.operation}`')} mod {task.modulus}"
+
+
+def name_of(evidence: Evidence) -> str:
+    return f"seed {evidence.seed} of {evidence.name}"
+
+
+def _architecture(evidence: Evidence) -> str:
+    model = evidence.config.model
+    heads = "one head" if model.n_heads == 1 else f"{model.n_heads} heads"
+    return f"{model.n_layers} layer{'s' * (model.n_layers > 1)} of {heads}"
+
+
+def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
+    learned = [e for e in evidences if e.learned_binding]
+    task = evidences[0].config.task
+    example = examples.fitted(examples.ATTENTION, task)
+    such = "" if example is None else f" such as `{render(example, task)}`"
+    page.text(
+        f"A transformer with {_architecture(evidences[0])} is trained on sequences{such}: to look variables up and "
+        f"{_verb(task)}. This page was made from {len(evidences)} trained networks; {len(learned)} of "
+        f"them learned to bind variables (at least {BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
+    )
+    if not learned:
+        page.text(
+            "No seed learned binding, so the curves below stop at the first phase. That is a result, not an error."
+        )
+    elif len(learned) < len(evidences):
+        page.text(
+            "The others have not learned it within their training. That is a result, not an error, and their curves "
+            "are below too."
+        )
+
+
+def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
+    """Adds how many claims of a section have each verdict, with links to the paper's that do not hold in every seed."""
+    if not records:
+        return
+    counts = Counter(group(record.verdict) for record in records)
+    words = ", ".join(f"{verdict}: {counts[verdict]}" for verdict in ORDER if counts[verdict])
+    page.text(f"The {len(records)} claims and readings of this section by their verdicts: {words}.")
+    refuted = [r for r in records if r.label != OURS and group(r.verdict) in (FAILS, SOME_SEEDS)]
+    if refuted:
+        links = [Link(f"`{record.id}`", f"#claim-{record.id}") for record in refuted[:LISTED]]
+        more = f" (the first {LISTED} of {len(refuted)})" if len(refuted) > LISTED else ""
+        page.text(f"The paper's statements that do not hold, or not in every seed{more}:", links=links)

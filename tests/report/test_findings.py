@@ -1,0 +1,87 @@
+"""The first screen: five questions with a verdict and numbers, what it says of the networks, and its banner."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assignadd.claims.evidence import Evidence
+from assignadd.claims.ledger import CLAIMS
+from assignadd.config import PRESETS, Task
+from assignadd.figures.registry import ACCURACIES, SECTIONS
+from assignadd.model.stack import initial_stack
+from assignadd.report.findings import FINDINGS, SHOWN, findings
+from assignadd.report.first_screen import first_screen, verdicts_in_words
+from assignadd.report.page import Page
+from assignadd.task.splits import pair_split
+from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE
+from tests.report.reader import Reader
+from tests.report.records import record
+
+
+def network(config=PRESETS["paper"], binds=True) -> Evidence:
+    e = Evidence(initial_stack(config, [0]), config, pair_split(config.task, 0), seed=0, name="r")
+    e.learned_binding = binds
+    return e
+
+
+def svg(label: str) -> Path:
+    return Path(f"{label}.svg")
+
+
+def test_every_question_has_a_claim_and_a_figure():
+    figures = {ACCURACIES.label, *(figure.label for section in SECTIONS for figure in section.figures)}
+    theory = {"theory-memory-dominates"}
+    assert {f.claim for f in FINDINGS} <= {c.id for c in CLAIMS} | theory
+    assert {label for f in FINDINGS for label in f.figures} <= figures
+
+
+def test_questions_that_could_not_be_tested_give_way_to_others():
+    untested = FINDINGS[3].claim
+    records = [record(f.claim, 0.25, UNTESTABLE if f.claim == untested else FAILS) for f in FINDINGS]
+    assert [card.claim for card in findings(records, svg)] == [f.claim for f in FINDINGS if f.claim != untested][:SHOWN]
+    few = [record(f.claim, None, UNTESTABLE) for f in FINDINGS[:3]]
+    assert [card.verdict for card in findings(few, svg)] == [UNTESTABLE] * 3
+    assert findings([], svg) == []
+
+
+def test_a_card_has_the_verdict_the_numbers_and_the_first_figure_there_is():
+    claim = replace(record(FINDINGS[0].claim, 0.5, FAILS), claim="All.", paper="99 %", n=20000, unit="sequences")
+    (card,) = findings([claim], lambda label: None if label == FINDINGS[0].figures[0] else svg(label))
+    assert (card.verdict, card.tone, card.figure) == (FAILS, "bad", FINDINGS[0].figures[1])
+    assert card.text == "All. Measured: 0.5 [0.49, 0.51] (20,000 sequences). The paper: 99 %."
+    steps = replace(claim, value=9000.0, low=4400.0, high=10000.0)
+    assert "9,000 [4,400, 10,000]" in findings([steps], svg)[0].text
+
+
+def words(evidences, explorer=None) -> str:
+    page = Page("t")
+    first_screen(page, evidences, [], lambda label: None, explorer)
+    return "".join(Reader(page.html()).words)
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+def test_the_papers_task_has_no_banner(preset):
+    found = words([network(PRESETS[preset])])
+    assert "thresholds" not in found and "to add mod 59" in found and "interactive" not in found
+
+
+def test_another_task_or_network_says_whose_thresholds_they_are():
+    found = words([network(PRESETS["tiny"])], "../explorer/index.html")
+    assert "The thresholds of the claims are the paper's" in found and "to add mod 23 with 6 variables" in found
+    assert "the interactive page" in found
+    product = replace(PRESETS["paper"], task=replace(Task(), operation="multiply"))
+    assert "to multiply mod 59" in words([network(product)]) and "*" in words([network(product)])
+
+
+def test_a_section_counts_its_verdicts_and_links_what_the_paper_says_and_does_not_hold():
+    records = [
+        record("a", 1.0, HOLDS), record("b", 0.0, FAILS), record("c", 0.0, "holds in 1 of 3 seeds"),
+        replace(record("d", 0.0, FAILS), label="ours"),
+    ]  # fmt: skip
+    page = Page("t")
+    verdicts_in_words(page, records)
+    reader = Reader(page.html())
+    found = "".join(reader.words)
+    assert "The 4 claims and readings" in found and "holds: 1, holds in some seeds: 1, does not hold: 2" in found
+    assert [a["href"] for a in reader.named("a")] == ["#claim-b", "#claim-c"]
