@@ -25,6 +25,7 @@ from assignadd.interventions.interchange import (
     spread_steps,
 )
 from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
+from assignadd.interventions.path_circuits import CircuitCurve, circuit_curves
 from assignadd.interventions.paths import Path, PathAnswers, PathPatching
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.sequences import sequences
@@ -73,6 +74,11 @@ class Causal:
     def path_answers(self) -> dict[int, PathAnswers]:
         """The answers with each path replaced, by the number of variables in the sum."""
         return {k: PathPatching(self.stack, tokens).answers() for k, tokens in self._few_sequences.items()}
+
+    @cached_property
+    def path_circuits(self) -> dict[str, CircuitCurve]:
+        """What circuits of few paths do on sums with one variable, by the ranking of the paths."""
+        return circuit_curves(PathPatching(self.stack, self._few_sequences[1]), self.path_answers[1])
 
     @property
     def paths(self) -> dict[int, dict[Path, float]]:
