@@ -11,6 +11,7 @@ import msgspec
 
 from assignadd.claims.addition import ADDITION
 from assignadd.claims.ahead import Job, do_ahead, measuring_jobs
+from assignadd.claims.alignment import ALIGNMENT
 from assignadd.claims.causes import CAUSES
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.first_spike import FIRST_SPIKE
@@ -30,7 +31,7 @@ from assignadd.sweeps.population import Populations, populations_for
 # How training proceeds (sections 1, 4 and 6, appendix B).
 DYNAMICS = (*PHASES, *FIRST_SPIKE, *ROUTING_PLATEAU, *SECOND_SPIKE)
 CLAIMS: tuple[Claim, ...] = (
-    *GENERALISATION, *ADDITION, *MECHANISM, *OPERAND_ATTENTION, *CAUSES, *DYNAMICS, *POPULATION,
+    *GENERALISATION, *ADDITION, *MECHANISM, *OPERAND_ATTENTION, *CAUSES, *ALIGNMENT, *DYNAMICS, *POPULATION,
 )  # fmt: skip
 
 
