@@ -14,7 +14,7 @@
 # %%
 try:
     import assignadd as aa
-except ModuleNotFoundError:  # on Colab: from a wheel that you uploaded, or from the package index
+except ModuleNotFoundError:  # as on Colab: pip install assignadd, or a wheel that you uploaded beside the notebook
     import glob
     import subprocess
     import sys

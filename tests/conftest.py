@@ -38,33 +38,40 @@ import torch
 from assignadd.config import PRESETS
 from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE
+from tests.skips import remedy
 
-# What would run a skipped test, by a word of the reason.
-REMEDIES = {
-    "ray is not": "pip install -e '.[ray]'",
-    "transformer_lens": "pip install -e '.[lens]'",
-    "pyvene": "pip install -e '.[das]'",
-    "cuda": "a machine with an NVIDIA GPU",
-    "chromium": "apt-get install chromium, or CHROMIUM=/path/to/chrome make test",
-    "playwright": "pip install -e '.[dev]'",
-    "node": "make explorer-web (needs Node)",
-    "reference": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
-    "paper's text": "put the paper's text beside the checkout, as tests/claims/test_labels.py says",
-    "checkpoints": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
-}
+LEFT_OUT = pytest.StashKey[set[str]]()
+
+
+def pytest_deselected(items):
+    slow = {item.nodeid for item in items if item.get_closest_marker("slow")}
+    items[0].config.stash.setdefault(LEFT_OUT, set()).update(slow)
+
+
+def pytest_sessionfinish(session):
+    """With several processes, each tells what it left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = sorted(session.config.stash.get(LEFT_OUT, set()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    node.config.stash.setdefault(LEFT_OUT, set()).update(getattr(node, "workeroutput", {}).get("left out", ()))
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Lists what was skipped, why, and what would run it."""
+    """Lists what was skipped or left out, why, and what would run it."""
     reasons: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", ()):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         reasons[reason.removeprefix("Skipped: ")] += 1
-    if reasons:
+    left_out = terminalreporter.config.stash.get(LEFT_OUT, set())
+    if reasons or left_out:
         terminalreporter.section("skipped")
     for reason, n in reasons.most_common():
-        remedy = next((how for word, how in REMEDIES.items() if word in reason.lower()), "nothing, it does not apply")
-        terminalreporter.line(f"{n} skipped: {reason}. To run: {remedy}")
+        terminalreporter.line(f"{n} skipped: {reason}. To run: {remedy(reason) or 'nothing, it does not apply'}")
+    if left_out:
+        terminalreporter.line(f"{len(left_out)} left out: a minute or more each. To run: make test-slow")
 
 
 @pytest.fixture

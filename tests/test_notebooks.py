@@ -1,5 +1,6 @@
 """The notebooks run, their checks accept the solutions and name the mistakes, and the .ipynb files are the scripts."""
 
+import builtins
 import contextlib
 import importlib.util
 import io
@@ -67,6 +68,30 @@ def test_converting_reads_cells_titles_and_text():
     assert text["source"] == ["# A\n", "\n", "b"] and code["source"] == ["x = 1"] and last["source"] == ["y = 2"]
     assert code["metadata"] == {"tags": ["check"], "jupyter": {"source_hidden": True}}
     assert json.loads(convert.text(script))["nbformat"] == 4
+
+
+@pytest.mark.parametrize("wheels", [[], ["assignadd-0.2.0-py3-none-any.whl"]])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_cell_installs_the_package_where_it_is_not(name, wheels, tmp_path, monkeypatch):
+    """As on Colab: pip gets the wheel beside the notebook or else the package's name, and then the import succeeds."""
+    first = next(c for c in convert.notebook((FOLDER / f"{name}.py").read_text())["cells"] if c["cell_type"] == "code")
+    install = "".join(first["source"]).split("\n\n", 2)
+    installed = []
+    real = __import__
+
+    def imported(module, *rest):
+        if module == "assignadd" and not installed:
+            raise ModuleNotFoundError(module)
+        return real(module, *rest)
+
+    for wheel in wheels:
+        (tmp_path / wheel).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("subprocess.check_call", installed.append)
+    names = {"__builtins__": {**vars(builtins), "__import__": imported}}
+    exec("\n\n".join(install[:2]), names)
+    assert [command[1:] for command in installed] == [["-m", "pip", "install", "--quiet", *(wheels or ["assignadd"])]]
+    assert names["aa"].__name__ == "assignadd"
 
 
 def test_exercises_are_open_and_solutions_correct(executed):

@@ -11,7 +11,7 @@ from assignadd.training.processes import in_parallel
 
 # The slow properties of a model; those that take longest come first, so that no process is left with one at the end.
 SLOW_CAUSAL = (
-    "grafted", "interchange", "circuit_alone", "over_time", "path_answers", "untrained", "frequency_damage",
+    "searched", "grafted", "interchange", "circuit_alone", "over_time", "path_answers", "untrained", "frequency_damage",
     "direct_parts",
 )  # fmt: skip
 SLOW = ("accuracies", "pair_accuracy", "theory_gradient", "curves", "routing", "probes", "probes_by_row")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -25,7 +26,9 @@ from assignadd.interventions.interchange import (
     spread_steps,
 )
 from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
+from assignadd.interventions.path_circuits import CircuitCurve, circuit_curves
 from assignadd.interventions.paths import Path, PathAnswers, PathPatching
+from assignadd.interventions.subspaces import PLACES, Search
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.sequences import sequences
 from assignadd.model.stack import Stack, initial_stack
@@ -34,6 +37,20 @@ from assignadd.task.evalsets import EVAL_SETS
 # Sequences of each type for the paths, and of each set for the circuit alone.
 PATH_SEQUENCES, CIRCUIT_SEQUENCES = 600, 2000
 EXCHANGED = (*ALIGNMENTS, QUERY_AND_TAG)
+# Pairs for the searches, one half of them for the test, and steps of the search for a subspace.
+SEARCH_PAIRS, SEARCH_STEPS = 1000, 100
+TRAINED, INITIAL = "trained", "initial"
+
+
+class SearchedSum(NamedTuple):
+    """The outcomes of searches in one network: of a subspace, and of a non-linear map on two sets of pairs."""
+
+    subspace: Outcome
+    """On pairs that were not searched."""
+    fitted: Outcome
+    """Of a non-linear map on the pairs that it was fitted to."""
+    unseen: Outcome
+    """On other pairs."""
 
 
 class Causal:
@@ -60,10 +77,28 @@ class Causal:
         return self._interchange(self.stack, defined_variants(config), defined_alignments(config, EXCHANGED))[0]
 
     @cached_property
+    def _initial(self) -> Stack:
+        return initial_stack(self.stack.config, [self.config.seed.init or 0])
+
+    @cached_property
     def untrained(self) -> dict[str, Outcome]:
         """The outcomes of every alignment on this model's initial weights."""
-        initial = initial_stack(self.stack.config, [self.config.seed.init or 0])
-        return self._interchange(initial, alignments=defined_alignments(self.config, EXCHANGED))[0]
+        return self._interchange(self._initial, alignments=defined_alignments(self.config, EXCHANGED))[0]
+
+    @cached_property
+    def searched(self) -> dict[str, SearchedSum]:
+        """What searches for the sum before MLP2 find in this model (`TRAINED`) and in its initial weights (`INITIAL`).
+
+        Both searches may exchange one half of the dimensions.
+        """
+        search = Search(self.config, self.seen, min(self.n, SEARCH_PAIRS))
+        variable, place, rank = "sum", PLACES[0], max(1, self.config.model.d_model // 2)
+
+        def found(one: Stack) -> SearchedSum:
+            subspace = search(one, variable, place, rank, steps=SEARCH_STEPS)
+            return SearchedSum(subspace, *search.non_linear(one, variable, place))
+
+        return {TRAINED: found(self.stack), INITIAL: found(self._initial)}
 
     @cached_property
     def circuit_alone(self) -> CircuitAlone:
@@ -73,6 +108,11 @@ class Causal:
     def path_answers(self) -> dict[int, PathAnswers]:
         """The answers with each path replaced, by the number of variables in the sum."""
         return {k: PathPatching(self.stack, tokens).answers() for k, tokens in self._few_sequences.items()}
+
+    @cached_property
+    def path_circuits(self) -> dict[str, CircuitCurve]:
+        """What circuits of few paths do on sums with one variable, by the ranking of the paths."""
+        return circuit_curves(PathPatching(self.stack, self._few_sequences[1]), self.path_answers[1])
 
     @property
     def paths(self) -> dict[int, dict[Path, float]]:

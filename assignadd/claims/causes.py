@@ -16,11 +16,11 @@ from assignadd.claims.addition import needs_two_variables
 from assignadd.claims.causal import EXCHANGED
 from assignadd.claims.circuit_alone import CIRCUIT_ALONE
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.measured import Measured, highest, lowest, paired_difference, ratio_of_means
-from assignadd.claims.record import IMPLIED, NOT_REPORTED, OURS, Claim, Measure
+from assignadd.claims.measured import Measured, highest, lowest, paired_difference
+from assignadd.claims.paths import PATHS
+from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.dynamics.onsets import Onset, onset
 from assignadd.interventions.interchange import PAPER_MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
-from assignadd.interventions.paths import EMBEDDING, KEY, LAYER_1, LAYER_2, LOGITS, MLP2, QUERY, VALUE, Path
 from assignadd.measures.columns import measure_of, require_column
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, require
 from assignadd.stats import Z_95
@@ -29,18 +29,6 @@ from assignadd.verdicts import AtLeast, AtMost
 UNIT = "pairs of prompts"
 # How often the sequences behind a correlation are resampled.
 RESAMPLES = 300
-# The paths that the paper describes, on sums with one variable.
-PAPER_PATHS = frozenset(
-    [
-        Path(EMBEDDING, "operand variable", LAYER_1, "operand number"),
-        Path(LAYER_1, "operand number", KEY),
-        Path(LAYER_1, "=", QUERY),
-        *(Path(EMBEDDING, slot, LAYER_1) for slot in ("first", "second")),
-        *(Path(EMBEDDING, role, VALUE) for role in ("operand number", "first", "second")),
-        Path(LAYER_2, "=", MLP2),
-        Path(MLP2, "=", LOGITS),
-    ]
-)
 
 
 def _share(outcome: Outcome, variant: str = "whole") -> Measured | None:
@@ -149,27 +137,6 @@ def _id(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-def outside_paper_paths(e: Evidence) -> Measured | None:
-    """The largest effect of a path that the paper does not describe, on the accuracy of sums with one variable."""
-    found = e.causal.path_answers[1]
-    others = [correct for path, correct in found.patched.items() if path not in PAPER_PATHS]
-    return highest(paired_difference(found.whole.numpy(), c.numpy(), "sequences") for c in others)
-
-
-def largest_outside(e: Evidence) -> str:
-    """The path with the largest effect that the paper does not describe, in words."""
-    effects = {path: effect for path, effect in e.causal.paths[1].items() if path not in PAPER_PATHS}
-    path = max(effects, key=lambda p: effects[p])
-    receiver = f"{path.receiver} at {path.at}" if path.receiver == LAYER_1 else path.receiver
-    return f"the largest effect is that of {path.sender} at {path.role} on {receiver}, {effects[path]:.3f}"
-
-
-def direct_share(e: Evidence) -> Measured | None:
-    """The share of the correct answer's logit that MLP2 itself adds, in the type of sequence with the lowest share."""
-    by_type = [{name: x.double().numpy() for name, x in parts.items()} for parts in e.causal.direct_parts.values()]
-    return lowest(ratio_of_means(parts[MLP2], np.sum(list(parts.values()), 0), "sequences") for parts in by_type)
-
-
 @needs_two_variables
 def across_types(e: Evidence) -> Measured | None:
     """The lowest interchange accuracy of one operand between sequences of two different types, with its interval."""
@@ -256,15 +223,6 @@ INTERCHANGE = (
           NOT_REPORTED, highest_control("elsewhere"), AtMost(0.1), MOST),
     Claim("cause-control-untrained", OURS, "Control: exchanging activations in the untrained network has no effect.",
           NOT_REPORTED, highest_untrained, AtMost(0.1), MOST),
-)  # fmt: skip
-
-PATHS = (
-    Claim("paths-story", OURS,
-          "On sums with one variable, no path that the paper does not describe changes the accuracy by more than 0.1.",
-          NOT_REPORTED, outside_paper_paths, AtMost(0.1),
-          "Each path is replaced by its mean over tokens of the same role.", detail=largest_outside),
-    Claim("paths-direct", OURS, "MLP2 writes at least 95 % of the correct answer's logit directly.",
-          IMPLIED, direct_share, AtLeast(0.95), "The value is that of the type of sequence with the lowest share."),
 )  # fmt: skip
 
 ONE_MODULE = (

@@ -12,6 +12,7 @@ import msgspec
 
 from assignadd.claims.addition import ADDITION
 from assignadd.claims.ahead import Job, do_ahead, measuring_jobs
+from assignadd.claims.alignment import ALIGNMENT
 from assignadd.claims.causes import CAUSES
 from assignadd.claims.composition import COMPOSITION
 from assignadd.claims.cues import CUES
@@ -35,8 +36,8 @@ Listed = TypeVar("Listed", Claim, Record)
 # How training proceeds (sections 1, 4 and 6, appendix B).
 DYNAMICS = (*PHASES, *FIRST_SPIKE, *ROUTING_PLATEAU, *SECOND_SPIKE)
 CLAIMS: tuple[Claim, ...] = (
-    *GENERALISATION, *ADDITION, *MECHANISM, *OPERAND_ATTENTION, *CAUSES, *CUES, *STUCK, *DYNAMICS, *POPULATION,
-    *STUCK_SEEDS, *COMPOSITION,
+    *GENERALISATION, *ADDITION, *MECHANISM, *OPERAND_ATTENTION, *CAUSES, *ALIGNMENT, *CUES, *STUCK, *DYNAMICS,
+    *POPULATION, *STUCK_SEEDS, *COMPOSITION,
 )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,7 +42,7 @@ class Interchange:
     checkpoints: int | None = None
     """Instead, the accuracies at this many checkpoints, evenly over training."""
     search: tuple[int, ...] = ()
-    """Instead, search for subspaces of these ranks that carry an operand or the sum (pip install 'assignadd[das]')."""
+    """Instead, search for subspaces of these ranks that carry an operand or the sum."""
     threads: int = 1
     """CPU threads."""
     json: bool = False
@@ -83,8 +82,6 @@ def _check(args: Interchange) -> None:
     for name, value, least in (("pairs", args.pairs, LEAST_PAIRS), ("checkpoints", args.checkpoints, 2)):
         if value is not None and not least <= value <= 1_000_000:
             raise ConfigError(name, value, f"a whole number from {least} to 1000000")
-    if args.search and importlib.util.find_spec("pyvene") is None:
-        raise UsageError("--search needs pyvene: pip install 'assignadd[das]'")
 
 
 def _at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assignadd.claims.addition import ADDITION
+from assignadd.claims.alignment import ALIGNMENT
 from assignadd.claims.causes import CAUSES as CAUSAL_CLAIMS
 from assignadd.claims.composition import COMPOSITION
 from assignadd.claims.cues import CUES
@@ -112,9 +113,11 @@ THEORY = (
 )  # fmt: skip
 SECTIONS = (
     Section("The mechanism", MECHANISM, has=_one_of(*GENERALISATION, *ADDITION, *MECHANISM_CLAIMS)),
-    Section("Causes", CAUSES, has=_one_of(*OPERAND_ATTENTION, *CAUSAL_CLAIMS, *CUES, *STUCK)),
+    Section("Causes", CAUSES, has=_one_of(*OPERAND_ATTENTION, *CAUSAL_CLAIMS, *ALIGNMENT, *CUES, *STUCK)),
     Section("Training dynamics", DYNAMICS, has=_one_of(*DYNAMIC_CLAIMS)),
-    Section("Populations of seeds", POPULATIONS, of_one_model=False, has=_one_of(*POPULATION, *COMPOSITION, *STUCK_SEEDS)),
+    Section(
+        "Populations of seeds", POPULATIONS, of_one_model=False, has=_one_of(*POPULATION, *COMPOSITION, *STUCK_SEEDS)
+    ),
     *([Section("Studies of ours", STUDY_FIGURES, of_one_model=False, has=of_a_study)] if STUDY_FIGURES else []),
     Section("The theory", THEORY, has=lambda record: record.label == THEORY_LABEL),
 )

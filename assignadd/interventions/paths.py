@@ -1,15 +1,16 @@
-"""Path patching: the accuracy lost when a single path between two components is replaced by its mean.
+"""Path patching: what is lost when paths between two components, one or many at once, are replaced by their means.
 
 A path is what one component contributes to the input of another at tokens of one role. It is replaced by its mean over
-all tokens of this role in the batch. All other paths keep their values, and everything after the receiver is computed
-again. The direct contribution of each component to the logits is exact, since logits are a sum.
-The paper does not patch paths.
+all tokens of this role in the batch. All other paths carry what their senders compute, and everything after a receiver
+is computed again. The attention pattern of layer 1 stays that of the whole network. The direct contribution of each
+component to the logits is exact, since logits are a sum. The paper does not patch paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -39,12 +40,30 @@ class Path:
     """The role of the receiving tokens; `=` unless the receiver is layer 1."""
 
 
+# The paths that the paper describes, on sums with one variable.
+PAPER_PATHS = frozenset(
+    [
+        Path(EMBEDDING, "operand variable", LAYER_1, "operand number"),
+        Path(LAYER_1, "operand number", KEY),
+        Path(LAYER_1, "=", QUERY),
+        *(Path(EMBEDDING, slot, LAYER_1) for slot in ("first", "second")),
+        *(Path(EMBEDDING, role, VALUE) for role in ("operand number", "first", "second")),
+        Path(LAYER_2, "=", MLP2),
+        Path(MLP2, "=", LOGITS),
+    ]
+)
+
+
 @dataclass(frozen=True)
 class PathAnswers:
-    """Which sequences are answered correctly by the whole network, and with each path patched."""
+    """Which sequences are answered correctly by the whole network, with each path patched, and with few paths kept."""
 
     whole: Bool[Tensor, " B"]
     patched: dict[Path, Bool[Tensor, " B"]]
+    paper_only: Bool[Tensor, " B"]
+    """With all paths patched at once that are not in `PAPER_PATHS`."""
+    margins: dict[Path, Float[Tensor, " B"]]
+    """The right answer's logit less the mean logit, with each path patched."""
 
     @property
     def effects(self) -> dict[Path, float]:
@@ -69,7 +88,7 @@ def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
 
 
 class PathPatching:
-    """Forward passes of one model on one batch of sequences in which single paths are patched."""
+    """Forward passes of one model on one batch of sequences in which paths are patched."""
 
     @torch.no_grad()
     def __init__(self, one: Stack, tokens: Int[Tensor, "B T"]):
@@ -80,59 +99,99 @@ class PathPatching:
         self.pattern = self.trace.attention(1)[:, 0].contiguous()  # (B, T, T)
         self.embedding, self.values = self.model.embedded(tokens), self.model.copied(tokens)  # (B, T, d)
         self.layer_1 = self.pattern @ self.values
+        self.present = {role: where for role, where in self.roles.items() if where.any()}
+        self.embedding_means, self.layer_1_means = self._means(self.embedding), self._means(self.layer_1)
+        self.paths = self._paths()
 
     @torch.no_grad()
     def answers(self) -> PathAnswers:
-        """Which sequences are answered correctly as they are, and with each path patched."""
-        patched = {path: self._correct(logits) for path, logits in self._patched()}
-        return PathAnswers(self._correct(self.trace.logits), patched)
+        """Which sequences are answered correctly as they are, with each path patched, and with few paths kept."""
+        logits = {path: self.logits({path}) for path in self.paths}
+        patched = {path: self._correct(x) for path, x in logits.items()}
+        paper_only = self._correct(self.logits(set(self.paths) - PAPER_PATHS))
+        margins = {path: self.margins(x) for path, x in logits.items()}
+        return PathAnswers(self._correct(self.trace.logits), patched, paper_only, margins)
 
     @torch.no_grad()
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
         """The contribution of each component to the right answer's logit, less its mean contribution to all logits."""
         at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
         at_equals |= {LAYER_2: self.trace.attention_output, MLP2: self.trace.mlp_out}
-        logits = {name: self.model.unembedded(part) for name, part in at_equals.items()}
-        rows = torch.arange(len(self.labels))
-        return {name: x[rows, self.labels] - x.mean(1) for name, x in logits.items()}
+        return {name: self.margins(self.model.unembedded(part)) for name, part in at_equals.items()}
+
+    @torch.no_grad()
+    def logits(self, patched: Collection[Path]) -> Float[Tensor, "B N"]:
+        """The answer logits with these paths replaced by their means at once."""
+        model, trace, receivers = self.model, self.trace, {path.receiver for path in patched}
+        layer_1 = self._layer_1(patched) if LAYER_1 in receivers else self.layer_1
+        before = self.embedding + layer_1
+
+        def reads(receiver: str) -> Tensor:
+            return before + self._change(receiver, layer_1, patched) if receiver in receivers else before
+
+        layer_2 = trace.attention_output
+        if receivers & {LAYER_1, QUERY, KEY, VALUE}:
+            layer_2 = model.attention_output(model.pattern(reads(KEY), reads(QUERY)[:, -1]), reads(VALUE))
+        into_mlp, into_logits = (
+            reads(receiver)[:, -1]
+            + (trace.attention_output.mean(0) if Path(LAYER_2, "=", receiver) in patched else layer_2)
+            for receiver in (MLP2, LOGITS)
+        )
+        mlp_out = trace.mlp_out.mean(0) if Path(MLP2, "=", LOGITS) in patched else model.mlp(into_mlp)
+        return model.logits(into_logits, mlp_out.expand_as(into_logits))
+
+    def margins(self, logits: Float[Tensor, "B N"]) -> Float[Tensor, " B"]:
+        """The right answer's logit less the mean logit."""
+        return logits[torch.arange(len(self.labels)), self.labels] - logits.mean(1)
 
     def _correct(self, logits: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
         return logits.argmax(-1) == self.labels
 
-    def _patched(self) -> Iterator[tuple[Path, Tensor]]:
-        """The answer logits with each single path replaced by its mean."""
-        yield from self._into_layer_1()
-        for sender, part in ((EMBEDDING, self.embedding), (LAYER_1, self.layer_1)):
-            for role, where in self.roles.items():
-                if where.any():
-                    change = where[:, :, None] * (part[where].mean(0) - part)
-                    for receiver in (KEY, VALUE, QUERY, MLP2, LOGITS) if role == "=" else (KEY, VALUE):
-                        yield Path(sender, role, receiver), self._logits(receiver, change)
-        layer_2, mlp_out = self.trace.attention_output, self.trace.mlp_out
-        for sender, part, receiver in ((LAYER_2, layer_2, MLP2), (LAYER_2, layer_2, LOGITS), (MLP2, mlp_out, LOGITS)):
-            yield Path(sender, "=", receiver), self._logits(receiver, (part.mean(0) - part)[:, None])
-
-    def _into_layer_1(self) -> Iterator[tuple[Path, Tensor]]:
-        """The same for paths from tokens of one role to tokens of another through layer 1's attention."""
-        for role, keys in self.roles.items():
-            sent = (self.pattern * keys[:, None]) @ self.values  # (B, T, d)
+    def _paths(self) -> list[Path]:
+        """Every path between tokens that this batch has."""
+        found = []
+        for role, keys in self.present.items():
             received = (self.pattern * keys[:, None]).sum(-1) > 0
-            for at, queries in self.roles.items():
-                if (queries & received).any():
-                    change = queries[:, :, None] * (sent[queries].mean(0) - sent)
-                    yield Path(EMBEDDING, role, LAYER_1, at), self._logits(LAYER_1, change)
+            sent_to = [at for at, queries in self.present.items() if (queries & received).any()]
+            found += [Path(EMBEDDING, role, LAYER_1, at) for at in sent_to]
+        for sender in (EMBEDDING, LAYER_1):
+            for role in self.present:
+                receivers = (KEY, VALUE, QUERY, MLP2, LOGITS) if role == "=" else (KEY, VALUE)
+                found += [Path(sender, role, receiver) for receiver in receivers]
+        return [*found, Path(LAYER_2, "=", MLP2), Path(LAYER_2, "=", LOGITS), Path(MLP2, "=", LOGITS)]
 
-    def _logits(self, receiver: str, change: Float[Tensor, "B T d"]) -> Float[Tensor, "B N"]:
-        """Answer logits if only the receiver reads the residual with this change, at all positions or only at `=`."""
-        model, trace, at_equals = self.model, self.trace, change[:, -1]
-        if receiver == LOGITS:
-            return trace.logits + model.unembedded(at_equals)
-        if receiver == MLP2:
-            return model.logits(trace.resid_mid, model.mlp(trace.resid_mid + at_equals))
-        before = self.embedding + self.layer_1
-        changed = before + change
-        if receiver == LAYER_1:
-            return model.answer(changed)
-        own, keys, values = before[:, -1], *(changed if receiver == part else before for part in (KEY, VALUE))
-        pattern = model.pattern(keys, own + at_equals if receiver == QUERY else own)
-        return model.logits(own + model.attention_output(pattern, values))
+    @cached_property
+    def _sent(self) -> dict[str, Float[Tensor, "B T d"]]:
+        """By the role of the senders, what replaces their contribution through layer 1 to each token by its mean."""
+        sent = {role: (self.pattern * keys[:, None]) @ self.values for role, keys in self.present.items()}
+        return {role: self._means(x) - x for role, x in sent.items()}
+
+    def _layer_1(self, patched: Collection[Path]) -> Float[Tensor, "B T d"]:
+        """What layer 1 writes if these paths through its attention are replaced."""
+        written = self.layer_1.clone()
+        for role, change in self._sent.items():
+            if at := [at for at in self.present if Path(EMBEDDING, role, LAYER_1, at) in patched]:
+                written += self._any(at) * change
+        return written
+
+    def _change(
+        self, receiver: str, layer_1: Float[Tensor, "B T d"], patched: Collection[Path]
+    ) -> Float[Tensor, "B T d"]:
+        """What changes in the residual before layer 2 for this receiver if these paths to it are replaced."""
+        change = torch.zeros_like(layer_1)
+        means = ((EMBEDDING, self.embedding, self.embedding_means), (LAYER_1, layer_1, self.layer_1_means))
+        for sender, part, mean in means:
+            if roles := [role for role in self.present if Path(sender, role, receiver) in patched]:
+                change += self._any(roles) * (mean - part)
+        return change
+
+    def _any(self, roles: Sequence[str]) -> Bool[Tensor, "B T 1"]:
+        """A mask of the tokens with one of these roles."""
+        return torch.stack([self.present[role] for role in roles]).any(0)[:, :, None]
+
+    def _means(self, part: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+        """At every token, the mean of `part` over all tokens of the same role."""
+        means = torch.empty_like(part)
+        for where in self.present.values():
+            means[where] = part[where].mean(0)
+        return means

@@ -3,7 +3,7 @@
 The search is distributed alignment search (Geiger et al., 2023). It looks for a subspace of the residual of `=` that
 holds a variable of the program (first operand, second operand or sum), before MLP2 or after it. Directions are trained
 such that exchanging them between two prompts yields the program's answer, on one half of the pairs. The other half
-gives the interchange accuracy. The rotation and the exchange are from pyvene.
+gives the interchange accuracy. `Search.non_linear` does the same with a reversible network instead of directions.
 
 Such a search can find a program that the network does not run (Makelov et al., 2023). Every subspace therefore has two
 controls: as many random directions (`random`), and how often the answer is the one with all other variables exchanged
@@ -14,18 +14,12 @@ then be the sum of any two of them, and the intended pair is no more frequent th
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import io
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.edits import shuffled
+from assignadd.interventions.alignment_maps import Readout, Reversible, Rotation, fit
 from assignadd.interventions.pairs import Outcome, Pairs, prompts, value_pairs
 from assignadd.measures.addition import number_outputs
 from assignadd.measures.fourier import at_frequencies, network_frequencies
@@ -41,10 +35,10 @@ VARIABLES = {"first operand": (True, False), "second operand": (False, True), "s
 PLACES = ("before MLP2", "after MLP2")
 SEARCHED, RANDOM, COMPLEMENT = "searched", "random", "complement"
 # Number of pairs, half of them for the search, and settings of the optimiser with which the accuracies converge.
-PAIRS, STEPS, BATCH, LR = 8000, 250, 512, 1e-2
+PAIRS, STEPS, BATCH = 8000, 250, 512
 SEED = 11
-Readout = Callable[[Tensor], Tensor]
-"""Answer logits as a function of an activation at `=`."""
+# Hidden units and settings with which a non-linear map is right on nearly all pairs that it is fitted to.
+HIDDEN, NON_LINEAR_STEPS, NON_LINEAR_BATCH = 256, 300, 128
 
 
 def copied_variables(one: Stack) -> Float[Tensor, "r d"]:
@@ -99,8 +93,7 @@ class Search:
         first, second = VARIABLES[variable]
         pairs, complement = self.pairs[first, second], self.pairs[not first, not second]
         readout, base, source = self.activations(one, place)
-        even = torch.arange(len(base)) % 2 == 0
-        train, test = pairs.counts & even, pairs.counts & ~even
+        train, test = self._halves(pairs)
         start = random_directions(base[:rank], seed)
         found = searched(readout, base[train], source[train], pairs.answer[train], start, steps)
         own, other = base[test], source[test]
@@ -111,6 +104,25 @@ class Search:
         hits = {name: answer == pairs.answer[test] for name, answer in answers.items()}
         hits[COMPLEMENT] = answers[SEARCHED] == complement.answer[test]
         return pairs.outcome(hits, test)
+
+    def non_linear(
+        self, one: Stack, variable: str, place: str, steps: int = NON_LINEAR_STEPS
+    ) -> tuple[Outcome, Outcome]:
+        """The outcome of a non-linear map on the pairs that it was fitted to, and on the test pairs."""
+        pairs = self.pairs[VARIABLES[variable]]
+        readout, base, source = self.activations(one, place)
+        train, test = self._halves(pairs)
+        exchange = Reversible(base.shape[1], HIDDEN, base.std().item()).to(base.dtype)
+        fit(exchange, readout, base[train], source[train], pairs.answer[train], steps, NON_LINEAR_BATCH)
+        with torch.no_grad():
+            right = readout(exchange(base, source)).argmax(-1) == pairs.answer
+        fitted, unseen = (pairs.outcome({SEARCHED: right[half]}, half) for half in (train, test))
+        return fitted, unseen
+
+    def _halves(self, pairs: Pairs) -> tuple[Bool[Tensor, " B"], Bool[Tensor, " B"]]:
+        """The pairs that count for the search and for the test."""
+        even = torch.arange(len(self.base)) % 2 == 0
+        return pairs.counts & even, pairs.counts & ~even
 
     @torch.no_grad()
     def activations(self, one: Stack, place: str) -> tuple[Readout, Float[Tensor, "B d"], Float[Tensor, "B d"]]:
@@ -131,30 +143,6 @@ def searched(
     steps: int = STEPS,
 ) -> Float[Tensor, "r d"]:
     """Orthonormal directions, trained from `start`, whose exchange with the source yields these answers."""
-    rotation = _rotation(start)
-    optimiser = torch.optim.Adam(rotation.parameters(), lr=LR)
-    slower = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1 / steps, steps)
-    order = shuffled(len(base))
-    for step in range(steps):
-        rows = order[(step * BATCH + torch.arange(BATCH)) % len(base)]
-        optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(readout(rotation(base[rows], source[rows])), answer[rows]).backward()
-        optimiser.step()
-        slower.step()
-    return rotation.rotate_layer.weight.detach().T.contiguous()
-
-
-def _rotation(start: Float[Tensor, "r d"]) -> Any:
-    """pyvene's intervention that exchanges a trainable subspace, which begins as the span of `start`."""
-    if importlib.util.find_spec("pyvene") is None:
-        raise ConfigError("search", "subspaces", "pyvene to be installed: pip install 'assignadd[das]'")
-    # pyvene prints when it is imported, and draws random directions to complete the rotation.
-    with contextlib.redirect_stdout(io.StringIO()), torch.random.fork_rng(devices=[]):
-        import pyvene
-
-        torch.manual_seed(SEED)
-        rotation = pyvene.LowRankRotatedSpaceIntervention(
-            embed_dim=start.shape[1], low_rank_dimension=start.shape[0]
-        ).to(start.dtype)
-        rotation.rotate_layer.weight = start.T
-    return rotation
+    rotation = Rotation(start)
+    fit(rotation, readout, base, source, answer, steps, BATCH)
+    return rotation.weight.detach().T.contiguous()

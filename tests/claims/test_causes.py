@@ -9,8 +9,6 @@ from assignadd.claims.causes import (
     CAUSES,
     INTERCHANGE,
     ONE_MODULE,
-    PAPER_PATHS,
-    PATHS,
     across_types,
     behind_measure,
     delay,
@@ -19,11 +17,13 @@ from assignadd.claims.causes import (
 from assignadd.claims.circuit_alone import CIRCUIT_ALONE, by_variables, faithfulness, loss_without, lowest_set
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.evidence import evidence as evidence_of
+from assignadd.claims.paths import PATHS
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.onsets import Onset
 from assignadd.interventions.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.interchange import PAPER_MEASURES
+from assignadd.interventions.paths import PAPER_PATHS
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run
 from assignadd.verdicts import HOLDS
@@ -36,7 +36,7 @@ NOT_THE_HAND_MADE = {
     "circuit-faithful", "circuit-literals", "circuit-section-7", "circuit-section-7-slots", "circuit-section-7-numbers",
     "circuit-section-7-step", "circuit-section-7-equals", "circuit-section-7-literals", "circuit-with-literals",
     "circuit-with-copied-numbers", "circuit-needs-numbers-variables", "circuit-needs-positions-variables",
-    "paths-story",
+    "paths-story", "paths-paper-only",
     "one-module-frequencies", "one-module-graft",
 }  # fmt: skip
 

@@ -1,6 +1,5 @@
 """assignadd interchange, as a user types it."""
 
-import importlib.util
 import json
 
 import pytest
@@ -58,7 +57,19 @@ def test_table(capsys):
     assert "operand query 1-var" in out and "query in QK2 2-var" in out
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pyvene") is None, reason="the das extra's pyvene is not installed")
+def test_the_search_says_what_it_found(capsys, monkeypatch):
+    """With a search that keeps the random directions it begins with."""
+    monkeypatch.setattr("assignadd.interventions.subspaces.searched", lambda *given: given[4])
+    assert len(found := reply(capsys, "--search", "32", "--pairs", "90")["search"]) == 6
+    assert {(row["variable"], row["place"], row["rank"]) for row in found} >= {("sum", "after MLP2", 32)}
+    assert all(row["searched"] == row["random"] and row["n"] <= 45 for row in found)
+    assert main(["interchange", str(RUN), "--search", "32", "--pairs", "90"]) == 0
+    assert "complement" in capsys.readouterr().out
+    assert main(["interchange", str(RUN), "--search", "129"]) == 2
+    assert "ranks from 1 to 128" in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_the_sum_is_in_a_subspace_and_an_operand_is_not(capsys):
     rows = {
         (row["variable"], row["place"]): row for row in reply(capsys, "--search", "32", "--pairs", "4500")["search"]

@@ -1,0 +1,23 @@
+"""What would run the tests that are skipped; `make test` ends with it (see `conftest`)."""
+
+# What would run a skipped test, by a word of the reason.
+REMEDIES = {
+    "ray is not": "make test-ray",
+    "transformerlens": "make test-lens",
+    "pyvene": "pip install -e '.[das]', then pytest tests/interventions/test_subspaces.py",
+    "cuda": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",
+    "hub": "pip install -e '.[dev]'",
+    "numba": "pip install -e '.[dev]'",
+    "git is not": "apt-get install git",
+    "chromium": "apt-get install chromium, or CHROMIUM=/path/to/chrome make test",
+    "playwright": "pip install -e '.[dev]'",
+    "node": "make explorer-web (needs Node)",
+    "reference": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
+    "paper's text": "put the paper's text beside the checkout, as tests/claims/test_labels.py says",
+    "checkpoints": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
+}
+
+
+def remedy(reason: str) -> str | None:
+    """What would run a test that is skipped for this reason; None for one that does not apply here."""
+    return next((how for word, how in REMEDIES.items() if word in reason.lower()), None)
