@@ -10,6 +10,7 @@ RED = "#D7191C"  # boxes on heat maps
 INK, GREY, PALE = "#222222", "#8A8A8A", "#EFEFEF"
 GRID, RULE, HATCH = "#E6E6E6", "#B0B0B0", "#B5B5B5"
 ANSWER, SPIKE = "#CFE3F5", "#FBE3D6"  # backgrounds of the answer and of a spike
+SHADE = "#E9E3B4"  # where the theorem's conditions hold, or where the model adds
 ON_LIGHT, ON_DARK = "#1F1F1F", "#FDFDFD"  # text on the cells of a heat map, which keep their colours on a dark screen
 # By the number of variables in a sum.
 BY_VARS = {0: BLUE, 1: VERMILION, 2: GREEN}
@@ -33,7 +34,8 @@ DARK = {
 # Of figures on a dark screen: what stands for each colour that would be lost on a dark background.
 DARK_FIGURES = {
     "#FFFFFF": DARK["back"], "#000000": "#ffffff", INK: DARK["ink"], GREY: "#9aa4af", PALE: "#21262d", GRID: "#2a3038",
-    RULE: "#6b7480", HATCH: "#59616b", ANSWER: "#16364f", SPIKE: "#43291b", BLUE: "#2f93d6", PURPLE: "#cf74c4",
+    RULE: "#6b7480", HATCH: "#59616b", ANSWER: "#16364f", SPIKE: "#43291b", SHADE: "#3a371f",
+    BLUE: "#2f93d6", PURPLE: "#cf74c4",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from assignadd.figures.record import FigureData
-from assignadd.palette import BLUE, GREEN, GREY, INK, PURPLE, VERMILION
+from assignadd.palette import BLUE, GREEN, GREY, INK, ON_LIGHT, PURPLE, SHADE, VERMILION
 from assignadd.theory.beta import FACTOR, BetaScan
 from assignadd.theory.composition import Moment, StepNumbers, after_step, attention
 from assignadd.theory.setting import Setting
@@ -21,7 +21,6 @@ from assignadd.theory.theorem import MEMORY_NORM, Check, check, fitted_constant
 
 MAP_T = tuple(sorted({round(4 * 2 ** (i / 6)) for i in range(37)}))
 MAP_V = tuple(range(1, 25))
-SHADE = "#E9E3B4"  # where the theorem's conditions hold, or where the model adds
 STAR: Any = {"marker": "*", "color": VERMILION, "linestyle": "none"}  # the setting of the paper's experiment
 
 
@@ -141,7 +140,7 @@ def draw_theory_remainder(data: TheoryRemainderData, figure: Figure) -> None:
 
 def _draw_grid(data: TheoryRemainderData, axes: Axes) -> None:
     lengths = sorted(set(data.T.tolist()))
-    colours = colormaps["viridis"](np.linspace(0.05, 0.92, len(lengths)))
+    colours = colormaps["viridis"](np.linspace(0.35, 0.92, len(lengths)))
     for T, colour in zip(lengths, colours, strict=True):
         at = data.T == T
         axes.scatter(data.bound[at], data.remainder[at], s=5, color=colour, label=f"T = {T}", linewidths=0)
@@ -161,7 +160,7 @@ def _draw_map(data: TheoryRemainderData, axes: Axes) -> None:
     shown = axes.pcolormesh(*place, ratio, cmap="PuOr_r", norm=norm, shading="nearest", rasterized=True)
     contours = ((data.map_remainder, "-", "remainder"), (data.map_bound, "--", "bound"))
     for values, line, name in contours:
-        axes.contour(*place, values, [MEMORY_NORM], colors=INK, linewidths=1.2, linestyles=line)
+        axes.contour(*place, values, [MEMORY_NORM], colors=ON_LIGHT, linewidths=1.2, linestyles=line)
         axes.plot([], [], color=INK, linewidth=1.2, linestyle=line, label=f"(b) {name} = memory")
     axes.plot(T, V, markersize=11, markeredgecolor="white", **STAR)
     axes.plot([], [], label=f"N = {N}, T = {T}, V = {V}", **STAR)
