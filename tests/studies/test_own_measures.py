@@ -70,7 +70,7 @@ def test_numbers_around_the_first_spike_are_those_of_the_curves():
 
 
 def test_saturation_that_only_rises_with_time_is_not_higher_before_bursts_than_nearby():
-    """One burst at step 7,000 of 8,000; saturation is step / 10,000, and then .2 more in the 200 steps before the burst."""
+    """One burst at step 7,000 of 8,000; saturation is step / 10,000, then .2 more just before the burst."""
     steps = list(range(0, 8001, 25))
     rows = {"step": steps, "reference loss": [1.0 if s == 7000 else 0.1 for s in steps]}
     rows |= dict.fromkeys(("qk2_ov1_var_identity", "qk2_ov1_var_margin"), [0.0] * len(steps))
