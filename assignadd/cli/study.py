@@ -122,7 +122,7 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
     """Prints the summary and the statements, and draws the figure into OUT, or into runs/studies/NAME."""
     from assignadd.claims.studies import study_records
     from assignadd.cli.screen import print_json, print_table, say
-    from assignadd.figures.studies import draw_study, figure_height, study_caption, study_data
+    from assignadd.figures.studies import draw_study, figure_size, study_caption, study_data
     from assignadd.figures.style import figure, save
     from assignadd.report.studies_page import estimate_text
     from assignadd.studies.table import LABELS, ONSETS, Estimate, file_of
@@ -131,7 +131,7 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
     folder = out or Path("runs") / "studies" / study.name
     data, stem = study_data(table), (folder / file_of(study.name)).with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
-    with figure(height=figure_height(data)) as made:
+    with figure(*figure_size(study)) as made:
         draw_study(data, made)
         save(made, stem)
     if args.json:

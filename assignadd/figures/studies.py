@@ -1,4 +1,5 @@
-"""Figures of our studies: a row per cell, with the shares of its models that learn each skill and when they do."""
+"""Figures of our studies: a row per cell, with the shares of its models that learn each skill, when they do, and the
+study's own numbers of models that bind."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.figures.record import FigureData, FigureRecord
-from assignadd.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Study
 from assignadd.studies.table import LABELS, ONSETS, StudyTable, file_of, read_study
@@ -17,6 +19,7 @@ from assignadd.studies.table import LABELS, ONSETS, StudyTable, file_of, read_st
 COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE}
 BINDING = list(ONSETS).index("binding at")
 ONSET_COLORS = dict(zip(ONSETS, (BLUE, VERMILION, GREEN), strict=True))
+NUMBER_COLORS = (INK, PURPLE, ORANGE)
 
 
 @dataclass(frozen=True)
@@ -28,21 +31,35 @@ class StudyData(FigureData):
     onsets: np.ndarray  # (3 skills, cells, models): steps; NaN where a skill never came
     steps: int
     """Updates of every model."""
+    shown: list[str]
+    """Names of the study's own numbers, and the label of their axis."""
+    shown_on: str
+    values: np.ndarray  # (shown, cells, models); NaN where a model does not bind or has no such number
 
 
 def study_data(table: StudyTable) -> StudyData:
-    """Shares and onsets in every cell of a study."""
+    """Shares, onsets and the study's own numbers in every cell."""
     shares = [
         [(s.value, s.low, s.high) if (s := table.share(cell, outcome)) else (np.nan,) * 3 for cell in table.cells]
         for outcome in table.study.outcomes
     ]
     models = np.array([frame.height for frame in table.cells.values()])
-    onsets = np.full((len(ONSETS), len(models), models.max()), np.nan)
-    for i, name in enumerate(ONSETS):
-        for j, frame in enumerate(table.cells.values()):
-            onsets[i, j, : frame.height] = frame[name].cast(float).to_numpy()
-    steps = int(table.provenance["steps"])
-    return StudyData(list(table.cells), list(table.study.outcomes), np.array(shares), models, onsets, steps)
+    study, steps = table.study, int(table.provenance["steps"])
+    onsets = _padded(
+        [[frame[name].cast(float).to_numpy() for frame in table.cells.values()] for name in ONSETS], models
+    )
+    values = _padded([[table.values(cell, name, "binds") for cell in table.cells] for name in study.shown], models)
+    return StudyData(list(table.cells), list(study.outcomes), np.array(shares), models, onsets, steps,
+                     list(study.shown), study.shown_on, values)  # fmt: skip
+
+
+def _padded(rows: list[list[np.ndarray]], models: np.ndarray) -> np.ndarray:
+    """Arrays by name and cell as one (names, cells, models), with NaN after the last value of each."""
+    found = np.full((len(rows), len(models), models.max()), np.nan)
+    for i, row in enumerate(rows):
+        for j, values in enumerate(row):
+            found[i, j, : len(values)] = values
+    return found
 
 
 def study_caption(data: StudyData) -> str:
@@ -67,6 +84,18 @@ def study_caption(data: StudyData) -> str:
             " Of the models with a step of binding, half or more have it in the last third of training with "
             f"{'; '.join(late)}: more steps may raise the share there."
         )
+    return found + _numbers_caption(data)
+
+
+def _numbers_caption(data: StudyData) -> str:
+    """The means of the study's own numbers over the models that bind, in the cells with the lowest and the highest."""
+    found = ""
+    for name, values in zip(data.shown, data.values, strict=True):
+        means = {c: float(np.nanmean(v)) for c, v in zip(data.cells, values, strict=True) if np.isfinite(v).any()}
+        if means:
+            low, high = (pick(means, key=means.__getitem__) for pick in (min, max))
+            found += f" Mean over the models that bind of '{LABELS.get(name, name)}': from {means[low]:.2f} ({low}) to "
+            found += f"{means[high]:.2f} ({high})."
     return found
 
 
@@ -76,13 +105,14 @@ def _is_late(onsets: np.ndarray, steps: int) -> bool:
     return len(came) > 0 and float(np.median(came)) > 2 * steps / 3
 
 
-def figure_height(data: StudyData) -> float:
-    """Inches: a row per cell."""
-    return 1.1 + 0.27 * len(data.cells)
+def figure_size(study: Study) -> tuple[float, float]:
+    """Width and height in inches: a row per cell; a third panel and a longer legend if the study has own numbers."""
+    width, height = (9.6, 1.5) if study.shown else (7.0, 1.1)
+    return width, height + 0.27 * len(study.cells)
 
 
 def draw_study(data: StudyData, made: Figure) -> None:
-    left, right = made.subplots(1, 2, sharey=True)
+    left, right, *own = made.subplots(1, 3 if data.shown else 2, sharey=True)
     rows = np.arange(len(data.cells))
     for i, outcome in enumerate(data.outcomes):
         share, low, high = data.shares[i].T
@@ -96,17 +126,35 @@ def draw_study(data: StudyData, made: Figure) -> None:
         at = np.broadcast_to(rows[:, None] + 0.22 * (i - 1), data.onsets[i].shape)
         right.plot(data.onsets[i].ravel(), at.ravel(), "|", color=color, markersize=4, alpha=0.8, label=LABELS[name])
     right.set(xlim=(0, data.steps * 1.02), xlabel="step from which the skill lasts\n(a mark per model)")
-    made.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=len(data.outcomes))
+    for axes in own:
+        _draw_numbers(data, axes)
+    handles = [handle for axes in (left, *own) for handle in axes.get_legend_handles_labels()[0]]
+    made.legend(handles=handles, loc="outside upper center", ncols=3 if own else len(data.outcomes))
+
+
+def _draw_numbers(data: StudyData, axes: Axes) -> None:
+    """The study's own numbers: an open circle per model that binds, and a line at the mean of each cell."""
+    rows = np.arange(len(data.cells))
+    for i, (name, values) in enumerate(zip(data.shown, data.values, strict=True)):
+        at, color = rows + 0.3 * (i - (len(data.shown) - 1) / 2), NUMBER_COLORS[i]
+        axes.plot(values.ravel(), np.broadcast_to(at[:, None], values.shape).ravel(), "o", color=color, markersize=3.5,
+                  markerfacecolor="none", markeredgewidth=0.7, alpha=0.8, label=LABELS.get(name, name))  # fmt: skip
+        for cell, y in zip(values, at, strict=True):
+            if np.isfinite(cell).any():
+                axes.plot([np.nanmean(cell)] * 2, [y - 0.14, y + 0.14], color=color, linewidth=2)
+    axes.set(xlabel=f"{data.shown_on}\n(a circle per model that binds, line: mean)")
 
 
 def study_figure(study: Study) -> FigureRecord:
     """The figure of a study's table that comes with the package."""
+    width, height = figure_size(study)
+    own = f" In the third panel, {study.shown_on} of each model that binds." if study.shown else ""
     return FigureRecord(
         f"study_{study.name}", study.title,
         f"{study.question} {study.method} Look for rows whose interval lies apart from that of the row "
-        f"'{study.reference}', from which they differ. On the right, when each model learned to add, to bind and to "
-        "use banned slots, in the same colours.",
-        lambda _: study_data(read_study(study)), draw_study, height=1.1 + 0.27 * len(study.cells), width=7.0,
+        f"'{study.reference}', from which they differ. Beside it, when each model learned to add, to bind and to "
+        f"use banned slots, in the same colours.{own}",
+        lambda _: study_data(read_study(study)), draw_study, width=width, height=height,
         found=study_caption,
     )  # fmt: skip
 

@@ -1,9 +1,10 @@
 """Why held-out doubles n + n fail: what each operand alone adds to the logits of the answers.
 
 MLP2 has ReLU(x) = |x|/2 + x/2. Its linear half and the direct path from the residual to the logits give each operand a
-vote for every answer, whatever the other operand is. On n + m the other half favours 2n and 2m among the wrong answers
-(docs/findings.md), so that the vote of n for 2n becomes negative in training. On n + n both operands cast it, against
-the right answer.
+vote for every answer, whatever the other operand is. On pairs n + m the other half favours 2n and 2m, and the votes
+of n for 2n and of m for 2m are against them. On n + n both operands cast this vote, against the right answer.
+
+The controls change other votes, or by other amounts (docs/findings.md).
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ OTHERS_WITHOUT_VOTES = "other pairs without votes"
 VOTE_HELD_OUT, VOTE_SEEN = "vote of n for n + n, held out", "vote of n for n + n, seen"
 NOT_LINEAR, OTHERS_NOT_LINEAR = "held-out doubles without the linear part", "other pairs without the linear part"
 EVEN_RIVALS = "2n or 2m is the runner-up without the linear part"
+# Controls.
+VOTE_OTHERS = "vote of n for n + m, both orders held out"
+VOTE_OF_REST = "vote of n for n + n in the other half"
+LINEAR_LACK, REST_LACK = "doubles less others, linear part", "doubles less others, other part"
+SAME_AMOUNT = "held-out doubles without the mean vote"
+AS_SEEN = "held-out doubles with the vote of seen ones"
+NEXT_VOTE = "held-out doubles less another number's vote"
+SEEN_LOWERED, OTHERS_LOWERED = "seen doubles with the vote of held-out ones", "others lowered as doubles are"
 # For the gradients: about the number of Zhong et al.
 TRIPLES = 128
 
@@ -52,13 +61,19 @@ class PairLogits:
     linear: Float[Tensor, "N N N"]
     """The part of the logits that is linear in the residual, less its mean over the pairs."""
 
+    def own_votes(self, answers: Tensor) -> Float[Tensor, "2 N"]:
+        """The vote of each operand n for n + n; `answers` (N, N) are the right ones."""
+        return self.votes.gather(-1, answers.diagonal().expand(2, -1)[..., None]).squeeze(-1)
+
+    def less(self, amounts: Float[Tensor, "2 N"], answers: Tensor) -> Float[Tensor, "N N N"]:
+        """The logits of every pair with n first, or second, less an amount of n's own at the answer n + n."""
+        own = answers.diagonal().expand(2, -1)[..., None]
+        removed = torch.zeros_like(self.votes).scatter_(-1, own, amounts[..., None])
+        return self.logits - removed[0][:, None] - removed[1]
+
     def without_votes_for_doubles(self, answers: Tensor) -> Float[Tensor, "N N N"]:
         """The logits without the vote of each operand n for n + n alone; `answers` (N, N) are the right ones."""
-        own = answers.diagonal()
-        removed = torch.zeros_like(self.votes).scatter_(
-            -1, own.expand(2, -1)[..., None], self.votes.gather(-1, own.expand(2, -1)[..., None])
-        )
-        return self.logits - removed[0][:, None] - removed[1]
+        return self.less(self.own_votes(answers), answers)
 
 
 @needs(*PAPER_NEEDS)
@@ -102,8 +117,57 @@ def doubles_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> li
             GRADIENT_SYMMETRICITY: _symmetricity(one, found.tokens, others),
             DISTANCE_IRRELEVANCE: distance_irrelevance(found.logits.gather(-1, answers[..., None]).squeeze(-1)),
         }
+        row |= control_columns(found, answers, own)
         rows.append({name: value for name, value in row.items() if math.isfinite(value)})
     return rows
+
+
+def control_columns(found: PairLogits, answers: Tensor, seen: Tensor) -> dict[str, float]:
+    """Votes and logits of one model on doubles beside those on other pairs, and its accuracy under other changes.
+
+    Numbers that are not accuracies are in standard deviations of all votes; NaN where there are no such pairs.
+    """
+    both_held_out, held_out = pair_mask(seen, "neither_order"), ~seen.diagonal()
+    unit, n = found.votes.std(), torch.arange(len(seen), device=seen.device)
+    # What the operands vote for the right answer of each pair, and each part of its logit above that of the others.
+    cast = (found.votes[0, n[:, None], answers] + found.votes[1, n, answers]) / 2 / unit
+    linear, rest = (_right(part, answers) / unit for part in (found.linear, found.logits - found.linear))
+    own = found.own_votes(answers)
+    mean_held_out, mean_seen = (own[:, k].mean(1, keepdim=True).expand_as(own) for k in (held_out, ~held_out))
+    lowered = found.logits.scatter_add(-1, answers[..., None], mean_held_out[:, :1].sum().expand(*answers.shape, 1))
+
+    def accuracy(logits: Tensor, pairs: Tensor) -> float:
+        return _mean((logits.argmax(-1) == answers)[pairs])
+
+    doubles, seen_doubles = torch.diag(held_out), torch.diag(~held_out)
+    next_vote = found.votes[:, n, answers.diagonal().roll(-1)]
+    return {
+        VOTE_OTHERS: _mean(cast[both_held_out]),
+        VOTE_OF_REST: _mean(_rest_votes(found, answers)[held_out] / unit),
+        LINEAR_LACK: _mean(linear[doubles]) - _mean(linear[both_held_out]),
+        REST_LACK: _mean(rest[doubles]) - _mean(rest[both_held_out]),
+        SAME_AMOUNT: accuracy(found.less(mean_held_out, answers), doubles),
+        AS_SEEN: accuracy(found.less(own - mean_seen, answers), doubles),
+        NEXT_VOTE: accuracy(found.less(next_vote, answers), doubles),
+        SEEN_LOWERED: accuracy(found.less(own - mean_held_out, answers), seen_doubles),
+        OTHERS_LOWERED: accuracy(lowered, both_held_out),
+    }
+
+
+def _rest_votes(found: PairLogits, answers: Tensor) -> Float[Tensor, " N"]:
+    """What the half that is not linear gives n + n on the pairs of n with other numbers, above what it gives other
+    answers and what it gives n + n on all pairs; the mean over the two places of n."""
+    rest = found.logits - found.linear
+    others = ~torch.eye(len(answers), dtype=torch.bool, device=answers.device)[..., None]
+    by_place = torch.stack([(rest * others).sum(dim) for dim in (1, 0)]) / (len(answers) - 1)
+    by_place = by_place - by_place.mean(1, keepdim=True)
+    by_place = by_place - by_place.mean(2, keepdim=True)
+    return by_place.mean(0).gather(-1, answers.diagonal()[:, None]).squeeze(-1)
+
+
+def _right(logits: Tensor, answers: Tensor) -> Float[Tensor, "N N"]:
+    """The logit of the right answer less the mean over all answers."""
+    return logits.gather(-1, answers[..., None]).squeeze(-1) - logits.mean(-1)
 
 
 def _symmetricity(one: Stack, tokens: Tensor, others: Tensor) -> float:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from assignadd.measures.doubles import OTHERS_WITHOUT_VOTES, VOTE_HELD_OUT, WITHOUT_VOTES, doubles_columns
+from assignadd.measures.doubles import (
+    HELD_OUT_DOUBLES,
+    OTHERS_WITHOUT_VOTES,
+    VOTE_HELD_OUT,
+    WITHOUT_VOTES,
+    doubles_columns,
+)
 from assignadd.model.stack import Stack
 from assignadd.studies.study import Cell, Hypothesis, Study, study_base
 from assignadd.sweeps.final_tests import final_column
@@ -81,6 +87,8 @@ DOUBLES = Study(
     seeds=32,
     outcomes=("adds", "binds", "refines"),
     numbers=(DIFFERENCE, final_column(VOTE_HELD_OUT), final_column(WITHOUT_VOTES)),
+    shown=(final_column(HELD_OUT_DOUBLES), final_column(WITHOUT_VOTES)),
+    shown_on="accuracy on held-out doubles",
     observe=DoublesObserver,
     hypotheses=(
         _still(PAPER, "paper"),

@@ -32,9 +32,13 @@ CELLS = (
 EVERY = 25
 # Steps that count as just before (or after) a spike, and those before them that they are compared with.
 NEAR, EARLIER = 200, 1000
+# A burst is also compared with the steps up to so many before and after it: saturation rises in the course of training.
+AROUND = 500
 SHARP, SPIKES, BURSTS = "sharp rise", "spikes", "loss bursts"
 SATURATED_BEFORE, SATURATED_RISE = "saturated before the first spike", "rise of saturation before the first spike"
+SATURATED_END = "saturated at the end"
 SATURATED_BURST = "saturation before bursts less usual"
+SATURATED_BURST_NEARBY = "saturation before bursts less nearby"
 QK2_RISE, MARGIN_RISE = "rise of QK2 identity at the first spike", "rise of QK2 margin at the first spike"
 
 
@@ -61,15 +65,17 @@ def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
     since = phases.addition.step if phases.addition else int(steps[-1])
     rises, up = fast_rises(steps, accuracy, since), bursts(steps, loss, since)
     usual = float(np.median(saturated[steps >= since]))
-    at_bursts = [_mean(saturated, steps, b - NEAR, b) - usual for b in up]
+    at_bursts = [_mean(saturated, steps, b - NEAR, b) for b in up]
+    nearby = [float(np.median(saturated[abs(steps - b) <= AROUND])) for b in up]
     found: dict[str, Any] = {
         SHARP: bool(rises),
         SPIKES: float(len(rises)),
         BURSTS: float(len(up)),
         "spike steps": rises,
         "burst steps": up,
-        SATURATED_BURST: float(np.mean(at_bursts)) if up else None,
-        "saturated at the end": float(saturated[-1]),
+        SATURATED_BURST: float(np.mean([x - usual for x in at_bursts])) if up else None,
+        SATURATED_BURST_NEARBY: float(np.mean(at_bursts) - np.mean(nearby)) if up else None,
+        SATURATED_END: float(saturated[-1]),
     }
     names = ("first spike at", "second spike at", "accuracy before the first spike", "accuracy after the first spike",
              SATURATED_BEFORE, SATURATED_RISE, QK2_RISE, MARGIN_RISE)  # fmt: skip
@@ -127,6 +133,8 @@ SPIKES_STUDY = Study(
     seeds=16,
     outcomes=("adds", "binds", "refines", SHARP),
     numbers=(SPIKES, BURSTS, SATURATED_BEFORE, SATURATED_RISE, SATURATED_BURST, QK2_RISE),
+    shown=(SATURATED_BEFORE, SATURATED_END),
+    shown_on="share of saturated sequences",
     observe=SpikeObserver,
     of_curves=spike_columns,
     hypotheses=(

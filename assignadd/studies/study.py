@@ -90,6 +90,9 @@ class Study:
     hypotheses: tuple[Hypothesis | ComputedHypothesis, ...]
     numbers: tuple[str, ...] = ()
     """Numbers of each model whose medians the summary shows."""
+    shown: tuple[str, ...] = ()
+    shown_on: str = ""
+    """Up to three numbers that its figure shows for each model that binds, and what their common axis is."""
     observe: Observer | None = None
     """What measures the models during training; if None, as in a sweep."""
     of_curves: Callable[[polars.DataFrame, int], dict[str, Any]] | None = None

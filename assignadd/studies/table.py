@@ -54,6 +54,17 @@ LABELS = {
     "refinement at": "step of using banned slots",
     "frequencies": "frequencies",
     "doubles minus others": "held-out doubles less pairs held out in both orders (literals, median of all networks)",
+    "held-out doubles (final)": "held-out doubles answered",
+    "held-out doubles without votes (final)": "held-out doubles answered without the votes of n for n + n",
+    "vote of n for n + n, held out (final)": "mean vote of n for n + n where that is held out (standard deviations)",
+    "sharp rise": "have a spike",
+    "spikes": "spikes of the accuracy",
+    "loss bursts": "bursts of the loss",
+    "saturated before the first spike": "saturated in the 200 steps before the first spike",
+    "saturated at the end": "saturated after the last step",
+    "rise of saturation before the first spike": "saturated in these 200 steps less the 800 before",
+    "saturation before bursts less usual": "saturated in the 200 steps before a burst less the median of all steps",
+    "rise of QK2 identity at the first spike": "variables that match themselves in QK2, rise at the first spike",
 }
 
 

@@ -2,18 +2,30 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from assignadd.config import PRESETS, Member, Numerics
 from assignadd.measures.clock_or_pizza import distance_irrelevance, gradient_symmetricity
 from assignadd.measures.doubles import (
+    AS_SEEN,
     HELD_OUT_DOUBLES,
+    LINEAR_LACK,
+    NEXT_VOTE,
     NOT_LINEAR,
+    OTHERS_LOWERED,
     OTHERS_WITHOUT_VOTES,
+    REST_LACK,
+    SAME_AMOUNT,
+    SEEN_LOWERED,
     VOTE_HELD_OUT,
+    VOTE_OF_REST,
+    VOTE_OTHERS,
     VOTE_SEEN,
     WITHOUT_VOTES,
+    PairLogits,
+    control_columns,
     doubles_columns,
     pair_logits,
 )
@@ -81,6 +93,60 @@ def test_planted_votes_are_found_and_removing_them_makes_doubles_right():
     found = doubles_columns(stack, [config], seen)[0]
     assert found[HELD_OUT_DOUBLES] < 0.2 and found[VOTE_HELD_OUT] < -1 < found[VOTE_SEEN]
     assert found[WITHOUT_VOTES] > 0.9 and found[NOT_LINEAR] > 0.9
+
+
+def test_controls_are_those_of_loops_over_pairs():
+    """Random logits and votes with a bonus for the right answer, so that accuracies are neither 0 nor 1."""
+    random, N = np.random.default_rng(3), 11
+    answers = np.add.outer(np.arange(N), np.arange(N)) % N
+    linear, rest, votes = (random.normal(size=shape) for shape in ((N, N, N), (N, N, N), (2, N, N)))
+    rest += 2.0 * (answers[..., None] == np.arange(N))
+    seen = random.random((N, N)) < 0.5
+    held_out, trained = ([n for n in range(N) if seen[n, n] == was] for was in (False, True))
+    others = [(n, m) for n in range(N) for m in range(N) if n != m and not seen[n, m] and not seen[m, n]]
+    own = np.array([[votes[place, n, 2 * n % N] for n in range(N)] for place in (0, 1)])
+    unit = votes.std(ddof=1)
+
+    def right(n, m, taken):
+        """Whether n + m is right with amounts (2, N) of n and m taken from the logits of 2n and 2m."""
+        logits = (linear + rest)[n, m].copy()
+        logits[2 * n % N] -= taken[0][n]
+        logits[2 * m % N] -= taken[1][m]
+        return logits.argmax() == (n + m) % N
+
+    def accuracy(taken, doubles):
+        return np.mean([right(n, n, taken) for n in doubles])
+
+    low, high = (np.repeat(own[:, k].mean(1, keepdims=True), N, 1) for k in (held_out, trained))
+    after = np.array([[votes[place, n, 2 * (n + 1) % N] for n in range(N)] for place in (0, 1)])
+    lowered = [(linear + rest)[n, m] + low[:, 0].sum() * (np.arange(N) == (n + m) % N) for n, m in others]
+
+    def lack(part):
+        at = {(n, m): part[n, m, (n + m) % N] - part[n, m].mean() for n in range(N) for m in range(N)}
+        return (np.mean([at[n, n] for n in held_out]) - np.mean([at[pair] for pair in others])) / unit
+
+    def of_rest(n):
+        first, second = (np.array([np.mean([r[k, m] for m in range(N) if m != k], axis=0) for k in range(N)])
+                         for r in (rest, rest.swapaxes(0, 1)))  # fmt: skip
+        above = [x[n] - x.mean(0) for x in (first, second)]
+        return np.mean([x[2 * n % N] - x.mean() for x in above]) / unit
+
+    cast = [(votes[0, n, (n + m) % N] + votes[1, m, (n + m) % N]) / 2 / unit for n, m in others]
+    expected = {
+        VOTE_OTHERS: np.mean(cast),
+        VOTE_OF_REST: np.mean([of_rest(n) for n in held_out]),
+        LINEAR_LACK: lack(linear),
+        REST_LACK: lack(rest),
+        SAME_AMOUNT: accuracy(low, held_out),
+        AS_SEEN: accuracy(own - high, held_out),
+        NEXT_VOTE: accuracy(after, held_out),
+        SEEN_LOWERED: accuracy(own - low, trained),
+        OTHERS_LOWERED: np.mean([x.argmax() == (n + m) % N for x, (n, m) in zip(lowered, others, strict=True)]),
+    }
+    logits, votes, linear, answers, seen = map(torch.tensor, (linear + rest, votes, linear, answers, seen))
+    found = control_columns(PairLogits(torch.zeros(1, 1, dtype=torch.long), logits, votes, linear), answers, seen)
+    assert found == pytest.approx(expected)
+    assert len({expected[name] for name in (SAME_AMOUNT, AS_SEEN, NEXT_VOTE)} - {0, 1}) >= 2
 
 
 def test_distance_irrelevance_of_a_clock_and_a_pizza():

@@ -11,7 +11,16 @@ from assignadd.measures.doubles import VOTE_SEEN, doubles_columns
 from assignadd.runs.find import find_runs
 from assignadd.studies.doubles import DOUBLES, PAPER
 from assignadd.studies.registry import run_study
-from assignadd.studies.spikes import DOUBLE, QK2_RISE, SATURATED_BEFORE, SATURATED_RISE, SPIKES_STUDY, spike_columns
+from assignadd.studies.spikes import (
+    DOUBLE,
+    QK2_RISE,
+    SATURATED_BEFORE,
+    SATURATED_BURST,
+    SATURATED_BURST_NEARBY,
+    SATURATED_RISE,
+    SPIKES_STUDY,
+    spike_columns,
+)
 from assignadd.sweeps.final_tests import final_column
 from assignadd.task.evalsets import RECORDED_SETS
 from tests.studies.small import BASE
@@ -58,3 +67,16 @@ def test_numbers_around_the_first_spike_are_those_of_the_curves():
     assert found["first spike at"] == 4000 and found[QK2_RISE] == pytest.approx(0.5)
     assert found[SATURATED_BEFORE] == pytest.approx(0.5, abs=0.05)
     assert found[SATURATED_RISE] == pytest.approx(0.4, abs=0.06)
+
+
+def test_saturation_that_only_rises_with_time_is_not_higher_before_bursts_than_nearby():
+    """One burst at step 7,000 of 8,000; saturation is step / 10,000, then .2 more just before the burst."""
+    steps = list(range(0, 8001, 25))
+    rows = {"step": steps, "reference loss": [1.0 if s == 7000 else 0.1 for s in steps]}
+    rows |= dict.fromkeys(("qk2_ov1_var_identity", "qk2_ov1_var_margin"), [0.0] * len(steps))
+    rows |= {s.name: [1.0] * len(steps) for s in RECORDED_SETS}
+    slow = spike_columns(polars.DataFrame(rows | {"saturated": [s / 10_000 for s in steps]}), 256)
+    assert slow["burst steps"] == [7000] and slow[SATURATED_BURST] == pytest.approx(0.69 - 0.4)
+    assert slow[SATURATED_BURST_NEARBY] == pytest.approx(0.69 - 0.7)
+    fast = [s / 10_000 + 0.2 * (6800 <= s <= 7000) for s in steps]
+    assert spike_columns(polars.DataFrame(rows | {"saturated": fast}), 256)[SATURATED_BURST_NEARBY] > 0.15

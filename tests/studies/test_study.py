@@ -118,6 +118,23 @@ def test_the_figure_has_every_cell_and_the_caption_names_the_extremes():
     assert "last third of training with as it is; 2 heads: more steps may raise the share" in study_caption(late)
 
 
+def test_a_studys_own_numbers_are_drawn_for_the_models_that_bind_alone():
+    binds = [True, False] + [True] * 4 + [False] * 2
+    table = counted(binds=binds, adds=[True] * 8, refines=[False] * 8)
+    numbers = [0.1 * i for i in range(8)]
+    frame = table.frame.with_columns(own=polars.Series(numbers))
+    frame = frame.with_columns(**{f"{name} at": polars.lit(None) for name in ("addition", "binding", "refinement")})
+    data = study_data(StudyTable(replace(SMALL, shown=("own",), shown_on="what it is"), frame, {"steps": 900}))
+    expected = [x for x, bound in zip(numbers, binds, strict=True) if bound]
+    assert sorted(data.values[np.isfinite(data.values)]) == pytest.approx(expected)
+    with figure(height=2) as made:
+        draw_study(data, made)
+        assert len(made.axes) == 3 and made.axes[2].get_xlabel().startswith("what it is")
+        drawn = np.concatenate([line.get_xdata() for line in made.axes[2].lines if line.get_marker() == "o"])
+        assert sorted(drawn[np.isfinite(drawn)]) == pytest.approx(expected)
+    assert "Mean over the models that bind of 'own': from" in study_caption(data)
+
+
 def test_the_command_lists_plans_trains_and_shows(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(registry.STUDIES, "small", SMALL)
     out = ["--out", str(tmp_path / "here")]
