@@ -10,6 +10,9 @@ import assignadd
 from assignadd.claims.ledger import paper_network
 from assignadd.claims.record import Record
 from assignadd.cli import COMMANDS
+from assignadd.config import PRESETS
+from assignadd.studies.cure import CURE, CURE_STUDY, PAPER
+from assignadd.studies.table import read_study
 from assignadd.verdicts import UNDECIDED
 
 ROOT = Path(__file__).parents[1]
@@ -112,3 +115,16 @@ def test_times_on_a_gpu_are_those_of_the_tables():
         points = json.loads((results / f"{name}.json").read_text())["points"]
         paper = next(p for p in points if p["setting"] == "N" and p["value"] == 59)
         assert words.format(paper["us"]) in README
+
+
+def test_the_cure_of_the_documents_is_the_one_that_was_tested_and_no_preset_has_it():
+    flags = "--optim.lr 0.002 --optim.later-lr 0.001 --optim.later-from 10000"
+    table = read_study(CURE_STUDY)
+    bound = [int(table.cells[cell]["binds"].sum()) for cell in (CURE, PAPER)]
+    assert table.provenance["cells"][CURE] == {
+        "optim.lr": 0.002, "optim.later_lr": 0.001, "optim.later_from": 10_000
+    }  # fmt: skip
+    for page in ("README.md", "docs/tutorial.md", "docs/findings.md"):
+        assert flags in (ROOT / page).read_text() and f"{bound[0]} of 128" in (ROOT / page).read_text()
+    assert f"{bound[0]} of 128 fresh seeds bind, against {bound[1]} with" in README
+    assert all(preset.optim.later_lr is None for preset in PRESETS.values())

@@ -122,17 +122,18 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
     """Prints the summary and the statements, and draws the figure into OUT, or into runs/studies/NAME."""
     from assignadd.claims.studies import study_records
     from assignadd.cli.screen import print_json, print_table, say
-    from assignadd.figures.studies import draw_study, figure_size, study_caption, study_data
+    from assignadd.figures.studies import drawing_of, study_caption, study_data
     from assignadd.figures.style import figure, save
     from assignadd.report.studies_page import estimate_text
     from assignadd.studies.table import LABELS, ONSETS, Estimate, file_of
 
     study, records = table.study, study_records(table)
     folder = out or Path("runs") / "studies" / study.name
-    data, stem = study_data(table), (folder / file_of(study.name)).with_suffix("")
+    drawing = drawing_of(study, table.frame.height)
+    stem = (folder / file_of(study.name)).with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
-    with figure(*figure_size(study)) as made:
-        draw_study(data, made)
+    with figure(drawing.width, drawing.height) as made:
+        drawing.draw(drawing.data(table), made)
         save(made, stem)
     if args.json:
         cells = [{k: asdict(v) if isinstance(v, Estimate) else v for k, v in row.items()} for row in table.summary()]
@@ -151,5 +152,5 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
         "statements", ("statement", "value", "rule", "verdict"),
         [(r.claim, estimate_text(r), r.rule.partition(";")[0], r.verdict) for r in records],
     )  # fmt: skip
-    say(study_caption(data))
+    say(study_caption(study_data(table)))
     say(f"{stem}.svg")

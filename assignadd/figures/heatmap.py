@@ -13,7 +13,10 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
 
-from assignadd.palette import ON_LIGHT, SIGNED
+from assignadd.palette import INK, ON_LIGHT, SIGNED
+
+# Shares from this on have a dark colour.
+DARK_FROM = 0.6
 
 
 def draw_heat(
@@ -27,6 +30,13 @@ def draw_heat(
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, pad=2)
     return axes.imshow(values, cmap=cmap, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest")
+
+
+def write_cells(axes: Axes, shares: np.ndarray, words: np.ndarray) -> None:
+    """Writes words into the cells of a map of shares from 0 to 1, in white where the colour is dark."""
+    for (row, column), text in np.ndenumerate(words):
+        color = "white" if shares[row, column] >= DARK_FROM else INK
+        axes.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
 
 
 def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> Colorbar:

@@ -3,15 +3,21 @@ study's own numbers of models that bind."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from assignadd.figures.data_map import data_map, draw_data_map
+from assignadd.figures.fate_map import draw_fate_map, fate_map
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
+from assignadd.studies.data import DATA
+from assignadd.studies.fate import FATE
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Study
 from assignadd.studies.table import LABELS, ONSETS, StudyTable, file_of, read_study
@@ -20,6 +26,8 @@ COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": 
 BINDING = list(ONSETS).index("binding at")
 ONSET_COLORS = dict(zip(ONSETS, (BLUE, VERMILION, GREEN), strict=True))
 NUMBER_COLORS = (INK, PURPLE, ORANGE)
+# A caption names at most this many cells of a kind and counts the rest.
+NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -76,13 +84,13 @@ def study_caption(data: StudyData) -> str:
     if ends[0] == ends[1]:
         found = f"The share of models that bind within {data.steps:,} steps is {ends[0]:.2f} in all cells."
     else:
-        most, fewest = ("; ".join(words(int(i)) for i in np.flatnonzero(shares[:, 0] == end)) for end in ends)
+        most, fewest = (_named([words(int(i)) for i in np.flatnonzero(shares[:, 0] == end)]) for end in ends)
         found = f"Within {data.steps:,} steps most models bind with {most}, fewest with {fewest}."
     late = [cell for cell, onsets in zip(data.cells, data.onsets[BINDING], strict=True) if _is_late(onsets, data.steps)]
     if late:
         found += (
             " Of the models with a step of binding, half or more have it in the last third of training with "
-            f"{'; '.join(late)}: more steps may raise the share there."
+            f"{_named(late)}: more steps may raise the share there."
         )
     return found + _numbers_caption(data)
 
@@ -99,16 +107,16 @@ def _numbers_caption(data: StudyData) -> str:
     return found
 
 
+def _named(cells: Sequence[str]) -> str:
+    """The first cells by name, and the number of the others."""
+    others = len(cells) - NAMED
+    return "; ".join([*cells[:NAMED], *([f"{others} other cell{'s' * (others > 1)}"] if others > 0 else [])])
+
+
 def _is_late(onsets: np.ndarray, steps: int) -> bool:
     """Whether half of the models that learned a skill did so in the last third of training."""
     came = onsets[np.isfinite(onsets)]
     return len(came) > 0 and float(np.median(came)) > 2 * steps / 3
-
-
-def figure_size(study: Study) -> tuple[float, float]:
-    """Width and height in inches: a row per cell; a third panel and a longer legend if the study has own numbers."""
-    width, height = (9.6, 1.5) if study.shown else (7.0, 1.1)
-    return width, height + 0.27 * len(study.cells)
 
 
 def draw_study(data: StudyData, made: Figure) -> None:
@@ -145,17 +153,49 @@ def _draw_numbers(data: StudyData, axes: Axes) -> None:
     axes.set(xlabel=f"{data.shown_on}\n(a circle per model that binds, line: mean)")
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """How the table of a study is drawn."""
+
+    data: Callable[[StudyTable], FigureData]
+    draw: Callable[[Any, Figure], None]
+    width: float
+    height: float
+    """Inches."""
+    look_for: str
+
+
+def drawing_of(study: Study, models: int) -> Drawing:
+    """Maps for the studies `data` and `fate`, whose networks are on a grid of settings; otherwise a row per cell.
+
+    `fate` with fewer models than planned has no complete grid, and hence a row per cell.
+    """
+    if study.name == DATA.name:
+        look_for = "Look for rows and columns between which the share changes; nothing is drawn where no network binds."
+        return Drawing(data_map, draw_data_map, 7.0, 2.9, look_for)
+    if study.name == FATE.name and models == study.n_models:
+        look_for = (
+            "The maps count the networks that bind, by initialisation and order of the data (left) or split, and of "
+            "the repeats of a combination of equal numbers. Look for rows that differ more than columns do. On the "
+            "right, how well the fate is predicted; .5 is chance."
+        )
+        return Drawing(fate_map, draw_fate_map, 7.0, 2.6, look_for)
+    width, height = (9.6, 1.5) if study.shown else (7.0, 1.1)  # a third panel and a longer legend
+    own = f" In the third panel, {study.shown_on} of each model that binds." if study.shown else ""
+    look_for = (
+        f"Look for rows whose interval lies apart from that of the row '{study.reference}', from which they differ. "
+        f"Beside it, when each model learned to add, to bind and to use banned slots, in the same colours.{own}"
+    )
+    return Drawing(study_data, draw_study, width, height + 0.27 * len(study.cells), look_for)
+
+
 def study_figure(study: Study) -> FigureRecord:
     """The figure of a study's table that comes with the package."""
-    width, height = figure_size(study)
-    own = f" In the third panel, {study.shown_on} of each model that binds." if study.shown else ""
+    drawing = drawing_of(study, study.n_models)
     return FigureRecord(
-        f"study_{study.name}", study.title,
-        f"{study.question} {study.method} Look for rows whose interval lies apart from that of the row "
-        f"'{study.reference}', from which they differ. Beside it, when each model learned to add, to bind and to "
-        f"use banned slots, in the same colours.{own}",
-        lambda _: study_data(read_study(study)), draw_study, width=width, height=height,
-        found=study_caption,
+        f"study_{study.name}", study.title, f"{study.question} {study.method} {drawing.look_for}",
+        lambda _: drawing.data(read_study(study)), drawing.draw, height=drawing.height, width=drawing.width,
+        found=lambda _: study_caption(study_data(read_study(study))),
     )  # fmt: skip
 
 

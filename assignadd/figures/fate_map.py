@@ -1,0 +1,58 @@
+"""Figure of the study `fate`: which combinations bind, how repeats of a combination differ, and how well it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from assignadd.figures.heatmap import draw_heat, write_cells
+from assignadd.figures.record import FigureData
+from assignadd.palette import BLUE, GREY, SHARES
+from assignadd.studies.fate import FACTORIAL, KNOWN, REPEATED, STEPS_OF_PREDICTION
+from assignadd.studies.fate_numbers import auc, fates, repeats
+from assignadd.studies.table import StudyTable
+
+
+@dataclass(frozen=True)
+class FateMap(FigureData):
+    fates: np.ndarray  # (initialisations, orders of the data, splits): whether the network binds
+    repeats: np.ndarray  # (combinations, repeats): whether each repeat binds
+    auc: np.ndarray  # (steps of prediction, 3): area under the curve, low and high end; NaN where there is none
+
+
+def fate_map(table: StudyTable) -> FateMap:
+    """The fates of all combinations and repeats, and the areas under the curve of their predictions."""
+    found = [auc(FACTORIAL, KNOWN, step, table) for step in STEPS_OF_PREDICTION]
+    areas = np.array([(a.value, a.low, a.high) if a else (np.nan,) * 3 for a in found])
+    return FateMap(fates(table, FACTORIAL), repeats(table, FACTORIAL, REPEATED), areas)
+
+
+def draw_fate_map(data: FateMap, made: Figure) -> None:
+    levels = range(len(data.fates))
+    _, orders, splits = data.fates.shape
+    maps = (
+        (f"of {splits} splits", data.fates.sum(2), splits, "order of the data", range(orders)),
+        (f"of {orders} orders of the data", data.fates.sum(1), orders, "split", range(splits)),
+        ("repeats", data.repeats.sum(1, keepdims=True), data.repeats.shape[1], "all equal", range(0)),
+    )
+    *panels, right = made.subplots(1, 4, width_ratios=(8, 8, 1.4, 5))
+    for panel, (title, counts, most, below, ticks) in zip(panels, maps, strict=True):
+        draw_heat(panel, counts / most, SHARES, (0.0, 1.0))
+        panel.set_title(title)
+        panel.set_xlabel(below)
+        panel.set_xticks(ticks, [str(i) for i in ticks])
+        panel.set_yticks(levels, [str(i) for i in levels])
+        words = [f"{n:.0f}" if ticks else f"{n:.0f}/{most}" for n in counts.flat]
+        write_cells(panel, counts / most, np.reshape(words, counts.shape))
+    panels[0].set_ylabel("initialisation")
+    value, low, high = data.auc.T
+    at = range(len(STEPS_OF_PREDICTION))
+    right.errorbar(at, value, yerr=(value - low, high - value), fmt="o", color=BLUE, markersize=3.5, linewidth=1)
+    right.axhline(0.5, color=GREY, linewidth=0.8, linestyle="--")
+    right.set_title("prediction")
+    right.set(
+        ylim=(0.45, 1.02), xlim=(-0.5, len(at) - 0.5), ylabel="AUC (95 % interval)", xlabel="from measures at step"
+    )
+    right.set_xticks(at, [f"{step:,}" for step in STEPS_OF_PREDICTION])
