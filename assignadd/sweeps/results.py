@@ -135,9 +135,9 @@ def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     return decode_sealed(data, str(path))[0], about
 
 
-def claim_results(path: Path) -> None:
-    """Refuses a place for the table that holds anything but an earlier table, and clears interrupted writes."""
-    claim_file(path, lambda data: is_parquet_with(data, "diverged_at"))
+def claim_results(path: Path, column: str = "diverged_at") -> None:
+    """Refuses a place that holds anything but an earlier table with this column, and clears interrupted writes."""
+    claim_file(path, lambda data: is_parquet_with(data, column))
     claim_file(path.with_suffix(".json"), lambda data: b'"sweep"' in data and b'"cells"' in data)
     for left in path.parent.glob(f".{glob.escape(path.stem)}.*.tmp"):
         atomic.discard_leftover(left)
