@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from assignadd.config import ConfigError
 from assignadd.interventions.specification import (
     COMPONENTS,
-    HOOKS,
-    NEURON_HOOKS,
     Cut,
     Pattern,
     Replace,
@@ -20,6 +18,7 @@ from assignadd.interventions.specification import (
     to_json,
 )  # fmt: skip
 from assignadd.task.roles import ROLES
+from tests.hooks import HOOKS, NEURON_HOOKS
 
 PLACES = st.one_of(st.sampled_from(ROLES), st.integers(0, 15))
 SOME = st.none() | st.lists(PLACES, min_size=1, max_size=3).map(tuple)
