@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,9 +11,11 @@ from pathlib import Path
 import msgspec
 
 from assignadd.claims.record import Record
-from assignadd.errors import ConfigError
+from assignadd.errors import RunError
 from assignadd.model.stack import Stack
 from assignadd.report.hub_card import card
+from assignadd.runs import atomic
+from assignadd.runs.destination import claim_folder, folder_inside
 from assignadd.runs.files import encode_tensors, read_regular
 from assignadd.runs.folder import Run, read_committed
 from assignadd.runs.hub import FILES, Index, checkpoint_name
@@ -25,32 +25,17 @@ from assignadd.runs.manifest import CONFIG, METRICS, SPLITS, Blob
 def write_hub_folder(
     run: Run, folder: Path, repository: str, steps: Sequence[int], records: Sequence[Record], license: str
 ) -> Index:
-    """Writes the folder, all of it or nothing, and returns its list of files.
+    """Writes the folder and returns its list of files, which is written last: without it the folder is unfinished.
 
-    `steps` are the checkpoints to publish, the last of them also as `model.safetensors`.
+    `steps` are the checkpoints to publish, the last of them also as `model.safetensors`. An earlier publication in the
+    same folder is replaced, and so is one that was interrupted.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError("out", str(folder), "a folder that does not exist yet or is empty")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        index = _fill(run, made, repository, steps, records, license)
-        made.chmod(0o755)
-        os.rename(made, folder)
-    except BaseException:
-        shutil.rmtree(made)
-        raise
-    return index
-
-
-def _fill(
-    run: Run, folder: Path, repository: str, steps: Sequence[int], records: Sequence[Record], license: str
-) -> Index:
+    claim_folder(folder, "publication", lambda found: (found / FILES).is_file() and _is_index(found))
+    atomic.discard(folder / FILES)
     files: dict[str, Blob] = {}
 
     def write(name: str, data: bytes) -> None:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
+        atomic.write(folder_inside(folder, str(Path(name).parent)) / Path(name).name, data)
         files[name] = Blob.of(data)
 
     for name in (CONFIG, SPLITS):
@@ -68,8 +53,21 @@ def _fill(
     index = Index(run.name, run.manifest.seeds, files)
     # The card names the files written so far, and is then listed itself.
     write("README.md", card(run, repository, index, records, license).encode())
-    (folder / FILES).write_bytes(msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n")
+    for inside, _, names in os.walk(folder):  # weights of an earlier publication; does not follow links
+        for path in (Path(inside) / name for name in names if name.endswith(".safetensors")):
+            if path.relative_to(folder).as_posix() not in files:
+                atomic.discard(path)
+    atomic.write(folder / FILES, msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n")
     return index
+
+
+def _is_index(folder: Path) -> bool:
+    """Whether the folder has the list of files of a publication from before folders were marked."""
+    try:
+        msgspec.json.decode(read_regular(folder, FILES), type=Index)
+    except (msgspec.MsgspecError, RunError):
+        return False
+    return True
 
 
 def _weights(stack: Stack, model: int, seed: int, step: int) -> bytes:

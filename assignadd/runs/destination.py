@@ -6,6 +6,7 @@ command finds its own folder again, and no other command writes into it.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Callable
@@ -63,7 +64,10 @@ def folder_inside(folder: Path, name: str) -> Path:
 
 
 def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
-    """Refuse to write a file over a link, over what `is_ours` does not recognise, or among the files of a run."""
+    """Refuse to write a file over a link, over what `is_ours` does not recognise, or among the files of a run.
+
+    What an interrupted write of this file left beside it is removed.
+    """
     if path.is_symlink():
         raise DestinationError(f"{path} is a symbolic link, which is not written through; choose another file")
     for folder in list(path.absolute().parents)[:2]:
@@ -72,6 +76,8 @@ def claim_file(path: Path, is_ours: Callable[[bytes], bool]) -> None:
             raise DestinationError(f"{path} is inside the run {folder}; choose a file outside of it")
     if path.exists() and not (path.is_file() and is_ours(read_regular(path.parent, path.name))):
         raise DestinationError(f"{path} is there and was not written by this command; choose another file")
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        atomic.discard_leftover(left)
 
 
 def _mark(folder: Path) -> str | None:

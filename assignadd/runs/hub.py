@@ -27,6 +27,7 @@ from assignadd import __version__
 from assignadd.errors import ConfigError, RunError, UsageError
 from assignadd.model.transformer import Transformer
 from assignadd.runs.config_json import read_run_document
+from assignadd.runs.destination import MARK
 from assignadd.runs.files import decode_tensors
 from assignadd.runs.folder import stack_of
 from assignadd.runs.manifest import CONFIG, Blob
@@ -78,7 +79,8 @@ def upload(folder: Path, repository: str, private: bool, message: str) -> str:
     api = _client().HfApi(library_name="assignadd", library_version=__version__)
     with _client_errors(f"{repository} could not be uploaded"):
         api.create_repo(repository, private=private, exist_ok=True)
-        return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message).commit_url)
+        found = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message, ignore_patterns=MARK)
+        return str(found.commit_url)
 
 
 def check_repository(repository: str) -> str:

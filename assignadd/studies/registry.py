@@ -45,7 +45,7 @@ def study_named(name: str) -> Study:
 
 def run_study(study: Study, sweep: Sweep, out: Path, command: str, report: Report, **how: Any) -> StudyTable:
     """Trains what is missing under `out`, and writes and returns the table; `how` is for `run_sweep`."""
-    claim_results(out / file_of(study.name), column="diverged")
+    claim_results(out / file_of(study.name), "diverged")
     curves = run_sweep(sweep, out, report=report, command=command, **how)
     about = json.loads((out / TABLE).with_suffix(".json").read_text())
     about |= {"study": study.name, "cells": {cell.label: dict(cell.settings) for cell in study.cells}}

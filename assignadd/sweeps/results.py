@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import platform
 import sys
@@ -136,9 +135,6 @@ def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
 
 
 def claim_results(path: Path, column: str = "diverged_at") -> None:
-    """Refuses a place for the table that holds anything but an earlier one, which has `column`, and clears interrupted
-    writes."""
+    """Refuses a place that holds anything but an earlier table with this column."""
     claim_file(path, lambda data: is_parquet_with(data, column))
     claim_file(path.with_suffix(".json"), lambda data: b'"sweep"' in data and b'"cells"' in data)
-    for left in path.parent.glob(f".{glob.escape(path.stem)}.*.tmp"):
-        atomic.discard_leftover(left)

@@ -16,6 +16,7 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, Member
 from assignadd.model.stack import initial_stack
 from assignadd.report.hub_folder import with_metadata
+from assignadd.runs.destination import MARK
 from assignadd.runs.environment import Environment
 from assignadd.runs.files import decode_tensors, encode_tensors
 from assignadd.runs.writer import Writer
@@ -63,7 +64,7 @@ def test_the_folder_has_every_model_at_every_step_with_seed_and_step_in_its_meta
 
 def test_every_file_is_listed_with_its_sha256(folder):
     listed = json.loads((folder / "files.json").read_text())
-    found = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    found = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != MARK}
     del found["files.json"]
     assert listed["files"] == {
         name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in found.items()
@@ -134,7 +135,8 @@ def test_published_and_loaded_back(run, folder, tmp_path):
         )  # fmt: skip
         assert done.returncode == 0 and COMMIT in done.stdout.replace("\n", ""), done
         # The same bytes as those of the other process.
-        assert server.files == {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+        written = [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]
+        assert server.files == {str(p.relative_to(folder)): p.read_bytes() for p in written}
         assert server.created["name"] == "name" and server.created["organization"] == "owner"
         assert server.created["visibility" if "visibility" in server.created else "private"] in ("private", True)
 
@@ -173,8 +175,21 @@ def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, monkeypatch, cap
 def test_a_folder_with_files_is_left_alone(run, tmp_path, capsys):
     (tmp_path / "mine").write_text("precious")
     command = ["publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--out", str(tmp_path)]
-    assert main(command) == 2 and "does not exist yet or is empty" in capsys.readouterr().err
+    assert main(command) == 2 and "holds other files, such as 'mine'" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_the_same_command_replaces_its_own_folder(run, tmp_path, capsys):
+    """Finished, or interrupted before its list of files was written; weights of other steps are gone."""
+    folder = tmp_path / "out"
+    command = ["publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--out", str(folder)]
+    assert main(command) == 0
+    once = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    assert main([*command, "--steps", "all"]) == 0
+    assert len([p for p in folder.rglob("*") if p.is_file()]) > len(once)
+    (folder / "files.json").unlink()
+    assert main(command) == 0
+    assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == once
 
 
 def test_without_the_client_it_says_what_to_install(monkeypatch):

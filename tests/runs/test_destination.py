@@ -134,3 +134,12 @@ def test_training_into_a_folder_with_somebodys_own_files(tmp_path, name, text):
         refused(tmp_path, train, folder)
     shutil.rmtree(folder)
     train(folder, 10)
+
+
+def test_what_an_interrupted_write_left_beside_a_file_is_removed(tmp_path):
+    """With the names that our writes give: files of others stay."""
+    (tmp_path / ".table.csv.0123abcd.tmp").write_text("half")
+    for name in (".table.csv.mine.tmp", ".other.csv.0123abcd.tmp"):
+        (tmp_path / name).write_text("somebody's")
+    claim_file(tmp_path / "table.csv", lambda data: True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".other.csv.0123abcd.tmp", ".table.csv.mine.tmp"]
