@@ -97,7 +97,7 @@ def test_planted_votes_are_found_and_removing_them_makes_doubles_right():
 
 def test_controls_are_those_of_loops_over_pairs():
     """Random logits and votes with a bonus for the right answer, so that accuracies are neither 0 nor 1."""
-    random, N = np.random.default_rng(3), 11
+    random, N = np.random.default_rng(3), 23
     answers = np.add.outer(np.arange(N), np.arange(N)) % N
     linear, rest, votes = (random.normal(size=shape) for shape in ((N, N, N), (N, N, N), (2, N, N)))
     rest += 2.0 * (answers[..., None] == np.arange(N))
