@@ -204,6 +204,8 @@ TABLES: dict[str, ShippedTable] = {
                 "saturation before bursts less usual": "mean share of saturated sequences in the 200 steps before a "
                 "burst less its median since addition; a sequence is saturated if its gradient at the right answer is "
                 "exactly 0 in float32",
+                "saturation before bursts less nearby": "mean share of saturated sequences in the 200 steps before a "
+                "burst less its median in the 500 steps before and after",
                 "saturated at the end": "share of saturated sequences after the last step",
                 "first spike at": "the step after the first spike, as `assignadd phases` finds it; null without one",
                 "second spike at": "the step after the second spike; null without one",
