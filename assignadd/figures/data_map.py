@@ -34,16 +34,23 @@ def data_map(table: StudyTable) -> DataMap:
     return DataMap(counts, networks)
 
 
+def _count(n: int, of: int, differs: bool) -> str:
+    """Networks with a skill, and of how many where that differs between settings; nothing where there is none."""
+    return "" if of == 0 else f"{n}/{of}" if differs else f"{n}"
+
+
 def draw_data_map(data: DataMap, made: Figure) -> None:
     axes = made.subplots(1, len(PANELS), sharey=True)
     with np.errstate(invalid="ignore"):
         shares = data.counts / data.networks  # NaN where no network binds
     for panel, title, share, counts, networks in zip(axes, PANELS, shares, data.counts, data.networks, strict=True):
         image = draw_heat(panel, share, SHARES, (0.0, 1.0))
-        panel.set_title(title)
+        panel.set_title(title if networks.max() > networks.min() else f"{title}, of {networks.max()}")
         panel.set_xticks(range(len(RATIOS)), [f"{r:.2g}" for r in RATIOS])
         panel.set_xlabel("two-variable sequences\nper literal one, r")
-        words = [f"{n}/{of}" if of else "" for n, of in zip(counts.flat, networks.flat, strict=True)]
+        words = [
+            _count(n, of, networks.max() > networks.min()) for n, of in zip(counts.flat, networks.flat, strict=True)
+        ]
         write_cells(panel, share, np.reshape(words, share.shape))
     axes[0].set_yticks(range(len(FRACTIONS)), [f"{f:g}" for f in FRACTIONS])
     axes[0].set_ylabel("share f of the pairs in training")

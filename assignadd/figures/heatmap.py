@@ -13,6 +13,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
 
+from assignadd.figures.style import SMALLEST
 from assignadd.palette import INK, ON_LIGHT, SIGNED
 
 # Shares from this on have a dark colour.
@@ -36,7 +37,7 @@ def write_cells(axes: Axes, shares: np.ndarray, words: np.ndarray) -> None:
     """Writes words into the cells of a map of shares from 0 to 1, in white where the colour is dark."""
     for (row, column), text in np.ndenumerate(words):
         color = "white" if shares[row, column] >= DARK_FROM else INK
-        axes.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
+        axes.text(column, row, text, ha="center", va="center", fontsize=SMALLEST, color=color)
 
 
 def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> Colorbar:

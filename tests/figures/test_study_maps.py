@@ -33,7 +33,8 @@ def test_the_map_of_data_counts_each_setting():
     with figure(7, 3) as made:
         draw_data_map(data, made)
         words = [written(axes) for axes in made.axes[:3]]
-    assert words[1] == [f"{n}/16" for n in counts[1].ravel()]
+        assert made.axes[1].get_title(loc="left") == "bind variables, of 16"
+    assert words[1] == [f"{n}" for n in counts[1].ravel()]
     assert words[2] == [f"{n}/{of}" if of else "" for n, of in zip(counts[2].ravel(), counts[1].ravel(), strict=True)]
 
 
