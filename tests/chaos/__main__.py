@@ -25,8 +25,9 @@ TEXT = """# Reliability: promises, and how often they held
 
 Written by `make chaos`. Every trial is a function of its number: `python -m tests.chaos --only PROMISE --trial N`
 repeats one. A few trials of most promises are part of `make test`; a full `make chaos` has as many as the column
-"of" says, and `--share` or `--only` run fewer. Not covered here: Ray (`make test-ray`) and
-CUDA (`tests/training/test_cuda.py`, where there is a GPU).
+"of" says, and `--share` or `--only` run fewer. Each row is of the commit that it names; "Linux aarch64, 2 cores" is an
+ARM Neoverse-N1 that did other work at the same time. Not covered here: Ray (`make test-ray`) and CUDA
+(`tests/training/test_cuda.py`, where there is a GPU).
 
 {head}
 """
