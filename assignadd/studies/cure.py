@@ -25,7 +25,7 @@ def _slug(column: str) -> str:
 
 CURE_STUDY = Study(
     name="cure",
-    title="A cure for stuck seeds",
+    title="A high learning rate first",
     question="Does a schedule of the learning rate make nearly all seeds bind, with the same final quality?",
     method=(
         f"The paper's task, network and settings; in one cell the learning rate is {IN_THE_WINDOW:g} for the first "

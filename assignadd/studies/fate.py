@@ -26,7 +26,7 @@ LEAST_AUC = {500: 0.7, 1000: 0.8, 2000: 0.9}
 
 FATE = Study(
     name="fate",
-    title="What decides the fate of a seed",
+    title="Initialisation, data, split and rounding",
     question=(
         "Does the initialisation, the order of the data, the split of the pairs or rounding decide whether a network "
         "binds, and how early can its fate be predicted?"

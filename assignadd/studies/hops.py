@@ -43,7 +43,7 @@ HOPS_STUDY = Study(
     hypotheses=(
         Hypothesis(
             "study-hops-two-layers",
-            "With two layers, at most a fifth of the seeds follow one link: both are needed where there is none.",
+            "With two layers, at most a fifth of the seeds follow one link.",
             "follows 1 link", label(1, 2), AtMost(0.2),
         ),
         *(
