@@ -51,7 +51,6 @@ RANGES = {
     "seed.data": (0, BIG, {}, {}),
     "seed.split": (0, BIG, {}, {}),
 }
-MAY_BE_NONE = {"seed.init", "seed.data", "seed.split", "task.seen_doubles"}
 CHOICES = {
     "task.unordered_split": [False, True],
     "model.activation": ["relu", "gelu"],
@@ -62,7 +61,7 @@ CHOICES = {
     "numerics.tf32": [False, True],
     "numerics.loss_in_float64": [False, True],
 }
-MAY_BE_NONE = ("seed.init", "seed.data", "seed.split", "optim.later_lr")
+MAY_BE_NONE = ("seed.init", "seed.data", "seed.split", "optim.later_lr", "task.seen_doubles")
 RULES_OF_THEIR_OWN = {
     *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp")
 }

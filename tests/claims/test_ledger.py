@@ -53,6 +53,8 @@ def test_a_network_that_works_as_the_paper_says_fulfils_its_claims():
         "qk1-positions-variables",
         "qk1-positions-variables-strong",  # nor at variables
         "cosine-ov2-second-shuffled",  # its number vectors are orthogonal: exactly one half stays
+        "search-map",  # a map fitted to so few pairs of prompts does not carry over to others,
+        "search-map-fitted-untrained",  # and aligns any network on those (Sutter et al., 2025)
     }
     wrong = {id for id, v in found.items() if v == FAILS} - built_otherwise
     assert wrong == set()

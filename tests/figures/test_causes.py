@@ -103,4 +103,4 @@ def test_causes_over_time():
 
 
 def test_every_figure_has_a_name_of_its_own():
-    assert [record.label for record in CAUSES] == ["circuit", "interchange", "circuit_only", "causes_over_time"]
+    assert [record.label for record in CAUSES] == ["circuit", "interchange", "circuit_only", "causes_over_time", "cues"]
