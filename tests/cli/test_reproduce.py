@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
+from functools import partialmethod
 
 import pytest
 
+from assignadd.claims import causal
 from assignadd.cli import reproduce
 from assignadd.figures.registry import SECTIONS
+from assignadd.interventions.subspaces import Search
 from assignadd.report import reproduction
 from tests.cli.asking import said
 
@@ -15,6 +18,9 @@ def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
     """Nothing is learned, so seeds are trained to the limit and shown, and the page says so."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduce, "MOST_SEEDS", 4)
+    # Alignment searches have tests of their own.
+    monkeypatch.setattr(causal, "SEARCH_STEPS", 2)
+    monkeypatch.setattr(Search, "non_linear", partialmethod(Search.non_linear, steps=2))
     few = dataclasses.replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
     monkeypatch.setattr(reproduction, "SECTIONS", [few])
     said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
