@@ -41,7 +41,7 @@ def _statement(step: int, rule: Rule, words: str) -> ComputedHypothesis:
 
 WHEN = Study(
     name="when",
-    title="When it is decided",
+    title="The learning rate changed at one step",
     question="Until when does a higher learning rate make those seeds bind that otherwise stay stuck?",
     method=(
         f"The paper's task, network and settings. The learning rate is raised from {OF_THE_PAPER:g} to "
