@@ -25,34 +25,13 @@ from assignadd.model.trace import Trace
 from assignadd.model.transformer import Block, Transformer
 
 
-class LastLayer:
-    """One model (a stack with M = 1) with at least two layers."""
+class LastBlock:
+    """The last layer of a transformer at `=`, computed from the residual stream before it."""
 
-    def __init__(self, one: Stack):
-        require(one.config, "a residual stream before the last layer", SECOND_LAYER)
-        self.one = one
-        self.model = Transformer.from_stack(one, 0).requires_grad_(False)
-        block = self.model.blocks[-1]
+    def __init__(self, model: Transformer):
+        block = model.blocks[-1]
         assert isinstance(block, Block)
-        self.block = block
-
-    def trace(self, tokens: Int[Tensor, "B T"]) -> Trace:
-        """The forward pass on these sequences."""
-        return next(traces(self.one, tokens[None]))
-
-    def before(self, trace: Trace) -> Float[Tensor, "B T d"]:
-        """The residual of every position before the last layer."""
-        return trace.after_layer(self.one.config.model.n_layers - 1)
-
-    def embedded(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
-        """The residual of every position before layer 1."""
-        return self.one.W_E[0][tokens] + self.one.W_pos[0]
-
-    def copied(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
-        """What a unit of layer 1's attention to each position writes, (E_x + P_t) OV1."""
-        require(self.one.config, "OV1", *PAPER_NEEDS)
-        OV1 = OV(self.one, 1)[0]
-        return (self.one.W_E[0] @ OV1)[tokens] + self.one.W_pos[0] @ OV1
+        self.model, self.block = model, block
 
     def pattern(
         self, before: Float[Tensor, "B T d"], query: Float[Tensor, "B d"] | None = None
@@ -96,6 +75,33 @@ class LastLayer:
     def unembedded(self, resid_post: Float[Tensor, "B d"]) -> Float[Tensor, "B N"]:
         """Answer logits for a residual of `=` after the last layer."""
         return self.model.unembed(self.model.ln_final(resid_post))
+
+
+class LastLayer(LastBlock):
+    """The last layer of one model (a stack with M = 1) with at least two, and the residual streams before it."""
+
+    def __init__(self, one: Stack):
+        require(one.config, "a residual stream before the last layer", SECOND_LAYER)
+        self.one = one
+        super().__init__(Transformer.from_stack(one, 0).requires_grad_(False))
+
+    def trace(self, tokens: Int[Tensor, "B T"]) -> Trace:
+        """The forward pass on these sequences."""
+        return next(traces(self.one, tokens[None]))
+
+    def before(self, trace: Trace) -> Float[Tensor, "B T d"]:
+        """The residual of every position before the last layer."""
+        return trace.after_layer(self.one.config.model.n_layers - 1)
+
+    def embedded(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
+        """The residual of every position before layer 1."""
+        return self.one.W_E[0][tokens] + self.one.W_pos[0]
+
+    def copied(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
+        """What a unit of layer 1's attention to each position writes, (E_x + P_t) OV1."""
+        require(self.one.config, "OV1", *PAPER_NEEDS)
+        OV1 = OV(self.one, 1)[0]
+        return (self.one.W_E[0] @ OV1)[tokens] + self.one.W_pos[0] @ OV1
 
 
 # With one head, sums of products take half of the time of a batched product of small matrices on a CPU.

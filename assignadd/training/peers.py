@@ -76,7 +76,7 @@ def _vmap_step(stack: Stack, batch: Batch, loss: Callable[..., Tensor]) -> Step:
         for parameter, grad in zip(
             parameters, torch.autograd.grad(loss(model, tokens, labels, weights), parameters), strict=True
         ):
-            parameter.grad = grad
+            parameter.grad = grad.contiguous()  # the fused update refuses another order in memory
         optimizer.step()
 
     return step

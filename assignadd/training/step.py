@@ -17,6 +17,7 @@ from assignadd.config import Config
 from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import Moments, Placed, TensorKernels, cross_entropy
+from assignadd.model.last_layer import LastBlock
 from assignadd.model.stack import Stack, views
 from assignadd.model.table import covers
 from assignadd.model.trace import Weights
@@ -68,15 +69,20 @@ def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor
 class AnswerFromRows(torch.nn.Module):
     """The reference transformer's logits at the last position, from one-hot rows (B, T, K) in place of tokens.
 
-    As a matrix product, the gradient of W_E is added up in a fixed order, which a gather on a GPU does not do.
+    As a matrix product, the gradient of W_E is added up in a fixed order, which a gather on a GPU does not do. The
+    last layer is computed at `=` alone, without keys and values of its own for the other positions.
     """
 
     def __init__(self, config: Config):
         super().__init__()
         self.model, self.loss_in_float64 = Transformer(config), config.numerics.loss_in_float64
+        self._last = LastBlock(self.model)
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self.model.from_residual(rows @ self.model.embed.W_E + self.model.pos_embed.W_pos, True)[:, -1]
+        x = rows @ self.model.embed.W_E + self.model.pos_embed.W_pos
+        for block in self.model.blocks[:-1]:
+            x = block(x)
+        return self._last.answer(x)
 
 
 class ReferenceGradient:
@@ -117,7 +123,8 @@ def answer_losses(
     answer: AnswerFromRows, weights: dict[str, Tensor], tokens: Tensor, labels: Tensor, vocabulary: Tensor
 ) -> Tensor:
     """The mean cross entropy of each model of a stack, (M,)."""
-    rows = (tokens.unsqueeze(-1) == vocabulary).to(weights["model.embed.W_E"].dtype)  # (M, B, T, K)
+    # The sampler's tokens are in another order in memory on a GPU, and activations would inherit it.
+    rows = (tokens.contiguous().unsqueeze(-1) == vocabulary).to(weights["model.embed.W_E"].dtype)  # (M, B, T, K)
     logits = vmap(lambda own, own_rows: functional_call(answer, own, (own_rows,)))(weights, rows)  # (M, B, N)
     logits = logits.double() if answer.loss_in_float64 else logits
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")

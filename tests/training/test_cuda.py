@@ -20,7 +20,10 @@ from assignadd.task.splits import pair_split
 from assignadd.training.trainer import Trainer, prepare
 from tests.task.test_family import FAMILY
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),  # torch 2.11 warns of itself when it compiles
+]
 
 SEEDS = [0, 5, 2**40 + 7]
 CONFIG = replace(PRESETS["paper"], numerics=Numerics(dtype="float64"), optim=Optim(batch=64))
