@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assignadd.config import ConfigError
+from assignadd.studies.again import AGAIN
 from assignadd.studies.architecture import ARCHITECTURE
 from assignadd.studies.cure import CURE_STUDY
 from assignadd.studies.data import DATA
@@ -17,6 +18,7 @@ from assignadd.studies.operands import OPERANDS
 from assignadd.studies.operations import OPERATIONS_STUDY
 from assignadd.studies.parts import PARTS_STUDY
 from assignadd.studies.rate import RATE
+from assignadd.studies.scale import SCALE
 from assignadd.studies.size import SIZE
 from assignadd.studies.spikes import SPIKES_STUDY
 from assignadd.studies.study import Study
@@ -30,7 +32,7 @@ from assignadd.sweeps.settings import Sweep
 
 ALL = (
     *(ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY),  # the task and the network
-    *(RATE, TRAINING, WHEN, PARTS_STUDY, FATE, CURE_STUDY, DATA),  # why some seeds do not bind
+    *(RATE, TRAINING, SCALE, WHEN, PARTS_STUDY, AGAIN, FATE, CURE_STUDY, DATA),  # why some seeds do not bind
     *(DOUBLES, SPIKES_STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}

@@ -157,6 +157,14 @@ TABLES: dict[str, ShippedTable] = {
             "(docs/studies.md)",
         ),
         ShippedTable(
+            "study-training", "one model",
+            "decay, warm-up, batch, mix or initial scale changed, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-parts", "one model",
+            "one part of the network frozen at first, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
             "study-fate", "one model",
             "8 initialisations x 8 data orders x 8 splits, and 8 of these combinations 8 times more with other "
             "rounding, 30,000 steps (docs/studies.md)",
