@@ -165,6 +165,15 @@ TABLES: dict[str, ShippedTable] = {
             "one part of the network frozen at first, 32 seeds a cell, 15,000 steps (docs/studies.md)",
         ),
         ShippedTable(
+            "study-scale", "one model",
+            "nine scales of the initial weights, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-again", "one model",
+            "larger initial weights, or one part frozen at first, 48 fresh seeds a cell, 15,000 steps, float32 "
+            "(docs/studies.md)",
+        ),
+        ShippedTable(
             "study-fate", "one model",
             "8 initialisations x 8 data orders x 8 splits, and 8 of these combinations 8 times more with other "
             "rounding, 30,000 steps (docs/studies.md)",
