@@ -11,6 +11,7 @@ from assignadd.claims.ledger import paper_network
 from assignadd.claims.record import Record
 from assignadd.cli import COMMANDS
 from assignadd.config import PRESETS
+from assignadd.studies.again import AGAIN, LARGER
 from assignadd.studies.cure import CURE, CURE_STUDY, PAPER
 from assignadd.studies.table import read_study
 from assignadd.verdicts import UNDECIDED
@@ -128,3 +129,7 @@ def test_the_cure_of_the_documents_is_the_one_that_was_tested_and_no_preset_has_
         assert flags in (ROOT / page).read_text() and f"{bound[0]} of 128" in (ROOT / page).read_text()
     assert f"{bound[0]} of 128 fresh seeds bind, against {bound[1]} with" in README
     assert all(preset.optim.later_lr is None for preset in PRESETS.values())
+    again = read_study(AGAIN)
+    larger, usual = (int(again.cells[cell]["binds"].sum()) for cell in (LARGER, PAPER))
+    assert again.provenance["cells"][LARGER] == {"model.init_scale": 1.2}
+    assert f"with `--model.init-scale 1.2` all {larger} fresh seeds do, against {usual}" in README
