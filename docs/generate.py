@@ -121,6 +121,9 @@ def _option_table(of: ast.ClassDef, prefix: str = "") -> str:
         if "Config," in kind:
             settings = "\n".join(_settings())
             continue
+        if kind == "Task":
+            rows.append("| `--task.*` | the preset's | Any setting of the task, as of [train](#assignadd-train). |")
+            continue
         shown = "required" if default is None else _default(default)
         if "Positional" in kind:
             metavar = name.upper() if default is None else f"[{name.upper()}]"
@@ -146,12 +149,10 @@ def _settings() -> Iterator[str]:
 
 def _default(value: ast.expr) -> str:
     """A default as people type it."""
-    if isinstance(value, ast.Call) and ast.unparse(value.func) == "_ranged":
-        value = value.args[0]
-    if isinstance(value, ast.Call) and ast.unparse(value.func) == "Path":
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("ranged", "Path"):
         value = value.args[0]
     text = str(value.value) if isinstance(value, ast.Constant) else ast.unparse(value)
-    return "" if text in ("None", "()") else "off" if text == "False" else "on" if text == "True" else f"`{text}`"
+    return "" if text in ("None", "()", "") else "off" if text == "False" else "on" if text == "True" else f"`{text}`"
 
 
 # reference.md

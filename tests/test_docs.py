@@ -36,6 +36,11 @@ def test_generated_pages_are_current():
         assert (DOCS / name).read_text() == text, f"docs/{name} is not what the code says: run `make reference`"
 
 
+def test_defaults_of_options_are_values_and_not_code():
+    rows = re.findall(r"^\| `--[^|]*\| ([^|]*) \|", (DOCS / "commands.md").read_text(), re.MULTILINE)
+    assert "`0.8`" in rows and not [shown for shown in rows if re.search(r"\w\(", shown)]
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)", FENCED.sub("", page.read_text()), re.MULTILINE)
