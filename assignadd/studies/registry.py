@@ -20,6 +20,7 @@ from assignadd.studies.parts import PARTS_STUDY
 from assignadd.studies.rate import RATE
 from assignadd.studies.scale import SCALE
 from assignadd.studies.size import SIZE
+from assignadd.studies.small_weights import SMALL_WEIGHTS
 from assignadd.studies.spikes import SPIKES_STUDY
 from assignadd.studies.study import Study
 from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
@@ -33,7 +34,7 @@ from assignadd.sweeps.settings import Sweep
 ALL = (
     *(ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY),  # the task and the network
     *(RATE, TRAINING, SCALE, WHEN, PARTS_STUDY, AGAIN, FATE, CURE_STUDY, DATA),  # why some seeds do not bind
-    *(DOUBLES, SPIKES_STUDY),
+    *(DOUBLES, SMALL_WEIGHTS, SPIKES_STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}
 
