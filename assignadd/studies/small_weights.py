@@ -29,7 +29,7 @@ SMALL_WEIGHTS = Study(
         "often the smaller the scale and the larger the decay; these seeds, 4000 to 4031, are others. Votes as in the "
         "study `doubles`."
     ),
-    base=study_base(steps=20_000),
+    base=study_base(steps=15_000),
     cells=(
         Cell(PAPER),
         *(Cell(name, {"optim.weight_decay": decay}) for name, decay in DECAYED.items()),
