@@ -20,6 +20,10 @@ from assignadd.task_settings import Task as Task
 from assignadd.task_settings import check_task, ranged, text_of
 
 
+# The parts of a network that can be frozen, or taken from another one.
+Part = Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"]
+
+
 @dataclass(frozen=True)
 class Model:
     """The transformer (paper, section 3)."""
@@ -68,10 +72,14 @@ class Optim:
     """Learning rate from step later_from on; if None, it stays at lr."""
     later_from: int = ranged(0, 0, 1 << 31)
     """The step from which the learning rate is later_lr."""
-    frozen: Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"] = "none"
-    """A part that keeps its initial weights until step frozen_until."""
+    frozen: Part = "none"
+    """A part that keeps its weights from step frozen_from until step frozen_until."""
+    frozen_from: int = ranged(0, 0, (1 << 31) - 1)
+    """The step from which the frozen part keeps its weights; 0 for its initial ones."""
     frozen_until: int = ranged(0, 0, 1 << 31)
     """The step from which the frozen part is trained; its moments are averaged before as well."""
+    literals_from: int = ranged(0, 0, 1 << 31)
+    """The step from which training has sequences without variables; before it, every sequence has one or more."""
 
     def __repr__(self) -> str:
         """The fields without schedules that are off, since names of run folders are made from this text."""
@@ -79,7 +87,7 @@ class Optim:
 
 
 # Settings that change in the course of training. Runs of an earlier version do not have them.
-SCHEDULES = ("warmup", "later_lr", "later_from", "frozen", "frozen_until")
+SCHEDULES = ("warmup", "later_lr", "later_from", "frozen", "frozen_from", "frozen_until", "literals_from")
 
 
 @dataclass(frozen=True)
@@ -151,10 +159,8 @@ def validate(config: Config) -> None:
                 raise ConfigError(f"{section}.{name}", value, accepted(section, name) or "")
     check_task(config.task)
     _check_model(config.model)
-    if config.optim.frozen[-1] == "2" and config.model.n_layers < 2:
-        raise ConfigError("optim.frozen", config.optim.frozen, "none or a part of layer 1: there is no layer 2")
-    if config.optim.frozen == "MLP2" and config.model.d_mlp[1] is None:
-        raise ConfigError("optim.frozen", config.optim.frozen, "another part: there is no MLP after layer 2")
+    _check_part("optim.frozen", config.optim.frozen, config.model)
+    _check_schedules(config)
 
 
 @cache
@@ -194,6 +200,22 @@ def _check_model(model: Model) -> None:
         raise ConfigError("model.d_mlp", widths, accepted)
     if not all(w is None or (isinstance(w, int) and not isinstance(w, bool) and 1 <= w <= 65536) for w in widths):
         raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
+
+
+def _check_part(name: str, part: str, model: Model) -> None:
+    if part[-1] == "2" and model.n_layers < 2:
+        raise ConfigError(name, part, "none or a part of layer 1: there is no layer 2")
+    if part == "MLP2" and model.d_mlp[1] is None:
+        raise ConfigError(name, part, "another part: there is no MLP after layer 2")
+
+
+def _check_schedules(config: Config) -> None:
+    optim = config.optim
+    if optim.frozen_from and optim.frozen_from >= optim.frozen_until:
+        accepted = f"a step before optim.frozen_until = {optim.frozen_until}"
+        raise ConfigError("optim.frozen_from", optim.frozen_from, accepted)
+    if optim.literals_from and sum(config.task.mix[1:]) == 0:
+        raise ConfigError("optim.literals_from", optim.literals_from, "0: training has no sequences with variables")
 
 
 PRESETS: dict[str, Config] = {

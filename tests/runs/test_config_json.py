@@ -58,8 +58,10 @@ def test_settings_without_a_schedule_are_written_as_before_there_were_any():
     assert repr(Optim()) == (
         "Optim(lr=0.001, weight_decay=0.02, beta1=0.9, beta2=0.999, eps=1e-08, batch=512, steps=30000)"
     )
-    config = dataclasses.replace(CONFIG, optim=Optim(warmup=5, later_lr=0.0, frozen="OV1", frozen_until=3))
-    own = Member(1, {"optim.later_lr": 3e-3, "optim.later_from": 10, "optim.frozen": "MLP2"})
+    config = dataclasses.replace(
+        CONFIG, optim=Optim(warmup=5, later_lr=0.0, frozen="OV1", frozen_from=1, frozen_until=3)
+    )
+    own = Member(1, {"optim.later_lr": 3e-3, "optim.later_from": 10, "optim.frozen": "MLP2", "optim.literals_from": 7})
     assert read_run_document(run_document(config, [own])) == (config, (own,)) and "warmup=5" in repr(config.optim)
 
 
