@@ -7,6 +7,7 @@ ConfigError whose one line names the field, its value and what is accepted. No v
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +19,6 @@ from assignadd.errors import UserError as UserError
 from assignadd.member import Member as Member
 from assignadd.task_settings import Task as Task
 from assignadd.task_settings import check_task, ranged, text_of
-
 
 # The parts of a network that can be frozen, or taken from another one.
 Part = Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"]
@@ -121,6 +121,32 @@ class Seeds:
 
 
 @dataclass(frozen=True)
+class Start:
+    """The weights that training starts from; by default those of the seed. They are read before the first step alone.
+
+    A network is given as RUN:SEED or RUN:SEED@STEP, such as census-six:3: a run folder, its name under runs/ or a run
+    of the package, and one of its seeds; at its last checkpoint unless a step is given.
+    """
+
+    network: str | None = None
+    """A trained network whose weights training starts from, such as census-six:3; if None, those of the seed."""
+    part: Part = "none"
+    """A part that starts with the weights of part_from."""
+    part_from: str | None = None
+    """A trained network from which the part is taken, such as census-six:0; not used where part is none."""
+
+    @property
+    def sources(self) -> dict[str, tuple[str, str]]:
+        """For each field that names a network: that network, and which part of it is taken (`all` for every weight)."""
+        given = {"network": (self.network, "all"), "part_from": (self.part_from, self.part)}
+        return {name: (network, part) for name, (network, part) in given.items() if network and part != "none"}
+
+
+# A run, one of its seeds, and perhaps a step.
+NETWORK = re.compile(r"(?P<run>.+):(?P<seed>\d{1,19})(?:@(?P<step>\d{1,18}))?")
+
+
+@dataclass(frozen=True)
 class Numerics:
     """Number format and rounding."""
 
@@ -145,6 +171,10 @@ class Config:
     record: Record = field(default_factory=Record)
     seed: Seeds = field(default_factory=Seeds)
     numerics: Numerics = field(default_factory=Numerics)
+    start: Start = field(default=Start())
+
+    def __repr__(self) -> str:
+        return text_of(self, ("start",))
 
     def __post_init__(self) -> None:
         validate(self)
@@ -161,6 +191,7 @@ def validate(config: Config) -> None:
     _check_model(config.model)
     _check_part("optim.frozen", config.optim.frozen, config.model)
     _check_schedules(config)
+    _check_start(config)
 
 
 @cache
@@ -216,6 +247,17 @@ def _check_schedules(config: Config) -> None:
         raise ConfigError("optim.frozen_from", optim.frozen_from, accepted)
     if optim.literals_from and sum(config.task.mix[1:]) == 0:
         raise ConfigError("optim.literals_from", optim.literals_from, "0: training has no sequences with variables")
+
+
+def _check_start(config: Config) -> None:
+    start = config.start
+    for name in ("network", "part_from"):
+        network = getattr(start, name)
+        if network is not None and not (isinstance(network, str) and NETWORK.fullmatch(network)):
+            raise ConfigError(f"start.{name}", network, "a run and a seed, such as census-six:3 or census-six:3@50000")
+    _check_part("start.part", start.part, config.model)
+    if start.part != "none" and start.part_from is None:
+        raise ConfigError("start.part_from", None, f"a network such as census-six:0 whose {start.part} is taken")
 
 
 PRESETS: dict[str, Config] = {

@@ -9,7 +9,7 @@ import math
 import msgspec
 import pytest
 
-from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim, Task
+from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim, Start, Task
 from assignadd.runs.config_json import (
     ADDED_LATER,
     config_from,
@@ -63,6 +63,16 @@ def test_settings_without_a_schedule_are_written_as_before_there_were_any():
     )
     own = Member(1, {"optim.later_lr": 3e-3, "optim.later_from": 10, "optim.frozen": "MLP2", "optim.literals_from": 7})
     assert read_run_document(run_document(config, [own])) == (config, (own,)) and "warmup=5" in repr(config.optim)
+
+
+def test_the_weights_of_a_seed_are_written_as_before_there_were_others():
+    document = json.loads(run_document(PRESETS["paper"], [Member(0)]))
+    assert "start" not in document["config"] and "start" not in repr(PRESETS["paper"])
+    config = dataclasses.replace(CONFIG, start=Start("census-six:3@50000"))
+    own = Member(1, {"start.part": "QK1", "start.part_from": "census-six:0"})
+    document = run_document(config, [own])
+    assert json.loads(document)["config"]["start"] == {"network": "census-six:3@50000"}
+    assert read_run_document(document) == (config, (own,)) and "start=Start(network='census" in repr(config)
 
 
 @pytest.mark.parametrize(

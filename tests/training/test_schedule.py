@@ -1,4 +1,4 @@
-"""Warm-up, a changed learning rate, frozen parts and literals withheld at first: against steps of torch's AdamW with the rates written out."""
+"""Warm-up, a changed rate, frozen parts, literals withheld at first: against torch's AdamW with them written out."""
 
 from dataclasses import replace
 
