@@ -125,7 +125,8 @@ class Start:
     """The weights that training starts from; by default those of the seed. They are read before the first step alone.
 
     A network is given as RUN:SEED or RUN:SEED@STEP, such as census-six:3: a run folder, its name under runs/ or a run
-    of the package, and one of its seeds; at its last checkpoint unless a step is given.
+    of the package, and one of its seeds; at its last checkpoint unless a step is given. initial:SEED is the network
+    with the initial weights of a seed.
     """
 
     network: str | None = None
@@ -133,7 +134,7 @@ class Start:
     part: Part = "none"
     """A part that starts with the weights of part_from."""
     part_from: str | None = None
-    """A trained network from which the part is taken, such as census-six:0; not used where part is none."""
+    """The network from which the part is taken, such as census-six:0 or initial:7; not used where part is none."""
 
     @property
     def sources(self) -> dict[str, tuple[str, str]]:
@@ -142,7 +143,8 @@ class Start:
         return {name: (network, part) for name, (network, part) in given.items() if network and part != "none"}
 
 
-# A run, one of its seeds, and perhaps a step.
+# A run, or INITIAL, one of its seeds, and perhaps a step.
+INITIAL = "initial"
 NETWORK = re.compile(r"(?P<run>.+):(?P<seed>\d{1,19})(?:@(?P<step>\d{1,18}))?")
 
 

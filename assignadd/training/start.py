@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from torch import Tensor
 
-from assignadd.config import NETWORK, Config, ConfigError, UserError
+from assignadd.config import INITIAL, NETWORK, Config, ConfigError, UserError
 from assignadd.model.shapes import Shape, weight_shapes
-from assignadd.model.stack import Stack
-from assignadd.runs.folder import open_run
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.runs.folder import Run, open_run
 from assignadd.training.schedule import shapes_of_part
 from assignadd.training.trainer import Trainer
 
-# From a network as the settings name it to its weights, a stack of one model.
-Read = Callable[[str], Stack]
+
+class Networks:
+    """Networks as settings name them, RUN:SEED, RUN:SEED@STEP or initial:SEED; each is read once."""
+
+    def __init__(self) -> None:
+        self._open, self._read = cache(open_run), cache(_checkpoint)
+
+    def weights(self, config: Config, network: str) -> Stack:
+        """The weights of a network, a stack of one; `config` is that of the model that takes them."""
+        found = NETWORK.fullmatch(network)
+        assert found is not None, "checked with the settings"
+        seed, step = int(found["seed"]), found["step"]
+        if found["run"] == INITIAL and step is None:
+            return initial_stack(config, [seed])
+        run = self._open(found["run"])
+        return self._read(run, run.index_of(seed), None if step is None else int(step))
+
+
+def _checkpoint(run: Run, index: int, step: int | None) -> Stack:
+    """One model of a run; without a step at the last checkpoint, which must be intact: an earlier one is another
+    network."""
+    return run.model_at(max(run.steps, default=None) if step is None else step, index)[1]
 
 
 def check_start(configs: Sequence[Config]) -> None:
     """Refuses a network to start from that cannot be read or has other shapes."""
-    read = cache(read_network)
+    networks = Networks()
     for config in configs:
-        _given(config, read)
+        _given(config, networks)
 
 
 def set_start(trainer: Trainer) -> None:
     """Gives a trainer, which holds the initial weights of the seeds, those that its models start from."""
-    read = cache(read_network)
-    given = [_given(member.config(trainer.config), read) for member in trainer.members]
+    networks = Networks()
+    given = [_given(member.config(trainer.config), networks) for member in trainer.members]
     if any(given):
         stack = trainer.stack()
         for i, own in enumerate(given):
@@ -37,22 +57,12 @@ def set_start(trainer: Trainer) -> None:
         trainer.load_state(trainer.state() | {"weights": stack.flat})
 
 
-def read_network(network: str) -> Stack:
-    """The weights of a trained network, given as RUN:SEED or RUN:SEED@STEP, without a step at its last checkpoint."""
-    found = NETWORK.fullmatch(network)
-    assert found is not None, "checked with the settings"
-    run = open_run(found["run"])
-    # Not the newest that is intact: an earlier one would be another network.
-    step = int(found["step"]) if found["step"] else max(run.steps, default=None)
-    return run.model_at(step, run.index_of(int(found["seed"])))[1]
-
-
-def _given(config: Config, read: Read) -> Mapping[str, Tensor]:
+def _given(config: Config, networks: Networks) -> Mapping[str, Tensor]:
     """The weights of one model, by name, that are not its seed's."""
     given: dict[str, Tensor] = {}
     for name, (network, part) in config.start.sources.items():
         try:
-            stack = read(network)
+            stack = networks.weights(config, network)
         except UserError as error:
             raise ConfigError(f"start.{name}", network, f"a network that can be read ({error})") from error
         wanted, found = (_shapes(c, part) for c in (config, stack.config))

@@ -10,12 +10,12 @@ import torch
 
 from assignadd.api import train
 from assignadd.cli import main
-from assignadd.config import PRESETS, ConfigError, Member, Model, Numerics, Optim, Record, Start
+from assignadd.config import PRESETS, ConfigError, Member, Numerics, Optim, Record, Start
 from assignadd.model.stack import initial_stack
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, open_run
 from assignadd.sweeps.engine import plan
 from assignadd.sweeps.settings import Sweep
-from assignadd.training.start import read_network
+from assignadd.training.start import Networks
 from tests.runs.small import contents
 
 torch.set_num_threads(1)
@@ -36,11 +36,14 @@ def test_each_model_starts_from_the_weights_that_it_names(trained):
         Member(0, {"start.network": "trained:5"}),
         Member(1, {"start.part": "QK1", "start.part_from": "trained:4@10"}),
         Member(1, {"start.network": "trained:5", "start.part": "QK1", "start.part_from": "runs/trained:4"}),
+        Member(1, {"start.network": "trained:5", "start.part": "QK1", "start.part_from": "initial:7"}),
     ]
     run = train(CONFIG, members, "new")
     last, tenth = trained.checkpoint(20), trained.checkpoint(10)
-    expected = [initial_stack(CONFIG, [0]), last.models(1), initial_stack(CONFIG, [1]), last.models(1).clone()]
+    expected = [initial_stack(CONFIG, [0]), last.models(1), initial_stack(CONFIG, [1])]
+    expected += [last.models(1).clone(), last.models(1).clone()]
     for name in QK1:
+        expected[4][name].copy_(initial_stack(CONFIG, [7])[name])
         expected[2][name].copy_(tenth[name][:1])
         expected[3][name].copy_(last[name][:1])
     first = run.checkpoint(0)
@@ -48,7 +51,7 @@ def test_each_model_starts_from_the_weights_that_it_names(trained):
     state = run.latest_state(at_most=0)
     assert not state["mean"].any() and not state["square"].any() and int(state["step"]) == 0
     assert torch.equal(run.checkpoint(20).flat[0], train(CONFIG, [0], "alone").checkpoint(20).flat[0])
-    assert len({tuple(row) for row in run.checkpoint(20).flat.tolist()}) == 4
+    assert len({tuple(row) for row in run.checkpoint(20).flat.tolist()}) == 5
 
 
 def test_the_network_is_read_once_and_an_interrupted_run_goes_on_bit_for_bit(trained):
@@ -135,6 +138,8 @@ def test_from_the_shell_and_from_a_file(trained, capsys, tmp_path):
 
 
 def test_a_network_of_the_package_has_its_own_weights():
-    six = read_network("census-six:15")
-    assert torch.equal(six.flat, read_network("census-six:15@50000").flat) and len(six) == 1
-    assert six.config.model == Model() and not torch.equal(six.flat, read_network("census-six:0").flat)
+    config, networks = PRESETS["paper"], Networks()
+    fifteen, again, zero = (networks.weights(config, f"census-six:{network}") for network in ("15", "15@50000", "0"))
+    index = open_run("census-six").index_of(15)
+    assert torch.equal(fifteen.flat[0], open_run("census-six").checkpoint(50_000).flat[index]) and len(fifteen) == 1
+    assert torch.equal(fifteen.flat, again.flat) and not torch.equal(fifteen.flat, zero.flat)
