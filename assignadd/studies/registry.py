@@ -15,6 +15,7 @@ from assignadd.studies.fate import FATE
 from assignadd.studies.hops import HOPS_STUDY
 from assignadd.studies.operands import OPERANDS
 from assignadd.studies.operations import OPERATIONS_STUDY
+from assignadd.studies.order import ORDER
 from assignadd.studies.parts import PARTS_STUDY
 from assignadd.studies.rate import RATE
 from assignadd.studies.size import SIZE
@@ -22,6 +23,7 @@ from assignadd.studies.spikes import SPIKES_STUDY
 from assignadd.studies.study import Study
 from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
 from assignadd.studies.training import TRAINING
+from assignadd.studies.transplant import TRANSPLANT
 from assignadd.studies.when import WHEN
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.local import Report
@@ -30,7 +32,7 @@ from assignadd.sweeps.settings import Sweep
 
 ALL = (
     *(ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY),  # the task and the network
-    *(RATE, TRAINING, WHEN, PARTS_STUDY, FATE, CURE_STUDY, DATA),  # why some seeds do not bind
+    *(RATE, TRAINING, WHEN, PARTS_STUDY, TRANSPLANT, ORDER, FATE, CURE_STUDY, DATA),  # why some seeds do not bind
     *(DOUBLES, SPIKES_STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}
