@@ -73,7 +73,7 @@ class Optim:
     later_from: int = ranged(0, 0, 1 << 31)
     """The step from which the learning rate is later_lr."""
     frozen: Part = "none"
-    """A part that keeps its weights from step frozen_from until step frozen_until."""
+    """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that keeps its weights from step frozen_from until frozen_until."""
     frozen_from: int = ranged(0, 0, (1 << 31) - 1)
     """The step from which the frozen part keeps its weights; 0 for its initial ones."""
     frozen_until: int = ranged(0, 0, 1 << 31)
@@ -132,7 +132,7 @@ class Start:
     network: str | None = None
     """A trained network whose weights training starts from, such as census-six:3; if None, those of the seed."""
     part: Part = "none"
-    """A part that starts with the weights of part_from."""
+    """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that starts with the weights it has in part_from."""
     part_from: str | None = None
     """The network from which the part is taken, such as census-six:0 or initial:7; not used where part is none."""
 

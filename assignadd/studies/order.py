@@ -44,7 +44,8 @@ ORDER = Study(
     method=(
         "The paper's task, network and settings. In three cells training has no sequences without variables until a "
         "step, from which on the mix is the paper's. In four, as controls for the study `parts`, QK1 or the MLP keep "
-        "the weights that they have at one step until 2,000 steps later, and are trained before and after."
+        "the weights that they have at one step until 2,000 steps later, and are trained before and after. The "
+        "seeds are those of `parts`."
     ),
     base=study_base(steps=15_000),
     cells=(
