@@ -7,6 +7,7 @@ ConfigError whose one line names the field, its value and what is accepted. No v
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +19,9 @@ from assignadd.errors import UserError as UserError
 from assignadd.member import Member as Member
 from assignadd.task_settings import Task as Task
 from assignadd.task_settings import check_task, ranged, text_of
+
+# The parts of a network that can be frozen, or taken from another one.
+Part = Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"]
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,14 @@ class Optim:
     """Learning rate from step later_from on; if None, it stays at lr."""
     later_from: int = ranged(0, 0, 1 << 31)
     """The step from which the learning rate is later_lr."""
-    frozen: Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"] = "none"
-    """A part that keeps its initial weights until step frozen_until."""
+    frozen: Part = "none"
+    """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that keeps its weights from step frozen_from until frozen_until."""
+    frozen_from: int = ranged(0, 0, (1 << 31) - 1)
+    """The step from which the frozen part keeps its weights; 0 for its initial ones."""
     frozen_until: int = ranged(0, 0, 1 << 31)
     """The step from which the frozen part is trained; its moments are averaged before as well."""
+    literals_from: int = ranged(0, 0, 1 << 31)
+    """The step from which training has sequences without variables; before it, every sequence has one or more."""
 
     def __repr__(self) -> str:
         """The fields without schedules that are off, since names of run folders are made from this text."""
@@ -79,7 +87,7 @@ class Optim:
 
 
 # Settings that change in the course of training. Runs of an earlier version do not have them.
-SCHEDULES = ("warmup", "later_lr", "later_from", "frozen", "frozen_until")
+SCHEDULES = ("warmup", "later_lr", "later_from", "frozen", "frozen_from", "frozen_until", "literals_from")
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,34 @@ class Seeds:
 
 
 @dataclass(frozen=True)
+class Start:
+    """The weights that training starts from; by default those of the seed. They are read before the first step alone.
+
+    A network is given as RUN:SEED or RUN:SEED@STEP, such as census-six:3: a run folder, its name under runs/ or a run
+    of the package, and one of its seeds; at its last checkpoint unless a step is given. initial:SEED is the network
+    with the initial weights of a seed.
+    """
+
+    network: str | None = None
+    """A trained network whose weights training starts from, such as census-six:3; if None, those of the seed."""
+    part: Part = "none"
+    """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that starts with the weights it has in part_from."""
+    part_from: str | None = None
+    """The network from which the part is taken, such as census-six:0 or initial:7; not used where part is none."""
+
+    @property
+    def sources(self) -> dict[str, tuple[str, str]]:
+        """For each field that names a network: that network, and which part of it is taken (`all` for every weight)."""
+        given = {"network": (self.network, "all"), "part_from": (self.part_from, self.part)}
+        return {name: (network, part) for name, (network, part) in given.items() if network and part != "none"}
+
+
+# A run, or INITIAL, one of its seeds, and perhaps a step.
+INITIAL = "initial"
+NETWORK = re.compile(r"(?P<run>.+):(?P<seed>\d{1,19})(?:@(?P<step>\d{1,18}))?")
+
+
+@dataclass(frozen=True)
 class Numerics:
     """Number format and rounding."""
 
@@ -137,6 +173,10 @@ class Config:
     record: Record = field(default_factory=Record)
     seed: Seeds = field(default_factory=Seeds)
     numerics: Numerics = field(default_factory=Numerics)
+    start: Start = field(default=Start())
+
+    def __repr__(self) -> str:
+        return text_of(self, ("start",))
 
     def __post_init__(self) -> None:
         validate(self)
@@ -151,10 +191,9 @@ def validate(config: Config) -> None:
                 raise ConfigError(f"{section}.{name}", value, accepted(section, name) or "")
     check_task(config.task)
     _check_model(config.model)
-    if config.optim.frozen[-1] == "2" and config.model.n_layers < 2:
-        raise ConfigError("optim.frozen", config.optim.frozen, "none or a part of layer 1: there is no layer 2")
-    if config.optim.frozen == "MLP2" and config.model.d_mlp[1] is None:
-        raise ConfigError("optim.frozen", config.optim.frozen, "another part: there is no MLP after layer 2")
+    _check_part("optim.frozen", config.optim.frozen, config.model)
+    _check_schedules(config)
+    _check_start(config)
 
 
 @cache
@@ -194,6 +233,33 @@ def _check_model(model: Model) -> None:
         raise ConfigError("model.d_mlp", widths, accepted)
     if not all(w is None or (isinstance(w, int) and not isinstance(w, bool) and 1 <= w <= 65536) for w in widths):
         raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
+
+
+def _check_part(name: str, part: str, model: Model) -> None:
+    if part[-1] == "2" and model.n_layers < 2:
+        raise ConfigError(name, part, "none or a part of layer 1: there is no layer 2")
+    if part == "MLP2" and model.d_mlp[1] is None:
+        raise ConfigError(name, part, "another part: there is no MLP after layer 2")
+
+
+def _check_schedules(config: Config) -> None:
+    optim = config.optim
+    if optim.frozen_from and optim.frozen_from >= optim.frozen_until:
+        accepted = f"a step before optim.frozen_until = {optim.frozen_until}"
+        raise ConfigError("optim.frozen_from", optim.frozen_from, accepted)
+    if optim.literals_from and sum(config.task.mix[1:]) == 0:
+        raise ConfigError("optim.literals_from", optim.literals_from, "0: training has no sequences with variables")
+
+
+def _check_start(config: Config) -> None:
+    start = config.start
+    for name in ("network", "part_from"):
+        network = getattr(start, name)
+        if network is not None and not (isinstance(network, str) and NETWORK.fullmatch(network)):
+            raise ConfigError(f"start.{name}", network, "a run and a seed, such as census-six:3 or census-six:3@50000")
+    _check_part("start.part", start.part, config.model)
+    if start.part != "none" and start.part_from is None:
+        raise ConfigError("start.part_from", None, f"a network such as census-six:0 whose {start.part} is taken")
 
 
 PRESETS: dict[str, Config] = {

@@ -14,7 +14,8 @@ C = TypeVar("C")
 OWN_IN_A_STACK = (
     "task.seen_fraction", "task.one_var_ratio", "task.two_var_ratio", "model.init_scale", "optim.lr",
     "optim.weight_decay", "optim.beta1", "optim.beta2", "optim.eps", "optim.warmup", "optim.later_lr",
-    "optim.later_from", "optim.frozen", "optim.frozen_until", "seed.init", "seed.data", "seed.split",
+    "optim.later_from", "optim.frozen", "optim.frozen_from", "optim.frozen_until", "optim.literals_from", "seed.init",
+    "seed.data", "seed.split", "start.network", "start.part", "start.part_from",
     "task.unordered_split", "task.seen_doubles", "task.doubles_weight",
 )  # fmt: skip
 # The names of the first version, which stand in its runs, tables and sweep files.

@@ -6,9 +6,12 @@ import re
 
 import pytest
 
-from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Numerics, Optim, Record, Seeds, Task
+from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Numerics, Optim, Record, Seeds, Start, Task
 
-SECTIONS = {"task": Task, "model": Model, "optim": Optim, "record": Record, "seed": Seeds, "numerics": Numerics}
+SECTIONS = {
+    **{"task": Task, "model": Model, "optim": Optim, "record": Record, "seed": Seeds, "numerics": Numerics},
+    "start": Start,
+}
 BIG = 2**63 - 1
 # field: lowest, highest, and what else must change for the lowest and for the highest to make sense
 ONE_ASSIGNMENT = {"max_assignments": 1, "two_var_ratio": 0.0}
@@ -40,7 +43,9 @@ RANGES = {
     "optim.warmup": (0, 2**31, {}, {}),
     "optim.later_lr": (0.0, 10.0, {}, {}),
     "optim.later_from": (0, 2**31, {}, {}),
+    "optim.frozen_from": (0, 2**31 - 1, {}, {"frozen_until": 2**31}),
     "optim.frozen_until": (0, 2**31, {}, {}),
+    "optim.literals_from": (0, 2**31, {}, {}),
     "record.eval_every": (1, 2**31, {}, {}),
     "record.eval_sequences": (1, 2**20, {}, {}),
     "record.checkpoint_every": (1, 2**31, {}, {}),
@@ -57,13 +62,15 @@ CHOICES = {
     "model.norm": ["none", "layer", "rms"],
     "model.biases": [False, True],
     "optim.frozen": ["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"],
+    "start.part": ["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"],
     "numerics.dtype": ["float32", "float64"],
     "numerics.tf32": [False, True],
     "numerics.loss_in_float64": [False, True],
 }
 MAY_BE_NONE = ("seed.init", "seed.data", "seed.split", "optim.later_lr", "task.seen_doubles")
 RULES_OF_THEIR_OWN = {
-    *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp")
+    *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp"),
+    *("start.network", "start.part_from"),
 }
 
 
@@ -116,10 +123,37 @@ def test_a_whole_number_is_a_number():
 def test_choices(name):
     for value in CHOICES[name]:
         section, field = name.split(".")
-        assert getattr(getattr(configured(name, value), section), field) == value
+        others = {"part_from": "census-six:0"} if name == "start.part" else {}
+        assert getattr(getattr(configured(name, value, **others), section), field) == value
     boolean = CHOICES[name] == [False, True]
     for value in ("tanh", "", None, 1, "true"):
         assert refusal(name, value) == ("true or false" if boolean else "one of " + ", ".join(CHOICES[name]))
+
+
+@pytest.mark.parametrize("name", ["start.network", "start.part_from"])
+def test_a_network_is_a_run_and_a_seed(name):
+    for good in ("census-six:3", "runs/a b:c/d:0@50000", "../x:9223372036854775807", None):
+        configured(name, good)
+    for bad in (
+        "census-six",
+        "census-six:",
+        ":3",
+        "census-six:-1",
+        "census-six:3@",
+        "census-six:3@x",
+        "",
+        3,
+        True,
+        ["a:0"],
+    ):
+        assert refusal(name, bad) == "a run and a seed, such as census-six:3 or census-six:3@50000"
+
+
+def test_a_part_needs_a_network_that_it_is_taken_from():
+    with pytest.raises(ConfigError, match=r"start.part_from = None: expected a network such as census-six:0 whose OV1"):
+        Config(start=Start(part="OV1"))
+    with pytest.raises(ConfigError, match=r"start.part = 'MLP2': expected another part: there is no MLP after layer 2"):
+        Config(model=Model(d_mlp=(None, None)), start=Start(part="MLP2", part_from="census-six:0"))
 
 
 @pytest.mark.parametrize("cls", SECTIONS.values())

@@ -31,8 +31,8 @@ class Sweep:
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
     """fraction (16 values of f), two-var (19 values of r), seeds, or a file with a row of settings per model: any field
-    of task, model, optim, seed and numerics by its dotted name (optim.lr, model.n_heads), and seed. CSV, Parquet, a
-    JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
+    of task, model, optim, seed, numerics and start by its dotted name (optim.lr, model.n_heads), and seed. CSV,
+    Parquet, a JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
     seeds: int = 10
     """Models per row of settings, with consecutive seeds."""
     first_seed: int = 0

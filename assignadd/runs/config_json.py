@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from assignadd.config import SCHEDULES, Config, ConfigError, Member
+from assignadd.config import SCHEDULES, Config, ConfigError, Member, Start
 from assignadd.member import OWN_IN_A_STACK, SHORT_NAMES
 from assignadd.runs.files import read_input
 from assignadd.task.table_file import operation_settings
@@ -49,8 +49,9 @@ MOST_BYTES = 16 << 20
 # their defaults say what was done then.
 LEFT_OUT = (
     *(f"task.{name}" for name in FAMILY), *(f"optim.{name}" for name in SCHEDULES), "numerics.loss_in_float64",
+    *(f"start.{field.name}" for field in dataclasses.fields(Start)),
 )  # fmt: skip
-ADDED_LATER = ("record.measure_every", "record.final_sequences", *LEFT_OUT)
+ADDED_LATER = ("record.measure_every", "record.final_sequences", "start", *LEFT_OUT)
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
@@ -67,6 +68,7 @@ def run_document(config: Config, members: Sequence[Member]) -> bytes:
     for section, name in (dotted.split(".") for dotted in LEFT_OUT):
         if getattr(getattr(exact, section), name) == getattr(getattr(DEFAULTS, section), name):
             del written["config"][section][name]
+    written["config"] = {section: values for section, values in written["config"].items() if values}
     document = msgspec.json.encode(written)
     return msgspec.json.format(document, indent=2) + b"\n"
 

@@ -16,6 +16,7 @@ from assignadd.studies.fate import FATE
 from assignadd.studies.hops import HOPS_STUDY
 from assignadd.studies.operands import OPERANDS
 from assignadd.studies.operations import OPERATIONS_STUDY
+from assignadd.studies.order import ORDER
 from assignadd.studies.parts import PARTS_STUDY
 from assignadd.studies.rate import RATE
 from assignadd.studies.scale import SCALE
@@ -25,6 +26,7 @@ from assignadd.studies.spikes import SPIKES_STUDY
 from assignadd.studies.study import Study
 from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
 from assignadd.studies.training import TRAINING
+from assignadd.studies.transplant import TRANSPLANT
 from assignadd.studies.when import WHEN
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.local import Report
@@ -33,7 +35,8 @@ from assignadd.sweeps.settings import Sweep
 
 ALL = (
     *(ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY),  # the task and the network
-    *(RATE, TRAINING, SCALE, WHEN, PARTS_STUDY, AGAIN, FATE, CURE_STUDY, DATA),  # why some seeds do not bind
+    # Why some seeds do not bind.
+    *(RATE, TRAINING, SCALE, WHEN, PARTS_STUDY, ORDER, TRANSPLANT, AGAIN, FATE, CURE_STUDY, DATA),
     *(DOUBLES, SMALL_WEIGHTS, SPIKES_STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}

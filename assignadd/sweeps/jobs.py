@@ -30,6 +30,7 @@ from assignadd.task.splits import splits_of
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.speed import flops
+from assignadd.training.start import check_start
 from assignadd.training.trainer import Observer
 
 # Beyond this many models a step on an H200 costs the same per model (docs/scale.md), and an interruption costs more.
@@ -81,6 +82,7 @@ def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None =
     for config, member in wanted:
         missing.setdefault(config, []).append(member)
     new = []
+    check_start([member.config(config) for config, members in missing.items() for member in members])
     for config, members in missing.items():
         most = models_together(config, device, per_gpu=per_gpu) if together is None else together
         new += [Job(out / _folder(config, s), config, s, observe=sweep.observe) for s in stacks(members, most)]

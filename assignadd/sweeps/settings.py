@@ -48,7 +48,7 @@ GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
 }
 NAMES = (*GRIDS, "seeds")
 # Sections of the settings that a sweep may vary; how models are recorded is the same for all.
-SECTIONS = ("task", "model", "optim", "seed", "numerics")
+SECTIONS = ("task", "model", "optim", "seed", "numerics", "start")
 MOST_CELLS = 1_000_000
 MOST_BYTES = 64 << 20
 

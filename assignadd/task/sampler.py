@@ -43,7 +43,8 @@ class Sampler:
     """Draws sequences of one kind for a stack of models, each with its own split, mix and seed.
 
     `tasks` has one task per model, which may differ in the operation, the fractions and the mix; `seen` is (M, N, N),
-    with an axis N for each operand. Sequences are those of `evalset`, or training sequences if it is None.
+    with an axis N for each operand. Sequences are those of `evalset`, or training sequences if it is None; `literals`
+    says for each model whether there are sequences without variables among them (if None, there are).
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Sampler:
         seeds: Sequence[int],
         evalset: EvalSet | None = None,
         device: str | torch.device = "cpu",
+        literals: Sequence[bool] | None = None,
     ):
         task = self.task = tasks[0]
         self.vocabulary = Vocabulary(task)
@@ -62,7 +64,7 @@ class Sampler:
         self._of_operand = self._chains.of_operand if self._chains else 1
         """The least number of assignments of each operand that is a variable."""
         self._load_pairs(tasks, seen, evalset.pair if evalset else "seen", device)
-        self._load_operands(tasks, evalset, device)
+        self._load_operands(tasks, evalset, device, literals)
         # 0, 1, ... for counting assignments and PADs, in int16 to save memory.
         self._counting = torch.arange(task.prefix, dtype=torch.int16, device=device)[:, None]
         N, V, n, k, pads = task.modulus, task.n_vars, task.max_assignments, task.operands, task.prefix - 2
@@ -85,7 +87,13 @@ class Sampler:
         self.answers = torch.stack(answers)  # (M, most)
         self._pair_base = torch.arange(len(codes), device=device)[:, None] * self.pairs.shape[1]
 
-    def _load_operands(self, tasks: Sequence[Task], evalset: EvalSet | None, device: str | torch.device) -> None:
+    def _load_operands(
+        self,
+        tasks: Sequence[Task],
+        evalset: EvalSet | None,
+        device: str | torch.device,
+        literals: Sequence[bool] | None,
+    ) -> None:
         """Sets the table of operand choices, ordered by kind, and the cumulative shares of the kinds for each model."""
         task, most = self.task, self.task.max_assignments
         choices: list[list[tuple[int, ...]]] = []
@@ -96,6 +104,7 @@ class Sampler:
             choices.append([c for c in some if evalset is None or evalset.allows(c)])
         shares = torch.tensor([t.mix if evalset is None else [1.0] * len(choices) for t in tasks], dtype=torch.float64)
         shares[:, [not some for some in choices]] = 0
+        shares[[not has for has in literals or ()], 0] = 0
         if not (shares.sum(1) > 0).all():
             name = evalset.name if evalset else "training"
             names = ("banned_first", "banned_second", "banned_further")[: task.operands]

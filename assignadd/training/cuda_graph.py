@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from assignadd.task.sampler import Batch, Sampler
+from assignadd.training.withheld import LiteralsLater
 
 # About this many sequences are drawn at once: enough to fill the device, little beside its memory.
 SEQUENCES_AHEAD = 1 << 20
@@ -22,7 +23,12 @@ class CapturedStep:
     """`step` counts on the device; `take` trains on a batch and adds one to it."""
 
     def __init__(
-        self, step: Tensor, sampler: Sampler, batch_size: int, dtype: torch.dtype, take: Callable[[Batch], None]
+        self,
+        step: Tensor,
+        sampler: Sampler | LiteralsLater,
+        batch_size: int,
+        dtype: torch.dtype,
+        take: Callable[[Batch], None],
     ):
         self._step, self._sampler, self._batch_size, self._take = step, sampler, batch_size, take
         M, T = len(sampler.seeds), sampler.task.length

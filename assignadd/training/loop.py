@@ -11,11 +11,12 @@ from typing import Any
 from torch import Tensor
 
 from assignadd.config import Config, Member, UserError
-from assignadd.errors import RunError
 from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run
+from assignadd.runs.manifest import MANIFEST
 from assignadd.runs.writer import Writer
 from assignadd.training.processes import StopSignals
+from assignadd.training.start import check_start, set_start
 from assignadd.training.trainer import Observer, Trainer
 
 LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
@@ -53,22 +54,25 @@ def train_run(
     device: str = "cpu",
     threads: int = 1,
     listener: Listener = lambda _: None,
-    begin: Callable[[Trainer], None] = lambda trainer: None,
+    begin: Callable[[Trainer], None] | None = None,
     observe: Observer | None = None,
 ) -> Run:
     """Trains what is missing of a run. Call it again after any interruption: on a CPU the files are bitwise the same.
 
     On another device a run continues with other last bits. `begin` brings the trainer of a new run, which holds the
-    initial weights, to the step at which that run starts; by default it does nothing. `observe(configs, seen)` returns
+    initial weights of the seeds, to where that run starts; by default, to step 0 with the weights that the settings ask
+    for (`start`). `observe(configs, seen)` returns
     a function that is called with the models every `record.measure_every` steps and after the last step; what it
     returns is stored in the metrics under `measures`.
     """
+    if begin is None and not (path / MANIFEST).exists():
+        check_start([member.config(config) for member in members])  # before anything is written
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, StopSignals() as signals:
         if run.finished and not run.damaged:
             return Run.open(path)
         with closing(Trainer(config, members, seen, device, threads, observe)) as trainer:
-            _mend(run, trainer)
-            _resume(run, trainer, begin)
+            _mend(run, trainer, begin or set_start)
+            _resume(run, trainer, begin or set_start)
             _train(run, trainer, signals, listener)
     return Run.open(path)
 
@@ -96,15 +100,18 @@ def _resume(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> 
         trainer.load_state(state)
 
 
-def _mend(run: Writer, trainer: Trainer) -> None:
+def _mend(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> None:
     """Makes damaged files of earlier steps again, by training from the newest intact state before each of them."""
     start = trainer.state()
     for step in run.damaged_steps:
-        trainer.load_state(run.latest_state(at_most=step) or start)
-        trainer.advance(step - trainer.step)
+        state = run.latest_state(at_most=step)
+        trainer.load_state(state or start)
         try:
+            if state is None:
+                begin(trainer)
+            trainer.advance(step - trainer.step)
             run.mend(step, state=trainer.state(), checkpoint=trainer.stack())
-        except RunError as error:  # another machine may round otherwise: the rest of the run is still good
+        except UserError as error:  # another machine may round otherwise: the rest of the run is still good
             run.notes.append(str(error))
     trainer.load_state(start)
 

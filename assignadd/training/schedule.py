@@ -1,4 +1,4 @@
-"""Settings of AdamW that change in the course of training: learning rates, and parts that are frozen at first."""
+"""Settings of AdamW that change in the course of training: learning rates, and parts that are frozen for a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Optim
 from assignadd.model.kernels.tensor import Moments
-from assignadd.model.shapes import weight_shapes
+from assignadd.model.shapes import Shape, weight_shapes
 from assignadd.model.stack import views
 
 # The names of a part's weights in its layer.
@@ -48,16 +48,17 @@ class Rates:
 
 
 class Frozen:
-    """The weights of each model that keep their initial values, and until when."""
+    """The weights of each model that are kept as they are, from which step and until which."""
 
     def __init__(self, configs: Sequence[Config], device: torch.device):
-        masks = torch.stack([_weights_of_part(config) for config in configs])
+        masks = torch.stack([_frozen_weights(config) for config in configs])
         self._masks: Bool[Tensor, "M P"] = masks.to(device)
+        self._from = torch.tensor([[c.optim.frozen_from] for c in configs], device=device)
         self._until = torch.tensor([[c.optim.frozen_until] for c in configs], device=device)
 
     def restore(self, step: Int[Tensor, ""], flat: Float[Tensor, "M P"], before: Float[Tensor, "M P"]) -> None:
         """Takes back update number `step` of the weights that are frozen then; `before` are those before it."""
-        torch.where(self._masks & (step <= self._until), before, flat, out=flat)
+        torch.where(self._masks & (self._from < step) & (step <= self._until), before, flat, out=flat)
 
 
 def rates_of(configs: Sequence[Config], device: torch.device) -> Rates | None:
@@ -75,12 +76,18 @@ def _part(optim: Optim) -> str:
     return optim.frozen if optim.frozen_until else "none"
 
 
-def _weights_of_part(config: Config) -> Bool[Tensor, " P"]:
-    """Which of a model's weights, in their order in memory, belong to its frozen part."""
-    part, layers = _part(config.optim), range(1, config.model.n_layers + 1)
+def shapes_of_part(config: Config, part: str) -> dict[str, Shape]:
+    """Name -> shape of the weights of a part of one model."""
+    layers = range(1, config.model.n_layers + 1)
     parts = {f"{kind}{n}": [f"blocks.{n - 1}.{w}" for w in names] for kind, names in WEIGHTS.items() for n in layers}
-    prefixes = tuple((parts | {"W_E": ["embed.W_E"], "none": []})[part])
+    prefixes = tuple((parts | {"W_E": ["embed.W_E"], "none": []}).get(part, []))
+    return {name: shape for name, shape in weight_shapes(config).items() if name.startswith(prefixes)}
+
+
+def _frozen_weights(config: Config) -> Bool[Tensor, " P"]:
+    """Which of a model's weights, in their order in memory, belong to its frozen part."""
+    names = shapes_of_part(config, _part(config.optim))
     mask = torch.zeros(sum(map(math.prod, weight_shapes(config).values())), dtype=torch.bool)
     for name, weights in views(config, mask).items():
-        weights.fill_(name.startswith(prefixes))
+        weights.fill_(name in names)
     return mask

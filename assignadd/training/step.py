@@ -22,9 +22,10 @@ from assignadd.model.stack import Stack, views
 from assignadd.model.table import covers
 from assignadd.model.trace import Weights
 from assignadd.model.transformer import Transformer
-from assignadd.task.sampler import Batch, Sampler
+from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.schedule import frozen_of, rates_of
+from assignadd.training.withheld import training_sampler
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
@@ -145,7 +146,7 @@ class Group:
         self.gradient = gradient_of(self.stack)
         self.moments = Moments.zeros(self.stack.flat, optims, placed)
         self._rates, self._frozen = rates_of(configs, device), frozen_of(configs, device)
-        self.sampler = Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], device=device)
+        self.sampler = training_sampler(configs, seen, device)
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))

@@ -9,7 +9,7 @@ import math
 import msgspec
 import pytest
 
-from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim, Task
+from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim, Start, Task
 from assignadd.runs.config_json import (
     ADDED_LATER,
     config_from,
@@ -58,9 +58,21 @@ def test_settings_without_a_schedule_are_written_as_before_there_were_any():
     assert repr(Optim()) == (
         "Optim(lr=0.001, weight_decay=0.02, beta1=0.9, beta2=0.999, eps=1e-08, batch=512, steps=30000)"
     )
-    config = dataclasses.replace(CONFIG, optim=Optim(warmup=5, later_lr=0.0, frozen="OV1", frozen_until=3))
-    own = Member(1, {"optim.later_lr": 3e-3, "optim.later_from": 10, "optim.frozen": "MLP2"})
+    config = dataclasses.replace(
+        CONFIG, optim=Optim(warmup=5, later_lr=0.0, frozen="OV1", frozen_from=1, frozen_until=3)
+    )
+    own = Member(1, {"optim.later_lr": 3e-3, "optim.later_from": 10, "optim.frozen": "MLP2", "optim.literals_from": 7})
     assert read_run_document(run_document(config, [own])) == (config, (own,)) and "warmup=5" in repr(config.optim)
+
+
+def test_the_weights_of_a_seed_are_written_as_before_there_were_others():
+    document = json.loads(run_document(PRESETS["paper"], [Member(0)]))
+    assert "start" not in document["config"] and "start" not in repr(PRESETS["paper"])
+    config = dataclasses.replace(CONFIG, start=Start("census-six:3@50000"))
+    own = Member(1, {"start.part": "QK1", "start.part_from": "census-six:0"})
+    document = run_document(config, [own])
+    assert json.loads(document)["config"]["start"] == {"network": "census-six:3@50000"}
+    assert read_run_document(document) == (config, (own,)) and "start=Start(network='census" in repr(config)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,20 @@ import pytest
 import torch
 
 from assignadd.claims.studies import study_records
+from assignadd.dynamics.binding import learned_binding
 from assignadd.dynamics.phases import REFINEMENT_SETS
+from assignadd.runs.folder import open_run
 from assignadd.studies.data import DATA, FRACTIONS, RATIOS, near_failures
 from assignadd.studies.data import label as label_of_data
+from assignadd.studies.order import ORDER, bound_without_literals
 from assignadd.studies.rate import IN_THE_WINDOW, RATE, RATES, best_rate
 from assignadd.studies.registry import run_study
 from assignadd.studies.study import Cell, ComputedHypothesis
 from assignadd.studies.table import Estimate, StudyTable, shipped_study
+from assignadd.studies.transplant import BIND, STUCK, TRANSPLANT
 from assignadd.studies.when import WHEN, comes_to_bind
 from assignadd.sweeps.data_dictionary import sweep_columns
+from assignadd.training.start import check_start
 from assignadd.verdicts import AtLeast
 from tests.studies.small import BASE, SMALL
 
@@ -84,6 +89,26 @@ def test_networks_that_bind_before_the_rate_is_raised_do_not_count():
     rows = {"cell": "raised at 4,000", "binding at": at, "binds": [True, True, True, False, True, False]}
     found = comes_to_bind(4000, StudyTable(WHEN, polars.DataFrame(rows), {}))
     assert (found.value, found.n) == (0.5, 4)
+
+
+def test_networks_that_bind_before_they_see_literals_are_counted_then():
+    """Not by what became of them later."""
+    rows = {"cell": "no literal sums until 8,000", "1-var train at 8000": [0.94, 0.95, 1.0, None], "binds": [True] * 4}
+    found = bound_without_literals(8000, StudyTable(ORDER, polars.DataFrame(rows), {}))
+    assert (found.value, found.n) == (pytest.approx(2 / 3), 3)
+
+
+def test_parts_come_from_networks_that_bind_and_are_given_to_those_that_do_not():
+    six = open_run("census-six")
+    bind = {row["seed"] for row in six.metrics()[-len(six.members) :] if learned_binding(row["accuracy"])}
+    assert bind == set(BIND) and {member.seed for member in six.members} - bind == set(STUCK)
+    models = {cell.label: cell for cell in TRANSPLANT.cells}
+    taken = models["stuck, OV1 given"].models
+    assert len({(own["start.network"], own["start.part_from"]) for own in taken}) == len(BIND) * len(STUCK)
+    assert all(own["start.network"] == f"census-six:{own['seed.split']}" for own in taken)
+    assert all(own["start.part_from"] == f"census-six:{own['seed.init']}" for own in models["OV1 given"].models)
+    sweep = TRANSPLANT.sweep(seeds=1)
+    check_start([member.config(sweep.config) for member in sweep.cells])
 
 
 @pytest.mark.parametrize(("failing", "share"), [(0.1, 0.0), (0.8, 1.0)])

@@ -63,6 +63,12 @@ def test_kinds_are_mixed_12_to_20_to_10(training):
     assert_follows(decoded.kind, {ZERO: 12 / 42, FIRST: 10 / 42, SECOND: 10 / 42, TWO: 10 / 42})
 
 
+def test_without_literals_the_other_kinds_are_mixed_20_to_10():
+    task = PRESETS["paper"].task
+    tokens = Sampler([task], pair_split(task, 2)[None], [23], literals=[False]).sample(4, 20_000).tokens[0].numpy()
+    assert_follows(decode(task, tokens).kind, uniform([FIRST, SECOND, TWO]))
+
+
 def test_the_number_of_assignments_is_uniform_and_at_least_two_for_two_variables(training):
     *_, decoded = training
     for kind in (ZERO, FIRST, SECOND):

@@ -61,9 +61,9 @@ def test_the_tables_of_a_whole_stack_equal_the_reference():
 
 RATES = ({"optim.lr": 1e-3}, {"optim.lr": 3e-3}, {"optim.lr": 1e-4})
 SCHEDULES = (
-    {"optim.warmup": 9},
+    {"optim.warmup": 9, "optim.literals_from": 6},
     {"optim.later_lr": 5e-3, "optim.later_from": 11},
-    {"optim.frozen": "MLP2", "optim.frozen_until": 8},
+    {"optim.frozen": "MLP2", "optim.frozen_from": 3, "optim.frozen_until": 8, "optim.literals_from": 15},
 )
 
 

@@ -1,4 +1,4 @@
-"""Warm-up, a changed learning rate and frozen parts: against steps of torch's AdamW with the rates written out."""
+"""Warm-up, a changed rate, frozen parts, literals withheld at first: against torch's AdamW with them written out."""
 
 from dataclasses import replace
 
@@ -11,8 +11,10 @@ from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
+from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.step import Group
 from assignadd.training.trainer import Trainer
+from assignadd.training.withheld import training_sampler
 
 CONFIG = replace(PRESETS["smoke"], numerics=Numerics(dtype="float64"))
 # A model's settings, and its learning rates in the first six steps, by hand.
@@ -23,6 +25,8 @@ SCHEDULES = [
     ({"optim.later_lr": 0.0, "optim.later_from": 5, "optim.warmup": 2}, [5e-4, 1e-3, 1e-3, 1e-3, 1e-3, 0.0]),
     ({"optim.frozen": "QK2", "optim.frozen_until": 4}, [1e-3] * 6),
     ({"optim.frozen": "W_E", "optim.frozen_until": 2, "optim.warmup": 2}, [5e-4] + [1e-3] * 5),
+    ({"optim.frozen": "OV1", "optim.frozen_from": 2, "optim.frozen_until": 5}, [1e-3] * 6),
+    ({"optim.literals_from": 3}, [1e-3] * 6),
 ]
 PARTS = {
     "W_E": ["embed.W_E"],
@@ -42,17 +46,19 @@ def by_hand(member: Member, rates: list[float]) -> torch.Tensor:
     start = initial_stack(config, [member.seed])
     model = Transformer.from_stack(start, 0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, weight_decay=config.optim.weight_decay)
-    sampler, held = Sampler([config.task], seen, [member.seed]), PARTS.get(config.optim.frozen, [])
+    late, early = (Sampler([config.task], seen, [member.seed], literals=[some]) for some in (True, False))
+    optim, held = config.optim, PARTS.get(config.optim.frozen, [])
     for step, rate in enumerate(rates):
-        batch = sampler.sample(step, config.optim.batch)
+        batch = (early if step < optim.literals_from else late).sample(step, optim.batch)
+        before = {name: model.get_parameter(name).detach().clone() for name in held}
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model.answer_logits(batch.tokens[0]), batch.labels[0]).backward()
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
-        if step < config.optim.frozen_until:
+        if optim.frozen_from <= step < optim.frozen_until:
             with torch.no_grad():
-                for name in held:
-                    model.get_parameter(name).copy_(start[name][0])
+                for name, weight in before.items():
+                    model.get_parameter(name).copy_(weight)
     named = dict(model.named_parameters())
     return torch.cat([named[name].detach().flatten() for name in start.weights])
 
@@ -103,6 +109,32 @@ def test_a_frozen_part_keeps_its_initial_weights_and_no_other_does(part):
     assert kept == PARTS[part]
     trainer.advance(1)
     assert not any(torch.equal(trainer.stack()[name], start[name]) for name in kept)
+
+
+def test_literals_are_withheld_from_those_models_alone_that_ask_for_it():
+    """Whatever is drawn ahead, and also with models that have nothing but literals."""
+    bare = {"task.one_var_ratio": 0.0, "task.two_var_ratio": 0.0}
+    members = [Member(0), Member(1, {"optim.literals_from": 5}), Member(2, bare), Member(3, {"optim.literals_from": 9})]
+    configs, first_variable = [m.config(CONFIG) for m in members], Vocabulary(CONFIG.task).first_variable
+    sampler = training_sampler(configs, SEEN[:4], torch.device("cpu"))
+    drawn = sampler.sample(torch.arange(12).view(-1, 1, 1), 50)
+    usual = Sampler([c.task for c in configs], SEEN[:4], range(4)).sample(torch.arange(12).view(-1, 1, 1), 50)
+    literal = (drawn.tokens[..., -3:-1] < first_variable).all(-1)  # both operands are numbers
+    with_literals = [[bool(x) for x in of_step] for of_step in literal.any(-1)]
+    assert with_literals == [[True, step >= 5, True, step >= 9] for step in range(12)] and literal[:, 2].all()
+    for model, first in enumerate((0, 5, 0, 9)):
+        assert torch.equal(drawn.tokens[first:, model], usual.tokens[first:, model])
+        assert torch.equal(drawn.labels[first:, model], usual.labels[first:, model])
+    one = sampler.sample(torch.tensor(7), 50)
+    assert torch.equal(one.tokens, drawn.tokens[7]) and torch.equal(one.labels, drawn.labels[7])
+
+
+def test_a_schedule_that_cannot_be_is_refused():
+    with pytest.raises(ConfigError, match=r"optim.frozen_from = 5: expected a step before optim.frozen_until = 5"):
+        Member(0, {"optim.frozen": "W_E", "optim.frozen_from": 5, "optim.frozen_until": 5}).config(CONFIG)
+    bare = {"task.one_var_ratio": 0.0, "task.two_var_ratio": 0.0, "optim.literals_from": 2}
+    with pytest.raises(ConfigError, match=r"optim.literals_from = 2: expected 0: training has no sequences with var"):
+        Member(0, bare).config(CONFIG)
 
 
 def test_a_part_that_is_not_there_is_refused():

@@ -1,0 +1,78 @@
+"""The weights that training starts from: those of the seed, of a trained network, or of one of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from torch import Tensor
+
+from assignadd.config import INITIAL, NETWORK, Config, ConfigError, UserError
+from assignadd.model.shapes import Shape, weight_shapes
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.runs.folder import Run, open_run
+from assignadd.training.schedule import shapes_of_part
+from assignadd.training.trainer import Trainer
+
+
+class Networks:
+    """Networks as settings name them, RUN:SEED, RUN:SEED@STEP or initial:SEED; each is read once."""
+
+    def __init__(self) -> None:
+        self._open, self._read = cache(open_run), cache(_checkpoint)
+
+    def weights(self, config: Config, network: str) -> Stack:
+        """The weights of a network, a stack of one; `config` is that of the model that takes them."""
+        found = NETWORK.fullmatch(network)
+        assert found is not None, "checked with the settings"
+        seed, step = int(found["seed"]), found["step"]
+        if found["run"] == INITIAL and step is None:
+            return initial_stack(config, [seed])
+        run = self._open(found["run"])
+        return self._read(run, run.index_of(seed), None if step is None else int(step))
+
+
+def _checkpoint(run: Run, index: int, step: int | None) -> Stack:
+    """One model of a run; without a step at the last checkpoint, which must be intact: an earlier one is another
+    network."""
+    return run.model_at(max(run.steps, default=None) if step is None else step, index)[1]
+
+
+def check_start(configs: Sequence[Config]) -> None:
+    """Refuses a network to start from that cannot be read or has other shapes."""
+    networks = Networks()
+    for config in configs:
+        _given(config, networks)
+
+
+def set_start(trainer: Trainer) -> None:
+    """Gives a trainer, which holds the initial weights of the seeds, those that its models start from."""
+    networks = Networks()
+    given = [_given(member.config(trainer.config), networks) for member in trainer.members]
+    if any(given):
+        stack = trainer.stack()
+        for i, own in enumerate(given):
+            for name, weight in own.items():
+                stack[name][i].copy_(weight)
+        trainer.load_state(trainer.state() | {"weights": stack.flat})
+
+
+def _given(config: Config, networks: Networks) -> Mapping[str, Tensor]:
+    """The weights of one model, by name, that are not its seed's."""
+    given: dict[str, Tensor] = {}
+    for name, (network, part) in config.start.sources.items():
+        try:
+            stack = networks.weights(config, network)
+        except UserError as error:
+            raise ConfigError(f"start.{name}", network, f"a network that can be read ({error})") from error
+        wanted, found = (_shapes(c, part) for c in (config, stack.config))
+        if differing := [weight for weight in [*wanted, *found] if wanted.get(weight) != found.get(weight)]:
+            first = differing[0]
+            shapes = f"{first} has the shape {wanted.get(first)} here and {found.get(first)} there"
+            raise ConfigError(f"start.{name}", network, f"a network of the same shape ({shapes})")
+        given |= {weight: stack[weight][0] for weight in wanted}
+    return given
+
+
+def _shapes(config: Config, part: str) -> dict[str, Shape]:
+    return weight_shapes(config) if part == "all" else shapes_of_part(config, part)
