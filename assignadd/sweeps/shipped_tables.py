@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from assignadd.errors import ConfigError
+from assignadd.sweeps.study_columns import SPIKES, VOTE_CONTROLS, VOTES
 
 if TYPE_CHECKING:
     import polars
@@ -169,6 +170,10 @@ TABLES: dict[str, ShippedTable] = {
             "nine scales of the initial weights, 32 seeds a cell, 15,000 steps (docs/studies.md)",
         ),
         ShippedTable(
+            "study-order", "one model",
+            "literal sums withheld at first, or one part frozen later, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
             "study-again", "one model",
             "larger initial weights, or one part frozen at first, 48 fresh seeds a cell, 15,000 steps, float32 "
             "(docs/studies.md)",
@@ -190,50 +195,17 @@ TABLES: dict[str, ShippedTable] = {
         ShippedTable(
             "study-doubles", "one model",
             "five ways to choose or draw the doubles in training, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-            meanings={
-                "held-out doubles (final)": "accuracy on held-out n + n of literals, one sequence a sum",
-                "held-out doubles without votes (final)": "the same after the votes of n for n + n are removed",
-                "other pairs without votes (final)": "accuracy on all other pairs after these votes are removed",
-                "held-out doubles without the linear part (final)": "accuracy on held-out n + n after the part of the "
-                "logits that is linear in the residual is removed",
-                "other pairs without the linear part (final)": "accuracy on all other pairs without the linear part",
-                "vote of n for n + n, held out (final)": "mean vote of n for n + n, in standard deviations of all "
-                "votes, over the n whose double is held out; the vote of an operand is what it adds to a logit "
-                "through the linear part, whatever the other operand is",
-                "vote of n for n + n, seen (final)": "the same over the n whose double is in training",
-                "2n or 2m is the runner-up without the linear part (final)": "share of pairs n + m, n != m, whose "
-                "second largest logit without the linear part is that of 2n or 2m",
-                "gradient symmetricity (final)": "gradient symmetricity after Zhong et al. (2023)",
-                "distance irrelevance (final)": "distance irrelevance after Zhong et al. (2023)",
-            },
+            meanings=VOTES,
+        ),
+        ShippedTable(
+            "study-small-weights", "one model",
+            "smaller initial weights, more decay, or both, 32 seeds a cell, 15,000 steps (docs/studies.md)",
+            meanings=VOTES | VOTE_CONTROLS,
         ),
         ShippedTable(
             "study-spikes", "one model",
             "float32, float32 with the loss in float64, and float64, 16 seeds a cell, 15,000 steps (docs/studies.md)",
-            meanings={
-                "sharp rise": "whether the model has a spike",
-                "spikes": "number of spikes: rises of the mean accuracy on sums with variables (no banned slots) by "
-                ".1 or more within 100 steps, after addition is learned",
-                "loss bursts": "number of bursts: losses above twice the median of the 200 steps before and .02 above "
-                "it; those within 200 steps are one",
-                "spike steps": "the steps of the spikes",
-                "burst steps": "the steps of the bursts",
-                "saturation before bursts less usual": "mean share of saturated sequences in the 200 steps before a "
-                "burst less its median since addition; a sequence is saturated if its gradient at the right answer is "
-                "exactly 0 in float32",
-                "saturation before bursts less nearby": "mean share of saturated sequences in the 200 steps before a "
-                "burst less its median in the 500 steps before and after",
-                "saturated at the end": "share of saturated sequences after the last step",
-                "first spike at": "the step after the first spike, as `assignadd phases` finds it; null without one",
-                "second spike at": "the step after the second spike; null without one",
-                "accuracy before the first spike": "the mean accuracy on sums with variables before it",
-                "accuracy after the first spike": "the mean accuracy on sums with variables after it",
-                "saturated before the first spike": "share of saturated sequences in the 200 steps before it",
-                "rise of saturation before the first spike": "that share less its mean in the 800 steps before them",
-                "rise of QK2 identity at the first spike": "share of variables that match themselves most in QK2, in "
-                "the 200 steps after it less that in the 200 steps before",
-                "rise of QK2 margin at the first spike": "the margin of that match, likewise",
-            },
+            meanings=SPIKES,
         ),
         ShippedTable(
             "operand-attention", "one model on one evaluation set under one change of layer 1's attention",
