@@ -145,7 +145,7 @@ class Start:
 
 # A run, or INITIAL, one of its seeds, and perhaps a step.
 INITIAL = "initial"
-NETWORK = re.compile(r"(?P<run>.+):(?P<seed>\d{1,19})(?:@(?P<step>\d{1,18}))?")
+NETWORK = re.compile(r"(?P<run>.+):(?P<seed>[0-9]{1,19})(?:@(?P<step>[0-9]{1,18}))?")
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,8 @@ def _check_start(config: Config) -> None:
     start = config.start
     for name in ("network", "part_from"):
         network = getattr(start, name)
-        if network is not None and not (isinstance(network, str) and NETWORK.fullmatch(network)):
+        found = NETWORK.fullmatch(network) if isinstance(network, str) else None
+        if network is not None and (found is None or int(found["seed"]) >= 2**63):
             raise ConfigError(f"start.{name}", network, "a run and a seed, such as census-six:3 or census-six:3@50000")
     _check_part("start.part", start.part, config.model)
     if start.part != "none" and start.part_from is None:

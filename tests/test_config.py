@@ -132,21 +132,11 @@ def test_choices(name):
 
 @pytest.mark.parametrize("name", ["start.network", "start.part_from"])
 def test_a_network_is_a_run_and_a_seed(name):
-    for good in ("census-six:3", "runs/a b:c/d:0@50000", "../x:9223372036854775807", None):
+    for good in ("census-six:3", "runs/a b:c/d:0@50000", "../x:9223372036854775807", "initial:7", None):
         configured(name, good)
-    for bad in (
-        "census-six",
-        "census-six:",
-        ":3",
-        "census-six:-1",
-        "census-six:3@",
-        "census-six:3@x",
-        "",
-        3,
-        True,
-        ["a:0"],
-    ):
-        assert refusal(name, bad) == "a run and a seed, such as census-six:3 or census-six:3@50000"
+    bad = ("census-six", "census-six:", ":3", "census-six:-1", "census-six:3@", "census-six:3@x", "", "a\nb:3", 3, True)
+    for value in (*bad, ["a:0"], "x:9223372036854775808"):
+        assert refusal(name, value) == "a run and a seed, such as census-six:3 or census-six:3@50000"
 
 
 def test_a_part_needs_a_network_that_it_is_taken_from():

@@ -8,6 +8,7 @@ from functools import cache
 from torch import Tensor
 
 from assignadd.config import INITIAL, NETWORK, Config, ConfigError, UserError
+from assignadd.errors import printable, shortened
 from assignadd.model.shapes import Shape, weight_shapes
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.runs.folder import Run, open_run
@@ -63,8 +64,9 @@ def _given(config: Config, networks: Networks) -> Mapping[str, Tensor]:
     for name, (network, part) in config.start.sources.items():
         try:
             stack = networks.weights(config, network)
-        except UserError as error:
-            raise ConfigError(f"start.{name}", network, f"a network that can be read ({error})") from error
+        except (UserError, OSError) as error:
+            reason = shortened(printable(str(error)), 200)
+            raise ConfigError(f"start.{name}", network, f"a network that can be read ({reason})") from error
         wanted, found = (_shapes(c, part) for c in (config, stack.config))
         if differing := [weight for weight in [*wanted, *found] if wanted.get(weight) != found.get(weight)]:
             first = differing[0]

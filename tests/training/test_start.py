@@ -87,6 +87,8 @@ def test_a_damaged_first_checkpoint_is_made_again_from_the_network(trained):
     [
         (Start("nowhere:0"), "start.network = 'nowhere:0': expected a network that can be read (no run at nowhere;"),
         (Start("trained:6"), "start.network = 'trained:6': expected a network that can be read (run trained has no se"),
+        (Start(f"{'x' * 5000}:0"), "expected a network that can be read ([Errno"),
+        (Start("a\u2028b:0"), "expected a network that can be read (no run at a\\u2028b"),
         (Start("trained:4@11"), "(run trained has no checkpoint at step 11"),
         (Start("census-six:0"), "of the same shape (embed.W_E has the shape (14, 16) here and (74, 128) there)"),
         (Start(None, "QK1", "census-six:0"), "start.part_from = 'census-six:0': expected a network of the same shape"),
