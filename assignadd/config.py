@@ -91,7 +91,7 @@ SCHEDULES = ("warmup", "later_lr", "later_from", "frozen", "frozen_from", "froze
 
 
 @dataclass(frozen=True)
-class Record:
+class Recording:
     """What a run records, and how often."""
 
     eval_every: int = ranged(100, 1, 1 << 31)
@@ -170,7 +170,7 @@ class Config:
     task: Task = field(default_factory=Task)
     model: Model = field(default_factory=Model)
     optim: Optim = field(default_factory=Optim)
-    record: Record = field(default_factory=Record)
+    record: Recording = field(default_factory=Recording)
     seed: Seeds = field(default_factory=Seeds)
     numerics: Numerics = field(default_factory=Numerics)
     start: Start = field(default=Start())
@@ -283,6 +283,6 @@ PRESETS: dict[str, Config] = {
         ),
         model=Model(d_model=16, d_head=16, d_mlp=(None, 32)),
         optim=Optim(batch=32, steps=60),
-        record=Record(eval_every=20, eval_sequences=64, checkpoint_every=20, state_every=40),
+        record=Recording(eval_every=20, eval_sequences=64, checkpoint_every=20, state_every=40),
     ),
 }

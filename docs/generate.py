@@ -42,7 +42,7 @@ REFERENCE = {
         "measures.accuracies": ("Accuracy",),
         "measures.columns": ("Column",),
         "claims.record": ("Claim", "Record"),
-        "config": ("Config", "Task", "Model", "Optim", "Record", "Seeds", "Numerics", "Start", "Member"),
+        "config": ("Config", "Task", "Model", "Optim", "Recording", "Seeds", "Numerics", "Start", "Member"),
     },
 }
 

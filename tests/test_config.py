@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Numerics, Optim, Record, Seeds, Start, Task
+from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Numerics, Optim, Recording, Seeds, Start, Task
 
 SECTIONS = {
-    **{"task": Task, "model": Model, "optim": Optim, "record": Record, "seed": Seeds, "numerics": Numerics},
+    **{"task": Task, "model": Model, "optim": Optim, "record": Recording, "seed": Seeds, "numerics": Numerics},
     "start": Start,
 }
 BIG = 2**63 - 1

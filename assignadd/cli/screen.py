@@ -21,7 +21,7 @@ from assignadd.errors import LONGEST_LINE, printable, shortened
 
 if TYPE_CHECKING:
     from assignadd.sweeps.jobs import Job
-    from assignadd.training.loop import Progress as TrainingProgress
+    from assignadd.training.loop import TrainingProgress
 
 
 def escape(text: str) -> str:

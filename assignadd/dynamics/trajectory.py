@@ -15,7 +15,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.dynamics.phases import Curves
 from assignadd.errors import RunError
-from assignadd.measures.progress import Progress
+from assignadd.measures.progress import ProgressMeasures
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
@@ -61,7 +61,7 @@ def measured_at(
     config: Config, seen: Tensor, steps: Sequence[int], read: Read, listener: Listener = lambda done, total: None
 ) -> Columns:
     """Every progress measure of one model at these steps, by column; `read` returns the checkpoints."""
-    progress = Progress([config], seen[None])
+    progress = ProgressMeasures([config], seen[None])
     parts: list[Columns] = []
     for start in range(0, len(steps), CHUNK):
         listener(start, len(steps))
@@ -77,7 +77,7 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
 
     models = range(len(run.members))
     chunks = [(i, run.steps[start : start + CHUNK]) for i in models for start in range(0, len(run.steps), CHUNK)]
-    progress = [Progress([run.configs[i]], run.seen[i : i + 1]) for i in models]
+    progress = [ProgressMeasures([run.configs[i]], run.seen[i : i + 1]) for i in models]
 
     def measure(chunk: tuple[int, list[int]]) -> Columns:
         i, steps = chunk
@@ -95,7 +95,7 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
     return polars.concat([parts[at] for at in range(len(chunks))])
 
 
-def _measured(progress: Progress, steps: Sequence[int], stack: Stack) -> Columns:
+def _measured(progress: ProgressMeasures, steps: Sequence[int], stack: Stack) -> Columns:
     """Every measure of the checkpoints at these steps."""
     return {"step": np.array(steps), **{name: values.float().numpy() for name, values in progress(stack).items()}}
 

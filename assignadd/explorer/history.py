@@ -17,7 +17,7 @@ from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, trajec
 from assignadd.explorer.tables import MEASURED
 from assignadd.measures.accuracies import Accuracy
 from assignadd.measures.probes import probe_l1_var_from_num
-from assignadd.measures.progress import Progress, circuit_columns
+from assignadd.measures.progress import ProgressMeasures, circuit_columns
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
 
@@ -97,7 +97,7 @@ def story_records(one: Evidence, command: str, populations: Populations) -> list
 
 
 def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) -> dict[str, np.ndarray]:
-    progress = Progress([run.configs[model]], run.seen[model : model + 1])
+    progress = ProgressMeasures([run.configs[model]], run.seen[model : model + 1])
     parts: list[dict[str, np.ndarray]] = []
     for start in range(0, len(steps), CHUNK):
         listener(start, len(steps))

@@ -1,7 +1,7 @@
 """Progress measures of any stack (paper, App. B, and variants of ours), in columns with one value per model.
 
-`Progress` takes all measures, one model after the other. `StackProgress` takes those that are fast enough to be taken
-during a sweep, for all models at once.
+`ProgressMeasures` takes all measures, one model after the other. `StackProgress` takes those that are fast enough to be
+taken during a sweep, for all models at once.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from assignadd.task.roles import as_in_training, operand_names, roles
 
 Columns = dict[str, Tensor]
 Measures = Callable[[Stack], Columns]
-# Sequences of each type for `Progress` and for `StackProgress`; sequences for each variable and slot.
+# Sequences of each type for `ProgressMeasures` and for `StackProgress`; sequences for each variable and slot.
 SEQUENCES, STACK_SEQUENCES, PER_VARIABLE = 512, 256, 64
 # Columns on the sequences that training could contain: seen pairs, no variable in a banned slot.
 TRAINING_LAW = "training law"
 
 
-class Progress:
+class ProgressMeasures:
     """All measures, on fixed sequences of each model's own split, or of one split for all models."""
 
     def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
@@ -78,7 +78,7 @@ class Progress:
 
 
 class StackProgress:
-    """The measures that a sweep takes, on fixed sequences of every model's own split; columns as in `Progress`."""
+    """The measures that a sweep takes, on fixed sequences of every model's own split; columns as above."""
 
     def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n: int = STACK_SEQUENCES):
         self.attention = AttentionRates(configs, seen, configs[0].task.variable_counts[1:], n)
@@ -181,7 +181,10 @@ class ProgressObserver:
     """An observer for `train_run`: the measures of each model that are defined for its architecture."""
 
     def __init__(
-        self, configs: Sequence[Config], seen: Tensor, kind: Callable[[Sequence[Config], Tensor], Measures] = Progress
+        self,
+        configs: Sequence[Config],
+        seen: Tensor,
+        kind: Callable[[Sequence[Config], Tensor], Measures] = ProgressMeasures,
     ):
         self.configs, self.seen, self._kind = configs, seen, kind
 

@@ -14,7 +14,7 @@ from assignadd.config import Config, Member
 from assignadd.measures import fourier, scores
 from assignadd.measures.addition import wrong_pairs
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
-from assignadd.measures.progress import Progress
+from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.routing import routing
 from assignadd.measures.sequences import sequences
 from assignadd.measures.similarity import across_types, against_ov2, on_template, random_contexts
@@ -26,15 +26,15 @@ from assignadd.training.trainer import prepare
 
 
 def checkpoint_ms(config: Config, seconds: float) -> dict[str, float]:
-    """Milliseconds per checkpoint on one thread, for `Progress` and for a plain script of the paper's measures."""
+    """Milliseconds per checkpoint on one thread, for all measures and for a plain script of the paper's."""
     prepare("cpu", 1, config)
     own = Member(0).config(config)
-    progress, stack = Progress([own], pair_split(config.task, 0)[None]), initial_stack(config, [0])
+    progress, stack = ProgressMeasures([own], pair_split(config.task, 0)[None]), initial_stack(config, [0])
     ours = milliseconds(lambda: progress(stack), seconds, 3)
     return {"progress_ms": ours, "plain_ms": milliseconds(plain_measures(progress, stack), seconds, 2)}
 
 
-def plain_measures(progress: Progress, stack: Stack) -> Callable[[], None]:
+def plain_measures(progress: ProgressMeasures, stack: Stack) -> Callable[[], None]:
     """A plain script for one checkpoint: full forward passes, and the addition circuit one pair after the other."""
     model: Any = Transformer.from_stack(stack, 0)
     numbers = range(stack.config.task.modulus)

@@ -20,7 +20,7 @@ import torch
 
 from assignadd.config import UserError
 from assignadd.sweeps.jobs import Job, run_job
-from assignadd.training.loop import Interrupted, Progress
+from assignadd.training.loop import Interrupted, TrainingProgress
 from assignadd.training.processes import StopSignals, end_with_parent
 
 # (number of the job, the step it is at)
@@ -156,7 +156,7 @@ class _Reporter:
     def __init__(self, pipe: Connection, number: int):
         self.pipe, self.number, self.last = pipe, number, 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         if (now := time.monotonic()) - self.last > REPORT_SECONDS:
             self.last = now
             self.pipe.send(("step", self.number, progress.step))

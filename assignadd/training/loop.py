@@ -25,7 +25,7 @@ BEAT = 10
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """What a listener learns at the start and after every beat; `rows` are the latest evaluation's, one per model."""
 
     step: int
@@ -35,7 +35,7 @@ class Progress:
     """What was found damaged in the folder, and how it was repaired."""
 
 
-Listener = Callable[[Progress], None]
+Listener = Callable[[TrainingProgress], None]
 
 
 class Interrupted(UserError):
@@ -79,12 +79,12 @@ def train_run(
 
 def _train(run: Writer, trainer: Trainer, signals: StopSignals, listener: Listener) -> None:
     config, rows = run.config, run.metrics()[-len(run.members) :]
-    listener(Progress(trainer.step, trainer.losses, rows, run.notes))
+    listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
     while (step := trainer.step) < config.optim.steps:
         trainer.advance(min(next_stop(config, step), step + BEAT) - step)
         if is_stop(config, trainer.step):
             rows = _commit(run, trainer) or rows
-        listener(Progress(trainer.step, trainer.losses, rows))
+        listener(TrainingProgress(trainer.step, trainer.losses, rows))
         if signals.received:
             if not saves_state(config, trainer.step):
                 run.commit(trainer.step, state=trainer.state())

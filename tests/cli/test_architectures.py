@@ -8,7 +8,7 @@ import torch
 
 import assignadd
 from assignadd.cli import main
-from assignadd.config import PRESETS, Optim, Record
+from assignadd.config import PRESETS, Optim, Recording
 from assignadd.measures.columns import not_defined
 from tests.architectures import ARCHITECTURES
 from tests.cli.asking import complaint, said
@@ -31,7 +31,7 @@ MODELS = {**{name: _model(name) for name in ARCHITECTURES}, "everything": replac
 @pytest.fixture(scope="module", params=MODELS)
 def trained(request, tmp_path_factory):
     """A run of a few steps, measured while it trained."""
-    record = Record(eval_every=4, eval_sequences=16, checkpoint_every=4, measure_every=4)
+    record = Recording(eval_every=4, eval_sequences=16, checkpoint_every=4, measure_every=4)
     config = replace(SMOKE, model=MODELS[request.param], optim=Optim(batch=16, steps=8), record=record)
     return assignadd.train(config, [0], tmp_path_factory.mktemp("runs") / "run")
 

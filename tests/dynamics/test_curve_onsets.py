@@ -9,7 +9,7 @@ from assignadd.config import PRESETS, Member
 from assignadd.dynamics.curve_onsets import CurveOnset, curve_onsets
 from assignadd.dynamics.phases import Curves
 from assignadd.measures.columns import COLUMNS
-from assignadd.measures.progress import Progress
+from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.sequences import sequences
 from assignadd.model.handmade import handmade
 from assignadd.task.evalsets import RECORDED_SETS
@@ -73,7 +73,7 @@ def test_what_has_no_level_or_no_sums_has_no_onset():
 
 def test_every_curve_is_there_with_the_sequences_that_are_really_behind_it():
     config = Member(0).config(PRESETS["paper"])
-    progress = Progress([config], pair_split(config.task, 0)[None])
+    progress = ProgressMeasures([config], pair_split(config.task, 0)[None])
     columns = {name: np.full(len(STEPS), float(values)) for name, values in progress(handmade(config)).items()}
     onsets = found(columns)
     short = "probe_l1_var_from_num (four steps)"  # does not get far in four steps

@@ -10,7 +10,7 @@ from assignadd.api import train
 from assignadd.config import PRESETS
 from assignadd.dynamics import trajectory
 from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_trajectory
-from assignadd.measures.progress import Progress
+from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam, variable_sets
 from assignadd.model.handmade import handmade
 from assignadd.runs.manifest import MEASURES
@@ -134,7 +134,7 @@ def test_the_hand_made_model_scores_one_on_the_papers_seven():
     from assignadd.task.splits import pair_split
 
     config = Member(0).config(PRESETS["paper"])
-    columns = Progress([config], pair_split(config.task, 0)[None], 200, 20)(HANDMADE)
+    columns = ProgressMeasures([config], pair_split(config.task, 0)[None], 200, 20)(HANDMADE)
     for name in ("ov2_mlp2_accuracy", "qk1_num_to_prev_var", "qk2_ov1_var_identity", "probe_l1_var_from_num"):
         assert columns[name].item() == 1.0, name
     for measure in ("attn_l1_equal_to_operands", "attn_l1_num_to_prev", "attn_l2_equal_to_values"):

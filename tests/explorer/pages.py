@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from assignadd.config import Config, Member, Optim, Record, Task
+from assignadd.config import Config, Member, Optim, Recording, Task
 from assignadd.explorer.export import Settings, export
 from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
@@ -18,7 +18,7 @@ from assignadd.task.splits import pair_split
 CONFIG = Config(
     task=Task(modulus=13, n_vars=5, length=12, max_assignments=3, banned_first="a", banned_second="b"),
     optim=Optim(steps=3000),
-    record=Record(eval_sequences=64),
+    record=Recording(eval_sequences=64),
 )
 # A name that becomes markup wherever it is not escaped.
 HOSTILE = "<img src=x onerror=alert(1)>&quot;'"

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from assignadd.config import Config, Member, Optim, Record, Task
+from assignadd.config import Config, Member, Optim, Recording, Task
 from assignadd.explorer.export import Settings, export
 from assignadd.model.handmade import handmade
 from assignadd.runs.folder import Run
@@ -20,7 +20,7 @@ from tests.explorer.test_page import CUT, SUM, address, answer_of
 OTHER = Config(
     task=Task(modulus=7, n_vars=3, length=8, max_assignments=2, banned_first="a", banned_second="b"),
     optim=Optim(steps=10),
-    record=Record(eval_sequences=16),
+    record=Recording(eval_sequences=16),
 )
 
 

@@ -7,7 +7,7 @@ import torch
 
 from assignadd.config import PRESETS, Member
 from assignadd.measures.columns import COLUMNS, column_label, measure_of, not_defined, require_column
-from assignadd.measures.progress import Progress
+from assignadd.measures.progress import ProgressMeasures
 from assignadd.model.architecture import NotDefined
 from assignadd.model.handmade import handmade
 from assignadd.task.splits import pair_split
@@ -17,7 +17,7 @@ from tests.architectures import ARCHITECTURES, random_stack
 @pytest.fixture(scope="module")
 def names() -> list[str]:
     config = Member(0).config(PRESETS["paper"])
-    return list(Progress([config], pair_split(config.task, 0)[None])(handmade(config)))
+    return list(ProgressMeasures([config], pair_split(config.task, 0)[None])(handmade(config)))
 
 
 def test_every_measured_column_has_one_record(names):
@@ -50,7 +50,7 @@ def test_an_unknown_column_is_an_error():
 def test_columns_of_other_architectures_are_those_whose_needs_they_meet(name):
     config = Member(0).config(ARCHITECTURES[name])
     stack, seen = random_stack(config), pair_split(config.task, 0)[None]
-    columns = Progress([config], seen, 64, 8)(stack)
+    columns = ProgressMeasures([config], seen, 64, 8)(stack)
     missing, layers = not_defined(config), range(1, config.model.n_layers + 1)
     for record in COLUMNS:
         is_here = bool(record.columns(columns))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.progress import Progress, StackProgress
+from assignadd.measures.progress import ProgressMeasures, StackProgress
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
@@ -19,7 +19,7 @@ def test_rates_of_a_stack_equal_those_of_single_models(config, n_rates):
     stack = initial_stack(config, [0, 1, 2])
     stack["pos_embed.W_pos"].mul_(6)  # so that attention is on some position and rates are neither 0 nor 1
     configs, seen = [Member(i).config(config) for i in range(3)], torch.stack([pair_split(TASK, i) for i in range(3)])
-    found, expected = StackProgress(configs, seen, 200)(stack), Progress(configs, seen, 200).routing(stack)
+    found, expected = StackProgress(configs, seen, 200)(stack), ProgressMeasures(configs, seen, 200).routing(stack)
     rates = [name for name in found if name.startswith("attn_")]
     # Three patterns, one and two variables, all sequences and those training could show; the best and both heads.
     assert len(rates) == n_rates

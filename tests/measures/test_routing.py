@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.progress import Progress
+from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.routing import routing, routings, top_keys_are
 from assignadd.measures.sequences import any_sequences, sequences
 from assignadd.model.handmade import handmade
@@ -113,7 +113,7 @@ def test_the_papers_plateau(paper_run):
 
     In layer 2 this is due to variables in banned slots: sequences that training could show do not have it.
     """
-    measured = Progress(paper_run.configs, paper_run.seen, 2000)
+    measured = ProgressMeasures(paper_run.configs, paper_run.seen, 2000)
     rows = {step: measured.routing(paper_run.checkpoint(step)) for step in (10_001, 14_501, 16_001, 20_001)}
     for n_vars in (1, 2):
         rates = {step: row[f"attn_l2_equal_to_values ({n_vars}-var)"].item() for step, row in rows.items()}

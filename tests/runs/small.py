@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from assignadd.config import Config, Member, Model, Optim, Record, Task
+from assignadd.config import Config, Member, Model, Optim, Recording, Task
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.runs.environment import Environment
 from assignadd.runs.writer import Writer
@@ -17,7 +17,7 @@ CONFIG = Config(
     task=Task(modulus=5, n_vars=3, length=8, max_assignments=2, banned_first="a", banned_second=""),
     model=Model(d_model=4, d_head=4, d_mlp=(None, 6)),
     optim=Optim(steps=30),
-    record=Record(checkpoint_every=10, eval_every=5, state_every=10),
+    record=Recording(checkpoint_every=10, eval_every=5, state_every=10),
 )
 MEMBERS = (Member(3), Member(7, lr=0.01))
 SEEN = torch.arange(50).view(2, 5, 5) % 3 != 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from assignadd.config import PRESETS, Optim, Record
+from assignadd.config import PRESETS, Optim, Recording
 from assignadd.runs.folder import Run
 from assignadd.sweeps.jobs import Job
 from assignadd.sweeps.settings import Sweep, grid
 from tests.runs.small import contents
 
-RECORD = Record(
+RECORD = Recording(
     eval_every=20, eval_sequences=32, checkpoint_every=15, state_every=1 << 30, measure_every=20, final_sequences=50
 )
 CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=16, steps=40), record=RECORD)

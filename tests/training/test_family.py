@@ -1,6 +1,6 @@
 """A network trained on the smallest interesting member of the family of tasks answers everything."""
 
-from assignadd.config import Config, Member, Model, Optim, Record, Task
+from assignadd.config import Config, Member, Model, Optim, Recording, Task
 from assignadd.task.splits import splits_of
 from assignadd.training.trainer import Trainer
 
@@ -16,7 +16,7 @@ def test_a_network_learns_to_look_values_up():
         task=task,
         model=Model(d_model=64, d_head=64, d_mlp=(None, 128)),
         optim=Optim(lr=4e-3, weight_decay=0.0, batch=256),
-        record=Record(eval_sequences=1000),
+        record=Recording(eval_sequences=1000),
     )
     trainer = Trainer(config, [Member(0)], splits_of([Member(0).config(config)]))
     before = trainer.evaluate()[0]["accuracy"]

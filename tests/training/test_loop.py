@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from assignadd.api import train
-from assignadd.config import PRESETS, Optim, Record
+from assignadd.config import PRESETS, Optim, Recording
 from assignadd.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.training.loop import BEAT, Interrupted, is_checkpoint, is_evaluation, is_stop, next_stop
@@ -22,7 +22,7 @@ from tests.runs.kill import in_child
 from tests.runs.small import contents
 
 torch.set_num_threads(1)
-CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=8, steps=47), record=Record(10, 16, 15, 30))
+CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=8, steps=47), record=Recording(10, 16, 15, 30))
 SEEDS = (0, 1)
 
 
@@ -38,7 +38,9 @@ def uninterrupted(tmp_path_factory) -> dict[str, bytes]:
 
 
 def test_schedule():
-    config = replace(CONFIG, optim=replace(CONFIG.optim, steps=230), record=Record(eval_every=100, checkpoint_every=40))
+    config = replace(
+        CONFIG, optim=replace(CONFIG.optim, steps=230), record=Recording(eval_every=100, checkpoint_every=40)
+    )
     steps = range(231)
     assert [s for s in steps if is_checkpoint(config, s)] == [0, 1, 2, 5, 10, 20, 40, 50, 80, 120, 160, 200, 230]
     assert [s for s in steps if is_evaluation(config, s)] == [0, 100, 200, 230]
@@ -84,7 +86,7 @@ def test_killed_at_random_times(tmp_path, uninterrupted, threads, wanted):
 @pytest.mark.parametrize("at", [20, 20 + BEAT])
 def test_a_signal_saves_and_the_same_call_goes_on(tmp_path, signum, code, at):
     """At a scheduled stop, and between two of them, where a state is saved that the finished run does not keep."""
-    config = replace(CONFIG, record=Record(eval_every=45, eval_sequences=16, checkpoint_every=45, state_every=40))
+    config = replace(CONFIG, record=Recording(eval_every=45, eval_sequences=16, checkpoint_every=45, state_every=40))
 
     def interrupt(progress) -> None:
         if progress.step == at:

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from assignadd.config import PRESETS, Member, Optim, Record
+from assignadd.config import PRESETS, Member, Optim, Recording
 from assignadd.runs.folder import Run
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import is_evaluation, is_measurement, saves_state, train_run
 from tests.runs.small import contents
 
 torch.set_num_threads(1)
-CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=8, steps=24), record=Record(10, 16, 12, 1000, measure_every=7))
+CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=8, steps=24), record=Recording(10, 16, 12, 1000, measure_every=7))
 MEMBERS = [Member(0), Member(1, seen_fraction=0.5)]
 SEEN = torch.stack([pair_split(m.config(CONFIG).task, m.seed) for m in MEMBERS])
 

@@ -10,7 +10,7 @@ import torch
 
 from assignadd.api import train
 from assignadd.cli import main
-from assignadd.config import PRESETS, ConfigError, Member, Numerics, Optim, Record, Start
+from assignadd.config import PRESETS, ConfigError, Member, Numerics, Optim, Recording, Start
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run, open_run
 from assignadd.sweeps.engine import plan
@@ -19,7 +19,7 @@ from assignadd.training.start import Networks
 from tests.runs.small import contents
 
 torch.set_num_threads(1)
-CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=8, steps=20), record=Record(10, 16, 10, 10))
+CONFIG = replace(PRESETS["smoke"], optim=Optim(batch=8, steps=20), record=Recording(10, 16, 10, 10))
 QK1 = ["blocks.0.attn.W_Q", "blocks.0.attn.W_K"]
 
 
