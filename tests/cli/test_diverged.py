@@ -35,6 +35,7 @@ def test_the_healthy_seed_is_bitwise_the_same(runs, step):
     [
         ["ask", PROMPT, "--seed", "1", "--run"],
         ["intervene", "[]", PROMPT, "--seed", "1", "--json", "--run"],
+        ["intervene", '[{"action": "swap", "component": "mlp2", "seed": 1}]', PROMPT, "--json", "--run"],
         ["interchange", "--seed", "1"],
         ["theory", "--seed", "1"],
         ["eval", "--seeds", "1"],
