@@ -107,9 +107,9 @@ ray-down:
 chaos: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --write $(CHAOS)
 
-# Breaks one thing at a time, and shows that the tests notice; about half an hour.
+# Breaks one thing at a time, and shows that the tests notice; about an hour.
 sabotage: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.sabotage
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.sabotage --write
 
 # The pages are plain Markdown; Sphinx only makes a site of them. Warnings, such as a link to nowhere, are errors.
 docs: $(VENV)/.docs reference

@@ -2,14 +2,17 @@
 
     python -m tests.sabotage                 every patch
     python -m tests.sabotage --only lock     one of them
+    python -m tests.sabotage --write         and put the numbers into docs/reliability.md
 
-Patches are applied to a copy of the tree, one at a time. One that survives is a missing test; one whose text is no
-longer in its file is out of date; both make the command fail.
+Patches are applied to a copy of the tree, one at a time. The named test has to pass before, and to fail with the patch.
+A patch that survives is a missing test; one whose text is no longer in its file is out of date; both make the command
+fail.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shutil
 import subprocess
@@ -18,6 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.chaos.__main__ import PROMISES
+from tests.chaos.page import SABOTAGE, here, write_row
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,7 +41,8 @@ class Patch(NamedTuple):
 PATCHES = (
     Patch("bans", "task/operands.py", " and n_banned in (None, _count(choice, banned))", "",
           "task/test_operands.py"),
-    Patch("split", "task/splits.py", "order[: task.n_seen]", "order[: task.n_seen - 1]", "task/test_splits.py"),
+    Patch("split", "task/splits.py", "(stable=True)[: task.n_seen]", "(stable=True)[: task.n_seen - 1]",
+          "task/test_splits.py"),
     Patch("answer", "task/arithmetic.py", "return (first + second) % N", "return (first + second + 1) % N",
           "task/test_sampler.py"),
     Patch("randomness", "task/randomness.py", "(k0 + WEYL[0]) & MASK", "k0", "task/test_randomness.py"),
@@ -76,6 +83,10 @@ PATCHES = (
           "                os.lseek", "runs/test_damage.py -k never_committed"),
     Patch("link", "runs/destination.py", "        if inside.is_symlink():", "        if False:",
           "runs/test_destination.py"),
+    Patch("run-link", "runs/create_or_resume.py", "    if path.is_symlink():", "    if False:",
+          "runs/test_destination.py"),
+    Patch("sweep-folder", "sweeps/engine.py", '    claim_folder(out, "sweep", _is_sweep)\n', "",
+          "cli/test_destinations.py -k sweep"),
     Patch("foreign", "runs/destination.py", "if name not in inner and not MARKING.fullmatch(name)", "if False",
           "runs/test_destination.py"),
     Patch("begun", "runs/create_or_resume.py", "return entry != METRICS or not data", "return True",
@@ -126,30 +137,42 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+def tested(test: str, copy: Path) -> tuple[int, str]:
+    """The exit code of pytest, and the last of what it said."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *f"tests/{test}".split()]
+    environment = os.environ | {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout[-200:]
+
+
+tested_unpatched = functools.cache(tested)
+
+
 def survives(patch: Patch, copy: Path) -> str | None:
     """What is wrong with the tests: the patch survives, or no longer fits; None where it is noticed."""
     file = copy / "assignadd" / patch.file
     whole = file.read_text()
     if whole.count(patch.text) != 1:
         return f"its text is not once in {patch.file}"
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *f"tests/{patch.test}".split()]
+    if (before := tested_unpatched(patch.test, copy))[0] != 0:
+        return f"{patch.test} ends with {before[0]} without the patch: {before[1]}"
     try:
         file.write_text(whole.replace(patch.text, patch.broken))
-        environment = os.environ | {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+        code, said = tested(patch.test, copy)
     finally:
         file.write_text(whole)
         later = time.time() + 1 + file.stat().st_mtime % 1000  # another time than the patch's, for cached bytecode
         os.utime(file, (later, later))
     # 1 is a failed test; 2 and more are errors of collection or usage, which prove nothing.
-    return None if done.returncode == 1 else f"{patch.test} ended with {done.returncode}: {done.stdout[-200:]}"
+    return None if code == 1 else f"{patch.test} ended with {code}: {said}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sabotage")
     parser.add_argument("--only", choices=[p.name for p in PATCHES], action="append")
-    only = parser.parse_args().only
-    tried, survivors = [p for p in PATCHES if only is None or p.name in only], {}
+    parser.add_argument("--write", action="store_true", help="write docs/reliability.md")
+    args, made_by = parser.parse_args(), here()
+    tried, survivors = [p for p in PATCHES if args.only is None or p.name in args.only], {}
     with tempfile.TemporaryDirectory(prefix="sabotage-") as folder:
         copy = copied(Path(folder))
         for patch in tried:
@@ -157,6 +180,9 @@ def main() -> int:
                 survivors[patch.name] = problem
             print(f"{patch.name:<16} {survivors.get(patch.name, 'noticed')}", flush=True)
     print(f"{len(tried) - len(survivors)} of {len(tried)} patches noticed; survivors: {', '.join(survivors) or 'none'}")
+    if args.write:
+        row = f"| {len(tried)} (`{SABOTAGE}`) | {len(tried) - len(survivors)} | {len(PATCHES)} | {made_by} |"
+        write_row(SABOTAGE, row, PROMISES)
     return int(bool(survivors))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.config import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from assignadd.interventions.specification import Intervention
     from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
+    from assignadd.task.roles import Positions
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,13 @@ def _reply(
 
     from assignadd.interventions.apply import donors_of, effect, reference_sequences
     from assignadd.interventions.specification import to_json
+    from assignadd.task.roles import Positions
     from assignadd.task.text import parse, render
 
     task = run.config.task
     tokens = parse(prompt, task)
     reference, donor = reference_sequences(run.configs[index], run.seen[index]), donors_of(run, step)
+    _check_matches(interventions, *(Positions(task, t) for t in (torch.tensor([tokens]), reference)))
     # The stack has one model here; a swap counts in the run's own places.
     donors = lambda swap, _: donor(swap, index)  # noqa: E731
     on_prompt, on_set = (
@@ -110,6 +114,20 @@ def _reply(
         "seed": run.members[index].seed,
         "step": step,
     }
+
+
+def _check_matches(interventions: Sequence[Intervention], prompt: Positions, reference: Positions) -> None:
+    """Refuses an intervention that acts on nothing, and notes one that acts on nothing in the prompt."""
+    from assignadd.cli.screen import note
+    from assignadd.interventions.edits import matches
+    from assignadd.interventions.specification import to_json
+
+    for i, one in enumerate(interventions):
+        if matches(one, prompt):
+            continue
+        if not matches(one, reference):
+            raise ConfigError(f"interventions[{i}]", to_json([one]), "tokens or edges that some sequence has")
+        note(f"interventions[{i}] acts on nothing in this prompt, which has no such token or edge")
 
 
 def _answer(probabilities: Any, label: int) -> dict[str, Any]:

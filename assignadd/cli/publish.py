@@ -49,7 +49,7 @@ class Publish:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Publish, arguments, "publish")
-    from assignadd.cli.screen import say
+    from assignadd.cli.screen import note, say
     from assignadd.report.hub_folder import write_hub_folder
     from assignadd.runs.folder import open_run
     from assignadd.runs.hub import check_client, check_repository, upload
@@ -61,6 +61,8 @@ def main(arguments: list[str]) -> int:
         check_client()
     run = open_run(args.run)
     steps = _steps(run, args.steps)
+    for why in run.unsound(steps[-1], run.checkpoint(steps[-1])).values():
+        note(f"{why}; it is published as it is, and the card says so")
     records = _records(args, steps[-1]) if args.claims else []
     with tempfile.TemporaryDirectory() as scratch:
         folder = (args.out or Path("published") / run.name) if args.dry_run else Path(scratch) / "repository"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from assignadd.cli import options
 from assignadd.config import Config, Member
+
+if TYPE_CHECKING:
+    from assignadd.runs.folder import Run
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,16 @@ def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, th
         note_not_defined(config)
     with TrainingScreen(out.name, config.optim.steps) as screen:
         run = train(config, seeds, out, device, threads, screen)
-    for seed, step in zip(seeds, run.diverged_at, strict=True):
-        if step is not None:
-            say(f"seed {seed} diverged at step {step}: its loss was not finite; it stopped there")
+    _say_diverged(run)
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
+
+
+def _say_diverged(run: Run) -> None:
+    from assignadd.cli.screen import say
+
+    for member, step in zip(run.members, run.diverged_at, strict=True):
+        if step is not None:
+            say(f"seed {member.seed} diverged at step {step}: its loss was not finite; it stopped there")
 
 
 @dataclass(frozen=True)
@@ -95,5 +104,6 @@ def zoom_main(arguments: list[str]) -> int:
         made, differing = zoom(run, out, args.around, args.every, args.within, screen)
     if differing:
         note(f"the weights differ from those of {run.name} from step {differing[0]} on: this machine rounds otherwise")
+    _say_diverged(made)
     say(f"{made.path}: {len(made.steps)} checkpoints from step {made.steps[0]:,} to {made.steps[-1]:,}")
     return 0

@@ -125,7 +125,7 @@ def donors_of(run: Run, step: int) -> Donors:
         other = open_run(swap.run) if swap.run is not None else run
         index = model if swap.run is None and swap.seed is None else other.index_of(swap.seed)
         at = step if swap.run is None and swap.step is None else swap.step
-        return other.at(at)[1].models(index)
+        return other.model_at(at, index)[1]
 
     return donor
 

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import ConfigError
-from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace
+from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace, Swap
 from assignadd.measures.fourier import at_frequencies, circuit_waves
 from assignadd.model.stack import Stack
 from assignadd.task.randomness import Stream, permutation
@@ -202,6 +202,16 @@ class EditBuilder:
         mask = torch.zeros(most, dtype=torch.bool, device=self.one.flat.device)
         mask[[k - 1 for k in frequencies]] = True
         return mask
+
+
+def matches(one: Intervention, positions: Positions) -> bool:
+    """Whether there is anything in these sequences that an intervention acts on."""
+    if isinstance(one, Cut):
+        edges = positions.mask(one.query)[:, :, None] & positions.mask(one.key)[:, None]
+        return bool(edges.tril().any())  # no query attends to a later key
+    if isinstance(one, Pattern):
+        return bool(positions.mask(one.query).any())
+    return isinstance(one, Swap) or bool(positions.any_of(one.positions).any())
 
 
 def shuffled(n: int) -> Int[Tensor, " {n}"]:

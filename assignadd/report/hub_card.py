@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from assignadd import __version__
 from assignadd.claims.record import Record
@@ -76,7 +77,12 @@ def _accuracies(run: Run) -> str:
         [LABELS[name], *(f"{row['accuracy'][name]:.3f}" if name in row["accuracy"] else "" for row in last.values())]
         for name in sets
     ]
-    return _table(["evaluation set", *(f"seed {row['seed']}, step {row['step']:,}" for row in last.values())], rows)
+    return _table(["evaluation set", *map(_column, last.values())], rows)
+
+
+def _column(row: Mapping[str, Any]) -> str:
+    diverged = "" if row.get("diverged_at") is None else f", diverged at step {row['diverged_at']:,}"
+    return f"seed {row['seed']}, step {row['step']:,}{diverged}"
 
 
 def _claims(records: Sequence[Record]) -> str:

@@ -230,5 +230,7 @@ def _facts(run: Run) -> dict[str, str]:
     made = run.provenance
     sources = made.pop("sources")
     steps = {"steps": f"{run.step:,}", "wall time": f"{run.wall_seconds / 60:.1f} min"}
+    ends = zip(run.members, run.diverged_at, strict=True)
+    diverged = ", ".join(f"seed {member.seed} at step {step:,}" for member, step in ends if step is not None)
     origin = {"imported from": f"{len(sources)} files, their sha256 in the run's manifest"} if sources else steps
-    return {key: str(value) for key, value in made.items() if value is not None} | origin
+    return {key: str(value) for key, value in made.items() if value is not None} | origin | {"diverged": diverged}

@@ -40,7 +40,9 @@ TEMPORARY = re.compile(
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a folder that holds anything but a run, before anything is put into it."""
+    """Refuse a link, or a folder that holds anything but a run, before anything is put into it."""
+    if path.is_symlink():
+        raise RunError(f"{path} is a symbolic link, which is not written through; give the folder itself")
     try:
         entries = set(os.listdir(path))
     except FileNotFoundError:

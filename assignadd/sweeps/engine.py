@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from assignadd.dynamics.binding import BINDING_SET, binds
+from assignadd.runs.destination import claim_folder
 from assignadd.runs.folder import Run
 from assignadd.sweeps.final_tests import final_column
-from assignadd.sweeps.jobs import Job, bytes_per_model, estimated_seconds, jobs_of
+from assignadd.sweeps.jobs import STACKS, Job, bytes_per_model, estimated_seconds, jobs_of
 from assignadd.sweeps.local import Report, run_local
 from assignadd.sweeps.results import TABLE, claim_results, column_of, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
@@ -64,8 +65,9 @@ def run_sweep(
     per_gpu: int = 1,
 ) -> polars.DataFrame:
     """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
-    claim_results(out / TABLE)
     planned = plan(sweep, out, device, cores, together, per_gpu)
+    claim_results(out / TABLE)
+    claim_folder(out, "sweep", _is_sweep)
     # A finished stack with a damaged file is taken up again, which mends it.
     numbers = [i for i, job in enumerate(planned.jobs) if job.model_steps or Run.open(job.path).verify()]
     todo = [planned.jobs[i] for i in numbers]
@@ -83,6 +85,11 @@ def run_sweep(
     table = results_table(runs, sweep)
     write_results(table, provenance(runs, sweep, command), out / TABLE)
     return table
+
+
+def _is_sweep(folder: Path) -> bool:
+    """Whether a folder holds a sweep from before there were marks."""
+    return (folder / TABLE).is_file() or any(folder.glob(STACKS))
 
 
 def last_rows(table: polars.DataFrame, sweep: Sweep) -> polars.DataFrame:

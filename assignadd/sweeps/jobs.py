@@ -44,6 +44,8 @@ GPU_STEP_SECONDS, COMPILE_SECONDS, AROUND_SECONDS = 0.4e-3, 30.0, 45.0
 SHARE_OF_MEMORY = 0.8
 # What a GPU of a cluster is taken to have where this machine has none to ask.
 ELSEWHERE = 40 * 2**30
+# The run folders of a sweep are named by a hash of their settings.
+STACKS = "stack-" + 12 * "[0-9a-f]"
 
 
 @dataclass(frozen=True)

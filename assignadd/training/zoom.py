@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from assignadd.config import Config, ConfigError
 from assignadd.errors import RunError
@@ -34,7 +35,12 @@ def zoom(
     device = made["device"].split()[0]  # the kind comes first, then which one it was
     result = train_run(path, config, run.members, run.seen, device, made["threads"], listener, _from_state(run, first))
     shared = sorted(set(result.steps) & set(run.steps))
-    return result, [step for step in shared if not torch.equal(result.checkpoint(step).flat, run.checkpoint(step).flat)]
+    return result, [step for step in shared if not _same(result.checkpoint(step).flat, run.checkpoint(step).flat)]
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether weights are equal; those of a model that diverged may be NaN in both."""
+    return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 def zoomed(config: Config, every: int, last: int) -> Config:

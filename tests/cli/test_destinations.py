@@ -13,6 +13,8 @@ COMMANDS = (
     ("reproduce", "--preset", "smoke", "--out", "{out}"),
     ("measure", "{run}", "-o", "{out}/index.html"),
     ("sweep", "seeds", "--preset", "smoke", "--out", "{out}"),
+    ("study", "doubles", "--seeds", "1", "--out", "{out}"),
+    ("publish", "{run}", "--repo=a/b", "--dry-run", "--no-claims", "--out", "{out}"),
 )
 
 
@@ -20,7 +22,7 @@ COMMANDS = (
 def test_a_site_of_somebody_is_left_alone(here, command, capsys, tmp_path):
     site = tmp_path / "site"
     (site / "data" / "m0").mkdir(parents=True)
-    for name in ("index.html", "data/m0/00000001.js", "table.parquet", "verdicts.json"):
+    for name in ("index.html", "data/m0/00000001.js", "verdicts.json"):
         (site / name).write_text("years of work")
     before = everything(tmp_path)
     assert main([word.format(run=here / RUN, out=site) for word in command]) == 2

@@ -9,6 +9,7 @@ import torch
 from assignadd import api
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member
+from assignadd.report.reproduction import _facts
 
 PROMPT = "b=1, b+1=?"
 BAD = Member(1, lr=10.0, weight_decay=1.0)
@@ -34,6 +35,7 @@ def test_the_healthy_seed_is_bitwise_the_same(runs, step):
     [
         ["ask", PROMPT, "--seed", "1", "--run"],
         ["intervene", "[]", PROMPT, "--seed", "1", "--json", "--run"],
+        ["intervene", '[{"action": "swap", "component": "mlp2", "seed": 1}]', PROMPT, "--json", "--run"],
         ["interchange", "--seed", "1"],
         ["theory", "--seed", "1"],
         ["eval", "--seeds", "1"],
@@ -72,6 +74,23 @@ def test_measures_end_where_it_diverged(runs, capsys):
     for model, seed, step, value in table.select("model", "seed", "step", "qk2_ov1_var_margin").iter_rows():
         assert math.isnan(value) == (model == 1 and step >= end), (seed, step)
     assert api.evaluate(runs[0], n=64)[1] == {} and len(api.evaluate(runs[0], n=64)[0]) > 5
+
+
+def test_publish_and_zoom_name_it(runs, capsys, tmp_path):
+    """And the same steps again are the same, NaN for NaN."""
+    pair, end = runs[0], runs[0].diverged_at[1]
+    command = ["publish", str(pair.path), "--repo=a/b", "--dry-run", "--no-claims", "--out", str(tmp_path / "hub")]
+    assert main(command) == 0 and f"seed 1 of pair diverged at step {end}" in capsys.readouterr().err
+    assert f"| seed 0, step 60 | seed 1, step 60, diverged at step {end} |" in (tmp_path / "hub/README.md").read_text()
+    assert not pair.checkpoint(60).flat.isfinite().all()
+    assert main(["zoom", str(pair.path), "--around", "5", "--within", "5", "--out", str(tmp_path / "zoom")]) == 0
+    said = capsys.readouterr()
+    assert f"seed 1 diverged at step {end}" in said.out and "differ" not in said.err
+
+
+def test_the_report_names_it(runs):
+    facts = [_facts(run)["diverged"] for run in runs]
+    assert facts == [f"seed 1 at step {runs[0].diverged_at[1]}", ""]
 
 
 def test_where_all_diverged_there_is_nothing_to_judge(tmp_path, capsys):

@@ -72,12 +72,34 @@ def test_to_swap_every_component_is_to_be_the_other_model(here, capsys):
         (("nothing.json", PROMPT), "specification = 'nothing.json'"),
         ((CUT, "a=3, c+1=?"), "column 6"),
         (('[{"action": "swap", "component": "mlp2", "step": 3}]', PROMPT, "--run", RUN), "no checkpoint at step 3"),
+        ((CUT.replace("equals", "first").replace("first_value", "equals"), PROMPT, "--run", RUN), "interventions[0] ="),
     ],
 )
 def test_mistakes_are_one_line(here, capsys, arguments, words):
     assert main(["intervene", *arguments]) in (1, 2)
     captured = capsys.readouterr()
     assert captured.out == "" and words in captured.err and captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "there"),
+    [
+        (CUT.replace("first_value", "second_variable"), False),
+        (CUT.replace("first_value", "first_variable"), True),
+        (CUT.replace("equals", "second").replace("first_value", "second_variable"), False),
+        ('[{"action": "pattern", "layer": 2, "query": "second_variable", "weights": {"equals": 1.0}}]', False),
+        ('[{"action": "zero", "hook": "hook_embed", "positions": ["second_variable"]}]', False),
+        ('[{"action": "zero", "hook": "hook_embed", "positions": ["second_variable", "plus"]}]', True),
+        ('[{"action": "swap", "component": "mlp2", "seed": 1}]', True),
+    ],
+)
+def test_what_the_prompt_does_not_have_is_said(here, capsys, asked, there):
+    """Only the first operand of the prompt is a variable."""
+    assert main(["intervene", asked, PROMPT, "--run", RUN, "--json"]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert ("acts on nothing in this prompt" in said.err) == (not there)
+    assert (found["before"] == found["after"]) == (not there)
 
 
 def test_a_specification_for_one_checkpoint_is_refused_at_another(here, capsys):

@@ -63,6 +63,9 @@ def test_links_are_not_written_through(tmp_path):
     claim_folder(tmp_path / "page", "report")
     (tmp_path / "page" / "data").symlink_to(tmp_path / "real")
     assert "link" in refused(tmp_path, folder_inside, tmp_path / "page", "data/m0")
+    assert "link" in refused(tmp_path, train, tmp_path / "link")
+    (tmp_path / "nowhere").symlink_to("absent")
+    assert "link" in refused(tmp_path, train, tmp_path / "nowhere")
 
 
 def test_a_folder_inside_that_is_ours_is_no_obstacle(tmp_path):

@@ -18,6 +18,7 @@ import torch
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member, Optim
 from assignadd.errors import DestinationError
+from assignadd.runs.destination import MARK
 from assignadd.runs.folder import Run
 from assignadd.sweeps.engine import plan, run_sweep, tally
 from assignadd.sweeps.jobs import jobs_of, run_job
@@ -59,6 +60,16 @@ def test_a_table_that_is_not_ours_is_left_alone(tmp_path):
     with pytest.raises(DestinationError, match=r"table.parquet is there"):
         run_sweep(SWEEP, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["table.parquet"]
+
+
+def test_a_sweep_from_before_there_were_marks_goes_on(tmp_path, whole):
+    out = Path(shutil.copytree(whole[0], tmp_path / "out"))
+    (out / MARK).unlink()
+    (out / "notes.txt").write_text("mine")
+    assert run_sweep(SWEEP, out, together=1).equals(whole[1]) and (out / MARK).exists()
+    for name in (MARK, "table.parquet", "table.json"):
+        (out / name).unlink()
+    assert run_sweep(SWEEP, out, together=1).equals(whole[1])
 
 
 def test_the_table_has_a_row_per_cell_and_evaluation(whole):
