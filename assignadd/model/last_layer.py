@@ -12,10 +12,11 @@ products of the residuals with a vector for each head: no product is as large as
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from assignadd.model.architecture import PAPER_NEEDS, SECOND_LAYER, require
 from assignadd.model.circuits import OV
@@ -84,6 +85,22 @@ class LastLayer(LastBlock):
         require(one.config, "a residual stream before the last layer", SECOND_LAYER)
         self.one = one
         super().__init__(Transformer.from_stack(one, 0).requires_grad_(False))
+
+    @cached_property
+    def _read_out(self) -> Float[Tensor, "h N"] | None:
+        """The logits that a unit of each neuron adds; None if the logits are not linear in the neurons."""
+        mlp, linear = self.block.mlp, isinstance(self.model.ln_final, nn.Identity)
+        return mlp.W_out @ self.model.unembed.W_U if mlp is not None and linear else None
+
+    def logits(
+        self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None
+    ) -> Float[Tensor, "B N"]:
+        mlp = self.block.mlp
+        if mlp is None or mlp_out is not None or self._read_out is None:
+            return super().logits(resid_mid, mlp_out)
+        # There are fewer logits than dimensions of the residual stream, so the neurons are read out directly.
+        around = resid_mid if mlp.b_out is None else resid_mid + mlp.b_out
+        return torch.addmm(self.unembedded(around), mlp.neurons(self.block.ln2(resid_mid)), self._read_out)
 
     def trace(self, tokens: Int[Tensor, "B T"]) -> Trace:
         """The forward pass on these sequences."""
