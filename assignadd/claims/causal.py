@@ -12,6 +12,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.dynamics.onsets import Onset, onset
 from assignadd.dynamics.trajectory import Read
+from assignadd.interventions import operand_attention as attention
 from assignadd.interventions.circuit import CircuitAlone, circuit_alone
 from assignadd.interventions.interchange import (
     ALIGNMENTS,
@@ -40,6 +41,15 @@ EXCHANGED = (*ALIGNMENTS, QUERY_AND_TAG)
 # Pairs for the searches, one half of them for the test, and steps of the search for a subspace.
 SEARCH_PAIRS, SEARCH_STEPS = 1000, 100
 TRAINED, INITIAL = "trained", "initial"
+# The changes of layer 1's attention that claims are about, by evaluation set.
+WITHOUT_LITERAL = (attention.NO_LITERAL, attention.LITERAL_TO_EQUALS, attention.OTHER_LITERAL)
+CHANGES = {
+    attention.TRAINED: (
+        attention.UNCHANGED, attention.NO_VARIABLE, attention.ONLY_VARIABLE, attention.EXCHANGED, *WITHOUT_LITERAL
+    ),
+    attention.BANNED: (attention.UNCHANGED, attention.SET_LAYER_2, *WITHOUT_LITERAL),
+    attention.TWO: (attention.UNCHANGED, attention.NO_FIRST, attention.NO_SECOND),
+}  # fmt: skip
 
 
 class SearchedSum(NamedTuple):
@@ -138,6 +148,11 @@ class Causal:
         """Accuracies with an MLP2 that was trained only on sums of literals."""
         other = grafted(self.stack, self.config, self.seen)
         return set_accuracies(other, [self.config], self.seen[None], self.n, EVAL_SETS)[0]
+
+    @cached_property
+    def operand_attention(self) -> dict[str, attention.OperandAttention]:
+        """The effect of changes of layer 1's attention from `=`, by evaluation set."""
+        return attention.operand_attention(self.stack, self.config, self.seen, self.n, CHANGES)
 
     @cached_property
     def over_time(self) -> dict[str, np.ndarray]:

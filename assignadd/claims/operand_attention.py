@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assignadd.claims.causal import WITHOUT_LITERAL
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference
 from assignadd.claims.record import IMPLIED, NOT_REPORTED, OURS, Claim, Measure
@@ -9,19 +10,15 @@ from assignadd.interventions.circuit import LOSS
 from assignadd.interventions.operand_attention import (
     BANNED,
     EXCHANGED,
-    LITERAL_TO_EQUALS,
     NO_FIRST,
-    NO_LITERAL,
     NO_SECOND,
     NO_VARIABLE,
     ONLY_VARIABLE,
-    OTHER_LITERAL,
     SET_LAYER_2,
     TRAINED,
     TWO,
     UNCHANGED,
     OperandAttention,
-    operand_attention,
 )
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.verdicts import AtLeast, AtMost
@@ -33,12 +30,7 @@ HARMLESS = 0.05
 def found_on(evidence: Evidence, name: str) -> OperandAttention | None:
     """The effect of each change on an evaluation set; None if the network does not bind or has no such set."""
     require(evidence.config, "the changed attention of = in layer 1", *PAPER_NEEDS)
-    if not evidence.learned_binding:
-        return None
-    kept = vars(evidence)  # measured once for all claims
-    if "operand_attention" not in kept:
-        kept["operand_attention"] = operand_attention(evidence.stack, evidence.config, evidence.seen, evidence.n)
-    return kept["operand_attention"].get(name)
+    return evidence.causal.operand_attention.get(name) if evidence.learned_binding else None
 
 
 def losses(found: OperandAttention, *changes: str) -> list[Measured]:
@@ -86,7 +78,6 @@ def weights_in_words(e: Evidence) -> str:
     )
 
 
-WITHOUT_LITERAL = (NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL)
 THREE_WAYS = (
     "The value is the largest loss of accuracy in three tests: this weight is set to zero, is given to `=` itself, or "
     "reads the slot of another sequence."

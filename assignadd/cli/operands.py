@@ -65,13 +65,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _model(evidence: Evidence) -> dict[str, Any]:
-    from assignadd.claims.operand_attention import found_on, losses
-    from assignadd.interventions.operand_attention import CHANGES_OF_SET, UNCHANGED
+    from assignadd.claims.operand_attention import losses
+    from assignadd.interventions.operand_attention import UNCHANGED, operand_attention
 
     sets: dict[str, Any] = {}
-    for name in CHANGES_OF_SET:
-        if (found := found_on(evidence, name)) is None:
-            continue
+    for name, found in operand_attention(evidence.stack, evidence.config, evidence.seen, evidence.n).items():
         changes = [change for change in found.correct if change != UNCHANGED]
         lost = dict(zip(changes, losses(found, *changes), strict=True))
         sets[name] = {

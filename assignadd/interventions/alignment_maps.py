@@ -12,8 +12,8 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import orthogonal
 
+from assignadd.interventions.adamw import AdamW
 from assignadd.interventions.edits import shuffled
 
 LR = 1e-2
@@ -22,20 +22,38 @@ Readout = Callable[[Tensor], Tensor]
 
 
 class Rotation(nn.Module):
-    """Exchanges a trainable subspace, which begins as the span of the orthonormal rows of `start`."""
+    """Exchanges a trainable subspace, which begins as the span of the orthonormal rows of `start`.
 
-    weight: Tensor
+    Its directions are the first columns of a product of Householder reflections, in a fixed basis that begins with
+    `start`. `torch.nn.utils.parametrizations.orthogonal` has the same parameters, but differentiates the product one
+    reflection after the other.
+    """
 
     def __init__(self, start: Float[Tensor, "r d"]):
         super().__init__()
-        self.weight = nn.Parameter(start.T.clone())
-        with torch.random.fork_rng(devices=[]):  # torch draws the directions that complete the rotation
-            torch.manual_seed(0)
-            orthogonal(self)
-            self.weight = start.T
+        rank, d = start.shape
+        more = torch.randn(d, d - rank, generator=torch.Generator().manual_seed(0)).to(start)
+        basis, scales = torch.linalg.qr(torch.cat([start.T, more], 1))
+        self.basis = basis * scales.diagonal().sign()
+        self.vectors = nn.Parameter(start.new_zeros(d, rank))
+
+    @property
+    def weight(self) -> Float[Tensor, "d r"]:
+        """The directions, in columns.
+
+        The product of the reflections by the columns of V is 1 - V T V^T. The inverse of T is the upper triangle of
+        V^T V with one half of its diagonal (Joffrain et al., 2006).
+        """
+        rank = self.vectors.shape[1]
+        first = torch.eye(*self.vectors.shape).to(self.vectors)
+        V = self.vectors.tril(-1) + first
+        products = V.T @ V
+        inverse = products.triu(1) + products.diagonal().div(2).diag()
+        return self.basis @ (V @ torch.linalg.solve_triangular(inverse, V[:rank].T, upper=True) - first)
 
     def forward(self, base: Float[Tensor, "n d"], source: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        return base + (source - base) @ self.weight @ self.weight.T
+        weight = self.weight
+        return base + (source - base) @ weight @ weight.T
 
 
 class Reversible(nn.Module):
@@ -68,7 +86,12 @@ class Reversible(nn.Module):
         return torch.cat([u - self.F(b), b], -1) * self.scale
 
     def forward(self, base: Float[Tensor, "n d"], source: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        return self.activation(self.coordinates(source)[0], self.coordinates(base)[1])
+        """`activation` with the source's u and the base's v; each network runs on both prompts at once."""
+        a, b = (torch.stack([base, source]) / self.scale).split(self.sizes, -1)
+        u = a + self.F(b)
+        from_base, from_source = self.G(u)
+        new = b[0] + from_base - from_source
+        return torch.cat([u[1] - self.F(new), new], -1) * self.scale
 
 
 def fit(
@@ -81,12 +104,9 @@ def fit(
     batch: int,
 ) -> None:
     """Trains an exchange such that these answers are read out of the exchanged activations."""
-    optimiser = torch.optim.Adam(exchange.parameters(), lr=LR)
-    slower = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1 / steps, steps)
-    order = shuffled(len(base))
+    weights = list(exchange.parameters())
+    optimiser, order = AdamW(weights), shuffled(len(base))
     for step in range(steps):
         rows = order[(step * batch + torch.arange(batch)) % len(base)]
-        optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(readout(exchange(base[rows], source[rows])), answer[rows]).backward()
-        optimiser.step()
-        slower.step()
+        loss = torch.nn.functional.cross_entropy(readout(exchange(base[rows], source[rows])), answer[rows])
+        optimiser.step(torch.autograd.grad(loss, weights), LR * (1 - step / steps * (1 - 1 / steps)))

@@ -211,9 +211,9 @@ def kept_logits(stack: Stack, tokens: Int[Tensor, "#M B T"], keeps: list[Kept]) 
     table, logits = table_forward(stack.config, stack.flat.device), []
     for one, keep, own in zip(single_models(stack), keeps, tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
         w = unstacked(one)
-        tables = kept_tables(table.tables(w), keep, stack.config.task)
-        traces = [table.forward(w, part, tables) for part in own.split(CHUNK)]
-        logits.append(torch.cat([trace.logits if keep.direct else trace.neurons @ w.W_out @ w.U for trace in traces]))
+        tables, read_out = kept_tables(table.tables(w), keep, stack.config.task), w.W_out @ w.U
+        parts = (table.forward(w, part, tables).read(read_out, keep.direct) for part in own.split(CHUNK))
+        logits.append(torch.cat(list(parts)))
     return torch.stack(logits)
 
 

@@ -72,66 +72,83 @@ class Side(NamedTuple):
     trace: Trace
     before: Float[Tensor, "B T d"]
     """The residual of every position before the last layer."""
-    written: Float[Tensor, "B T d"]
-    """What the layers before the last wrote into it."""
 
 
-# Returns the answer logits of the base with an activation taken from the source, in the span of a basis if given.
-Exchange = Callable[[LastLayer, Side, Side, "Tensor | None"], Tensor]
+class Exchange(NamedTuple):
+    """An activation of the base that is replaced by that of the source."""
+
+    difference: Callable[[LastLayer, Side, Side], Tensor]
+    """The activation of the source less that of the base, (rows, d)."""
+    logits: Callable[[LastLayer, Side, Tensor], Tensor]
+    """The answer logits of the base with a difference added to the activation, (B, N)."""
+
+    def __call__(self, model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Float[Tensor, "B N"]:
+        """The answer logits of the base with the source's activation, in the span of a basis if given."""
+        return self.logits(model, base, within(self.difference(model, base, source), basis))
 
 
 def _layer_1(*names: str) -> Exchange:
-    """Exchanges layer 1's output at the tokens of these roles."""
+    """Exchanges layer 1's output at the tokens of these roles, which are the rows of the difference."""
 
-    def exchange(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
-        here = base.positions.any_of(names)[..., None]
-        return model.answer(base.before + here * within(source.written - base.written, basis))
+    def difference(model: LastLayer, base: Side, source: Side) -> Tensor:
+        where = base.positions.any_of(names)
+        own, other = (side.before[where] - model.embedded_at(side.trace.tokens, where) for side in (base, source))
+        return other - own
 
-    return exchange
+    def logits(model: LastLayer, base: Side, added: Tensor) -> Tensor:
+        where, before = base.positions.any_of(names), base.before.clone()
+        before[where] += added
+        return model.answer(before)
+
+    return Exchange(difference, logits)
 
 
-def _query(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
-    """Exchanges the residual of `=` as the query of layer 2's scores."""
+def _query_difference(model: LastLayer, base: Side, source: Side) -> Tensor:
+    return source.before[:, -1] - base.before[:, -1]
+
+
+def _with_query(model: LastLayer, base: Side, added: Tensor) -> Tensor:
     own = base.before[:, -1]
-    pattern = model.pattern(base.before, own + within(source.before[:, -1] - own, basis))
-    return model.logits(own + model.attention_output(pattern, base.before))
+    return model.logits(own + model.attention_output(model.pattern(base.before, own + added), base.before))
 
 
 def _value(operand: str, before: int = 0) -> Exchange:
     """Exchanges layer 2's output at `=` from the position of an operand's value, or from `before` positions earlier."""
 
     def output(model: LastLayer, side: Side) -> Tensor:
-        tokens, pattern = side.trace.tokens, side.trace.attention(model.one.config.model.n_layers)[:, :, -1]
-        here = torch.arange(tokens.shape[1]) == side.positions.position(f"{operand}_value")[:, None] - before
-        return model.attention_output(pattern * here[:, None], side.before)
+        at, rows = side.positions.position(f"{operand}_value") - before, torch.arange(len(side.before))
+        weight = side.trace.attention(model.one.config.model.n_layers)[rows, :, -1, at] * (at >= 0)[:, None]
+        return model.attention_output(weight[..., None], side.before[rows, at, None])
 
-    def exchange(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
-        return model.logits(base.trace.resid_mid + within(output(model, source) - output(model, base), basis))
-
-    return exchange
+    return Exchange(lambda model, base, source: output(model, source) - output(model, base), _with_mid)
 
 
-def _values(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
-    """Exchanges layer 2's attention output at `=`."""
-    difference = source.trace.attention_output - base.trace.attention_output
-    return model.logits(base.trace.resid_mid + within(difference, basis))
+def _with_mid(model: LastLayer, base: Side, added: Tensor) -> Tensor:
+    return model.logits(base.trace.resid_mid + added)
 
 
-def _sum(model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Tensor:
-    """Exchanges MLP2's output at `=`."""
-    own, other = base.trace.mlp_out, source.trace.mlp_out
-    return model.logits(base.trace.resid_mid, other if basis is None else own + within(other - own, basis))
+def _values_difference(model: LastLayer, base: Side, source: Side) -> Tensor:
+    return source.trace.attention_output - base.trace.attention_output
 
 
+def _sum_difference(model: LastLayer, base: Side, source: Side) -> Tensor:
+    return source.trace.mlp_out - base.trace.mlp_out
+
+
+def _with_sum(model: LastLayer, base: Side, added: Tensor) -> Tensor:
+    return model.unembedded(base.trace.resid_post + added)
+
+
+EQUALS, SLOTS = _layer_1("equals"), _layer_1("first", "second")
 # For each alignment, the exchange of its activation and that of the `elsewhere` control.
 EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
     "binding tag": (_layer_1("assigned"), _layer_1("variables")),
-    "operand query": (_layer_1("equals"), _layer_1("first", "second")),
-    "query in QK2": (_query, _layer_1("first", "second")),
+    "operand query": (EQUALS, SLOTS),
+    "query in QK2": (Exchange(_query_difference, _with_query), SLOTS),
     "first value": (_value("first"), _value("first", before=1)),
     "second value": (_value("second"), _value("second", before=1)),
-    "values": (_values, _layer_1("equals")),
-    "sum": (_sum, _layer_1("equals")),
+    "values": (Exchange(_values_difference, _with_mid), EQUALS),
+    "sum": (Exchange(_sum_difference, _with_sum), EQUALS),
     QUERY_AND_TAG: (_layer_1("equals", "second"), _layer_1("first")),
 }
 # The directions that the paper names for each alignment.
@@ -186,9 +203,15 @@ class Interchange:
         for shared, names in self._sharing(alignments):
             for part in torch.stack([self.pairs[name].counts for name in names]).any(0).nonzero()[:, 0].split(CHUNK):
                 base, source = (_side(model, one.config.task, tokens[part]) for tokens in (shared.base, shared.source))
-                for name, variant in product(names, variants):
-                    pairs, exchange = self.pairs[name], EXCHANGES[name][variant == "elsewhere"]
-                    answer = exchange(model, base, source, bases[name].get(variant)).argmax(-1)
+                tried = {(name, v): EXCHANGES[name][v == "elsewhere"] for name, v in product(names, variants)}
+                differences = {exchange: exchange.difference(model, base, source) for exchange in {*tried.values()}}
+                whole: dict[Exchange, Tensor] = {}
+                for (name, variant), exchange in tried.items():
+                    basis, pairs = bases[name].get(variant), self.pairs[name]
+                    if basis is not None or exchange not in whole:
+                        answer = exchange.logits(model, base, within(differences[exchange], basis)).argmax(-1)
+                    if basis is None:  # another alignment may have the same control
+                        answer = whole.setdefault(exchange, answer)
                     hits[name, variant].append((answer == pairs.answer[part])[pairs.counts[part]])
         return {
             name: self.pairs[name].outcome({v: torch.cat(hits[name, v]) for v in variants}, self.pairs[name].counts)
@@ -207,8 +230,7 @@ class Interchange:
 def _side(model: LastLayer, task: Task, tokens: Int[Tensor, "B T"]) -> Side:
     """The roles of these prompts and their forward pass."""
     trace = model.trace(tokens)
-    before = model.before(trace)
-    return Side(Positions(task, tokens), trace, before, before - model.embedded(tokens))
+    return Side(Positions(task, tokens), trace, model.before(trace))
 
 
 def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Optim
+from assignadd.interventions.adamw import AdamW
 from assignadd.interventions.apply import reference_sequences
 from assignadd.measures.fourier import circuit_waves, network_frequencies
 from assignadd.measures.sequences import sequences
@@ -119,7 +120,7 @@ def _fit(
 ) -> None:
     """Trains W_in and W_out in place on the cross entropy, by AdamW with the paper's weight decay."""
     W_in, W_out = (weights[name] for name in MLP2_WEIGHTS)
-    optimizer = torch.optim.AdamW([W_in, W_out], lr=LR, weight_decay=Optim().weight_decay, fused=True)
+    optimizer = AdamW([W_in, W_out], Optim().weight_decay)
     starts = range(0, len(inputs) - BATCH + 1, BATCH)
     for step in range(steps):
         rows = slice(starts[step % len(starts)], starts[step % len(starts)] + BATCH)
@@ -128,5 +129,4 @@ def _fit(
         _, grad = cross_entropy((x + neurons @ W_out) @ W_U, labels[rows])
         to_out = grad @ W_U.T
         to_in = (to_out @ W_out.T) * (neurons > 0)
-        W_in.grad, W_out.grad = x.T @ to_in, neurons.T @ to_out
-        optimizer.step()
+        optimizer.step([x.T @ to_in, neurons.T @ to_out], LR)

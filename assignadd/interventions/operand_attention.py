@@ -6,7 +6,7 @@ unchanged. Removing an edge through its score (`Cut`) would raise all other weig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,7 @@ from assignadd.config import Config
 from assignadd.measures.routing import top_keys_are
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, require
+from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import CHUNK
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack
@@ -113,14 +114,19 @@ class OperandAttention:
 
 
 def operand_attention(
-    one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES
+    one: Stack,
+    config: Config,
+    seen: Bool[Tensor, "N N"],
+    n: int = SEQUENCES,
+    changes_of_set: Mapping[str, Sequence[str]] = CHANGES_OF_SET,
 ) -> dict[str, OperandAttention]:
     """The results of one model for each evaluation set; sets without sequences are left out."""
     require(config, "the changed attention of = in layer 1", *PAPER_NEEDS)
     sets, results = {s.name: s for s in EVAL_SETS}, {}
-    for step, (name, changes) in zip(EvalSteps.OPERAND_ATTENTION, CHANGES_OF_SET.items(), strict=False):
+    steps = dict(zip(CHANGES_OF_SET, EvalSteps.OPERAND_ATTENTION, strict=False))
+    for name, changes in changes_of_set.items():
         try:
-            exam = Exam([config], seen[None], [sets[name]], n, first_step=step)
+            exam = Exam([config], seen[None], [sets[name]], n, first_step=steps[name])
         except EmptySetError:
             continue
         results[name] = changed_attention(one, exam.tokens[0], exam.labels[0], changes)
@@ -135,8 +141,9 @@ def changed_attention(
     model, parts = LastLayer(one), []
     for own, right in zip(tokens.split(CHUNK), labels.split(CHUNK), strict=True):
         batch = EqualsAttention(model, Keys(Positions(one.config.task, own)))
+        correct = batch.logits(changes).argmax(-1) == right
         parts.append((
-            {change: batch.logits(change).argmax(-1) == right for change in changes},
+            dict(zip(changes, correct, strict=True)),
             {kind: (batch.row * getattr(batch.keys, kind)).sum(1) for kind in KINDS},
             {change: batch.operands_on_top(change) for change in (UNCHANGED, EXCHANGED) if change in changes},
             {"first": batch.keys.positions.roles.is_variable[:, 0]},
@@ -162,32 +169,39 @@ class EqualsAttention:
         """Layer 1's unchanged attention weights from `=`."""
         return self.trace.attention(1)[:, 0, -1]
 
-    def logits(self, change: str) -> Float[Tensor, "B N"]:
-        """Answer logits under a change."""
-        if change == OTHER_LITERAL:
-            return self._with_output(self._with_other_literals())
+    def logits(self, changes: Sequence[str]) -> Float[Tensor, "changes B N"]:
+        """Answer logits under each of the changes.
+
+        Only the residual of `=` differs between them. All of them read the same residuals of the other positions.
+        """
+        changes, before, one = list(changes), self.before, self.model.one
+        rows = torch.stack([self._weights(change) for change in changes], 1)  # (B, changes, T)
+        own = self.embedding[:, None] + rows @ self.copied  # (B, changes, d)
+        if OTHER_LITERAL in changes:
+            own[:, changes.index(OTHER_LITERAL)] += self._literals_of_others()
+        queries = own @ QK(one, 2)[0]
+        scores = (before @ queries.mT.contiguous()).mT  # a product with a transposed view is slow
+        scores[..., -1] = (queries * own).sum(-1)
+        pattern = scores.softmax(-1)
+        if SET_LAYER_2 in changes:
+            pattern[:, changes.index(SET_LAYER_2)] = self._on_values()
+        mixed = pattern @ before + pattern[..., -1:] * (own - before[:, -1:])
+        after = own + mixed @ OV(one, 2)[0]
+        return torch.stack([self.model.logits(x) for x in after.transpose(0, 1).contiguous()])
+
+    def _weights(self, change: str) -> Row:
+        """Layer 1's attention weights from `=` under a change; without those that read another sequence."""
         if change == SET_LAYER_2:
-            out = self.model.attention_output(self._on_values()[:, None], self.before)
-            return self.model.logits(self.trace.resid_pre + out)
-        return self._with_output(self._mixed(CHANGES[change](self.row, self.keys)))
-
-    def _mixed(self, row: Row) -> Float[Tensor, "B d"]:
-        """What layer 1 writes into `=` with these weights."""
-        return (row[..., None] * self.copied).sum(1)
-
-    def _with_output(self, output: Float[Tensor, "B d"]) -> Float[Tensor, "B N"]:
-        """Answer logits with this output of layer 1 at `=`."""
-        before = self.before.clone()
-        before[:, -1] = self.embedding + output
-        return self.model.answer(before)
+            return self.row
+        return CHANGES[NO_LITERAL if change == OTHER_LITERAL else change](self.row, self.keys)
 
     def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
         """Whether the operand slots have the two largest weights under a change."""
         slots = self.keys.slots.nonzero()[:, 1].view(-1, 2)
         return top_keys_are(CHANGES[change](self.row, self.keys), slots)
 
-    def _with_other_literals(self) -> Float[Tensor, "B d"]:
-        """Layer 1's output at `=`: without the literal's slot, plus that from the literal's slot of another sequence.
+    def _literals_of_others(self) -> Float[Tensor, "B d"]:
+        """What layer 1 writes into `=` from the literal's slot of another sequence.
 
         The other sequence is the previous one in the batch that has its literal in the same slot.
         """
@@ -195,8 +209,7 @@ class EqualsAttention:
         first_is_variable = self.keys.positions.roles.is_variable[:, 0]
         for chosen in (first_is_variable, ~first_is_variable):
             order[chosen] = order[chosen].roll(1, 0)
-        sent = self._mixed(alone("literal")(self.row, self.keys))[order]
-        return self._mixed(without("literal")(self.row, self.keys)) + sent
+        return (alone("literal")(self.row, self.keys)[:, None] @ self.copied)[order, 0]
 
     def _on_values(self) -> Float[Tensor, "B T"]:
         """An attention pattern of `=` in layer 2 with one half on each operand's value."""

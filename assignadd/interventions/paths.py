@@ -98,7 +98,7 @@ class PathPatching:
         self.trace = self.model.trace(tokens)
         self.pattern = self.trace.attention(1)[:, 0].contiguous()  # (B, T, T)
         self.embedding, self.values = self.model.embedded(tokens), self.model.copied(tokens)  # (B, T, d)
-        self.layer_1 = self.pattern @ self.values
+        self.layer_1, self.layer_2 = self.pattern @ self.values, self.trace.attention_output
         self.present = {role: where for role, where in self.roles.items() if where.any()}
         self.embedding_means, self.layer_1_means = self._means(self.embedding), self._means(self.layer_1)
         self.paths = self._paths()
@@ -116,7 +116,7 @@ class PathPatching:
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
         """The contribution of each component to the right answer's logit, less its mean contribution to all logits."""
         at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
-        at_equals |= {LAYER_2: self.trace.attention_output, MLP2: self.trace.mlp_out}
+        at_equals |= {LAYER_2: self.layer_2, MLP2: self.trace.mlp_out}
         return {name: self.margins(self.model.unembedded(part)) for name, part in at_equals.items()}
 
     @torch.no_grad()
@@ -129,16 +129,16 @@ class PathPatching:
         def reads(receiver: str) -> Tensor:
             return before + self._change(receiver, layer_1, patched) if receiver in receivers else before
 
-        layer_2 = trace.attention_output
+        layer_2 = self.layer_2
         if receivers & {LAYER_1, QUERY, KEY, VALUE}:
             layer_2 = model.attention_output(model.pattern(reads(KEY), reads(QUERY)[:, -1]), reads(VALUE))
         into_mlp, into_logits = (
-            reads(receiver)[:, -1]
-            + (trace.attention_output.mean(0) if Path(LAYER_2, "=", receiver) in patched else layer_2)
+            reads(receiver)[:, -1] + (self.layer_2.mean(0) if Path(LAYER_2, "=", receiver) in patched else layer_2)
             for receiver in (MLP2, LOGITS)
         )
-        mlp_out = trace.mlp_out.mean(0) if Path(MLP2, "=", LOGITS) in patched else model.mlp(into_mlp)
-        return model.logits(into_logits, mlp_out.expand_as(into_logits))
+        if Path(MLP2, "=", LOGITS) in patched:
+            return model.logits(into_logits, trace.mlp_out.mean(0).expand_as(into_logits))
+        return model.logits_with(into_mlp, into_logits)
 
     def margins(self, logits: Float[Tensor, "B N"]) -> Float[Tensor, " B"]:
         """The right answer's logit less the mean logit."""

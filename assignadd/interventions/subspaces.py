@@ -38,7 +38,7 @@ SEARCHED, RANDOM, COMPLEMENT = "searched", "random", "complement"
 PAIRS, STEPS, BATCH = 8000, 250, 512
 SEED = 11
 # Hidden units and settings with which a non-linear map is right on nearly all pairs that it is fitted to.
-HIDDEN, NON_LINEAR_STEPS, NON_LINEAR_BATCH = 256, 300, 128
+HIDDEN, NON_LINEAR_STEPS, NON_LINEAR_BATCH = 256, 200, 128
 
 
 def copied_variables(one: Stack) -> Float[Tensor, "r d"]:

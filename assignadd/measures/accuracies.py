@@ -11,7 +11,7 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.model.accuracy import Exam
-from assignadd.model.forward import CHUNK, answer_logits
+from assignadd.model.forward import answers
 from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
 from assignadd.task.arithmetic import answer_of
@@ -71,13 +71,9 @@ def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTE
     N = config.task.modulus
     all_pairs = torch.ones(1, N, N, dtype=torch.bool)
     sampler = EveryPair([config.task], all_pairs, [config.seed.data or 0], any_sums(n_vars), one.flat.device)
-    right = torch.zeros(N * N, device=one.flat.device)
-    for start in range(0, N * N * contexts, CHUNK):
-        rows = torch.arange(start, min(start + CHUNK, N * N * contexts), device=right.device)
-        batch = sampler.sample(EvalSteps.EVERY_PAIR[n_vars], len(rows), first_row=start)
-        correct = answer_logits(one, batch.tokens).argmax(-1)[0] == batch.labels[0]
-        right.index_add_(0, rows % (N * N), correct.float())
-    return (right / contexts).view(N, N)
+    batch = sampler.sample(EvalSteps.EVERY_PAIR[n_vars], N * N * contexts)  # row i adds pair i modulo N * N
+    correct = answers(one, batch.tokens)[0] == batch.labels[0]
+    return correct.view(contexts, N, N).float().mean(0)
 
 
 def on_three_literals(one: Stack, config: Config, n: int) -> tuple[float, float]:
@@ -91,7 +87,7 @@ def on_three_literals(one: Stack, config: Config, n: int) -> tuple[float, float]
     any_triple = torch.ones(1, *task.tuples, dtype=torch.bool, device=one.flat.device)
     sampler = Sampler([task], any_triple, [config.seed.data or 0], any_sums(0), one.flat.device)
     batch = sampler.sample(EvalSteps.THREE_OPERANDS[0], n)
-    answers = answer_logits(one, batch.tokens).argmax(-1)
+    given = answers(one, batch.tokens)
     _, *last_two = batch.tokens[..., -4:-1].long().unbind(-1)
     expected = batch.labels, answer_of(config.task, last_two)
-    return tuple(float((answers == those).float().mean()) for those in expected)  # type: ignore[return-value]
+    return tuple(float((given == those).float().mean()) for those in expected)  # type: ignore[return-value]

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.model.forward import CHUNK, answer_logits
+from assignadd.model.forward import answers
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
@@ -50,8 +50,7 @@ class Exam:
         self.labels = torch.cat([b.labels for b in batches], 1)
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
-        parts = zip(self.tokens.split(CHUNK, 1), self.labels.split(CHUNK, 1), strict=True)
-        correct = torch.cat([answer_logits(stack, tokens).argmax(-1) == labels for tokens, labels in parts], -1)
+        correct = answers(stack, self.tokens) == self.labels
         return correct.view(len(stack), len(self.names), self.n).sum(-1)
 
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:

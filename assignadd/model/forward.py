@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import torch
@@ -37,8 +37,32 @@ def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "
 @torch.no_grad()
 def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, "M B N"]:
     """Logits at `=` for every model's own sequences, or for shared ones."""
+    return _for_each_chunk(stack, tokens, lambda logits: logits)
+
+
+@torch.no_grad()
+def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B"]:
+    """The answer of every model to its own sequences, or to shared ones; no more than a chunk's logits are kept."""
+    return _for_each_chunk(stack, tokens, lambda logits: logits.argmax(-1))
+
+
+def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """A function of the logits, (M, B, ...), computed from those of `CHUNK` sequences at a time."""
     tokens = for_each_model(stack, tokens)
-    return torch.cat([_logits(stack, part) for part in tokens.split(CHUNK, 1)], 1)
+    if not covers(stack.config) or stack.flat.device.type != "cpu":
+        logits = reference_logits if not covers(stack.config) else lambda *given: trace(*given).logits
+        return torch.cat([function(logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
+    # Batched products of small matrices are slow on a CPU: one model after the other, each without the axis M.
+    own = zip(single_models(stack), tokens, strict=True)
+    return torch.stack([torch.cat([function(logits) for logits in _logits_of_one(*each)]) for each in own])
+
+
+def _logits_of_one(one: Stack, tokens: Int[Tensor, "B T"]) -> Iterator[Float[Tensor, "b N"]]:
+    """The logits of one model by its tables, for `CHUNK` sequences at a time."""
+    table, weights = table_forward(one.config, one.flat.device), unstacked(one)
+    tables, read_out = table.tables(weights), weights.W_out @ weights.U
+    for part in tokens.split(CHUNK):
+        yield table.forward(weights, part, tables).read(read_out)
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
@@ -67,12 +91,3 @@ def trace(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Trace:
     if covers(stack.config):
         return table_forward(stack.config, stack.flat.device, stacked=True).forward(Weights.of(stack.weights), tokens)
     return reference_trace(stack, tokens, CHUNK)
-
-
-def _logits(stack: Stack, tokens: Tensor) -> Tensor:
-    if not covers(stack.config):
-        return reference_logits(stack, tokens)
-    if stack.flat.device.type != "cpu":
-        return trace(stack, tokens).logits
-    # Batched products of small matrices are slow on a CPU: one model after the other, each without the axis M.
-    return torch.stack([one.logits for one in traces(stack, tokens)])

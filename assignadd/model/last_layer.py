@@ -12,13 +12,14 @@ products of the residuals with a vector for each head: no product is as large as
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 
 from assignadd.model.architecture import PAPER_NEEDS, SECOND_LAYER, require
-from assignadd.model.circuits import OV
+from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack
 from assignadd.model.trace import Trace
@@ -85,6 +86,51 @@ class LastLayer(LastBlock):
         self.one = one
         super().__init__(Transformer.from_stack(one, 0).requires_grad_(False))
 
+    # Fewer operations than in `LastBlock`, where the architecture allows it: one matrix for W_Q and W_K, one for W_V
+    # and W_O, one for W_out and W_U, as there are fewer logits than dimensions of the residual stream.
+
+    @cached_property
+    def _circuits(self) -> tuple[Float[Tensor, "d d"], Float[Tensor, "d d"]] | None:
+        """QK and OV of the only head; None with several heads or biases."""
+        model = self.one.config.model
+        if model.n_heads > 1 or model.biases:
+            return None
+        return QK(self.one, model.n_layers)[0], OV(self.one, model.n_layers)[0]
+
+    @cached_property
+    def _read_out(self) -> Float[Tensor, "h N"] | None:
+        """The logits that a unit of each neuron adds; None if the logits are not linear in the neurons."""
+        mlp, linear = self.block.mlp, isinstance(self.model.ln_final, nn.Identity)
+        return mlp.W_out @ self.model.unembed.W_U if mlp is not None and linear else None
+
+    def pattern(
+        self, before: Float[Tensor, "B T d"], query: Float[Tensor, "B d"] | None = None
+    ) -> Float[Tensor, "B heads T"]:
+        if self._circuits is None:
+            return super().pattern(before, query)
+        queries = self.block.ln1(before[:, -1] if query is None else query) @ self._circuits[0]
+        return _scores(queries[:, None], self.block.ln1(before)).softmax(-1)
+
+    def attention_output(
+        self, pattern: Float[Tensor, "B heads T"], before: Float[Tensor, "B T d"]
+    ) -> Float[Tensor, "B d"]:
+        if self._circuits is None:
+            return super().attention_output(pattern, before)
+        return _mixed(pattern, self.block.ln1(before))[:, 0] @ self._circuits[1]
+
+    def logits(
+        self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None
+    ) -> Float[Tensor, "B N"]:
+        return self.logits_with(resid_mid, resid_mid) if mlp_out is None else super().logits(resid_mid, mlp_out)
+
+    def logits_with(self, mlp_in: Float[Tensor, "B d"], resid_mid: Float[Tensor, "B d"]) -> Float[Tensor, "B N"]:
+        """Answer logits for a residual of `=` before the last MLP, if the MLP reads another one."""
+        mlp = self.block.mlp
+        if mlp is None or self._read_out is None:
+            return self.unembedded(resid_mid + self.mlp(mlp_in))
+        around = resid_mid if mlp.b_out is None else resid_mid + mlp.b_out
+        return torch.addmm(self.unembedded(around), mlp.neurons(self.block.ln2(mlp_in)), self._read_out)
+
     def trace(self, tokens: Int[Tensor, "B T"]) -> Trace:
         """The forward pass on these sequences."""
         return next(traces(self.one, tokens[None]))
@@ -96,6 +142,10 @@ class LastLayer(LastBlock):
     def embedded(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
         """The residual of every position before layer 1."""
         return self.one.W_E[0][tokens] + self.one.W_pos[0]
+
+    def embedded_at(self, tokens: Int[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Float[Tensor, "n d"]:
+        """The residuals before layer 1 of the positions in a mask."""
+        return self.one.W_E[0][tokens[where]] + self.one.W_pos[0][where.nonzero()[:, 1]]
 
     def copied(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
         """What a unit of layer 1's attention to each position writes, (E_x + P_t) OV1."""

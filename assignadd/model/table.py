@@ -57,7 +57,7 @@ class TableForward:
         scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
         torch.matmul(usage[..., : C + 1], tables.scores_2.mT, out=scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
-        return TableTrace(tokens, w, attention_1, attention_2, usage, copied_scores, tables)
+        return TableTrace(tokens, w, attention_1, attention_2, usage, copied_scores, tables, self.kernels)
 
     def backward(self, w: Weights, trace: TableTrace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""

@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from assignadd.model.kernels.tensor import TensorKernels
+
 
 class Weights(NamedTuple):
     """The weights the tables read (or their gradients), each (..., rows, columns), without the axis of the one head."""
@@ -114,6 +116,7 @@ class TableTrace(Trace):
     copied_scores: Float[Tensor, "*M B T"]
     """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
     tables: Tables
+    kernels: TensorKernels
 
     def attention(self, layer: int) -> Float[Tensor, "*M B 1 queries T"]:
         return self.attention_1.unsqueeze(-3) if layer == 1 else self.attention_2[..., None, None, :]
@@ -122,10 +125,8 @@ class TableTrace(Trace):
     def after_layer(self, layer: int) -> Float[Tensor, "*M B T d"]:
         if layer != 1:
             raise ValueError(f"layer {layer}: the tables have the residual of every position after layer 1 alone")
-        own, copied = (
-            _at_positions(rows, self.tokens) for rows in (self.tables.embeddings, self.tables.equal_rows[..., :-1, :])
-        )
-        return own + self.attention_1.contiguous() @ copied
+        copied = self.tables.equal_rows[..., :-1, :]
+        return self.kernels.after_layer_1(self.tables.embeddings, copied, self.tokens, self.attention_1)
 
     @property
     def residuals(self) -> dict[str, Tensor]:
@@ -158,6 +159,15 @@ class TableTrace(Trace):
     def logits(self) -> Float[Tensor, "*M B N"]:
         return self.resid_post @ self.weights.U
 
+    @torch.no_grad()
+    def read(self, read_out: Float[Tensor, "*M h N"], direct: bool = True) -> Float[Tensor, "*M B N"]:
+        """The logits, given W_out W_U: fewer operations, as there are fewer logits than dimensions of the residual.
+
+        Up to rounding they are `logits`; if not `direct`, the part that the neurons add.
+        """
+        of_neurons = self.neurons @ read_out
+        return plus_product(of_neurons, self.resid_mid, self.weights.U) if direct else of_neurons
+
     @property
     def mlp_out(self) -> Float[Tensor, "*M B d"]:
         return self.neurons @ self.weights.W_out
@@ -170,13 +180,6 @@ class TableTrace(Trace):
     def attention_output(self) -> Float[Tensor, "*M B d"]:
         first = self.tables.equal_rows.shape[-2]
         return self.usage[..., first:] @ self.tables.outputs[..., first:, :]
-
-
-def _at_positions(rows: Float[Tensor, "*M C d"], tokens: Int[Tensor, "*M B T"]) -> Float[Tensor, "*M B T d"]:
-    """The sum of the rows of its token and of its place, for every position."""
-    lead, d = tokens.shape[:-2], rows.shape[-1]
-    of_tokens = rows.gather(-2, tokens.flatten(-2).unsqueeze(-1).expand(*lead, -1, d)).view(*tokens.shape, d)
-    return of_tokens + rows[..., rows.shape[-2] - tokens.shape[-1] :, :].unsqueeze(-3)
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,11 @@ class MLP(nn.Module):
         self.hook_pre, self.hook_post = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
+        return _shifted(self.neurons(x) @ self.W_out, self.b_out)
+
+    def neurons(self, x: Tensor) -> Tensor:
         pre = self.hook_pre(_shifted(x @ self.W_in, self.b_in))  # (B, T, h)
-        return _shifted(self.hook_post(self.activation(pre)) @ self.W_out, self.b_out)
+        return self.hook_post(self.activation(pre))
 
 
 class Block(nn.Module):

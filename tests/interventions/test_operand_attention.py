@@ -79,7 +79,7 @@ def test_a_change_equals_setting_the_row_in_the_reference_transformer(change):
         return pattern
 
     expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.attn.hook_pattern", hook)])[:, -1]
-    found = EqualsAttention(LastLayer(stack), Keys(Positions(TASK, ONE))).logits(change)
+    found = EqualsAttention(LastLayer(stack), Keys(Positions(TASK, ONE))).logits([UNCHANGED, change])[1]
     assert torch.allclose(found, expected, atol=1e-8)
     assert change == UNCHANGED or not torch.allclose(found, model.answer_logits(ONE), atol=1e-3)
 
@@ -104,7 +104,7 @@ def test_the_literal_of_another_sequence_equals_hooks_on_the_reference_transform
             out[b, -1] += sent[donor, slot] - sent[b, slot]
     expected = model.run_with_hooks(ONE, fwd_hooks=[("blocks.0.hook_attn_out", lambda x, point: out)])[:, -1]
     assert torch.allclose(
-        EqualsAttention(LastLayer(stack), Keys(Positions(TASK, ONE))).logits(OTHER_LITERAL), expected, atol=1e-8
+        EqualsAttention(LastLayer(stack), Keys(Positions(TASK, ONE))).logits([OTHER_LITERAL])[0], expected, atol=1e-8
     )
 
 

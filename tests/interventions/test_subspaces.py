@@ -136,6 +136,18 @@ def test_a_rotation_exchanges_what_it_spans():
     assert torch.allclose(rotation(base, source), base + within(source - base, start), atol=1e-5)
 
 
+def test_a_rotation_is_a_product_of_reflections():
+    """By torch's own product of Householder reflections, in the basis that begins with the first directions."""
+    start = random_directions(torch.zeros(3, 7, dtype=torch.float64), 2)
+    rotation = Rotation(start)
+    rotation.vectors.data = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    below = rotation.vectors.detach().tril(-1)
+    reflected = torch.linalg.householder_product(below, 2 / (1 + below.square().sum(0)))
+    assert torch.allclose(rotation.weight, -rotation.basis @ reflected, atol=1e-12)
+    assert torch.allclose(rotation.weight.T @ rotation.weight, torch.eye(3, dtype=torch.float64), atol=1e-12)
+    assert torch.allclose(rotation.basis[:, :3].T, start) and not torch.allclose(rotation.weight.T, start, atol=0.1)
+
+
 def test_a_reversible_map_is_undone_and_exchanges_one_half_of_its_coordinates():
     exchange = Reversible(7, 16, 2.0)
     base, source = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))

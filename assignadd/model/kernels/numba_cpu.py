@@ -41,6 +41,11 @@ class CompiledKernels(TensorKernels):
         _for_each_model(layer_2, scores, tokens, attention_1, attention_2, copied, usage)
         return attention_2, copied
 
+    def after_layer_1(self, embeddings: Tensor, copied: Tensor, tokens: Tensor, attention_1: Tensor) -> Tensor:
+        after = embeddings.new_empty(*tokens.shape, embeddings.shape[-1])
+        _for_each_model(after_layer_1, embeddings, copied, tokens, attention_1, after)
+        return after
+
     def layer_2_backward(
         self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,6 +168,24 @@ def layer_2(scores, tokens, attention_1, attention_2, copied, usage):
             used[own[k]] += pattern[k]
             used[K + k] = pattern[k]
             used[C + own[k]] += passed_on[k]
+
+
+@compiled
+def after_layer_1(embeddings, copied, tokens, attention, after):
+    """The residual of every position after layer 1, (B, T, d)."""
+    B, T = tokens.shape
+    K, d = len(embeddings) - T, embeddings.shape[1]
+    written = np.empty((T, d), embeddings.dtype)
+    for b in range(B):
+        for q in range(T):
+            token = tokens[b, q]
+            for i in range(d):
+                written[q, i] = copied[token, i] + copied[K + q, i]
+                after[b, q, i] = embeddings[token, i] + embeddings[K + q, i]
+            for k in range(q + 1):
+                weight = attention[b, q, k]
+                for i in range(d):
+                    after[b, q, i] += weight * written[k, i]
 
 
 @compiled

@@ -71,7 +71,7 @@ class TensorKernels:
         self, scores: Float[Tensor, "*M C C"], tokens: Int[Tensor, "*M B T"], usage: Float[Tensor, "*M B rows"]
     ) -> Float[Tensor, "*M B T T"]:
         """Attention (query, key) of layer 1; writes what `=` gets of each row into the first C columns of `usage`."""
-        of_queries = self._rows(scores, tokens) + scores[..., None, self.K :, :]  # (..., B, query, C)
+        of_queries = self._at_positions(scores, tokens)  # (..., B, query, C)
         of_pairs = collect(of_queries, tokens.unsqueeze(-2).expand(*tokens.shape, self.T))
         attention = of_pairs.masked_fill_(self._future, -torch.inf).softmax(-1)
         usage[..., : self.C] = spread(attention[..., -1, :], tokens, self.C)
@@ -94,6 +94,17 @@ class TensorKernels:
         both = [spread(amount, tokens, self.C) for amount in (attention_2, passed_on)]
         usage[..., self.C + 1 :] = torch.cat(both, -1)
         return attention_2, copied
+
+    def after_layer_1(
+        self,
+        embeddings: Float[Tensor, "*M C d"],
+        copied: Float[Tensor, "*M C d"],
+        tokens: Int[Tensor, "*M B T"],
+        attention_1: Float[Tensor, "*M B T T"],
+    ) -> Float[Tensor, "*M B T d"]:
+        """The residual of every position after layer 1; `copied` is what layer 1 writes for each embedding."""
+        own, written = (self._at_positions(rows, tokens) for rows in (embeddings, copied))
+        return own + attention_1.contiguous() @ written
 
     def layer_2_backward(
         self,
@@ -151,6 +162,10 @@ class TensorKernels:
             fused_adamw(flat, grad, moments, alive, count)
         else:
             stacked_adamw(flat, grad, moments, alive, count)
+
+    def _at_positions(self, rows: Tensor, tokens: Tensor) -> Tensor:
+        """The sum of the rows of its token and of its place, for every position: (..., B, T, d)."""
+        return self._rows(rows, tokens) + rows[..., None, self.K :, :]
 
     def _rows(self, table: Tensor, tokens: Tensor) -> Tensor:
         """The row of each token in its model's table: (..., B, T, C)."""
