@@ -96,7 +96,7 @@ def threshold(
         [np.ones((1, n_seeds)), draws]
     ).T  # (seeds, 1 + resamples): the seeds as they are come first
     wins, trials = (succeeded & asked) @ weights, asked @ weights  # (settings, 1 + resamples)
-    midpoint, width, lapse, likelihood = _curves(settings)
+    midpoint, width, lapse, likelihood = _curves(tuple(settings.tolist()))
     counts = np.concatenate([wins, trials - wins]).astype(np.float32)  # (2 settings, 1 + resamples)
     parts = np.array_split(counts, max(1, counts.shape[1] // 50), axis=1)  # a few at a time, to bound the memory
     best = np.concatenate([(part.T @ likelihood.T).argmax(1) for part in parts])  # along rows: ten times faster
@@ -131,10 +131,12 @@ def _success(
     return np.clip((1 - lapse) / (1 + np.exp(np.clip((midpoint - settings) / width, -50, 50))), 1e-3, 1 - 1e-3)
 
 
-def _curves(settings: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+@lru_cache(maxsize=2)  # a sweep has several thresholds; 130,000 curves take 30 MB
+def _curves(at: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A grid of curves: thresholds, widths, lapse rates, and log P of success, then failure (curves, 2 settings)."""
     import numpy as np
 
+    settings = np.array(at)
     span = settings[-1] - settings[0]
     # Sixteen thresholds between any two settings, so that the grid is fine where the settings are close.
     midpoints = np.interp(np.arange(16 * len(settings) - 15) / 16, np.arange(len(settings)), settings)

@@ -145,9 +145,10 @@ class Causal:
 
     @cached_property
     def grafted(self) -> dict[str, Accuracy]:
-        """Accuracies with an MLP2 that was trained only on sums of literals."""
-        other = grafted(self.stack, self.config, self.seen)
-        return set_accuracies(other, [self.config], self.seen[None], self.n, EVAL_SETS)[0]
+        """Accuracies on sums with variables in trained slots, with an MLP2 that was trained on sums of literals."""
+        other, names = grafted(self.stack, self.config, self.seen), [s.name for s in EVAL_SETS]
+        asked = [name for name in names if not name.startswith("0-var") and "var-restricted" not in name]
+        return set_accuracies(other, [self.config], self.seen[None], self.n, EVAL_SETS, asked)[0]
 
     @cached_property
     def operand_attention(self) -> dict[str, attention.OperandAttention]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignadd.stats import Interval, wilson
+from assignadd.stats import wilson
 
 # A crossing lasts when the curve is above the threshold at every evaluation up to the first one that is so many steps
 # later, or to the end. Where evaluations are farther apart than this, the next one must be above the threshold too.
@@ -61,14 +61,20 @@ def onset(
     steps: np.ndarray, values: np.ndarray, n: int | None, threshold: float, lasting: int = LASTING
 ) -> Onset | None:
     """Onset of a curve of shares, each counted on `n` sequences; of any curve without noise where `n` is None."""
-    intervals = [_interval(float(value), n) for value in values]
-    curves = (values, np.array([i.high for i in intervals]), np.array([i.low for i in intervals]))
-    middle, low, high = (first_lasting(steps, curve >= threshold, lasting) for curve in curves)
+    lowest, highest = _intervals(values, n)
+    middle, low, high = (first_lasting(steps, curve >= threshold, lasting) for curve in (values, highest, lowest))
     if middle is None or low is None:
         return None
     return Onset(int(steps[middle]), int(steps[low - 1]) if low else 0, None if high is None else int(steps[high]))
 
 
-def _interval(value: float, n: int | None) -> Interval:
-    """The 95 % interval of a share; the value itself for a curve without noise, or for the NaN of a diverged model."""
-    return Interval(value, value) if n is None or np.isnan(value) else wilson(round(value * n), n)
+def _intervals(values: np.ndarray, n: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the 95 % intervals of shares; the values themselves for a curve without noise.
+
+    The ends of a share that is NaN, of a diverged model, are NaN too.
+    """
+    if n is None:
+        return values, values
+    ends = {value: wilson(round(value * n), n) for value in {*values[~np.isnan(values)].tolist()}}
+    low, high = ([getattr(ends[v], end) if v in ends else v for v in values.tolist()] for end in ("low", "high"))
+    return np.array(low), np.array(high)

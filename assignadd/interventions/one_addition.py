@@ -122,11 +122,11 @@ def _fit(
     W_in, W_out = (weights[name] for name in MLP2_WEIGHTS)
     optimizer = AdamW([W_in, W_out], Optim().weight_decay)
     starts = range(0, len(inputs) - BATCH + 1, BATCH)
+    around = inputs @ W_U
     for step in range(steps):
         rows = slice(starts[step % len(starts)], starts[step % len(starts)] + BATCH)
-        x = inputs[rows]
+        x, read_out = inputs[rows], W_out @ W_U  # there are fewer logits than dimensions: the neurons are read directly
         neurons = (x @ W_in).relu()
-        _, grad = cross_entropy((x + neurons @ W_out) @ W_U, labels[rows])
-        to_out = grad @ W_U.T
-        to_in = (to_out @ W_out.T) * (neurons > 0)
-        optimizer.step([x.T @ to_in, neurons.T @ to_out], LR)
+        _, grad = cross_entropy(torch.addmm(around[rows], neurons, read_out), labels[rows])
+        to_in = (grad @ read_out.T) * (neurons > 0)
+        optimizer.step([x.T @ to_in, neurons.T @ grad @ W_U.T], LR)

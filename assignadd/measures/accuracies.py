@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -38,11 +38,17 @@ class Accuracy:
 
 
 def set_accuracies(
-    stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, sets: Sequence[EvalSet] | None = None
+    stack: Stack,
+    configs: Sequence[Config],
+    seen: Tensor,
+    n: int,
+    sets: Sequence[EvalSet] | None = None,
+    only: Collection[str] | None = None,
 ) -> list[dict[str, Accuracy]]:
     """For each model, the accuracy on `n` sequences of every set that is not empty (figure accuracies).
 
-    The sets are all of the task's unless given.
+    The sets are all of the task's unless given. With `only`, sets with other names are not evaluated; those that are
+    have the sequences that they have among all.
 
     For a class of held-out pairs with fewer pairs than sequences, the sample size of the interval is the number of
     pairs, since many sequences that add the same pair say little about other pairs of the class.
@@ -51,6 +57,7 @@ def set_accuracies(
     results, by_name = [], {s.name: s for s in sets}
     for model, config, own_seen in zip(single_models(stack), configs, seen.unsqueeze(1), strict=True):
         exam = Exam([config], own_seen, sets, n)
+        exam = exam if only is None else exam.only(only)
         counts = exam.count_correct(model)[0].tolist()
         results.append(
             {name: _accuracy(k, n, by_name[name], own_seen[0]) for name, k in zip(exam.names, counts, strict=True)}

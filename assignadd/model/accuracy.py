@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
 
 import torch
 from jaxtyping import Int
@@ -48,6 +49,15 @@ class Exam:
         self.offered = torch.stack(offered, 1)
         self.tokens = torch.cat([b.tokens for b in batches], 1)  # (M, sets * n, T)
         self.labels = torch.cat([b.labels for b in batches], 1)
+
+    def only(self, names: Collection[str]) -> Exam:
+        """The exam without the other sets; those that stay have the same sequences."""
+        part, kept = copy(self), [i for i, name in enumerate(self.names) if name in names]
+        part.names, part.offered = [self.names[i] for i in kept], self.offered[:, kept]
+        part.tokens, part.labels = (
+            x.unflatten(1, (-1, self.n))[:, kept].flatten(1, 2) for x in (self.tokens, self.labels)
+        )
+        return part
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
         correct = answers(stack, self.tokens) == self.labels

@@ -173,7 +173,7 @@ class Populations:
         """Whether a sweep over a setting, or the census, is at hand."""
         return getattr(self, sweep) is not None if sweep else bool(self.census)
 
-    @property
+    @cached_property
     def as_in_the_paper(self) -> bool:
         """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
         parts = [p.provenance["config"] for p in (*self.census, self.fraction, self.two_var) if p]

@@ -46,11 +46,7 @@ def attenuation(s: Setting) -> Symmetric:
 
 def remainder(s: Setting) -> Symmetric:
     """W_1 - W~_0 - memory, which theorem C.1 bounds by a constant times V (1/N + 1/T + T alpha)."""
-    return _remainder(s, update(s))
-
-
-def _remainder(s: Setting, step: Symmetric) -> Symmetric:
-    return step - memory(s) - attenuation(s)
+    return update(s) - memory(s) - attenuation(s)
 
 
 @dataclass(frozen=True)
@@ -77,11 +73,12 @@ class Check:
 
 def check(s: Setting) -> Check:
     """The theorem's terms and remainder at this setting."""
-    step, M = update(s), memory(s)
-    left = _remainder(s, step)
-    softmax_part = (gradient_parts(s)[1] * eta(s)).infinity_norm()
+    uniform, deviation = (part * -eta(s) for part in gradient_parts(s))
+    step, M, W = uniform + deviation, memory(s), attenuation(s)
+    left = step - M - W
     cosine = step.dot(M) / (step.frobenius() * M.frobenius())
-    return Check(s, left.infinity_norm(), left.largest_entry(), softmax_part, attenuation(s).infinity_norm(), cosine)
+    norms = left.infinity_norm(), left.largest_entry(), deviation.infinity_norm(), W.infinity_norm()
+    return Check(s, *norms, cosine)
 
 
 def direction_cosine(s: Setting, alpha: float) -> float:

@@ -53,6 +53,15 @@ def test_the_hand_made_model_is_right_on_every_set():
     )
 
 
+def test_some_sets_alone_have_the_same_sequences():
+    stack, seen = initial_stack(TINY, [3]), pair_split(TINY.task, 0)[None]
+    every = set_accuracies(stack, [TINY], seen, 300)[0]
+    names = ["2-var train", "0-var add-restricted"]
+    some = set_accuracies(stack, [TINY], seen, 300, only=names)[0]
+    assert some == {name: every[name] for name in some} and sorted(some) == sorted(names)
+    assert len({a.accuracy for a in every.values()}) > 3  # one set cannot be taken for another
+
+
 def test_the_sample_size_of_a_class_is_its_number_of_pairs():
     """Many sequences that add the same few doubles say no more about other doubles."""
     config, n = Member(0).config(PRESETS["tiny"]), 400
