@@ -7,6 +7,7 @@ and combinations are `config.validate`'s, the same for JSON as for flags and Pyt
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -45,6 +46,8 @@ def read_config(path: Path, base: Config) -> Config:
 
 # Settings of thousands of models take less.
 MOST_BYTES = 16 << 20
+# The types of the fields of a dataclass; cached, as a sweep reads thousands of settings.
+types_of = functools.cache(get_type_hints)
 # Fields that are left out of a run's document at their defaults, and those that runs of an earlier version do not have;
 # their defaults say what was done then.
 LEFT_OUT = (
@@ -119,14 +122,14 @@ def parse(data: bytes, name: str) -> Any:
 
 def config_from(values: Any, base: Config | None = None) -> Config:
     """A configuration from parsed JSON; without a `base` to complete it, every field must be there."""
-    known = get_type_hints(Config)
+    known = types_of(Config)
     given = _fields("config", values, list(known), complete=base is None)
     sections = {name: _section(known[name], name, value, base and getattr(base, name)) for name, value in given.items()}
     return Config(**sections) if base is None else dataclasses.replace(base, **sections)
 
 
 def _section(kind: type, name: str, values: Any, base: Any) -> Any:
-    hints = get_type_hints(kind)
+    hints = types_of(kind)
     given = _fields(name, values, list(hints), complete=base is None)
     exact = {field: _exact(f"{name}.{field}", hints[field], value) for field, value in given.items()}
     return kind(**exact) if base is None else dataclasses.replace(base, **exact)
@@ -162,7 +165,7 @@ def _member(name: str, values: Any, config: Config) -> Member:
 def exact_value(name: str, value: Any) -> Any:
     """A JSON value as the type that the setting with this dotted name has in Python."""
     section, _, field = name.partition(".")
-    hint = get_type_hints(get_type_hints(Config).get(section, Config)).get(field)
+    hint = types_of(types_of(Config).get(section, Config)).get(field)
     return value if value is None else _exact(name, hint, value)
 
 

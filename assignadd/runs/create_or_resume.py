@@ -50,7 +50,10 @@ def refuse_foreign(path: Path) -> None:
     except OSError as error:
         raise RunError(f"{path} cannot be a run folder: {atomic.reason(error)}; choose another --out") from error
     if MANIFEST in entries:
-        read_manifest(path)  # refuses one that is not a run's
+        try:
+            read_manifest(path)
+        except RunError as error:
+            raise RunError(f"{error}; choose another --out, or move {path} away to train its models again") from error
     elif others := sorted(entry for entry in entries if not _was_begun(path, entry)):
         raise RunError(f"{path} is not a run: it holds {others[0]!r} but no {MANIFEST}; choose another --out")
 

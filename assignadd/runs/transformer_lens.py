@@ -90,13 +90,14 @@ def _stack(path: Path, data: bytes, config: Config) -> Stack:
         if zipfile.is_zipfile(io.BytesIO(data)):
             size = sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(data)).infolist())
             if size > len(data):
-                raise ValueError(f"it unpacks to {size:,} bytes, more than it has")
+                raise RunError(f"{path} is not a file of plain tensors: it unpacks to {size:,} bytes, more than it has")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what PyTorch thinks of a damaged pickle
             loaded: Any = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a foreign file makes the reader raise
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise RunError(f"{path} is not a file of plain tensors: {first_line[:200]}") from error
+    except RunError:
+        raise
+    except Exception as error:  # whatever a foreign file makes the reader raise; PyTorch advises to run its code
+        raise RunError(f"{path} is not a file of plain tensors: it is damaged, or holds something else") from error
     if not isinstance(loaded, dict) or not all(isinstance(k, str) and isinstance(t, Tensor) for k, t in loaded.items()):
         raise RunError(f"{path} is not a state dict: expected names and tensors")
     if problem := state_dict_problem(loaded, config):
