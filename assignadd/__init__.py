@@ -1,14 +1,20 @@
 """assignadd: how a small transformer learns to look variables up and add them.
 
-`import assignadd` is cheap; torch is imported when a name that needs it is first used.
+`import assignadd` is cheap; torch is imported when a name that needs it is first used. Nothing else is imported here:
+this file is read before a command can answer Ctrl-C.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than the rest of this file
 
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from assignadd.api import (
         evaluate,
         ledger,

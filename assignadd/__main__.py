@@ -5,4 +5,5 @@ try:
 except KeyboardInterrupt:
     sys.exit(130)
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -114,6 +114,13 @@ def test_ctrl_c_at_any_time_is_no_traceback(seconds, tmp_path):
     assert "Traceback" not in error or "assignadd" not in error, error
 
 
+def test_the_package_imports_little_before_a_command_can_answer_ctrl_c():
+    """`-S`, as what site-packages import at the start is not ours."""
+    code = "import sys, assignadd; print(sorted({'re', 'torch', 'typing'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=environment())
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_a_run_that_may_only_be_read_is_measured_without_storing(tmp_path, capsys, monkeypatch):
     from assignadd.errors import RunError
     from assignadd.runs import atomic
