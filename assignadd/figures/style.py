@@ -13,6 +13,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
@@ -69,11 +71,14 @@ def save(made: Figure, stem: Path) -> None:
     Without dates, so that drawing it again gives the same bytes.
     """
     _settle(made)
-    for suffix, metadata in ((".svg", {"Date": None, "Creator": None}), (".png", {"Software": None})):
-        data = io.BytesIO()
-        made.savefig(data, format=suffix[1:], metadata=metadata)
-        dark = dark_figure_rules().encode() if suffix == ".svg" else b""
-        atomic.write(stem.with_suffix(suffix), data.getvalue().replace(b"</style>", dark + b"</style>", 1))
+    svg, png = io.BytesIO(), io.BytesIO()
+    made.set_dpi(STYLE["savefig.dpi"])
+    # `Figure.savefig` would draw each of them twice, the first time for a layout that is known by now.
+    FigureCanvasAgg(made).print_png(png, metadata={"Software": None})
+    FigureCanvasSVG(made).print_svg(svg, metadata={"Date": None, "Creator": None})
+    with_dark_screens = svg.getvalue().replace(b"</style>", dark_figure_rules().encode() + b"</style>", 1)
+    atomic.write(stem.with_suffix(".svg"), with_dark_screens)
+    atomic.write(stem.with_suffix(".png"), png.getvalue())
 
 
 def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
@@ -85,7 +90,7 @@ def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
 
 def _settle(made: Figure) -> None:
     """Lays the figure out once and rounds positions, whose last bits differ from run to run."""
-    made.canvas.draw()
+    made.get_layout_engine().execute(made)
     made.set_layout_engine("none")
     for axes in made.axes:
         for which in ("original", "active"):
