@@ -90,7 +90,9 @@ def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
 
 def _settle(made: Figure) -> None:
     """Lays the figure out once and rounds positions, whose last bits differ from run to run."""
-    made.get_layout_engine().execute(made)
+    engine = made.get_layout_engine()
+    assert engine is not None, "every figure of ours is laid out"
+    engine.execute(made)
     made.set_layout_engine("none")
     for axes in made.axes:
         for which in ("original", "active"):

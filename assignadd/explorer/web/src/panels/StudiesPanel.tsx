@@ -27,8 +27,8 @@ export function StudiesPanel() {
       lead={<>{study.question} Lines are <Term id="interval">intervals</Term>; the other rows differ from the one in bold.</>}
       legend={study.outcomes.map((o) => ({ colour: shade(o.colour), label: `share of networks that ${o.name}`, title: o.name }))}
       controls={
-        <label>
-          Study{" "}
+        <label class="picker">
+          <span>Study</span>
           <select value={study.name} onChange={(event) => (chosen.value = event.currentTarget.value)}>
             {studies.map((s) => <option key={s.name} value={s.name}>{s.title}</option>)}
           </select>
