@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,10 @@ def train(
     side in forked processes: call it before starting threads of your own.
     """
     check_machine(device, threads)
-    wanted = "a list of whole numbers or members, at least one and each once"
-    if isinstance(seeds, str) or not all(isinstance(m, Member) or type(m) is int for m in seeds):
-        raise ConfigError("seeds", seeds, wanted)
-    members = [m if isinstance(m, Member) else Member(m) for m in seeds]
-    if not members or len(set(members)) < len(members):
-        raise ConfigError("seeds", list(seeds), wanted)
+    given = list(seeds) if isinstance(seeds, Iterable) else []
+    members = [m if isinstance(m, Member) else Member(m) for m in given if isinstance(m, Member) or type(m) is int]
+    if not given or len(set(members)) < len(given):
+        raise ConfigError("seeds", seeds, "a list of whole numbers or members, at least one and each once")
     seen = splits_of([m.config(config) for m in members])
     folder = default_folder(config, members) if out is None else Path(out)
     return train_run(folder, config, members, seen, device, threads, listener, observe=ProgressObserver)

@@ -75,6 +75,8 @@ def measured_run(run: Run, listener: Listener = lambda done, total: None, proces
     """Every progress measure of every model at every checkpoint: a table with a row per model and checkpoint."""
     import polars
 
+    if not run.steps:
+        raise RunError(f"run {run.name} has no checkpoints yet; train it on")
     models = range(len(run.members))
     chunks = [(i, run.steps[start : start + CHUNK]) for i in models for start in range(0, len(run.steps), CHUNK)]
     progress = [ProgressMeasures([run.configs[i]], run.seen[i : i + 1]) for i in models]

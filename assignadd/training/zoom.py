@@ -30,10 +30,10 @@ def zoom(
         raise ConfigError("around", around, f"a step of the run, from 0 to {run.step}")
     if every < 1 or within < 1:
         raise ConfigError("every" if every < 1 else "within", min(every, within), "a whole number from 1 on")
-    made = run.provenance
+    begin, made = _from_state(run, first), run.provenance
     config = zoomed(run.config, every, last)
     device = made["device"].split()[0]  # the kind comes first, then which one it was
-    result = train_run(path, config, run.members, run.seen, device, made["threads"], listener, _from_state(run, first))
+    result = train_run(path, config, run.members, run.seen, device, made["threads"], listener, begin)
     shared = sorted(set(result.steps) & set(run.steps))
     return result, [step for step in shared if not _same(result.checkpoint(step).flat, run.checkpoint(step).flat)]
 

@@ -9,6 +9,7 @@ from assignadd.api import train
 from assignadd.config import PRESETS, ConfigError
 from assignadd.errors import RunError
 from assignadd.training.zoom import zoom
+from tests.runs.small import hold
 
 SMOKE = PRESETS["smoke"]
 CONFIG = dataclasses.replace(
@@ -46,6 +47,12 @@ def test_a_window_at_the_end_stops_with_the_run(run, tmp_path):
 def test_bad_windows_are_refused(run, tmp_path, around, every, within, words):
     with pytest.raises(ConfigError, match=words):
         zoom(run, tmp_path / "dense", around, every, within)
+    assert not (tmp_path / "dense").exists()
+
+
+def test_a_run_that_has_only_begun_has_no_way_on(tmp_path):
+    with hold(tmp_path / "begun") as begun, pytest.raises(RunError, match="no optimizer state"):
+        zoom(begun, tmp_path / "dense", around=0)
     assert not (tmp_path / "dense").exists()
 
 
