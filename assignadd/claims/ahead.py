@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.theory import PAPER_THEORY
 from assignadd.training.processes import in_parallel
 
 # The slow properties of a model; those that take longest come first, so that no process is left with one at the end.
-SLOW_CAUSAL = (
-    "searched", "grafted", "interchange", "circuit_alone", "over_time", "path_answers", "untrained", "frequency_damage",
-    "direct_parts",
+# What one process measures together belongs together, or takes little time.
+CAUSAL = (
+    ("interchange",), ("circuit_alone",), ("searched",), ("grafted",), ("path_answers", "path_circuits"),
+    ("untrained",), ("frequency_damage", "direct_parts"),
 )  # fmt: skip
-SLOW = ("accuracies", "pair_accuracy", "theory_gradient", "curves", "routing", "probes", "probes_by_row")
+MEASURED = (
+    ("pair_accuracy",), ("curves", "routing", "probes", "probes_by_row"),
+    ("waves", "filtered", "across_types", "on_template", "against_ov2"),
+)  # fmt: skip
+# Those that only networks that bind are asked for, and only others.
+CAUSAL_IF_BINDING = ("operand_attention",), ("over_time",)
+IF_BINDING = ("theory_gradient",), ("cues", "exchanged_tags")
+IF_NOT_BINDING = ("nameless",), ("mean_of_values",)
 
 
 class Job(NamedTuple):
@@ -25,10 +33,44 @@ class Job(NamedTuple):
     keep: Callable[[Any], None]
 
 
+def measure_ahead(
+    evidences: Sequence[Evidence],
+    processes: int,
+    listener: Callable[[str], None] = lambda name: None,
+    others: Sequence[Job] = (),
+) -> None:
+    """Measures the slow properties of these models, and does the other jobs, in so many processes.
+
+    Accuracies come first, as they decide what else is asked of a network. `listener` is called with the name of each
+    job that is done.
+    """
+    do_ahead([*others, *(properties(e, "accuracies") for e in evidences)], processes, listener)
+    do_ahead(measuring_jobs(evidences), processes, listener)
+
+
 def measuring_jobs(evidences: Sequence[Evidence]) -> list[Job]:
-    """The slow properties of these models, and the study of the theory."""
-    causal = [_property(e.causal, name) for name in SLOW_CAUSAL for e in evidences]
-    return [*causal, _property(PAPER_THEORY, "study"), *(_property(e, name) for name in SLOW for e in evidences)]
+    """The slow properties of models whose accuracies are known."""
+    binding, others = ([e for e in evidences if e.learned_binding == binds] for binds in (True, False))
+    return [
+        *(properties(e.causal, *names) for names in CAUSAL_IF_BINDING for e in binding),
+        *(properties(e.causal, *names) for names in CAUSAL for e in evidences),
+        *(properties(e, *names) for names in IF_NOT_BINDING for e in others),
+        *(properties(e, *names) for names in IF_BINDING for e in binding),
+        *(properties(e, *names) for names in MEASURED for e in evidences),
+    ]
+
+
+def properties(owner: object, *names: str) -> Job:
+    """Cached properties, to be kept where they are read from; one that fails is left out."""
+
+    def compute() -> dict[str, Any]:
+        found = {}
+        for name in names:
+            with suppress(Exception):
+                found[name] = getattr(owner, name)
+        return found
+
+    return Job(names[0], compute, vars(owner).update)
 
 
 def do_ahead(jobs: Sequence[Job], processes: int, listener: Callable[[str], None] = lambda name: None) -> None:
@@ -47,8 +89,3 @@ def do_ahead(jobs: Sequence[Job], processes: int, listener: Callable[[str], None
         for value in found:
             jobs[i].keep(value)
         listener(jobs[i].name)
-
-
-def _property(owner: object, name: str) -> Job:
-    """A cached property, to be kept where it is read from."""
-    return Job(name, lambda: getattr(owner, name), lambda value: vars(owner).update({name: value}))

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from assignadd.claims.addition import ADDITION
-from assignadd.claims.ahead import Job, do_ahead, measuring_jobs
+from assignadd.claims.ahead import Job, measure_ahead, properties
 from assignadd.claims.alignment import ALIGNMENT
 from assignadd.claims.causes import CAUSES
 from assignadd.claims.composition import COMPOSITION
@@ -28,7 +28,7 @@ from assignadd.claims.record import Claim, Record, judge
 from assignadd.claims.second_spike import SECOND_SPIKE
 from assignadd.claims.studies import shipped_study_records
 from assignadd.claims.theory import LABEL as THEORY_LABEL
-from assignadd.claims.theory import theory_records
+from assignadd.claims.theory import PAPER_THEORY, theory_records
 from assignadd.config import ConfigError
 from assignadd.sweeps.population import Populations, populations_for
 
@@ -67,7 +67,8 @@ def ledger(
         about_seeds = [c for c in CLAIMS if c.measure is None]
         of_many_seeds = Job("populations", lambda: {c.id: judged(c) for c in about_seeds}, known.update)
         populations.load()
-        do_ahead([*measuring_jobs(evidences), of_many_seeds], processes, listener)
+        theory = properties(PAPER_THEORY, "study")
+        measure_ahead(evidences, processes, listener, [theory, of_many_seeds])
     records = []
     for claim in chosen(only):
         if claim.measure is not None and not evidences:

@@ -89,7 +89,7 @@ def _steps(run: Run, asked: tuple[str, ...]) -> list[int]:
 
 def _records(args: Publish, step: int) -> list[Record]:
     """Every claim about one trained network, tested on those of the run."""
-    from assignadd.claims.ahead import do_ahead, measuring_jobs
+    from assignadd.claims.ahead import measure_ahead
     from assignadd.claims.ledger import CLAIMS
     from assignadd.claims.record import judge
     from assignadd.cli.claims import read_evidence
@@ -97,7 +97,7 @@ def _records(args: Publish, step: int) -> list[Record]:
 
     evidences, records = read_evidence((args.run,), step, args.n), []
     with console.status("measuring") as status:
-        do_ahead(measuring_jobs(evidences), options.resolve_threads(args.threads))
+        measure_ahead(evidences, options.resolve_threads(args.threads))
         for claim in CLAIMS:
             if claim.measure is not None:
                 status.update(f"measuring {claim.id}")
