@@ -14,10 +14,12 @@ from assignadd.studies.data import DATA
 from assignadd.studies.doubles import DOUBLES
 from assignadd.studies.fate import FATE
 from assignadd.studies.hops import HOPS_STUDY
+from assignadd.studies.longer import LONGER
 from assignadd.studies.operands import OPERANDS
 from assignadd.studies.operations import OPERATIONS_STUDY
 from assignadd.studies.order import ORDER
 from assignadd.studies.parts import PARTS_STUDY
+from assignadd.studies.plateau import PLATEAU_STUDY
 from assignadd.studies.rate import RATE
 from assignadd.studies.scale import SCALE
 from assignadd.studies.size import SIZE
@@ -28,6 +30,7 @@ from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
 from assignadd.studies.training import TRAINING
 from assignadd.studies.transplant import TRANSPLANT
 from assignadd.studies.when import WHEN
+from assignadd.studies.window import WINDOW
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.local import Report
 from assignadd.sweeps.results import TABLE, claim_results, write_results
@@ -36,8 +39,9 @@ from assignadd.sweeps.settings import Sweep
 ALL = (
     *(ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY),  # the task and the network
     # Why some seeds do not bind.
-    *(RATE, TRAINING, SCALE, WHEN, PARTS_STUDY, ORDER, TRANSPLANT, AGAIN, FATE, CURE_STUDY, DATA),
-    *(DOUBLES, SMALL_WEIGHTS, SPIKES_STUDY),
+    *(RATE, TRAINING, SCALE, WHEN, FATE, CURE_STUDY, DATA),
+    *(PARTS_STUDY, ORDER, WINDOW, AGAIN, TRANSPLANT, PLATEAU_STUDY),
+    *(DOUBLES, SMALL_WEIGHTS, LONGER, SPIKES_STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}
 

@@ -33,7 +33,8 @@ def network(seed: int) -> str:
     return f"census-six:{seed}"
 
 
-def _held(part: str) -> dict[str, Any]:
+def held(part: str) -> dict[str, Any]:
+    """The settings with which a part keeps its weights until the end."""
     return {"optim.frozen": part, "optim.frozen_until": STEPS}
 
 
@@ -51,14 +52,14 @@ PLATEAU_RESET = tuple(own | {"start.part_from": f"initial:{i}"} for i, own in en
 def _cells_from_the_start(part: str) -> tuple[Cell, ...]:
     of_part = {"start.part": part}
     free = Cell(given(part), of_part, INITIAL_GIVEN)
-    return free, Cell(given(part, frozen=True), of_part | _held(part), INITIAL_GIVEN)
+    return free, Cell(given(part, frozen=True), of_part | held(part), INITIAL_GIVEN)
 
 
 def _cells_from_stuck_networks(part: str) -> tuple[Cell, ...]:
     of_part = {"start.part": part}
     return (
         Cell(stuck(part), of_part, PLATEAU_GIVEN),
-        Cell(stuck(part, "given, frozen"), of_part | _held(part), PLATEAU_GIVEN),
+        Cell(stuck(part, "given, frozen"), of_part | held(part), PLATEAU_GIVEN),
         Cell(stuck(part, "reset"), of_part, PLATEAU_RESET),
     )
 
