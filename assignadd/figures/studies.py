@@ -22,7 +22,10 @@ from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Study
 from assignadd.studies.table import LABELS, ONSETS, StudyTable, file_of, read_study
 
-COLORS = {"adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE}
+COLORS = {
+    "adds": BLUE, "binds": VERMILION, "refines": GREEN, "follows 1 link": PURPLE, "follows 2 links": ORANGE,
+    "binds at 8000": PURPLE, "answers trained sums": ORANGE,
+}  # fmt: skip
 BINDING = list(ONSETS).index("binding at")
 ONSET_COLORS = dict(zip(ONSETS, (BLUE, VERMILION, GREEN), strict=True))
 NUMBER_COLORS = (INK, PURPLE, ORANGE)

@@ -21,6 +21,7 @@ from assignadd.studies.order import ORDER
 from assignadd.studies.parts import PARTS_STUDY
 from assignadd.studies.plateau import PLATEAU_STUDY
 from assignadd.studies.rate import RATE
+from assignadd.studies.reset import RESET_STUDY
 from assignadd.studies.scale import SCALE
 from assignadd.studies.size import SIZE
 from assignadd.studies.small_weights import SMALL_WEIGHTS
@@ -40,7 +41,7 @@ ALL = (
     *(ARCHITECTURE, SIZE, OPERATIONS_STUDY, OPERANDS, HOPS_STUDY),  # the task and the network
     # Why some seeds do not bind.
     *(RATE, TRAINING, SCALE, WHEN, FATE, CURE_STUDY, DATA),
-    *(PARTS_STUDY, ORDER, WINDOW, AGAIN, TRANSPLANT, PLATEAU_STUDY),
+    *(PARTS_STUDY, ORDER, WINDOW, AGAIN, TRANSPLANT, PLATEAU_STUDY, RESET_STUDY),
     *(DOUBLES, SMALL_WEIGHTS, LONGER, SPIKES_STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}

@@ -57,7 +57,7 @@ LABELS = {
     "held-out doubles (final)": "held-out doubles answered",
     "held-out doubles without votes (final)": "held-out doubles answered without the votes of n for n + n",
     "vote of n for n + n, held out (final)": "mean vote of n for n + n where that is held out (standard deviations)",
-    "answers trained sums": "answer trained sums of one and of two variables",
+    "answers trained sums": "answer trained sums",
     "binds at 8000": "bind at step 8,000",
     "binds at 9000": "bind at step 9,000",
     "sharp rise": "have a spike",

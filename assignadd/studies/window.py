@@ -63,7 +63,7 @@ WINDOW = Study(
     early_steps=(FIRST, 4000, LAST, AFTER),
     early=KNOWN,
     of_curves=bound_columns,
-    outcomes=("adds", "binds", bound_at(LAST), bound_at(AFTER)),
+    outcomes=("adds", "binds", bound_at(LAST)),
     numbers=("addition at", "binding at"),
     hypotheses=tuple(
         statement

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from assignadd.errors import ConfigError
-from assignadd.sweeps.study_columns import SPIKES, VOTE_CONTROLS, VOTES
+from assignadd.sweeps.study_columns import BOUND_AT, SPIKES, TRAINED_SUMS, VOTE_CONTROLS, VOTES
 
 if TYPE_CHECKING:
     import polars
@@ -174,6 +174,21 @@ TABLES: dict[str, ShippedTable] = {
             "literal sums withheld at first, or one part frozen later, 32 seeds a cell, 15,000 steps (docs/studies.md)",
         ),
         ShippedTable(
+            "study-window", "one model",
+            "one part frozen from step 2,000 until 8,000, or until 2,000, 32 fresh seeds a cell, 15,000 steps "
+            "(docs/studies.md)",
+            meanings=BOUND_AT,
+        ),
+        ShippedTable(
+            "study-transplant", "one model",
+            "one part of a network that binds given to others at the start, and to stuck networks, 15,000 steps "
+            "(docs/studies.md)",
+        ),
+        ShippedTable(
+            "study-plateau", "one model",
+            "one part of stuck networks frozen, reset or replaced, 18 networks a cell, 15,000 steps (docs/studies.md)",
+        ),
+        ShippedTable(
             "study-again", "one model",
             "larger initial weights, or one part frozen at first, 48 fresh seeds a cell, 15,000 steps, float32 "
             "(docs/studies.md)",
@@ -201,6 +216,11 @@ TABLES: dict[str, ShippedTable] = {
             "study-small-weights", "one model",
             "smaller initial weights, more decay, or both, 32 seeds a cell, 15,000 steps (docs/studies.md)",
             meanings=VOTES | VOTE_CONTROLS,
+        ),
+        ShippedTable(
+            "study-longer", "one model",
+            "smaller initial weights with and without more decay, 32 seeds a cell, 40,000 steps (docs/studies.md)",
+            meanings=VOTES | VOTE_CONTROLS | TRAINED_SUMS,
         ),
         ShippedTable(
             "study-spikes", "one model",

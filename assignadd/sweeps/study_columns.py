@@ -61,3 +61,10 @@ SPIKES = {
     "the 200 steps after it less that in the 200 steps before",
     "rise of QK2 margin at the first spike": "the margin of that match, likewise",
 }
+BOUND_AT = {
+    f"binds at {step}": f"whether it answers 95 % of trained one-variable sums at step {step:,}"
+    for step in (8000, 9000)
+}
+TRAINED_SUMS = {
+    "answers trained sums": "whether it answers 95 % of the trained sums of one variable and of two in the final exam",
+}
