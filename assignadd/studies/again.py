@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.verdicts import AtLeast
 
 PAPER, LARGER = "the paper's", "initial scale 1.2"
@@ -29,7 +29,7 @@ AGAIN = Study(
     numbers=("addition at", "binding at"),
     hypotheses=tuple(
         Hypothesis(
-            f"study-again-{cell.replace(' ', '-').replace(',', '').lower()}",
+            f"study-again-{slug(cell)}",
             f"With {cell}, more seeds bind than with the paper's settings, by at least .05.",
             "binds", cell, AtLeast(0.05), versus=PAPER,
         )

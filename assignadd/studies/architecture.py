@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.verdicts import AtLeast
 
 
@@ -24,10 +24,6 @@ CELLS = (
     Cell("width 64", _width(64)),
     Cell("width 256", _width(256)),
 )
-
-
-def _slug(label: str) -> str:
-    return label.replace("'", "").replace(" ", "-").lower()
 
 
 def _words(cell: Cell) -> str:
@@ -51,7 +47,7 @@ ARCHITECTURE = Study(
     hypotheses=(
         *(
             Hypothesis(
-                f"study-architecture-binds-{_slug(cell.label)}",
+                f"study-architecture-binds-{slug(cell.label)}",
                 f"With {_words(cell)}, at least half of the seeds bind by the end of training.",
                 "binds", cell.label, AtLeast(0.5),
             )
@@ -59,7 +55,7 @@ ARCHITECTURE = Study(
         ),
         *(
             Hypothesis(
-                f"study-architecture-adds-{_slug(cell.label)}",
+                f"study-architecture-adds-{slug(cell.label)}",
                 f"With {_words(cell)}, at least 80 % of the seeds learn to add held-out pairs of literals.",
                 "adds", cell.label, AtLeast(0.8),
             )

@@ -11,7 +11,7 @@ import numpy as np
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
 from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, REFINEMENT_SETS, THRESHOLD
 from assignadd.stats import wilson
-from assignadd.studies.study import Cell, ComputedHypothesis, Study, study_base
+from assignadd.studies.study import Cell, ComputedHypothesis, Study, slug, study_base
 from assignadd.studies.table import Estimate, StudyTable
 from assignadd.sweeps.final_tests import final_column
 from assignadd.verdicts import AtLeast, AtMost
@@ -84,10 +84,6 @@ def near_failures(skill: str, table: StudyTable) -> Estimate | None:
     return Estimate(near / len(failing), ends.low, ends.high, len(failing))
 
 
-def _slug(skill: str) -> str:
-    return skill.replace(" ", "-")
-
-
 DATA = Study(
     name="data",
     title="Data requirements as probabilities",
@@ -109,7 +105,7 @@ DATA = Study(
     numbers=("binding at",),
     hypotheses=tuple(
         ComputedHypothesis(
-            f"study-data-{modes}-{_slug(skill)}",
+            f"study-data-{modes}-{slug(skill)}",
             f"At the thresholds of {skill} ({GROUPS[skill]}), {words} of the networks that fail are near the level.",
             rule, partial(near_failures, skill),
         )

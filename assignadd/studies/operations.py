@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.verdicts import AtLeast, AtMost
 
 # A dihedral group has an even order: the nearest to 59.
@@ -31,10 +31,6 @@ CELLS = tuple(
 )
 
 
-def _slug(operation: str) -> str:
-    return operation.replace(" ", "-").replace("+", "plus")
-
-
 OPERATIONS_STUDY = Study(
     name="operations",
     title="Other operations",
@@ -57,7 +53,7 @@ OPERATIONS_STUDY = Study(
     hypotheses=(
         *(
             Hypothesis(
-                f"study-operations-binds-{_slug(name)}",
+                f"study-operations-binds-{slug(name)}",
                 f"With {name} at f = 0.7, at least half of the seeds bind by the end of training.",
                 "binds", label(name, OF_THE_PAPER), AtLeast(0.5),
             )
@@ -65,7 +61,7 @@ OPERATIONS_STUDY = Study(
         ),
         *(
             Hypothesis(
-                f"study-operations-generalises-{_slug(name)}-{f:g}",
+                f"study-operations-generalises-{slug(name)}-{f:g}",
                 f"With {name} at f = {f:g}, at least 80 % of the seeds answer held-out pairs of literals (90 %).",
                 "adds", label(name, f), AtLeast(0.8),
             )
@@ -73,7 +69,7 @@ OPERATIONS_STUDY = Study(
         ),
         *(
             Hypothesis(
-                f"study-operations-doubles-{_slug(name)}",
+                f"study-operations-doubles-{slug(name)}",
                 f"With {name} at f = 0.7, networks that bind answer held-out doubles (n, n) less often than literal "
                 "pairs held out in both orders, by at least .1 on average.",
                 "doubles minus others", label(name, OF_THE_PAPER), AtMost(-0.1), among="binds",

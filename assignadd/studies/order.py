@@ -6,7 +6,7 @@ from functools import partial
 
 from assignadd.dynamics.binding import BINDING_SET, binds
 from assignadd.stats import wilson
-from assignadd.studies.study import Cell, ComputedHypothesis, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, ComputedHypothesis, Hypothesis, Study, slug, study_base
 from assignadd.studies.table import Estimate, StudyTable, early_column
 from assignadd.verdicts import AtLeast
 
@@ -77,7 +77,7 @@ ORDER = Study(
         ),
         *(
             Hypothesis(
-                f"study-order-{part.lower()}-{a}",
+                f"study-order-{slug(part)}-{a}",
                 f"With {part} frozen from step {a:,} until {b:,}, more seeds bind than with nothing frozen.",
                 "binds", window(part, a, b), AtLeast(0), versus=PAPER,
             )

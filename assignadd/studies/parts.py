@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.verdicts import AtLeast
 
 PAPER = "nothing frozen"
@@ -45,7 +45,7 @@ PARTS_STUDY = Study(
         ),
         *(
             Hypothesis(
-                f"study-parts-{part.lower().replace('_', '')}",
+                f"study-parts-{slug(part)}",
                 f"With {part} frozen until step {UNTIL:,}, at least half of the seeds bind.",
                 "binds", label(part), AtLeast(0.5),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from assignadd.studies.parts import PARTS
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.studies.transplant import AS_IT_IS, BIND, NOTHING, STEPS, STUCK, given, held, network, stuck
 from assignadd.verdicts import AtLeast, AtMost
 
@@ -34,10 +34,6 @@ def _of_part(part: str) -> tuple[Cell, ...]:
     return (*cells, Cell(stuck(part, GIVEN_FROZEN), replaced, GIVEN)) if part in LAYER_1 else cells
 
 
-def _slug(part: str) -> str:
-    return part.lower().replace("_", "")
-
-
 PLATEAU_STUDY = Study(
     name="plateau",
     title="A part of a stuck network replaced and frozen",
@@ -63,7 +59,7 @@ PLATEAU_STUDY = Study(
     hypotheses=(
         *(
             Hypothesis(
-                f"study-plateau-given-{_slug(part)}",
+                f"study-plateau-given-{slug(part)}",
                 f"Given {part} of a network that binds, frozen, at least half of the stuck networks come to bind.",
                 "binds", stuck(part, GIVEN_FROZEN), AtLeast(0.5),
             )
@@ -71,7 +67,7 @@ PLATEAU_STUDY = Study(
         ),
         *(
             Hypothesis(
-                f"study-plateau-learned-{_slug(part)}",
+                f"study-plateau-learned-{slug(part)}",
                 f"Given {part} of a network that binds, frozen, more stuck networks come to bind than with initial "
                 "weights of it, frozen.",
                 "binds", stuck(part, GIVEN_FROZEN), AtLeast(0), versus=stuck(part, RESET_FROZEN),
@@ -80,7 +76,7 @@ PLATEAU_STUDY = Study(
         ),
         *(
             Hypothesis(
-                f"study-plateau-own-{_slug(part)}",
+                f"study-plateau-own-{slug(part)}",
                 f"With {part} frozen as it is, at most half of the stuck networks come to bind.",
                 "binds", stuck(part, OWN_FROZEN), AtMost(0.5),
             )
@@ -88,7 +84,7 @@ PLATEAU_STUDY = Study(
         ),
         *(
             Hypothesis(
-                f"study-plateau-reset-{_slug(part)}",
+                f"study-plateau-reset-{slug(part)}",
                 f"With initial weights of {part}, frozen, at least half of the stuck networks come to bind.",
                 "binds", stuck(part, RESET_FROZEN), AtLeast(0.5),
             )
@@ -96,7 +92,7 @@ PLATEAU_STUDY = Study(
         ),
         *(
             Hypothesis(
-                f"study-plateau-start-{_slug(part)}",
+                f"study-plateau-start-{slug(part)}",
                 f"Given {part} of a network that binds, frozen, at the start, more networks bind than with nothing "
                 "given.",
                 "binds", given(part, frozen=True), AtLeast(0), versus=NOTHING,

@@ -7,7 +7,7 @@ from functools import partial
 from assignadd.stats import wilson
 from assignadd.studies.parts import PARTS
 from assignadd.studies.plateau import LAYER_1
-from assignadd.studies.study import Cell, ComputedHypothesis, Study, study_base
+from assignadd.studies.study import Cell, ComputedHypothesis, Study, slug, study_base
 from assignadd.studies.table import Estimate, StudyTable
 from assignadd.studies.transplant import STEPS, held
 from assignadd.verdicts import AtLeast, AtMost
@@ -43,16 +43,12 @@ TRAINED = tuple({"start.network": f"{RUN}:{seed}", "seed.data": seed + 1000} for
 RESET = tuple(own | {"start.part_from": f"initial:{seed + 2000}"} for own, seed in zip(TRAINED, _SEEDS, strict=True))
 
 
-def _rescued(part: str, frozen: bool, slug: str) -> ComputedHypothesis:
+def _rescued(part: str, frozen: bool, suffix: str) -> ComputedHypothesis:
     return ComputedHypothesis(
-        f"study-reset-stuck-{_slug(part)}{slug}",
+        f"study-reset-stuck-{slug(part)}{suffix}",
         f"Of the networks that do not bind as they are, at least half come to bind with {reset(part, frozen)}.",
         AtLeast(0.5), partial(binding, part, False, frozen),
     )  # fmt: skip
-
-
-def _slug(part: str) -> str:
-    return part.lower().replace("_", "")
 
 
 RESET_STUDY = Study(
@@ -80,7 +76,7 @@ RESET_STUDY = Study(
         *(_rescued(part, False, "-free") for part in LAYER_1),
         *(
             ComputedHypothesis(
-                f"study-reset-bound-{_slug(part)}",
+                f"study-reset-bound-{slug(part)}",
                 f"Of the networks that bind as they are, at most half bind with {reset(part)}.",
                 AtMost(0.5), partial(binding, part, True, True),
             )

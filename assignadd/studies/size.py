@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.verdicts import AtLeast
 
 PAPER = "N = 59, V = 12, T = 16"
@@ -17,10 +17,6 @@ CELLS = (
     ),
     *(Cell(f"T = {length}", {"task.length": length}) for length in (24, 32)),
 )
-
-
-def _slug(label: str) -> str:
-    return label.replace(" = ", "").replace(", ", "-").lower()
 
 
 SIZE = Study(
@@ -39,7 +35,7 @@ SIZE = Study(
     hypotheses=(
         *(
             Hypothesis(
-                f"study-size-adds-{_slug(cell.label)}",
+                f"study-size-adds-{slug(cell.label)}",
                 f"With {cell.label}, at least 80 % of the seeds learn to add held-out pairs of literals.",
                 "adds", cell.label, AtLeast(0.8),
             )
@@ -47,7 +43,7 @@ SIZE = Study(
         ),
         *(
             Hypothesis(
-                f"study-size-binds-{_slug(cell.label)}",
+                f"study-size-binds-{slug(cell.label)}",
                 f"With {cell.label}, at least half of the seeds bind by the end of training.",
                 "binds", cell.label, AtLeast(0.5),
             )

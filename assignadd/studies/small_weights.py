@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignadd.measures.doubles import HELD_OUT_DOUBLES, VOTE_HELD_OUT, WITHOUT_VOTES
 from assignadd.studies.doubles import DIFFERENCE, DoublesObserver
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.sweeps.final_tests import final_column
 from assignadd.verdicts import AtLeast
 
@@ -13,10 +13,6 @@ DECAYS = (0.1, 0.2)
 DECAYED = {f"decay {decay:g}": decay for decay in DECAYS}
 BOTH = {f"{SMALLER}, decay {decay:g}": decay for decay in DECAYS}
 CHANGED = (*DECAYED, SMALLER, *BOTH)
-
-
-def _slug(cell: str) -> str:
-    return cell.replace(",", "").replace(" ", "-")
 
 
 SMALL_WEIGHTS = Study(
@@ -46,7 +42,7 @@ SMALL_WEIGHTS = Study(
     hypotheses=(
         *(
             Hypothesis(
-                f"study-small-weights-{_slug(cell)}",
+                f"study-small-weights-{slug(cell)}",
                 f"With {cell}, networks that bind answer held-out doubles more often than with the paper's settings, "
                 "by at least .1 on average.",
                 DIFFERENCE, cell, AtLeast(0.1), versus=PAPER, among="binds",
@@ -55,7 +51,7 @@ SMALL_WEIGHTS = Study(
         ),
         *(
             Hypothesis(
-                f"study-small-weights-right-{_slug(cell)}",
+                f"study-small-weights-right-{slug(cell)}",
                 f"With {cell}, networks that bind answer at least 90 % of held-out doubles on average.",
                 final_column(HELD_OUT_DOUBLES), cell, AtLeast(0.9), among="binds",
             )
@@ -63,7 +59,7 @@ SMALL_WEIGHTS = Study(
         ),
         *(
             Hypothesis(
-                f"study-small-weights-vote-{_slug(cell)}",
+                f"study-small-weights-vote-{slug(cell)}",
                 f"With {cell}, the vote of n for a held-out n + n is less negative in networks that bind than with the "
                 "paper's settings, by at least half a standard deviation.",
                 final_column(VOTE_HELD_OUT), cell, AtLeast(0.5), versus=PAPER, among="binds",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 RECORD = replace(
     PRESETS["paper"].record, eval_every=250, checkpoint_every=5000, state_every=1 << 31, final_sequences=20_000
 )
+
+
+def slug(label: str) -> str:
+    """A label as a part of the identifier of a statement: "scale 0.4, decay 0.1" is scale-0.4-decay-0.1."""
+    return re.sub(
+        "[ _',()]", lambda found: "-" * (found[0] == " "), label.lower().replace(" = ", "").replace("+", "plus")
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.verdicts import AtLeast, AtMost
 
 PAPER = "the paper's"
@@ -27,22 +27,18 @@ def label(factor: str, value: float) -> str:
     return f"{factor} {value:g}"
 
 
-def _slug(cell: str) -> str:
-    return cell.replace(" ", "-")
-
-
 def _than_paper(factor: str, value: float, more: bool) -> Hypothesis:
     """More seeds bind than with the paper's settings, or fewer."""
     cell = label(factor, value)
     claim = f"With {cell}, {'more' if more else 'fewer'} seeds bind than with the paper's settings."
     rule = AtLeast(0) if more else AtMost(0)
-    return Hypothesis(f"study-training-{_slug(cell)}", claim, "binds", cell, rule, versus=PAPER)
+    return Hypothesis(f"study-training-{slug(cell)}", claim, "binds", cell, rule, versus=PAPER)
 
 
 def _half(factor: str, value: float) -> Hypothesis:
     cell = label(factor, value)
     claim = f"With {cell}, at least half of the seeds bind."
-    return Hypothesis(f"study-training-{_slug(cell)}", claim, "binds", cell, AtLeast(0.5))
+    return Hypothesis(f"study-training-{slug(cell)}", claim, "binds", cell, AtLeast(0.5))
 
 
 TRAINING = Study(

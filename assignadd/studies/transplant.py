@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from assignadd.studies.parts import PARTS
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.verdicts import AtLeast, AtMost
 
 STEPS = 15_000
@@ -65,20 +65,19 @@ def _cells_from_stuck_networks(part: str) -> tuple[Cell, ...]:
 
 
 def _statements(part: str) -> tuple[Hypothesis, ...]:
-    name = part.lower().replace("_", "")
     return (
         Hypothesis(
-            f"study-transplant-start-{name}",
+            f"study-transplant-start-{slug(part)}",
             f"Given {part} of a network that binds at the start, more networks bind than with nothing given.",
             "binds", given(part), AtLeast(0), versus=NOTHING,
         ),
         Hypothesis(
-            f"study-transplant-stuck-{name}",
+            f"study-transplant-stuck-{slug(part)}",
             f"Given {part} of a network that binds, at least half of the stuck networks come to bind.",
             "binds", stuck(part), AtLeast(0.5),
         ),
         Hypothesis(
-            f"study-transplant-learned-{name}",
+            f"study-transplant-learned-{slug(part)}",
             f"Given {part} of a network that binds, more stuck networks come to bind than with initial weights of it.",
             "binds", stuck(part), AtLeast(0), versus=stuck(part, "reset"),
         ),

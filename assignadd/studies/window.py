@@ -9,7 +9,7 @@ from assignadd.dynamics.binding import BINDING_SET, binds
 from assignadd.studies.again import FROZEN, UNTIL
 from assignadd.studies.order import window
 from assignadd.studies.parts import PARTS
-from assignadd.studies.study import RECORD, Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import RECORD, Cell, Hypothesis, Study, slug, study_base
 from assignadd.verdicts import AtLeast, AtMost
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ WINDOW = Study(
         for part in PARTS
         for statement in (
             Hypothesis(
-                f"study-window-fewer-{part.lower().replace('_', '')}",
+                f"study-window-fewer-{slug(part)}",
                 f"With {part} frozen from step {FIRST:,} on, fewer networks bind at step {LAST:,} than with nothing "
                 "frozen, by at least .3.",
                 bound_at(LAST), window(part, FIRST, LAST), AtMost(-0.3), versus=FREE,
             ),
             Hypothesis(
-                f"study-window-after-{part.lower().replace('_', '')}",
+                f"study-window-after-{slug(part)}",
                 f"With {part} released at step {LAST:,}, as many networks bind at step {AFTER:,} as with nothing "
                 "frozen, or at most .1 fewer.",
                 bound_at(AFTER), window(part, FIRST, LAST), AtLeast(-0.1), versus=FREE,
