@@ -70,11 +70,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
+    from assignadd.benchmark import speed
+    from assignadd.benchmark.measures import checkpoint_ms
     from assignadd.cli.screen import console
-    from assignadd.measures.speed import checkpoint_ms
     from assignadd.model.table import covers
     from assignadd.runs.environment import cpu_model
-    from assignadd.training import speed
 
     cores = options.resolve_threads(None)
     with nullcontext() if args.json else console.status("measuring"):
@@ -106,8 +106,8 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
 
     import torch
 
+    from assignadd.benchmark import speed
     from assignadd.runs.environment import cpu_model
-    from assignadd.training import speed
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
     stacks = CUDA_STACKS if args.models is None else (options.check_count("models", args.models),)
@@ -127,9 +127,9 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
 
     from msgspec import to_builtins
 
+    from assignadd.benchmark.scaling import scaling
     from assignadd.cli.screen import print_json, print_table
     from assignadd.runs.environment import Environment
-    from assignadd.training.scaling import scaling
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
     made_with = Environment.here("cuda" if on_cuda else "cpu", 1)
@@ -147,9 +147,9 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
 
 
 def _mechanism(name: str, args: Bench) -> int:
+    from assignadd.benchmark.measures import mechanism_seconds
     from assignadd.claims.evidence import CONTEXTS, SEQUENCES
     from assignadd.cli.screen import console, print_json, print_table
-    from assignadd.measures.speed import mechanism_seconds
     from assignadd.model.architecture import PAPER_NEEDS, require
     from assignadd.model.stack import concatenate
     from assignadd.runs.folder import open_run

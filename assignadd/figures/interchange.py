@@ -11,10 +11,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from assignadd.alignment.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import FigureData
 from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
-from assignadd.interventions.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.measures.columns import column_label
 from assignadd.palette import BLUE, GREEN, GREY, INK, ON_LIGHT, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from assignadd.benchmark.speed import flops
 from assignadd.config import Config, Member
 from assignadd.errors import RunError
 from assignadd.measures.progress import ProgressObserver, StackProgress
@@ -29,7 +30,6 @@ from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.loop import Listener, train_run
-from assignadd.training.speed import flops
 from assignadd.training.start import check_start
 from assignadd.training.trainer import Observer
 

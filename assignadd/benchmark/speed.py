@@ -12,6 +12,7 @@ from contextlib import closing
 import torch
 from torch import Tensor
 
+from assignadd.benchmark.peers import Step, lens_step, plain_step, vmap_steps
 from assignadd.config import Config, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
@@ -21,7 +22,6 @@ from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.peers import Step, lens_step, plain_step, vmap_steps
 from assignadd.training.step import Group
 from assignadd.training.trainer import Trainer, prepare
 

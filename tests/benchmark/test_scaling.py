@@ -2,9 +2,9 @@
 
 from dataclasses import asdict
 
+from assignadd.benchmark.scaling import VALUES, variants
+from assignadd.benchmark.speed import flops
 from assignadd.config import PRESETS
-from assignadd.training.scaling import VALUES, variants
-from assignadd.training.speed import flops
 
 
 def test_each_variant_changes_one_setting_of_the_papers():

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from assignadd.benchmark.speed import cuda_microseconds, flops, single_step_ms
 from assignadd.config import Config
-from assignadd.training.speed import cuda_microseconds, flops, single_step_ms
 
 MODELS = 128
 VALUES: dict[str, tuple[int, ...]] = {

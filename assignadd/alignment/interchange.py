@@ -34,11 +34,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from assignadd.alignment.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
+from assignadd.alignment.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.config import Config, Task
 from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.trajectory import Listener, Read
-from assignadd.interventions.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
-from assignadd.interventions.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, SECOND_LAYER, lacking, require
 from assignadd.model.forward import CHUNK
 from assignadd.model.last_layer import LastLayer

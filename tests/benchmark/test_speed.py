@@ -3,13 +3,13 @@
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from assignadd.benchmark.speed import flops
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack
 from assignadd.model.table import TableForward
 from assignadd.model.trace import Weights
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.speed import flops
 
 
 class ProductCounter(TorchDispatchMode):
