@@ -5,10 +5,9 @@ import polars
 import pytest
 from matplotlib.colors import to_rgb
 
-from assignadd.figures.data_map import data_map, draw_data_map
-from assignadd.figures.fate_map import draw_fate_map, fate_map
 from assignadd.figures.heatmap import draw_heat, write_cells
 from assignadd.figures.studies import NAMED, draw_study, drawing_of, study_caption, study_data
+from assignadd.figures.study_maps import data_map, draw_data_map, draw_fate_map, fate_map
 from assignadd.figures.style import figure
 from assignadd.studies.data import DATA
 from assignadd.studies.fate import FATE
