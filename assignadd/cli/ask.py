@@ -44,8 +44,7 @@ def main(arguments: list[str]) -> int:
         run.index_of(args.seed),
     )
     step, one, notes = run.model_at(args.step, index)
-    for text in notes:
-        note(text)
+    note(*notes)
     reply = _reply(run, Transformer.from_stack(one, 0), tokens, index) | {"run": run.name, "step": step}
     if args.json:
         from assignadd.cli.screen import print_json

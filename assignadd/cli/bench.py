@@ -127,7 +127,7 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
 
     from msgspec import to_builtins
 
-    from assignadd.benchmark.scaling import scaling
+    from assignadd.benchmark.speed import scaling
     from assignadd.cli.screen import print_json, print_table
     from assignadd.runs.environment import Environment
 

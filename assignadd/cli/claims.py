@@ -121,8 +121,7 @@ def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int = 
     for run in [open_run(name) for name in runs]:
         prepare("cpu", threads, run.config)
         models, notes = evidence(run, step, n)
-        for text in notes:
-            note(text)
+        note(*notes)
         found += models
     return found
 

@@ -46,8 +46,7 @@ def main(arguments: list[str]) -> int:
     run = open_run(args.run)
     prepare("cpu", threads, run.config)
     step, stack, notes = run.at(args.step)
-    for text in notes:
-        note(text)
+    note(*notes)
     indices = list(range(len(run.members)) if wanted is None else map(run.index_of, wanted))
     unsound = {i: why for i, why in run.unsound(step, stack).items() if i in indices}
     for why in unsound.values():

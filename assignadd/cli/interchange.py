@@ -88,8 +88,7 @@ def _at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
     from assignadd.cli.screen import note
 
     at, one, notes = run.model_at(step, index)
-    for text in notes:
-        note(text)
+    note(*notes)
     return at, one
 
 

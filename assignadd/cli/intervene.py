@@ -52,8 +52,7 @@ def main(arguments: list[str]) -> int:
     run = options.run_or_newest(args.run)
     index = run.index_of(args.seed)
     step, one, notes = run.model_at(args.step, index)
-    for text in notes:
-        note(text)
+    note(*notes)
     have = run.checkpoint_sha256(step)
     if asked.checkpoint not in (None, have):
         raise RunError(

@@ -19,8 +19,7 @@ from assignadd.config import Config, Member
 from assignadd.errors import RunError
 from assignadd.measures.progress import ProgressObserver, StackProgress
 from assignadd.model.forward import CHUNK
-from assignadd.model.shapes import weight_shapes
-from assignadd.model.stack import Stack
+from assignadd.model.stack import Stack, weight_shapes
 from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
 from assignadd.runs.find import find_runs

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Optim
 from assignadd.model.kernels.tensor import Moments
-from assignadd.model.shapes import Shape, weight_shapes
-from assignadd.model.stack import views
+from assignadd.model.stack import Shape, views, weight_shapes
 from assignadd.task.sampler import Batch, Sampler
 
 # The names of a part's weights in its layer.
