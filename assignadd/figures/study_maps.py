@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from matplotlib.figure import Figure
 
-from assignadd.figures.heatmap import bar, draw_heat, write_cells
+from assignadd.figures.heatmap import DARK_FROM, bar, draw_heat, write_cells
 from assignadd.figures.record import FigureData
 from assignadd.palette import BLUE, GREY, SHARES
 from assignadd.studies.data import FRACTIONS, RATIOS, label
@@ -57,7 +57,7 @@ def draw_data_map(data: DataMap, made: Figure) -> None:
         words = [
             _count(n, of, networks.max() > networks.min()) for n, of in zip(counts.flat, networks.flat, strict=True)
         ]
-        write_cells(panel, share, np.reshape(words, share.shape))
+        write_cells(panel, np.reshape(words, share.shape), share >= DARK_FROM)
     axes[0].set_yticks(range(len(FRACTIONS)), [f"{f:g}" for f in FRACTIONS])
     axes[0].set_ylabel("share f of the pairs in training")
     bar(image, axes, "share of networks")
@@ -93,7 +93,7 @@ def draw_fate_map(data: FateMap, made: Figure) -> None:
         panel.set_xticks(ticks, [str(i) for i in ticks])
         panel.set_yticks(levels, [str(i) for i in levels])
         words = [f"{n:.0f}" if ticks else f"{n:.0f}/{most}" for n in counts.flat]
-        write_cells(panel, counts / most, np.reshape(words, counts.shape))
+        write_cells(panel, np.reshape(words, counts.shape), counts / most >= DARK_FROM)
     panels[0].set_ylabel("initialisation")
     value, low, high = data.auc.T
     at = range(len(STEPS_OF_PREDICTION))

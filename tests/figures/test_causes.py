@@ -63,7 +63,7 @@ def test_circuit_only():
     with figure(6.4, 5) as made:
         axes = made.add_subplot()
         draw_circuit_only(data, axes)
-        numbers = [text for text in written(axes) if text[0].isdigit()]
+        numbers = [text for text in written(axes) if text[:1].isdigit()]
         assert numbers == [f"{v:.2f}" for v in shares for _ in range(10)]
         assert {"parts together (+: added to section 5's)", "one circuit reduced to", "one part removed"} <= set(
             written(axes)
