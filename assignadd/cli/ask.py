@@ -39,10 +39,8 @@ def main(arguments: list[str]) -> int:
     from assignadd.task.text import parse
 
     run = options.run_or_newest(args.run)
-    tokens, index = (
-        parse(args.prompt, run.config.task, options.check_seed("padding", args.padding)),
-        run.index_of(args.seed),
-    )
+    tokens = parse(args.prompt, run.config.task, options.check_seed("padding", args.padding))
+    index = run.index_of(args.seed)
     step, one, notes = run.model_at(args.step, index)
     note(*notes)
     reply = _reply(run, Transformer.from_stack(one, 0), tokens, index) | {"run": run.name, "step": step}

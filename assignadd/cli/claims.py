@@ -149,18 +149,11 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
         for r in group:
             colour = COLOURS.get(r.verdict, "yellow")
             console.print(f"[bold]{escape(r.id)}[/]: [{colour}]{escape(r.verdict)}[/]")
-            console.print(
-                Padding(
-                    f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]",
-                    (0, 0, 0, 4),
-                )
-            )
+            text = f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]"
+            console.print(Padding(text, (0, 0, 0, 4)))
     counts = Counter(r.verdict if r.verdict in COLOURS else SOME_SEEDS for r in records)
-    models = (
-        f"{len(evidences)} models, {sum(e.learned_binding for e in evidences)} of which learned to bind variables: "
-        if evidences
-        else ""
-    )
+    binding = sum(e.learned_binding for e in evidences)
+    models = f"{len(evidences)} models, {binding} of which learned to bind variables: " if evidences else ""
     say(f"\n{models}" + ", ".join(f"{n} {v}" for v, n in counts.items()))
 
 

@@ -54,11 +54,8 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
 
 class _Driver:
     def __init__(self, ray: Any, jobs: Sequence[Job], device: str, report: Report):
-        self.ray, self.jobs, self.report = (
-            ray,
-            [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs],
-            report,
-        )
+        self.ray, self.report = ray, report
+        self.jobs = [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs]
         task = ray.remote(num_cpus=1, num_gpus=1 if device == "cuda" else 0, max_retries=RETRIES)(train_job)
         self.pending = {task.remote(job, device): i for i, job in enumerate(self.jobs)}
 
