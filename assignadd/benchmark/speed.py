@@ -64,16 +64,9 @@ def _table_products(config: Config) -> int:
     d, h = config.model.d_model, config.model.d_mlp[-1] or 0
     dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
     C = Vocabulary(config.task).size + config.task.length
-    tables = (
-        3 * C * d * dh
-        + C * dh * C
-        + C * dh * d
-        + 2 * d * dh * d
-        + (C + 1) * d * d
-        + 2 * C * d * (C + 1)
-        + 2 * C * d * d
-    )
-    return tables + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
+    layer_1 = 3 * C * d * dh + C * dh * C + C * dh * d
+    layer_2 = 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
+    return layer_1 + layer_2 + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
 
 
 def _reference_products(config: Config) -> int:

@@ -117,7 +117,7 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
     flat = torch.stack([normals(seed, Stream.INIT, torch.arange(size)) for seed in init_seeds])
     stack = Stack(config, (flat * std).to(dtype))
     for name, weight in stack.weights.items():
-        if not _is_matrix(name):
+        if ".W_" not in name:  # a bias, or a weight of a norm
             weight.fill_(1.0 if name.endswith(".w") else 0.0)
     return stack
 
@@ -128,7 +128,3 @@ def concatenate(stacks: Sequence[Stack]) -> Stack:
 
 def single_models(stack: Stack) -> Iterator[Stack]:
     return (stack.models(i) for i in range(len(stack)))
-
-
-def _is_matrix(name: str) -> bool:
-    return ".W_" in name

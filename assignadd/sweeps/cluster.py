@@ -41,11 +41,9 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
-        raise ConfigError(
-            "address",
-            address,
-            "a Ray cluster that accepts the token in ~/.ray/auth_token or RAY_AUTH_TOKEN; `make ray-up` starts one",
-        ) from error
+        token = "the token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+        expected = f"a Ray cluster that accepts {token}; `make ray-up` starts one"
+        raise ConfigError("address", address, expected) from error
     try:
         _Driver(ray, jobs, device, report).run()
     finally:
