@@ -7,7 +7,9 @@ from jaxtyping import install_import_hook
 import tests.shapes  # noqa: F401  (the hook below names it)
 
 PACKAGE = Path(__file__).parents[1] / "assignadd"
-NUMERICAL = ("task", "model", "training", "measures", "interventions", "theory", "dynamics")
+NUMERICAL = (
+    "task", "model", "training", "theory", "measures", "dynamics", "interventions", "alignment", "benchmark",
+)  # fmt: skip
 COMPILED = (
     "numba_cpu",
     "triton_gpu",

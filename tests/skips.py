@@ -4,7 +4,7 @@
 REMEDIES = {
     "ray is not": "make test-ray",
     "transformerlens": "make test-lens",
-    "pyvene": "pip install -e '.[das]', then pytest tests/interventions/test_subspaces.py",
+    "pyvene": "pip install -e '.[das]', then pytest tests/alignment/test_subspaces.py",
     "cuda": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",
     "hub": "pip install -e '.[dev]'",
     "numba": "pip install -e '.[dev]'",

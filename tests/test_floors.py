@@ -11,9 +11,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "assignadd"
 # From the ground up; a floor may import itself and what is below it.
 FLOORS = (
-    "errors", "task_settings", "member", "config", "palette", "task", "model", "runs", "training", "stats", "verdicts",
-    "theory", "measures", "dynamics", "interventions", "sweeps", "studies", "claims", "figures", "report", "explorer",
-    "api", "cli",
+    "errors", "task_settings", "member", "config", "palette", "task", "model", "runs", "training", "stats",
+    "verdicts", "theory", "measures", "dynamics", "interventions", "alignment", "benchmark", "sweeps", "studies",
+    "claims", "figures", "report", "explorer", "api", "cli",
 )  # fmt: skip
 HEAVY = {"torch", "numpy", "polars", "matplotlib", "scipy", "tyro", "rich", "msgspec"}
 

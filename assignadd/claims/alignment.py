@@ -7,11 +7,11 @@ and networks that never learned binding are seeds of the record as all others ar
 
 from __future__ import annotations
 
+from assignadd.alignment.subspaces import SEARCHED
 from assignadd.claims.causal import INITIAL, TRAINED
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
-from assignadd.interventions.subspaces import SEARCHED
 from assignadd.verdicts import AtLeast, AtMost
 
 

@@ -9,12 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from assignadd.config import Config
-from assignadd.dynamics.onsets import Onset, onset
-from assignadd.dynamics.trajectory import Read
-from assignadd.interventions import operand_attention as attention
-from assignadd.interventions.circuit import CircuitAlone, circuit_alone
-from assignadd.interventions.interchange import (
+from assignadd.alignment.interchange import (
     ALIGNMENTS,
     PAIRS_OVER_TIME,
     QUERY_AND_TAG,
@@ -26,10 +21,15 @@ from assignadd.interventions.interchange import (
     defined_variants,
     spread_steps,
 )
+from assignadd.alignment.subspaces import PLACES, Search
+from assignadd.config import Config
+from assignadd.dynamics.onsets import Onset, onset
+from assignadd.dynamics.trajectory import Read
+from assignadd.interventions import operand_attention as attention
+from assignadd.interventions.circuit import CircuitAlone, circuit_alone
 from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
 from assignadd.interventions.path_circuits import CircuitCurve, circuit_curves
 from assignadd.interventions.paths import Path, PathAnswers, PathPatching
-from assignadd.interventions.subspaces import PLACES, Search
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.sequences import sequences
 from assignadd.model.stack import Stack, initial_stack

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from assignadd.alignment.interchange import PAPER_MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
 from assignadd.claims.addition import needs_two_variables
 from assignadd.claims.causal import EXCHANGED
 from assignadd.claims.circuit_alone import CIRCUIT_ALONE
@@ -20,7 +21,6 @@ from assignadd.claims.measured import Measured, highest, lowest, paired_differen
 from assignadd.claims.paths import PATHS
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.dynamics.onsets import Onset, onset
-from assignadd.interventions.interchange import PAPER_MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
 from assignadd.measures.columns import measure_of, require_column
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, require
 from assignadd.stats import Z_95

@@ -11,7 +11,6 @@ from assignadd.claims.record import NOT_REPORTED, OURS, Claim
 from assignadd.dynamics.composition import NEEDED, Composition, composition
 from assignadd.measures.nameless import HELD_OUT, TRAINED
 from assignadd.measures.progress import TRAINING_LAW
-from assignadd.stats import median_interval
 from assignadd.sweeps.population import Populations, SeedCurves
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.nameless import has_rule, nameless_accuracy
@@ -41,8 +40,7 @@ def median_residual(field: str, bound: bool, binding: bool = True) -> Callable[[
             own = np.array([]) if found is None else getattr(found, field)[found.bound == bound]
             if len(own) and np.isfinite(own).all():
                 values.append(float(own.mean()))
-        value, interval = median_interval(values) if values else (0.0, None)
-        return Measured(value, interval.low, interval.high, len(values), "seeds") if interval else None
+        return Measured.median(values, "seeds")
 
     return measured
 

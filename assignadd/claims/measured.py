@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
 
-from assignadd.stats import Z_95, wilson
+from assignadd.stats import Z_95, median_interval, wilson
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,12 @@ class Measured:
         """A mean with its normal interval, from the standard deviation of single values."""
         half = Z_95 * deviation / math.sqrt(n)
         return cls(mean, mean - half, mean + half, n, unit)
+
+    @classmethod
+    def median(cls, values: Sequence[float], unit: str) -> Measured | None:
+        """A median with its interval; None where there are too few values for one."""
+        value, interval = median_interval(values) if values else (0.0, None)
+        return cls(value, interval.low, interval.high, len(values), unit) if interval else None
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"

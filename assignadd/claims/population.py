@@ -15,7 +15,7 @@ from assignadd.claims.mechanism import PATTERNS
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim
 from assignadd.dynamics.phases import ADDITION_SET, HELD_OUT_SETS, REFINEMENT_SETS, TRAINED_SETS
 from assignadd.measures.progress import TRAINING_LAW
-from assignadd.stats import Threshold, median_interval, threshold
+from assignadd.stats import Threshold, threshold
 from assignadd.sweeps.population import Populations, SeedCurves
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, EvalSet
 from assignadd.verdicts import AtLeast, AtMost, Between, Rule
@@ -76,8 +76,7 @@ def median_final(name: str, binding: bool) -> PopulationMeasure:
 
     def measured(populations: Populations) -> Measured | None:
         values = [s.final(name) for s in populations.seeds if s.learned_binding == binding and s.has(name)]
-        value, interval = median_interval(values) if values else (0.0, None)
-        return Measured(value, interval.low, interval.high, len(values), "seeds") if interval else None
+        return Measured.median(values, "seeds")
 
     return measured
 

@@ -39,13 +39,10 @@ def main(arguments: list[str]) -> int:
     from assignadd.task.text import parse
 
     run = options.run_or_newest(args.run)
-    tokens, index = (
-        parse(args.prompt, run.config.task, options.check_seed("padding", args.padding)),
-        run.index_of(args.seed),
-    )
+    tokens = parse(args.prompt, run.config.task, options.check_seed("padding", args.padding))
+    index = run.index_of(args.seed)
     step, one, notes = run.model_at(args.step, index)
-    for text in notes:
-        note(text)
+    note(*notes)
     reply = _reply(run, Transformer.from_stack(one, 0), tokens, index) | {"run": run.name, "step": step}
     if args.json:
         from assignadd.cli.screen import print_json

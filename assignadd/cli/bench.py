@@ -70,11 +70,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
+    from assignadd.benchmark import speed
+    from assignadd.benchmark.measures import checkpoint_ms
     from assignadd.cli.screen import console
-    from assignadd.measures.speed import checkpoint_ms
     from assignadd.model.table import covers
     from assignadd.runs.environment import cpu_model
-    from assignadd.training import speed
 
     cores = options.resolve_threads(None)
     with nullcontext() if args.json else console.status("measuring"):
@@ -106,8 +106,8 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
 
     import torch
 
+    from assignadd.benchmark import speed
     from assignadd.runs.environment import cpu_model
-    from assignadd.training import speed
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
     stacks = CUDA_STACKS if args.models is None else (options.check_count("models", args.models),)
@@ -127,9 +127,9 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
 
     from msgspec import to_builtins
 
+    from assignadd.benchmark.speed import scaling
     from assignadd.cli.screen import print_json, print_table
     from assignadd.runs.environment import Environment
-    from assignadd.training.scaling import scaling
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
     made_with = Environment.here("cuda" if on_cuda else "cpu", 1)
@@ -147,9 +147,9 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
 
 
 def _mechanism(name: str, args: Bench) -> int:
+    from assignadd.benchmark.measures import mechanism_seconds
     from assignadd.claims.evidence import CONTEXTS, SEQUENCES
     from assignadd.cli.screen import console, print_json, print_table
-    from assignadd.measures.speed import mechanism_seconds
     from assignadd.model.architecture import PAPER_NEEDS, require
     from assignadd.model.stack import concatenate
     from assignadd.runs.folder import open_run
@@ -171,12 +171,8 @@ def _mechanism(name: str, args: Bench) -> int:
         return 0
     rows = [(what, f"{s:.1f}", f"{s / len(models):.3f}") for what, s in seconds.items()]
     note = f"one thread; {SEQUENCES:,} sequences of each type, {CONTEXTS:,} for the similarities"
-    print_table(
-        f"measures of the mechanism on {len(models)} networks of {run.name}",
-        ("measures", "seconds", "a network"),
-        rows,
-        note,
-    )
+    title = f"measures of the mechanism on {len(models)} networks of {run.name}"
+    print_table(title, ("measures", "seconds", "a network"), rows, note)
     return 0
 
 
@@ -196,24 +192,15 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
         "lens_ms": "TransformerLens step, ms",
         "lens_over_step": "TransformerLens / step",
     }
-    columns = (
-        "one model, batch " + str(config.optim.batch),
-        *[f"{n} thread{'s' * (n != '1')}" for n in result["threads"]],
-    )
-    print_table(
-        "training step",
-        columns,
-        [[label, *[shown(t[key]) for t in result["threads"].values()]] for key, label in names.items()],
-    )
+    counts = [f"{n} thread{'s' * (n != '1')}" for n in result["threads"]]
+    rows = [[label, *[shown(t[key]) for t in result["threads"].values()]] for key, label in names.items()]
+    print_table("training step", (f"one model, batch {config.optim.batch}", *counts), rows)
     console.print(f"{result['machine']}; kernels: {result['backend']}. {_advice(result)}")
     stacks = result["stacks"]
     on_one = result["threads"]["1"]["step_ms"]
-    rows = [(n, f"{ms:.2f}", f"{stacks['1'] / ms:.2f}", f"{on_one / ms:.2f}") for n, ms in stacks.items()]
-    print_table(
-        "stacks on all cores",
-        ("models", "ms per model and step", "times one model", "times one model on one thread"),
-        rows,
-    )
+    rows = [[n, f"{ms:.2f}", f"{stacks['1'] / ms:.2f}", f"{on_one / ms:.2f}"] for n, ms in stacks.items()]
+    columns = ("models", "ms per model and step", "times one model", "times one model on one thread")
+    print_table("stacks on all cores", columns, rows)
     console.print(f"sampler     {result['sampler_per_second']:>12,.0f} sequences/s on one thread")
     console.print(f"evaluation  {result['evaluation_per_second']:>12,.0f} sequences/s on one thread")
     if measures := result["measures"]:

@@ -121,8 +121,7 @@ def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int = 
     for run in [open_run(name) for name in runs]:
         prepare("cpu", threads, run.config)
         models, notes = evidence(run, step, n)
-        for text in notes:
-            note(text)
+        note(*notes)
         found += models
     return found
 
@@ -150,18 +149,11 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
         for r in group:
             colour = COLOURS.get(r.verdict, "yellow")
             console.print(f"[bold]{escape(r.id)}[/]: [{colour}]{escape(r.verdict)}[/]")
-            console.print(
-                Padding(
-                    f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]",
-                    (0, 0, 0, 4),
-                )
-            )
+            text = f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]"
+            console.print(Padding(text, (0, 0, 0, 4)))
     counts = Counter(r.verdict if r.verdict in COLOURS else SOME_SEEDS for r in records)
-    models = (
-        f"{len(evidences)} models, {sum(e.learned_binding for e in evidences)} of which learned to bind variables: "
-        if evidences
-        else ""
-    )
+    binding = sum(e.learned_binding for e in evidences)
+    models = f"{len(evidences)} models, {binding} of which learned to bind variables: " if evidences else ""
     say(f"\n{models}" + ", ".join(f"{n} {v}" for v, n in counts.items()))
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from assignadd.cli import options
+
+if TYPE_CHECKING:
+    from assignadd.measures.accuracies import Accuracy
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,7 @@ def main(arguments: list[str]) -> int:
     run = open_run(args.run)
     prepare("cpu", threads, run.config)
     step, stack, notes = run.at(args.step)
-    for text in notes:
-        note(text)
+    note(*notes)
     indices = list(range(len(run.members)) if wanted is None else map(run.index_of, wanted))
     unsound = {i: why for i, why in run.unsound(step, stack).items() if i in indices}
     for why in unsound.values():
@@ -60,39 +62,24 @@ def main(arguments: list[str]) -> int:
     results = [(run.members[i].seed, sets) for i, sets in zip(indices, found, strict=True)]
     if args.json:
         models = [
-            {
-                "seed": seed,
-                "step": step,
-                "sets": {
-                    name: {
-                        "accuracy": a.accuracy,
-                        "n": a.n,
-                        "pairs": a.pairs,
-                        "low": a.interval.low,
-                        "high": a.interval.high,
-                    }
-                    for name, a in sets.items()
-                },
-            }
+            {"seed": seed, "step": step, "sets": {name: _facts(a) for name, a in sets.items()}}
             for seed, sets in results
         ]
         print_json({"models": models})
         return 0
     labels = {s.name: s.label for s in all_sets(run.config.task)}
+    columns, caption = ("set", "accuracy", "95 % interval", "over"), f"{args.n:,} sequences a set"
     for seed, sets in results:
-        rows = [
-            (
-                labels[name],
-                f"{a.accuracy:.4f}",
-                f"{a.interval.low:.4f} - {a.interval.high:.4f}",
-                f"{a.pairs:,} pairs" if a.pairs else "sequences",
-            )
-            for name, a in sets.items()
-        ]
-        print_table(
-            f"{run.name}, seed {seed}, step {step:,}",
-            ("set", "accuracy", "95 % interval", "over"),
-            rows,
-            f"{args.n:,} sequences a set",
-        )
+        rows = [(labels[name], *_cells(a)) for name, a in sets.items()]
+        print_table(f"{run.name}, seed {seed}, step {step:,}", columns, rows, caption)
     return 0
+
+
+def _facts(a: Accuracy) -> dict[str, float | None]:
+    ends = {"low": a.interval.low, "high": a.interval.high}
+    return {"accuracy": a.accuracy, "n": a.n, "pairs": a.pairs} | ends
+
+
+def _cells(a: Accuracy) -> tuple[str, str, str]:
+    interval = f"{a.interval.low:.4f} - {a.interval.high:.4f}"
+    return f"{a.accuracy:.4f}", interval, f"{a.pairs:,} pairs" if a.pairs else "sequences"

@@ -13,7 +13,7 @@ from assignadd.config import ConfigError
 from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
-    from assignadd.interventions.interchange import Outcome
+    from assignadd.alignment.interchange import Outcome
     from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
 
@@ -88,14 +88,13 @@ def _at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
     from assignadd.cli.screen import note
 
     at, one, notes = run.model_at(step, index)
-    for text in notes:
-        note(text)
+    note(*notes)
     return at, one
 
 
 def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
-    from assignadd.interventions.interchange import Interchange as Test
-    from assignadd.interventions.interchange import defined_alignments, defined_variants
+    from assignadd.alignment.interchange import Interchange as Test
+    from assignadd.alignment.interchange import defined_alignments, defined_variants
 
     step, one = _at(run, index, args.step)
     test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
@@ -115,7 +114,7 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
 
 def _not_defined(run: Run) -> dict[str, str]:
     """The alignments and variants that this architecture does not have, with the reason."""
-    from assignadd.interventions.interchange import ALIGNMENTS, VARIANTS, defined_alignments, defined_variants
+    from assignadd.alignment.interchange import ALIGNMENTS, VARIANTS, defined_alignments, defined_variants
     from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, lacking
 
     sums = set(ALIGNMENTS) - set(defined_alignments(run.config))
@@ -125,9 +124,9 @@ def _not_defined(run: Run) -> dict[str, str]:
 
 
 def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
+    from assignadd.alignment.interchange import PAIRS_OVER_TIME, causes_at, onset_steps, spread_steps
     from assignadd.cli.screen import counting
     from assignadd.errors import RunError
-    from assignadd.interventions.interchange import PAIRS_OVER_TIME, causes_at, onset_steps, spread_steps
 
     if len(run.steps) < 2:
         raise RunError(
@@ -145,8 +144,8 @@ def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[st
 
 
 def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
+    from assignadd.alignment.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
     from assignadd.cli.screen import counting
-    from assignadd.interventions.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
 
     for rank in args.search:
         if not 1 <= rank <= run.config.model.d_model:

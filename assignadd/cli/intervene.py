@@ -52,8 +52,7 @@ def main(arguments: list[str]) -> int:
     run = options.run_or_newest(args.run)
     index = run.index_of(args.seed)
     step, one, notes = run.model_at(args.step, index)
-    for text in notes:
-        note(text)
+    note(*notes)
     have = run.checkpoint_sha256(step)
     if asked.checkpoint not in (None, have):
         raise RunError(
@@ -96,7 +95,7 @@ def _reply(
     )
     label = int(on_prompt.labels)
     before, after = (_answer(logits[0, 0].softmax(-1), label) for logits in (on_prompt.before, on_prompt.after))
-    accuracy = [x.item() for x in on_set.accuracies]
+    old, new = (x.item() for x in on_set.accuracies)
     return {
         "text": render(tokens, task),
         "interventions": json.loads(to_json(interventions)),
@@ -104,12 +103,7 @@ def _reply(
         "before": before,
         "after": after,
         "probability_change": after["label_probability"] - before["label_probability"],
-        "accuracy": {
-            "before": accuracy[0],
-            "after": accuracy[1],
-            "change": accuracy[1] - accuracy[0],
-            "n": len(reference),
-        },
+        "accuracy": {"before": old, "after": new, "change": new - old, "n": len(reference)},
         "run": run.name,
         "seed": run.members[index].seed,
         "step": step,
@@ -136,19 +130,13 @@ def _answer(probabilities: Any, label: int) -> dict[str, Any]:
 
 
 def _print(reply: dict[str, Any]) -> None:
-
     from assignadd.cli.screen import console, escape, print_table
 
-    rows = [
-        [
-            name,
-            part["answer"],
-            f"{part['probability']:.4f}",
-            f"{part['label_probability']:.4f}",
-            f"{reply['accuracy'][name]:.4f}",
-        ]
-        for name, part in (("before", reply["before"]), ("after", reply["after"]))
-    ]
+    rows: list[list[Any]] = []
+    for name in ("before", "after"):
+        part = reply[name]
+        numbers = (part["probability"], part["label_probability"], reply["accuracy"][name])
+        rows.append([name, part["answer"], *(f"{number:.4f}" for number in numbers)])
     change = f"{reply['probability_change']:+.4f}", f"{reply['accuracy']['change']:+.4f}"
     console.print(
         f"{reply['text']}  [dim]the answer is {reply['label']}; "

@@ -90,8 +90,7 @@ def run_or_newest(name: str | None) -> Run:
     if name:
         return open_run(name)
     run, passed_over = newest_run("runs")
-    for text in passed_over:
-        note(text)
+    note(*passed_over)
     return run or shipped_run()
 
 

@@ -113,11 +113,9 @@ def _onset(onset: Onset | None) -> str:
 
 
 def _spike(spike: Spike | None, sets: str) -> str:
-    return (
-        "none"
-        if spike is None
-        else f"steps {spike.before:,} to {spike.after:,}, {spike.low:.2f} to {spike.high:.2f} on {sets}"
-    )
+    if spike is None:
+        return "none"
+    return f"steps {spike.before:,} to {spike.after:,}, {spike.low:.2f} to {spike.high:.2f} on {sets}"
 
 
 def _late(late: LateVariable | None) -> str:
@@ -130,10 +128,6 @@ def _late(late: LateVariable | None) -> str:
 
 
 def _cells(onset: CurveOnset) -> Sequence[str]:
-    never, n = onset.onset is None, "all" if onset.n is None else str(onset.n)
-    steps = (
-        ("never", "", "")
-        if never
-        else ("-" if step is None else str(step) for step in (onset.onset, onset.low, onset.high))
-    )
-    return onset.label, f"{onset.threshold:g}", *steps, n
+    steps = ["-" if step is None else str(step) for step in (onset.onset, onset.low, onset.high)]
+    shown = ("never", "", "") if onset.onset is None else steps
+    return onset.label, f"{onset.threshold:g}", *shown, "all" if onset.n is None else str(onset.n)

@@ -97,13 +97,5 @@ def _write(table: ShippedTable, file: str) -> int:
 
 
 def _facts(table: ShippedTable) -> dict[str, object]:
-    command, commit = table.made_by
-    rows = table.frame().height
-    return {
-        "name": table.name,
-        "about": table.about,
-        "row": table.row,
-        "rows": rows,
-        "command": command,
-        "commit": commit,
-    }
+    made_by = dict(zip(("command", "commit"), table.made_by, strict=True))
+    return {"name": table.name, "about": table.about, "row": table.row, "rows": table.frame().height} | made_by

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -38,9 +37,10 @@ def say(text: str, style: str = "") -> None:
     console.print(escape(text), style=style, soft_wrap=True)
 
 
-def note(text: str) -> None:
-    """A line beside the output proper: on stderr, so that --json stays clean."""
-    print(f"note: {shortened(printable(text), LONGEST_LINE)}", file=sys.stderr)
+def note(*texts: str) -> None:
+    """Lines beside the output proper: on stderr, so that --json stays clean."""
+    for text in texts:
+        print(f"note: {shortened(printable(text), LONGEST_LINE)}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
@@ -119,9 +119,7 @@ class TrainingScreen:
     def __enter__(self) -> TrainingScreen:
         return self  # the screen's thread starts with the first report, after training has forked its processes
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.live.stop()
 
     def __call__(self, progress: TrainingProgress) -> None:
@@ -214,9 +212,7 @@ class SweepScreen:
     def __enter__(self) -> SweepScreen:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.bar.live.is_started:
             self.bar.stop()
 

@@ -63,9 +63,6 @@ def main(arguments: list[str]) -> int:
         print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])
         return 0
     cells = [(" ".join(f"{t:>2}" for t in tokens), label) for tokens, _, label in rows]
-    print_table(
-        rows[0][1] if args.prompt is not None else args.set or "sequences of the training law",
-        ("tokens", "answer"),
-        cells,
-    )
+    title = rows[0][1] if args.prompt is not None else args.set or "sequences of the training law"
+    print_table(title, ("tokens", "answer"), cells)
     return 0

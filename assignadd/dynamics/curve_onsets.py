@@ -40,19 +40,12 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
 
     One checkpoint is not a trajectory, so that its columns have no onsets.
     """
-    found = [
-        # The levels of the phases: held-out sums as for addition, the others as for binding and refinement.
-        _onset(
-            s.name,
-            curves.steps,
-            curves.accuracy[s.name],
-            THRESHOLD if s.pair == "seen" else ADDITION_THRESHOLD,
-            curves.n,
-        )
-        for s in RECORDED_SETS
-        if s.name in curves.accuracy
-    ]
-    steps = columns["step"]
+    found, steps = [], columns["step"]
+    for s in RECORDED_SETS:
+        if s.name in curves.accuracy:
+            # The levels of the phases: held-out sums as for addition, the others as for binding and refinement.
+            level = THRESHOLD if s.pair == "seen" else ADDITION_THRESHOLD
+            found.append(_onset(s.name, curves.steps, curves.accuracy[s.name], level, curves.n))
     with_level = [(m, m.level) for m in COLUMNS if m.level is not None and len(steps) > 1]
     for measure, level in with_level:
         for name in measure.columns(columns):

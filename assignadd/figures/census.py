@@ -45,10 +45,8 @@ def census_data(populations: Populations) -> CensusData:
     onsets = [[o.step if (o := skill(s.phases)) else NEVER for s in seeds] for _, _, skill in SKILLS]
     final = [[s.final(e.name) for s in seeds] for e in EVAL_SETS]
     last = [v for s in seeds if s.learned_binding and (v := s.late_variable)]
-    late, banned = (
-        [f"{v.variable} {v.slot}" for v in last],
-        sorted({f"{v.variable} {v.slot}" for v in last if v.banned}),
-    )
+    late = [f"{v.variable} {v.slot}" for v in last]
+    banned = sorted({f"{v.variable} {v.slot}" for v in last if v.banned})
     steps, binds = max(int(s.curves.steps[-1]) for s in seeds), np.array([s.learned_binding for s in seeds])
     return CensusData(steps, np.array(onsets), binds, np.array(final), late, banned, populations.census_name)
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from assignadd.figures.heatmap import draw_heat
+from assignadd.figures.heatmap import DARK_FROM, draw_heat, write_cells
 from assignadd.figures.record import FigureData
 from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.paths import (
@@ -26,7 +26,7 @@ from assignadd.interventions.paths import (
     VALUE,
     Path,
 )
-from assignadd.palette import BLUE, GREEN, GREY, INK, ON_DARK, ON_LIGHT, PALE, PURPLE, SHARES, VERMILION
+from assignadd.palette import BLUE, GREEN, GREY, INK, PALE, PURPLE, SHARES, VERMILION
 from assignadd.task.evalsets import LABELS
 
 SHOWN_VARS = 1  # sums with one variable use every path: one operand is looked up, the other is read off
@@ -233,19 +233,9 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     rows = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=True)])
     cells[rows] = np.column_stack([data.accuracy, data.relative])
     draw_heat(axes, cells, SHARES, (0, 1.25))
-    for row, column in zip(*np.nonzero(np.isfinite(cells)), strict=True):
-        value = cells[row, column]
-        weight = "bold" if column == columns - 1 else "normal"
-        axes.text(
-            column,
-            row,
-            f"{value:.2f}",
-            ha="center",
-            va="center",
-            fontsize=6.5,
-            color=ON_DARK if value > 0.6 else ON_LIGHT,
-            fontweight=weight,
-        )
+    words = np.reshape(["" if np.isnan(value) else f"{value:.2f}" for value in cells.flat], cells.shape)
+    for mean in write_cells(axes, words, cells > DARK_FROM)[columns - 1 :: columns]:
+        mean.set_fontweight("bold")
     axes.axvline(columns - 1.5, color="white", linewidth=3)
     axes.set_yticks(rows, data.names)
     names = ["\n".join(wrap(LABELS[name], 16)) for name in data.sets]

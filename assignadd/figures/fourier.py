@@ -37,11 +37,8 @@ class PreactsData(FigureData):
 def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
     """The neuron of the first model that is most nearly a wave of one frequency; preactivations are (M, N, N, h)."""
     neuron = int(waves.share[0].argmax())
-    k, (A, B), (alpha, beta) = (
-        int(waves.frequency[0, neuron]),
-        waves.amplitude[0, :, neuron].tolist(),
-        waves.phase[0, :, neuron].tolist(),
-    )
+    k = int(waves.frequency[0, neuron])
+    (A, B), (alpha, beta) = (part[0, :, neuron].tolist() for part in (waves.amplitude, waves.phase))
     measured = preactivations[0, ..., neuron].cpu().double().numpy()
     angle = 2 * math.pi * k * np.arange(len(measured)) / len(measured)
     fitted = A * np.cos(angle + alpha)[:, None] + B * np.cos(angle + beta)

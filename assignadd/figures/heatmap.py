@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
+from matplotlib.text import Text
 
 from assignadd.figures.style import SMALLEST
-from assignadd.palette import INK, ON_LIGHT, SIGNED
+from assignadd.palette import ON_DARK, ON_LIGHT, SIGNED
 
-# Shares from this on have a dark colour.
+# Values from this share of the largest on have a dark colour.
 DARK_FROM = 0.6
 
 
@@ -33,11 +34,13 @@ def draw_heat(
     return axes.imshow(values, cmap=cmap, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest")
 
 
-def write_cells(axes: Axes, shares: np.ndarray, words: np.ndarray) -> None:
-    """Writes words into the cells of a map of shares from 0 to 1, in white where the colour is dark."""
-    for (row, column), text in np.ndenumerate(words):
-        color = "white" if shares[row, column] >= DARK_FROM else INK
-        axes.text(column, row, text, ha="center", va="center", fontsize=SMALLEST, color=color)
+def write_cells(axes: Axes, words: np.ndarray, dark: np.ndarray) -> list[Text]:
+    """Writes words into the cells of a heat map, light where the cell is dark; returns them row by row."""
+    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALLEST}
+    return [
+        axes.text(column, row, text, color=ON_DARK if dark[row, column] else ON_LIGHT, **style)
+        for (row, column), text in np.ndenumerate(words)
+    ]
 
 
 def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> Colorbar:

@@ -11,12 +11,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from assignadd.alignment.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.dynamics.phases import Phases
+from assignadd.figures.heatmap import write_cells
 from assignadd.figures.record import FigureData
 from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
-from assignadd.interventions.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.measures.columns import column_label
-from assignadd.palette import BLUE, GREEN, GREY, INK, ON_LIGHT, ORANGE, PURPLE, SHARES, SKY, VERMILION
+from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -101,9 +102,8 @@ def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
 def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> None:
     values = data.by_types[data.alignments.index(name)]
     axes.imshow(values, cmap=SHARES, vmin=0, vmax=2, aspect="auto")
-    for (i, j), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=6.5, color=ON_LIGHT)
+    words = ["" if np.isnan(value) else f"{value:.3f}" for value in values.flat]
+    write_cells(axes, np.reshape(words, values.shape), np.zeros_like(values))
     axes.grid(False)
     axes.tick_params(length=0)
     axes.set_xticks(range(3), ["0", "1", "2"] if last else ["", "", ""])

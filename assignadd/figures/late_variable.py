@@ -15,13 +15,12 @@ from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
 from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.spikes import Spike
-from assignadd.figures.heatmap import bar, box, draw_heat, name_ticks
+from assignadd.figures.heatmap import DARK_FROM, bar, box, draw_heat, name_ticks, write_cells
 from assignadd.figures.record import Absent, FigureData
-from assignadd.figures.style import SMALLEST
 from assignadd.figures.training_axis import dots
 from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
-from assignadd.palette import BLUE, GREY, ON_DARK, ON_LIGHT, SPIKE, VERMILION
+from assignadd.palette import BLUE, GREY, SPIKE, VERMILION
 
 AROUND = 3000  # steps before and after the spike: scores move for a while before accuracy jumps
 AT_LEAST = 2  # checkpoints on either side, however far
@@ -184,17 +183,8 @@ def _parts(panels: list[Axes], data: LateData) -> None:
         image = draw_heat(axes, parts, limits=(-most, most))
         name_ticks(axes, ["E$_=$", "P$_=$"], data.compared)
         axes.set_ylabel(f"{when}\n{step:,}")
-        for (row, column), value in np.ndenumerate(parts):
-            color = ON_DARK if abs(value) > 0.6 * most else ON_LIGHT
-            axes.text(
-                column,
-                row,
-                f"{value:.1f}".replace("-", "\u2212"),
-                ha="center",
-                va="center",
-                fontsize=SMALLEST,
-                color=color,
-            )
+        words = [f"{value:.1f}".replace("-", "\u2212") for value in parts.flat]
+        write_cells(axes, np.reshape(words, parts.shape), abs(parts) > DARK_FROM * most)
         box(axes, (0, 1), (own, own), VERMILION)
     panels[0].tick_params(labelbottom=False)
     panels[0].set_title("(c) the two parts of (a)")

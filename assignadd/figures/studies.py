@@ -12,9 +12,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.figures.data_map import data_map, draw_data_map
-from assignadd.figures.fate_map import draw_fate_map, fate_map
 from assignadd.figures.record import FigureData, FigureRecord
+from assignadd.figures.study_maps import data_map, draw_data_map, draw_fate_map, fate_map
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
 from assignadd.studies.data import DATA
 from assignadd.studies.fate import FATE

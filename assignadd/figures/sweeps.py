@@ -47,10 +47,8 @@ def generalization_data(populations: Populations) -> GeneralizationData:
         for sweep, test in (("two_var", TWO_VAR), ("fraction", ZERO_VAR))
     ]
     thresholds = [np.array([t.value, t.interval.low, t.interval.high] if t else [np.nan] * 3) for t in found]
-    names, steps = (
-        [populations.two_var.name, populations.fraction.name],
-        int(populations.two_var.last["step"][0]),
-    )
+    names = [populations.two_var.name, populations.fraction.name]
+    steps = int(populations.two_var.last["step"][0])
     return GeneralizationData(
         ratios, accuracy, np.array(parts), thresholds[0], fractions, zero, thresholds[1], names, steps
     )

@@ -1,9 +1,9 @@
 """Two tests whether MLP2 adds literals and variables in the same way (paper, section 5.1).
 
 The first compares, between types of sequences, how much removing each frequency reduces the margin of the answer. The
-second trains a new MLP2 on sums of literals only. A third test is in `interchange`: it exchanges the values of single
-operands between types (alignments first value, second value, values). Exchanging the whole input of MLP2 would show
-nothing, since the answer is a function of this input.
+second trains a new MLP2 on sums of literals only. A third test is in `alignment.interchange`: it exchanges the values
+of single operands between types (alignments first value, second value, values). Exchanging the whole input of MLP2
+would show nothing, since the answer is a function of this input.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Optim
-from assignadd.interventions.adamw import AdamW
 from assignadd.interventions.apply import reference_sequences
 from assignadd.measures.fourier import circuit_waves, network_frequencies
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.forward import CHUNK, traces
-from assignadd.model.kernels.tensor import cross_entropy
+from assignadd.model.kernels.tensor import AdamW, cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.task.randomness import TrainingLawDraws

@@ -47,8 +47,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Model, Task
-from assignadd.model.shapes import weight_shapes
-from assignadd.model.stack import Stack, flatten
+from assignadd.model.stack import Stack, flatten, weight_shapes
 from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.roles import fixed_positions
 from assignadd.task.vocabulary import Vocabulary

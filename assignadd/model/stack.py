@@ -1,4 +1,7 @@
-"""A stack: M models of one shape. One model is a stack with M = 1; a trajectory is a stack of checkpoints."""
+"""A stack: M models of one shape, with the weights under the names of TransformerLens.
+
+One model is a stack with M = 1; a trajectory is a stack of checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.model.shapes import weight_shapes
 from assignadd.task.randomness import Stream, normals
+from assignadd.task.vocabulary import Vocabulary
+
+Shape = tuple[int, ...]
 
 
 class Stack:
@@ -58,6 +63,34 @@ class Stack:
         return self["unembed.W_U"]
 
 
+def weight_shapes(config: Config) -> dict[str, Shape]:
+    """Name -> shape of every weight of one model, in the order in which they are stored and initialised."""
+    task, model = config.task, config.model
+    d, H, dh = model.d_model, model.n_heads, model.d_head
+    shapes: dict[str, Shape] = {"embed.W_E": (Vocabulary(task).size, d), "pos_embed.W_pos": (task.length, d)}
+    for layer, width in enumerate(model.d_mlp):
+        block = f"blocks.{layer}."
+        shapes |= _norm_shapes(config, block + "ln1")
+        shapes |= {f"{block}attn.W_{x}": (H, d, dh) for x in "QKV"} | {block + "attn.W_O": (H, dh, d)}
+        if model.biases:
+            shapes |= {f"{block}attn.b_{x}": (H, dh) for x in "QKV"} | {block + "attn.b_O": (d,)}
+        if width is not None:
+            shapes |= _norm_shapes(config, block + "ln2")
+            shapes |= {block + "mlp.W_in": (d, width), block + "mlp.W_out": (width, d)}
+            if model.biases:
+                shapes |= {block + "mlp.b_in": (width,), block + "mlp.b_out": (d,)}
+    shapes |= _norm_shapes(config, "ln_final")
+    shapes["unembed.W_U"] = (d, task.modulus)
+    if model.biases:
+        shapes["unembed.b_U"] = (task.modulus,)
+    return shapes
+
+
+def _norm_shapes(config: Config, name: str) -> dict[str, Shape]:
+    parts = {"none": "", "rms": "w", "layer": "wb"}[config.model.norm]
+    return {f"{name}.{part}": (config.model.d_model,) for part in parts}
+
+
 def views(config: Config, flat: Tensor) -> dict[str, Tensor]:
     """Named views of a flat (..., P) tensor of weights, gradients or moments."""
     shapes = weight_shapes(config)
@@ -84,7 +117,7 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
     flat = torch.stack([normals(seed, Stream.INIT, torch.arange(size)) for seed in init_seeds])
     stack = Stack(config, (flat * std).to(dtype))
     for name, weight in stack.weights.items():
-        if not _is_matrix(name):
+        if ".W_" not in name:  # a bias, or a weight of a norm
             weight.fill_(1.0 if name.endswith(".w") else 0.0)
     return stack
 
@@ -95,7 +128,3 @@ def concatenate(stacks: Sequence[Stack]) -> Stack:
 
 def single_models(stack: Stack) -> Iterator[Stack]:
     return (stack.models(i) for i in range(len(stack)))
-
-
-def _is_matrix(name: str) -> bool:
-    return ".W_" in name

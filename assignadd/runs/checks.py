@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Member
-from assignadd.model.shapes import weight_shapes
-from assignadd.model.stack import Stack
+from assignadd.model.stack import Stack, weight_shapes
 from assignadd.runs.manifest import CHECKPOINTS, Manifest
 
 

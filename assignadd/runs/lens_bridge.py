@@ -20,7 +20,7 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.errors import ConfigError, RunError, UsageError
-from assignadd.model.shapes import weight_shapes
+from assignadd.model.stack import weight_shapes
 from assignadd.model.transformer import NORM_EPS, Transformer
 from assignadd.runs.transformer_lens import state_dict_problem
 from assignadd.task.vocabulary import Vocabulary

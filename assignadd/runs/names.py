@@ -32,7 +32,8 @@ def default_folder(config: Config, members: Sequence[Member], root: Path = Path(
     else:
         hashed = None if config == PRESETS[preset] else config
     label = _seeds_label(seeds) if listed else f"{len(seeds)}-seeds"
-    return root / "-".join([preset, label, *([] if hashed is None else [_digits(hashed)])])
+    digits = [] if hashed is None else [hashlib.sha256(repr(hashed).encode()).hexdigest()[:6]]
+    return root / "-".join([preset, label, *digits])
 
 
 def _seeds_label(seeds: Sequence[int]) -> str:
@@ -49,7 +50,3 @@ def _n_differences(config: Config, preset: Config) -> int:
     """How many fields of the two configurations differ."""
     pairs = [(getattr(config, f.name), getattr(preset, f.name)) for f in dataclasses.fields(Config)]
     return sum(getattr(a, f.name) != getattr(b, f.name) for a, b in pairs for f in dataclasses.fields(a))
-
-
-def _digits(settings: object) -> str:
-    return hashlib.sha256(repr(settings).encode()).hexdigest()[:6]

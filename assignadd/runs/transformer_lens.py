@@ -23,8 +23,7 @@ from torch.nn import Parameter
 
 from assignadd.config import PRESETS, Config, Member
 from assignadd.errors import RunError
-from assignadd.model.shapes import weight_shapes
-from assignadd.model.stack import Stack, flatten
+from assignadd.model.stack import Stack, flatten, weight_shapes
 from assignadd.runs.atomic import reason
 from assignadd.runs.environment import Environment
 from assignadd.runs.files import read_input

@@ -41,11 +41,9 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
-        raise ConfigError(
-            "address",
-            address,
-            "a Ray cluster that accepts the token in ~/.ray/auth_token or RAY_AUTH_TOKEN; `make ray-up` starts one",
-        ) from error
+        token = "the token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+        expected = f"a Ray cluster that accepts {token}; `make ray-up` starts one"
+        raise ConfigError("address", address, expected) from error
     try:
         _Driver(ray, jobs, device, report).run()
     finally:
@@ -54,11 +52,8 @@ def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Repor
 
 class _Driver:
     def __init__(self, ray: Any, jobs: Sequence[Job], device: str, report: Report):
-        self.ray, self.jobs, self.report = (
-            ray,
-            [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs],
-            report,
-        )
+        self.ray, self.report = ray, report
+        self.jobs = [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs]
         task = ray.remote(num_cpus=1, num_gpus=1 if device == "cuda" else 0, max_retries=RETRIES)(train_job)
         self.pending = {task.remote(job, device): i for i, job in enumerate(self.jobs)}
 

@@ -70,7 +70,8 @@ def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalS
     """Right answers and sequences for each model, (M,) each."""
     right, n = torch.zeros(len(stack), dtype=torch.int64), torch.zeros(len(stack), dtype=torch.int64)
     try:
-        sampler = EveryAddition([c.task for c in configs], seen, _seeds(configs), evalset, seen.device)
+        seeds = [c.seed.data or 0 for c in configs]
+        sampler = EveryAddition([c.task for c in configs], seen, seeds, evalset, seen.device)
     except EmptySetError:
         if len(stack) > 1:  # empty for some models: one at a time
             parts = [
@@ -85,10 +86,6 @@ def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalS
         there = torch.arange(start, start + CHUNK, device=n.device) < n[:, None]
         total += ((answer_logits(stack, batch.tokens).argmax(-1) == batch.labels) & there).sum(-1)
     return total.cpu(), n.cpu()
-
-
-def _seeds(configs: Sequence[Config]) -> list[int]:
-    return [c.seed.data or 0 for c in configs]
 
 
 def final_column(name: str) -> str:

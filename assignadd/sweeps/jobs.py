@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from assignadd.benchmark.speed import flops
 from assignadd.config import Config, Member
 from assignadd.errors import RunError
 from assignadd.measures.progress import ProgressObserver, StackProgress
 from assignadd.model.forward import CHUNK
-from assignadd.model.shapes import weight_shapes
-from assignadd.model.stack import Stack
+from assignadd.model.stack import Stack, weight_shapes
 from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
 from assignadd.runs.find import find_runs
@@ -29,7 +29,6 @@ from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.loop import Listener, train_run
-from assignadd.training.speed import flops
 from assignadd.training.start import check_start
 from assignadd.training.trainer import Observer
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from assignadd.task.sampler import Batch, Sampler
-from assignadd.training.withheld import LiteralsLater
+from assignadd.training.schedule import LiteralsLater
 
 # About this many sequences are drawn at once: enough to fill the device, little beside its memory.
 SEQUENCES_AHEAD = 1 << 20

@@ -1,4 +1,4 @@
-"""Settings of AdamW that change in the course of training: learning rates, and parts that are frozen for a time."""
+"""What changes in the course of training: learning rates, frozen parts, and literals that are withheld at first."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 
 from assignadd.config import Config, Optim
 from assignadd.model.kernels.tensor import Moments
-from assignadd.model.shapes import Shape, weight_shapes
-from assignadd.model.stack import views
+from assignadd.model.stack import Shape, views, weight_shapes
+from assignadd.task.sampler import Batch, Sampler
 
 # The names of a part's weights in its layer.
 WEIGHTS = {
@@ -61,6 +61,26 @@ class Frozen:
         torch.where(self._masks & (self._from < step) & (step <= self._until), before, flat, out=flat)
 
 
+class LiteralsLater:
+    """Draws as `Sampler` does, for each model from the step on from which it has sequences without variables.
+
+    Before that step a row has the numbers, variables and assignments of a sampler without such sequences. Both are
+    drawn at every step, so that a CUDA graph can be replayed.
+    """
+
+    def __init__(self, always: Sampler, at_first: Sampler, literals_from: Sequence[int]):
+        self.task, self.seeds = always.task, always.seeds
+        self._always, self._at_first = always, at_first
+        self._from = torch.tensor(literals_from, device=always.seeds.device)[:, None]  # (M, 1)
+
+    def sample(self, step: Tensor | int, rows: int) -> Batch:
+        """`rows` sequences for each model and step, with the axes of `Sampler.sample`."""
+        late, early = (sampler.sample(step, rows) for sampler in (self._always, self._at_first))
+        withheld = torch.as_tensor(step, device=self._from.device) < self._from  # (..., M, 1)
+        tokens = torch.where(withheld.unsqueeze(-1), early.tokens, late.tokens)
+        return Batch(tokens, torch.where(withheld, early.labels, late.labels))
+
+
 def rates_of(configs: Sequence[Config], device: torch.device) -> Rates | None:
     """The schedules of the learning rates; None where all stay as they are."""
     optims = [c.optim for c in configs]
@@ -70,6 +90,17 @@ def rates_of(configs: Sequence[Config], device: torch.device) -> Rates | None:
 def frozen_of(configs: Sequence[Config], device: torch.device) -> Frozen | None:
     """The frozen weights; None where no model has any."""
     return Frozen(configs, device) if any(_part(c.optim) != "none" for c in configs) else None
+
+
+def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Sampler | LiteralsLater:
+    """What draws the training sequences of these models."""
+    tasks, seeds = [c.task for c in configs], [c.seed.data or 0 for c in configs]
+    always = Sampler(tasks, seen, seeds, device=device)
+    literals_from = [c.optim.literals_from for c in configs]
+    if not any(literals_from):
+        return always
+    at_first = Sampler(tasks, seen, seeds, device=device, literals=[first == 0 for first in literals_from])
+    return LiteralsLater(always, at_first, literals_from)
 
 
 def _part(optim: Optim) -> str:

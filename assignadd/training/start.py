@@ -9,8 +9,7 @@ from torch import Tensor
 
 from assignadd.config import INITIAL, NETWORK, Config, ConfigError, UserError
 from assignadd.errors import printable, shortened
-from assignadd.model.shapes import Shape, weight_shapes
-from assignadd.model.stack import Stack, initial_stack
+from assignadd.model.stack import Shape, Stack, initial_stack, weight_shapes
 from assignadd.runs.folder import Run, open_run
 from assignadd.training.schedule import shapes_of_part
 from assignadd.training.trainer import Trainer

@@ -24,8 +24,7 @@ from assignadd.model.trace import Weights
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
-from assignadd.training.schedule import frozen_of, rates_of
-from assignadd.training.withheld import training_sampler
+from assignadd.training.schedule import frozen_of, rates_of, training_sampler
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072

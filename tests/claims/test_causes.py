@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from assignadd.alignment.interchange import PAPER_MEASURES
 from assignadd.claims.causes import (
     CAUSES,
     INTERCHANGE,
@@ -22,7 +23,6 @@ from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.onsets import Onset
 from assignadd.interventions.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone
-from assignadd.interventions.interchange import PAPER_MEASURES
 from assignadd.interventions.paths import PAPER_PATHS
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run

@@ -6,10 +6,10 @@ from functools import partialmethod
 
 import pytest
 
+from assignadd.alignment.subspaces import Search
 from assignadd.claims import causal
 from assignadd.cli import reproduce
 from assignadd.figures.registry import SECTIONS
-from assignadd.interventions.subspaces import Search
 from assignadd.report import reproduction
 from tests.cli.asking import said
 

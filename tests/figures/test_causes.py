@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from assignadd.alignment.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, VARIANTS, Interchange
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.circuit import circuit_data, circuit_only_data, draw_circuit, draw_circuit_only
 from assignadd.figures.interchange import (
@@ -14,7 +15,6 @@ from assignadd.figures.interchange import (
 from assignadd.figures.style import figure, save
 from assignadd.figures.trained_networks import CAUSES
 from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
-from assignadd.interventions.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, VARIANTS, Interchange
 from assignadd.interventions.paths import EMBEDDING, LAYER_1, LAYER_2, LOGITS, MLP2, VALUE, Path
 from assignadd.model.stack import initial_stack
 from assignadd.task.evalsets import EVAL_SETS
@@ -63,7 +63,7 @@ def test_circuit_only():
     with figure(6.4, 5) as made:
         axes = made.add_subplot()
         draw_circuit_only(data, axes)
-        numbers = [text for text in written(axes) if text[0].isdigit()]
+        numbers = [text for text in written(axes) if text[:1].isdigit()]
         assert numbers == [f"{v:.2f}" for v in shares for _ in range(10)]
         assert {"parts together (+: added to section 5's)", "one circuit reduced to", "one part removed"} <= set(
             written(axes)

@@ -3,13 +3,13 @@
 import numpy as np
 import polars
 import pytest
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 
-from assignadd.figures.data_map import data_map, draw_data_map
-from assignadd.figures.fate_map import draw_fate_map, fate_map
-from assignadd.figures.heatmap import draw_heat, write_cells
+from assignadd.figures.heatmap import DARK_FROM, draw_heat, write_cells
 from assignadd.figures.studies import NAMED, draw_study, drawing_of, study_caption, study_data
+from assignadd.figures.study_maps import data_map, draw_data_map, draw_fate_map, fate_map
 from assignadd.figures.style import figure
+from assignadd.palette import DARK_FIGURES
 from assignadd.studies.data import DATA
 from assignadd.studies.fate import FATE
 from assignadd.studies.rate import RATE
@@ -59,10 +59,12 @@ def test_words_in_dark_cells_are_white():
     with figure() as made:
         axes = made.add_subplot()
         draw_heat(axes, shares, "Blues", (0, 1))
-        write_cells(axes, shares, np.array([["low", "high"]]))
+        write_cells(axes, np.array([["low", "high"]]), shares >= DARK_FROM)
         light, dark = axes.texts
     assert light.get_position() == (0, 0) and dark.get_position() == (1, 0)
-    assert sum(to_rgb(light.get_color())) < 1 and sum(to_rgb(dark.get_color())) == 3
+    assert sum(to_rgb(light.get_color())) < 1 and sum(to_rgb(dark.get_color())) > 2.9
+    # Colours that a dark screen would exchange, as it does not exchange those of the cells.
+    assert not {to_hex(text.get_color()).upper() for text in (light, dark)} & {c.upper() for c in DARK_FIGURES}
 
 
 def test_a_study_without_its_grid_has_a_row_per_cell():

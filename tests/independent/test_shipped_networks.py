@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from assignadd.alignment.interchange import Interchange
 from assignadd.interventions.circuit import Blocks, Kept, kept_logits
-from assignadd.interventions.interchange import Interchange
 from assignadd.measures.accuracies import set_accuracies
 from assignadd.measures.addition import ov2_mlp2_correct
 from assignadd.measures.fourier import circuit_waves, network_frequencies, preactivation_spectrum

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from assignadd.alignment.interchange import EXCHANGES, NAMED, _side
+from assignadd.alignment.pairs import prompts, query_pairs, tag_pairs
+from assignadd.alignment.subspaces import random_directions
 from assignadd.config import Config
-from assignadd.interventions.interchange import EXCHANGES, NAMED, _side
-from assignadd.interventions.pairs import prompts, query_pairs, tag_pairs
-from assignadd.interventions.subspaces import random_directions
 from assignadd.model.architecture import NotDefined
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import initial_stack

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, Model, Numerics, Task
-from assignadd.model.shapes import weight_shapes
-from assignadd.model.stack import Stack, initial_stack
+from assignadd.model.stack import Stack, initial_stack, weight_shapes
 from assignadd.model.transformer import Transformer, reference_logits
 
 TASK = Task(modulus=7, n_vars=4, length=10, max_assignments=3, banned_first="a", banned_second="b")

@@ -13,8 +13,7 @@ import torch
 
 from assignadd.config import PRESETS
 from assignadd.errors import RunError
-from assignadd.model.shapes import weight_shapes
-from assignadd.model.stack import views
+from assignadd.model.stack import views, weight_shapes
 from assignadd.runs import transformer_lens
 from assignadd.runs.folder import Run
 from assignadd.runs.transformer_lens import import_state_dicts

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from assignadd.benchmark.speed import milliseconds
 from assignadd.config import Config, Member
 from assignadd.measures import fourier, scores
 from assignadd.measures.addition import wrong_pairs
@@ -21,7 +22,6 @@ from assignadd.measures.similarity import across_types, against_ov2, on_template
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.splits import pair_split
-from assignadd.training.speed import milliseconds
 from assignadd.training.trainer import prepare
 
 

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from assignadd.interventions.adamw import AdamW
 from assignadd.interventions.edits import shuffled
+from assignadd.model.kernels.tensor import AdamW
 
 LR = 1e-2
 Readout = Callable[[Tensor], Tensor]

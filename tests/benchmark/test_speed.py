@@ -1,15 +1,17 @@
-"""The floor that the benchmark measures against: its operations are those that run."""
+"""The floor of the benchmark has the operations that run; `scaling` changes one setting at a time."""
+
+from dataclasses import asdict
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from assignadd.benchmark.speed import VALUES, flops, variants
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack
 from assignadd.model.table import TableForward
 from assignadd.model.trace import Weights
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.speed import flops
 
 
 class ProductCounter(TorchDispatchMode):
@@ -36,3 +38,25 @@ def test_flops_are_those_of_the_products_that_run():
         trace = table.forward(weights, tokens[0])
         table.backward(weights, trace, torch.ones_like(trace.logits), grads)
     assert counter.flops == flops(config)
+
+
+def test_each_variant_changes_one_setting_of_the_papers():
+    paper = asdict(PRESETS["paper"])
+    expected = {
+        "N": {"modulus"},
+        "V": {"n_vars"},
+        "T": {"length"},
+        "d": {"d_model", "d_head", "d_mlp"},
+        "batch": {"batch"},
+    }
+    found: dict[str, list[int]] = {}
+    for setting, value, config in variants(PRESETS["paper"]):
+        found.setdefault(setting, []).append(value)
+        changed = {k for section, values in asdict(config).items() for k, v in values.items() if v != paper[section][k]}
+        assert changed in (set(), expected[setting])
+    assert {name: tuple(values) for name, values in found.items()} == VALUES
+
+
+def test_the_work_of_the_batch_doubles_with_the_batch():
+    work = {value: flops(config) for setting, value, config in variants(PRESETS["paper"]) if setting == "batch"}
+    assert work[2048] - work[1024] == 2 * (work[1024] - work[512]) == 4 * (work[512] - work[256])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from assignadd.interventions.apply import apply
-from assignadd.interventions.interchange import (
+from assignadd.alignment.interchange import (
     ALIGNMENTS,
     QUERY_AND_TAG,
     VARIANTS,
@@ -16,7 +15,8 @@ from assignadd.interventions.interchange import (
     onset_steps,
     spread_steps,
 )
-from assignadd.interventions.pairs import prompts, query_pairs, tag_pairs, value_pairs
+from assignadd.alignment.pairs import prompts, query_pairs, tag_pairs, value_pairs
+from assignadd.interventions.apply import apply
 from assignadd.interventions.specification import Replace
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.runs.folder import Run, shipped

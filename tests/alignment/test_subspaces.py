@@ -7,9 +7,8 @@ import itertools
 import pytest
 import torch
 
-from assignadd.config import ConfigError
-from assignadd.interventions.alignment_maps import Reversible, Rotation
-from assignadd.interventions.subspaces import (
+from assignadd.alignment.maps import Reversible, Rotation
+from assignadd.alignment.subspaces import (
     COMPLEMENT,
     PLACES,
     RANDOM,
@@ -22,6 +21,7 @@ from assignadd.interventions.subspaces import (
     span,
     within,
 )
+from assignadd.config import ConfigError
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
@@ -89,7 +89,7 @@ def test_training_pairs_are_not_test_pairs(monkeypatch):
         shown.append((base, source, answer))
         return start
 
-    monkeypatch.setattr("assignadd.interventions.subspaces.searched", fake)
+    monkeypatch.setattr("assignadd.alignment.subspaces.searched", fake)
     outcome, pairs = SEARCH(HANDMADE, "first operand", PLACES[0], 4), SEARCH.pairs[True, False]
     even, odd = pairs.counts.clone(), pairs.counts.clone()
     even[1::2], odd[::2] = False, False

@@ -34,11 +34,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from assignadd.alignment.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
+from assignadd.alignment.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.config import Config, Task
 from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.trajectory import Listener, Read
-from assignadd.interventions.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
-from assignadd.interventions.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, SECOND_LAYER, lacking, require
 from assignadd.model.forward import CHUNK
 from assignadd.model.last_layer import LastLayer
@@ -103,10 +103,6 @@ def _layer_1(*names: str) -> Exchange:
     return Exchange(difference, logits)
 
 
-def _query_difference(model: LastLayer, base: Side, source: Side) -> Tensor:
-    return source.before[:, -1] - base.before[:, -1]
-
-
 def _with_query(model: LastLayer, base: Side, added: Tensor) -> Tensor:
     own = base.before[:, -1]
     return model.logits(own + model.attention_output(model.pattern(base.before, own + added), base.before))
@@ -127,28 +123,22 @@ def _with_mid(model: LastLayer, base: Side, added: Tensor) -> Tensor:
     return model.logits(base.trace.resid_mid + added)
 
 
-def _values_difference(model: LastLayer, base: Side, source: Side) -> Tensor:
-    return source.trace.attention_output - base.trace.attention_output
-
-
-def _sum_difference(model: LastLayer, base: Side, source: Side) -> Tensor:
-    return source.trace.mlp_out - base.trace.mlp_out
-
-
-def _with_sum(model: LastLayer, base: Side, added: Tensor) -> Tensor:
-    return model.unembedded(base.trace.resid_post + added)
-
-
+QUERY = Exchange(lambda _, base, source: source.before[:, -1] - base.before[:, -1], _with_query)
+VALUES = Exchange(lambda _, base, source: source.trace.attention_output - base.trace.attention_output, _with_mid)
+SUM = Exchange(
+    lambda _, base, source: source.trace.mlp_out - base.trace.mlp_out,
+    lambda model, base, added: model.unembedded(base.trace.resid_post + added),
+)
 EQUALS, SLOTS = _layer_1("equals"), _layer_1("first", "second")
 # For each alignment, the exchange of its activation and that of the `elsewhere` control.
 EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
     "binding tag": (_layer_1("assigned"), _layer_1("variables")),
     "operand query": (EQUALS, SLOTS),
-    "query in QK2": (Exchange(_query_difference, _with_query), SLOTS),
+    "query in QK2": (QUERY, SLOTS),
     "first value": (_value("first"), _value("first", before=1)),
     "second value": (_value("second"), _value("second", before=1)),
-    "values": (Exchange(_values_difference, _with_mid), EQUALS),
-    "sum": (Exchange(_sum_difference, _with_sum), EQUALS),
+    "values": (VALUES, EQUALS),
+    "sum": (SUM, EQUALS),
     QUERY_AND_TAG: (_layer_1("equals", "second"), _layer_1("first")),
 }
 # The directions that the paper names for each alignment.

@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from assignadd.alignment.maps import Readout, Reversible, Rotation, fit
+from assignadd.alignment.pairs import Outcome, Pairs, prompts, value_pairs
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.alignment_maps import Readout, Reversible, Rotation, fit
-from assignadd.interventions.pairs import Outcome, Pairs, prompts, value_pairs
 from assignadd.measures.addition import number_outputs
 from assignadd.measures.fourier import at_frequencies, network_frequencies
 from assignadd.measures.scores import variable_outputs

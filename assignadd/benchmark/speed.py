@@ -1,4 +1,7 @@
-"""How fast things are, always beside what they could be: the floor set by the machine's own matrix products."""
+"""How fast training is, always beside what it could be: the floor set by the machine's own matrix products.
+
+`scaling` is what a step costs when one thing about the task, the model or the stack changes (docs/scale.md).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from assignadd.benchmark.peers import Step, lens_step, plain_step, vmap_steps
 from assignadd.config import Config, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
@@ -21,9 +27,19 @@ from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.peers import Step, lens_step, plain_step, vmap_steps
 from assignadd.training.step import Group
 from assignadd.training.trainer import Trainer, prepare
+
+# For `scaling`: models of a stack on a GPU, the values of one setting at a time, and numbers of models.
+MODELS = 128
+VALUES: dict[str, tuple[int, ...]] = {
+    "N": (29, 59, 113, 199),
+    "V": (8, 12, 20, 26),
+    "T": (16, 20, 24, 32),
+    "d": (64, 128, 256),
+    "batch": (128, 256, 512, 1024, 2048),
+}
+STACKS = (1, 4, 16, 32, 64, 128, 256, 512)
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:
@@ -48,16 +64,9 @@ def _table_products(config: Config) -> int:
     d, h = config.model.d_model, config.model.d_mlp[-1] or 0
     dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
     C = Vocabulary(config.task).size + config.task.length
-    tables = (
-        3 * C * d * dh
-        + C * dh * C
-        + C * dh * d
-        + 2 * d * dh * d
-        + (C + 1) * d * d
-        + 2 * C * d * (C + 1)
-        + 2 * C * d * d
-    )
-    return tables + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
+    layer_1 = 3 * C * d * dh + C * dh * C + C * dh * d
+    layer_2 = 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
+    return layer_1 + layer_2 + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
 
 
 def _reference_products(config: Config) -> int:
@@ -202,3 +211,33 @@ def single_step_ms(config: Config, seconds: float) -> float:
     """One model on one thread, sampling included."""
     prepare("cpu", 1, config)
     return _step_ms(_group(config), seconds)
+
+
+def variants(config: Config) -> Iterator[tuple[str, int, Config]]:
+    """The setting that differs, its value, and the configuration; the MLP stays four times as wide as the residual."""
+    task, model, optim = config.task, config.model, config.optim
+    for value in VALUES["N"]:
+        yield "N", value, replace(config, task=replace(task, modulus=value))
+    for value in VALUES["V"]:
+        yield "V", value, replace(config, task=replace(task, n_vars=value))
+    for value in VALUES["T"]:
+        yield "T", value, replace(config, task=replace(task, length=value))
+    for value in VALUES["d"]:
+        yield "d", value, replace(config, model=replace(model, d_model=value, d_head=value, d_mlp=(None, 4 * value)))
+    for value in VALUES["batch"]:
+        yield "batch", value, replace(config, optim=replace(optim, batch=value))
+
+
+def scaling(config: Config, on_cuda: bool, seconds: float) -> list[dict[str, Any]]:
+    """Points of cost; on a GPU 128 models at once, on a CPU one model on one thread."""
+    models = MODELS if on_cuda else 1
+    measured = [(setting, value, own, models) for setting, value, own in variants(config)]
+    measured += [("M", n, config, n) for n in STACKS if on_cuda]
+    points = []
+    for setting, value, own, n in measured:
+        us = cuda_microseconds(own, n) if on_cuda else 1e3 * single_step_ms(own, seconds)
+        work = flops(own)
+        points.append(
+            {"setting": setting, "value": value, "models": n, "gflop": work / 1e9, "us": us, "tflops": work / us / 1e6}
+        )
+    return points
