@@ -16,7 +16,7 @@ CAUSAL = (
     ("untrained",), ("frequency_damage", "direct_parts"),
 )  # fmt: skip
 MEASURED = (
-    ("pair_accuracy",), ("curves", "routing", "probes", "probes_by_row"),
+    ("pair_accuracy",), ("in_banned_slots", "three_literals"), ("curves", "routing", "probes", "probes_by_row"),
     ("waves", "filtered", "across_types", "on_template", "against_ov2"),
 )  # fmt: skip
 # Those that only networks that bind are asked for, and only others.
@@ -41,22 +41,29 @@ def measure_ahead(
 ) -> None:
     """Measures the slow properties of these models, and does the other jobs, in so many processes.
 
-    Accuracies come first, as they decide what else is asked of a network. `listener` is called with the name of each
-    job that is done.
+    What every network is asked for comes first, with the accuracies that decide what else is asked of it. `listener`
+    is called with the name of each job that is done.
     """
-    do_ahead([*others, *(properties(e, "accuracies") for e in evidences)], processes, listener)
-    do_ahead(measuring_jobs(evidences), processes, listener)
+    do_ahead([*others, *jobs_of_all(evidences)], processes, listener)
+    do_ahead(jobs_by_binding(evidences), processes, listener)
 
 
-def measuring_jobs(evidences: Sequence[Evidence]) -> list[Job]:
-    """The slow properties of models whose accuracies are known."""
+def jobs_of_all(evidences: Sequence[Evidence]) -> list[Job]:
+    """The slow properties that every model is asked for."""
+    return [
+        *(properties(e, "accuracies") for e in evidences),
+        *(properties(e.causal, *names) for names in CAUSAL for e in evidences),
+        *(properties(e, *names) for names in MEASURED for e in evidences),
+    ]
+
+
+def jobs_by_binding(evidences: Sequence[Evidence]) -> list[Job]:
+    """The slow properties that depend on whether a model binds; their accuracies are known."""
     binding, others = ([e for e in evidences if e.learned_binding == binds] for binds in (True, False))
     return [
         *(properties(e.causal, *names) for names in CAUSAL_IF_BINDING for e in binding),
-        *(properties(e.causal, *names) for names in CAUSAL for e in evidences),
         *(properties(e, *names) for names in IF_NOT_BINDING for e in others),
         *(properties(e, *names) for names in IF_BINDING for e in binding),
-        *(properties(e, *names) for names in MEASURED for e in evidences),
     ]
 
 

@@ -23,7 +23,7 @@ from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at, trajectory_of
 from assignadd.errors import RunError
 from assignadd.interventions.tags import Exchanged, exchanged_tags
-from assignadd.measures.accuracies import Accuracy, pair_accuracy, set_accuracies
+from assignadd.measures.accuracies import Accuracy, on_three_literals, pair_accuracy, set_accuracies
 from assignadd.measures.columns import require_column
 from assignadd.measures.cues import SEQUENCES as CUE_SEQUENCES
 from assignadd.measures.cues import cue_answers
@@ -45,6 +45,7 @@ SEQUENCES = 20_000
 # Sequences of each type for the cosines, which vary little between sequences.
 CONTEXTS = 2000
 GRADIENT_SEQUENCES = 2048
+ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
 
 
 class Evidence:
@@ -116,19 +117,19 @@ class Evidence:
     def accuracies(self) -> dict[str, Accuracy]:
         return set_accuracies(self.stack, [self.config], self.seen[None], self.n)[0]
 
-    def accuracy_of(self, evalset: EvalSet) -> Accuracy | None:
-        """Accuracy on a set that `accuracies` does not have; None where the task or split has no such sequence."""
-        if evalset not in self._others:
-            try:
-                found = set_accuracies(self.stack, [self.config], self.seen[None], self.n, [evalset])[0]
-                self._others[evalset] = found[evalset.name]
-            except EmptySetError:
-                self._others[evalset] = None
-        return self._others[evalset]
+    @cached_property
+    def in_banned_slots(self) -> Accuracy | None:
+        """Accuracy on sums of any two numbers with one variable, in a banned slot; None where a task has none."""
+        try:
+            found = set_accuracies(self.stack, [self.config], self.seen[None], self.n, [ANY_PAIR_BANNED])[0]
+        except EmptySetError:
+            return None
+        return found[ANY_PAIR_BANNED.name]
 
     @cached_property
-    def _others(self) -> dict[EvalSet, Accuracy | None]:
-        return {}
+    def three_literals(self) -> tuple[float, float]:
+        """How often the answer to three literals is the sum of all of them, and of the last two."""
+        return on_three_literals(self.stack, self.config, self.n)
 
     @cached_property
     def pair_accuracy(self) -> dict[int, Tensor]:

@@ -9,7 +9,7 @@ import numpy as np
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, lowest
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
-from assignadd.measures.accuracies import Accuracy, on_three_literals
+from assignadd.measures.accuracies import Accuracy
 from assignadd.stats import wilson
 from assignadd.task.evalsets import CLASS_SETS, DOUBLY_HELD_OUT, EVAL_SETS, EvalSet
 from assignadd.task.splits import distinct_sums
@@ -17,7 +17,6 @@ from assignadd.verdicts import AtLeast, Between
 
 TEST_SETS = [s for s in EVAL_SETS if s.pair != "seen" or s.n_banned]
 HELD_OUT_PAIRS = [s.name for s in EVAL_SETS if s.pair == "held_out"]
-ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
 # The paper's tests have 512 sequences, so its percentages stand for ranges.
 PAPER_SEQUENCES = 512
 PAIRS = {
@@ -81,7 +80,7 @@ def held_out_sums_of_any_form(e: Evidence) -> Measured | None:
 
 def new_positions(e: Evidence) -> Measured | None:
     """Accuracy on one-variable sums with the variable in a banned slot and any pair of numbers."""
-    return counted(e.accuracy_of(ANY_PAIR_BANNED))
+    return counted(e.in_banned_slots)
 
 
 def on_class(s: EvalSet) -> Measure:
@@ -103,7 +102,7 @@ def errors_that_are_doubles(e: Evidence) -> Measured | None:
 
 def last_two_of_three(e: Evidence) -> Measured:
     """The share of sums of three literals that are answered as if the first was not there."""
-    _, last_two = on_three_literals(e.stack, e.config, e.n)
+    _, last_two = e.three_literals
     return Measured.share(round(last_two * e.n), e.n, "sequences")
 
 

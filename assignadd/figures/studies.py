@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -196,9 +197,19 @@ def study_figure(study: Study) -> FigureRecord:
     drawing = drawing_of(study, study.n_models)
     return FigureRecord(
         f"study_{study.name}", study.title, f"{study.question} {study.method} {drawing.look_for}",
-        lambda _: drawing.data(read_study(study)), drawing.draw, height=drawing.height, width=drawing.width,
-        found=lambda _: study_caption(study_data(read_study(study))),
+        lambda _: shipped_data(study.name)[0], drawing.draw, height=drawing.height, width=drawing.width,
+        found=lambda _: shipped_data(study.name)[1],
     )  # fmt: skip
+
+
+@lru_cache(maxsize=len(STUDIES))
+def shipped_data(name: str) -> tuple[FigureData, str]:
+    """The data of the figure of a study's table that comes with the package, and the second part of its caption.
+
+    Kept, as Polars, which reads the table, cannot be used in the processes that draw.
+    """
+    table = read_study(STUDIES[name])
+    return drawing_of(table.study, table.study.n_models).data(table), study_caption(study_data(table))
 
 
 # Of the studies whose tables come with the package; the tables are read when a figure is drawn.

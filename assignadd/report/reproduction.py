@@ -14,6 +14,7 @@ from assignadd.claims.record import Record
 from assignadd.errors import RunError
 from assignadd.figures.record import Absent, FigureRecord, Sources
 from assignadd.figures.registry import ACCURACIES, SECTIONS
+from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.figures.style import figure, save, save_arrays
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report.across_seeds import across_seeds
@@ -62,8 +63,12 @@ def draw_pictures(
     claim_report(folder)
     shown = _binding_first(evidences)
     pictures = _pictures(shown)
+    # Tables are read before processes are forked, in which Polars cannot be used.
     populations.load()
-    shown[0].trajectory  # noqa: B018 (read before processes are forked, in which Polars cannot be used)
+    shown[0].trajectory  # noqa: B018 (kept)
+    for record, models in pictures:
+        if record in STUDY_FIGURES:
+            record.data_of(Sources(models, populations))
 
     def draw(picture: tuple[FigureRecord, Sequence[Evidence]]) -> None:
         record, models = picture

@@ -4,7 +4,7 @@ from functools import cached_property
 
 from assignadd.claims import ahead
 from assignadd.claims.addition import ADDITION
-from assignadd.claims.ahead import Job, do_ahead, measuring_jobs, properties
+from assignadd.claims.ahead import Job, do_ahead, jobs_of_all, properties
 from assignadd.claims.causes import INTERCHANGE
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import judge
@@ -15,8 +15,7 @@ from tests.interventions.small import CONFIG, HANDMADE, SEEN
 def test_claims_are_judged_alike():
     here, there = (Evidence(HANDMADE, CONFIG, SEEN, 60) for _ in range(2))
     asked = ("interchange", "accuracies", "routing", "probes", "probes_by_row")
-    jobs = [properties(there, "accuracies"), *measuring_jobs([there])]
-    do_ahead([job for job in jobs if job.name in (*asked, "curves")], 2)
+    do_ahead([job for job in jobs_of_all([there]) if job.name in (*asked, "curves")], 2)
     assert vars(there).keys() | vars(there.causal).keys() >= {*asked}
     records = [repr([judge(c, [e], "") for c in (*ADDITION, *INTERCHANGE)]) for e in (here, there)]
     assert records[0] == records[1]

@@ -39,6 +39,23 @@ def test_axe_finds_nothing(tab, theme, width):
     assert axe_problems(page) == []
 
 
+CUT_OFF = """() => [...document.querySelectorAll("svg.figure")].flatMap((figure) => {
+  const outer = figure.getBoundingClientRect();
+  const isOutside = ({ left, right, top, bottom }) =>
+    left < outer.left - 1 || right > outer.right + 1 || top < outer.top - 1 || bottom > outer.bottom + 1;
+  return [...figure.querySelectorAll("text")].filter((t) => t.textContent && isOutside(t.getBoundingClientRect()))
+    .map((t) => `${figure.getAttribute("aria-label")}: ${t.textContent}`);
+})"""
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 390])
+def test_no_word_of_a_figure_is_cut_off(tab, width):
+    page = tab(address(p=SUM, i=CUT, c="m1@3000"), width=width)
+    page.wait_for_selector("#compare[data-ready=yes]")
+    assert page.evaluate("document.querySelectorAll('svg.figure text').length") > 100
+    assert page.evaluate(CUT_OFF) == []
+
+
 def test_a_network_that_does_not_bind_is_not_said_to(tab):
     page = tab(address(m="m1"))
     assert "does not look them up" in page.locator(".tagline").text_content()

@@ -1,14 +1,19 @@
 """The report says what was found, shows every figure with its data, and is the same bytes each time."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from assignadd.figures import studies
 from assignadd.figures.registry import SECTIONS
+from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report import reproduction
+from assignadd.report.reproduction import draw_pictures
 from assignadd.stats import wilson
+from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader
 from tests.report.records import RECORDS
 from tests.report.writing import write_report
@@ -58,6 +63,21 @@ def test_the_same_bytes_again(report, few_figures, tmp_path):
     assert len(files) > 3 and all(
         (tmp_path / "one" / f).read_bytes() == (tmp_path / "two" / f).read_bytes() for f in files
     )
+
+
+def test_tables_of_studies_are_read_before_processes_are_forked(report, tmp_path, monkeypatch):
+    """Polars waits forever in a forked process once it was used in its parent."""
+    parent, read = os.getpid(), studies.read_study
+
+    def read_here(study):
+        assert os.getpid() == parent
+        return read(study)
+
+    section = next(section for section in SECTIONS if section.figures == STUDY_FIGURES)
+    monkeypatch.setattr(reproduction, "SECTIONS", [replace(section, figures=STUDY_FIGURES[:2])])
+    monkeypatch.setattr(studies, "read_study", read_here)
+    studies.shipped_data.cache_clear()
+    assert draw_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes=2) == 4  # two are of training
 
 
 def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, few_figures, tmp_path, monkeypatch):

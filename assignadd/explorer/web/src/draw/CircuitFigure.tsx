@@ -30,6 +30,9 @@ interface Props {
 /** From which width on MLP and answer stand to the right of the tokens. */
 const WIDE = 860;
 const WIDEST_EDGE = 11;
+/** From which width on a box has what was read in one line, and the height of a line in narrower ones. */
+const ROOMY = 26;
+const LINE = 11;
 
 export function CircuitFigure(p: Props) {
   const { width, snapshot, routes } = p;
@@ -42,13 +45,14 @@ export function CircuitFigure(p: Props) {
   const box = Math.min(34, step - 3);
   const band = wide ? 86 : 74;
   const top = wide ? 22 : 20;
-  const rows = [top, top + box + band, top + 2 * (box + band)] as const;
+  const tall = (i: number): number => (box >= ROOMY ? box : box + LINE * (i === T - 1 ? 2 : 1));
+  const rows = [top, top + box + band, top + box + tall(T - 1) + 2 * band] as const;
   const x = (i: number): number => gutter + (i + 0.5) * step;
-  const foot = rows[2] + box;
+  const foot = rows[2] + tall(T - 1);
   const height = wide ? foot + 8 : foot + 260;
   const mlp = wide ? { x: width - side + 34, y: 34, w: 150, h: foot - 34 } : { x: 0, y: foot + 36, w: width * 0.42, h: 196 };
   const clock = wide ? { x: width - 250, y: (height - 250) / 2, size: 250 } : { x: width * 0.46, y: foot + 34, size: Math.min(210, width * 0.54) };
-  const out = { x: x(T - 1) + box / 2, y: rows[2] + box / 2 };
+  const out = { x: x(T - 1) + box / 2, y: rows[2] + tall(T - 1) / 2 };
   const readers = [...new Set([...positionsOf(prompt, "assigned"), ...prompt.valuePositions])];
   const largest = Math.max(1, ...routes.map((r) => r.effect));
   const chosen = (layer: 1 | 2, query: number): boolean => typeof p.node !== "string" && p.node.layer === layer && p.node.query === query;
@@ -60,19 +64,19 @@ export function CircuitFigure(p: Props) {
       {wide && <text x={0} y={rows[1] + box / 2 + 14} class="tick start">what is copied</text>}
       {wide && <text x={0} y={rows[2] + box / 2 + 14} class="tick start">what is fetched</text>}
       {[...readers, T - 1].map((i) => <line key={i} x1={x(i)} x2={x(i)} y1={rows[0] + box} y2={rows[1]} class="residual" />)}
-      <line x1={x(T - 1)} x2={x(T - 1)} y1={rows[1] + box} y2={rows[2]} class="residual" />
+      <line x1={x(T - 1)} x2={x(T - 1)} y1={rows[1] + tall(T - 1)} y2={rows[2]} class="residual" />
       <path d={wide ? `M${out.x},${out.y} H${mlp.x}` : `M${x(T - 1)},${foot} V${foot + 18} H${mlp.w / 2} V${mlp.y}`} class="residual" />
       <path d={`M${mlp.x + mlp.w},${mlp.y + mlp.h / 2} H${clock.x + 6}`} class="residual" />
       {[...routes].sort((a, b) => a.effect - b.effect).map((r) => {
-        const [y1, y2] = [rows[r.layer - 1] + box, rows[r.layer]];
+        const [y1, y2] = [rows[r.layer - 1] + (r.layer === 1 ? box : tall(r.key)), rows[r.layer]];
         return <Edge key={`${r.layer},${r.query},${r.key}`} route={r} x1={x(r.key)} x2={x(r.query)} y1={y1} y2={y2} largest={largest} {...p} />;
       })}
       {prompt.tokens.map((_, i) => <Token key={i} prompt={prompt} i={i} x={x(i)} y={rows[0]} box={box} />)}
       {readers.map((i) => (
-        <Holder key={i} prompt={prompt} i={i} x={x(i)} y={rows[1]} box={box} pressed={chosen(1, i)} words={heldBy(snapshot, i)} label={`Layer 1 at ${tokenName(prompt.task, prompt.tokens[i])}: attends most to ${heldBy(snapshot, i)[1]}`} onPress={() => p.onNode({ layer: 1, query: i })} />
+        <Holder key={i} prompt={prompt} i={i} x={x(i)} y={rows[1]} box={box} tall={tall(i)} pressed={chosen(1, i)} words={heldBy(snapshot, i)} label={`Layer 1 at ${tokenName(prompt.task, prompt.tokens[i])}: attends most to ${heldBy(snapshot, i)[1]}`} onPress={() => p.onNode({ layer: 1, query: i })} />
       ))}
-      <Holder prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[1]} box={box} pressed={chosen(1, T - 1)} words={["=", topTwo(snapshot, 1).join(" ")]} label={`Layer 1 at =: attends most to ${topTwo(snapshot, 1).join(" and ")}`} onPress={() => p.onNode({ layer: 1, query: T - 1 })} />
-      <Holder prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[2]} box={box} pressed={chosen(2, T - 1)} words={["=", topTwo(snapshot, 2).join(" ")]} label={`Layer 2 at =: attends most to ${topTwo(snapshot, 2).join(" and ")}`} onPress={() => p.onNode({ layer: 2, query: T - 1 })} />
+      <Holder prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[1]} box={box} tall={tall(T - 1)} pressed={chosen(1, T - 1)} words={["=", ...topTwo(snapshot, 1)]} label={`Layer 1 at =: attends most to ${topTwo(snapshot, 1).join(" and ")}`} onPress={() => p.onNode({ layer: 1, query: T - 1 })} />
+      <Holder prompt={prompt} i={T - 1} x={x(T - 1)} y={rows[2]} box={box} tall={tall(T - 1)} pressed={chosen(2, T - 1)} words={["=", ...topTwo(snapshot, 2)]} label={`Layer 2 at =: attends most to ${topTwo(snapshot, 2).join(" and ")}`} onPress={() => p.onNode({ layer: 2, query: T - 1 })} />
       <g class={`node ${p.node === "mlp" ? "pressed" : ""}`}>
         <rect x={mlp.x} y={mlp.y} width={mlp.w} height={mlp.h} rx={8} />
         <text x={mlp.x + 8} y={mlp.y - 9} class="tick start strong">MLP: waves add up</text>
@@ -144,26 +148,28 @@ interface HolderProps {
   readonly x: number;
   readonly y: number;
   readonly box: number;
+  readonly tall: number;
   readonly pressed: boolean;
   /** The token, and what it attends to most. */
-  readonly words: readonly [string, string];
+  readonly words: readonly string[];
   readonly label: string;
   readonly onPress: () => void;
 }
 
-/** Smaller boxes have what was read below them. */
-const ROOMY = 26;
-
-/** A position after a layer: its token, and with it what it has read. */
-function Holder({ prompt, i, x, y, box, pressed, words, label, onPress }: HolderProps) {
+/** A position after a layer: its token, and with it what it has read, in a narrow box a word in each line. */
+function Holder({ prompt, i, x, y, box, tall, pressed, words, label, onPress }: HolderProps) {
   const roomy = box >= ROOMY;
-  const size = roomy ? Math.min(11, (1.55 * box) / Math.max(2.6, words[1].length)) : 9;
+  const [own, ...read] = words;
+  const lines = roomy ? [read.join(" ")] : read;
+  const size = roomy ? Math.min(11, (1.55 * box) / Math.max(2.6, lines[0].length)) : 9;
   return (
     <g class={`node token ${roleClass(prompt, i)} ${pressed ? "pressed" : ""}`} transform={`translate(${x - box / 2},${y})`}>
-      <rect width={box} height={box} rx={5} />
-      <text x={box / 2} y={box * (roomy ? 0.34 : 0.5)} style={{ fontSize: `${Math.min(13, box * (roomy ? 0.44 : 0.52))}px` }}>{words[0]}</text>
-      <text x={roomy || words[1].length < 4 ? box / 2 : box * 0.22} y={roomy ? box * 0.75 : box + 8} class={roomy ? "held" : "held below"} style={{ fontSize: `${size}px` }}>{words[1]}</text>
-      <rect width={box} height={box} class="press" aria-pressed={pressed} {...pressable(label, onPress)} />
+      <rect width={box} height={tall} rx={5} />
+      <text x={box / 2} y={box * (roomy ? 0.34 : 0.5)} style={{ fontSize: `${Math.min(13, box * (roomy ? 0.44 : 0.52))}px` }}>{own}</text>
+      {lines.map((line, j) => (
+        <text key={j} x={box / 2} y={roomy ? box * 0.75 : box + LINE * (j + 0.35)} class="held" style={{ fontSize: `${size}px` }}>{line}</text>
+      ))}
+      <rect width={box} height={tall} class="press" aria-pressed={pressed} {...pressable(label, onPress)} />
     </g>
   );
 }

@@ -13,6 +13,10 @@ interface Props {
   readonly answer: Answer;
 }
 
+/** Room for the names on the left, in pixels. */
+const LABELS = 36;
+const SHORT = { direct: "direct", other: "others" } as const;
+
 export function Waves({ x, y, width, height, parts, answer }: Props) {
   const N = answer.probabilities.length;
   if (!parts.length) return null;
@@ -21,7 +25,8 @@ export function Waves({ x, y, width, height, parts, answer }: Props) {
   const sum = height * 0.3;
   const each = (height - sum) / shown.length;
   const most = Math.max(...shown.map((p) => Math.max(...p.logits.map(Math.abs)))) || 1;
-  const px = (c: number): number => ((c + 0.5) / N) * width;
+  const left = width > 100 ? LABELS : 0;
+  const px = (c: number): number => left + ((c + 0.5) / N) * (width - left);
   const curve = (p: Part, mid: number, tall: number, scale: number): string => line<number>().x(px).y((c) => mid - (p.logits[c] / scale) * tall)([...p.logits.keys()]) ?? "";
   const peak = px(answer.prediction);
   return (
@@ -30,12 +35,12 @@ export function Waves({ x, y, width, height, parts, answer }: Props) {
       {shown.map((p, i) => (
         <g key={i}>
           <path d={curve(p, (i + 0.5) * each, each * 0.46, most)} class="wave" />
-          {width > 100 && <text x={0} y={(i + 0.5) * each - each * 0.36} class="tick start small-tick">{typeof p.frequency === "number" ? `k = ${p.frequency}` : partName(p)}</text>}
+          {left > 0 && <text x={0} y={(i + 0.5) * each} class="tick start small-tick">{typeof p.frequency === "number" ? `k = ${p.frequency}` : SHORT[p.frequency ?? "other"]}<title>{partName(p)}</title></text>}
         </g>
       ))}
       <line x1={0} x2={width} y1={height - sum} y2={height - sum} class="axis" />
       <path d={curve(total, height - sum * 0.42, sum * 0.5, Math.max(...total.logits.map(Math.abs)) || 1)} class="wave total" />
-      <text x={0} y={height - sum + 9} class="tick start small-tick">their sum</text>
+      {left > 0 && <text x={0} y={height - sum * 0.42} class="tick start small-tick">sum</text>}
     </g>
   );
 }

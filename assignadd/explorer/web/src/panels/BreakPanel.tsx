@@ -99,9 +99,11 @@ function Change({ one, at, before }: { one: Intervention; at: number; before: Sc
 
 /** The accuracy on each kind of prompt, before and after. */
 function Dumbbells({ width, before, after }: { width: number; before: Score; after: Score }) {
-  const left = Math.min(230, width * 0.5);
+  // On a narrow screen the name of each kind stands above its row, where it has room.
+  const narrow = width < 480;
+  const left = narrow ? 12 : 230;
   const right = width - 58;
-  const row = 20;
+  const row = narrow ? 34 : 20;
   const x = (share: number): number => left + share * (right - left);
   const height = before.bySet.length * row + 42;
   return (
@@ -115,10 +117,10 @@ function Dumbbells({ width, before, after }: { width: number; before: Score; aft
       <text x={(left + right) / 2} y={height - 9} class="tick middle">right answers</text>
       {before.bySet.map((set, i) => {
         const [a, b] = [set.right / set.n, after.bySet[i].right / after.bySet[i].n];
-        const y = 4 + (i + 0.5) * row;
+        const y = 4 + (narrow ? (i + 1) * row - 10 : (i + 0.5) * row);
         return (
           <g key={set.name} data-set={set.name} data-before={a} data-after={b}>
-            <text x={left - 10} y={y} class="tick end">{setLabel(set.name)}<title>{set.name}</title></text>
+            <text x={narrow ? 0 : left - 10} y={narrow ? y - 15 : y} class={narrow ? "tick start above" : "tick end"}>{setLabel(set.name)}<title>{set.name}</title></text>
             <line x1={x(a)} x2={x(b)} y1={y} y2={y} class={`bell ${b < a ? "fell" : "rose"}`} />
             <circle cx={x(a)} cy={y} r={4} class="bell-before" />
             <circle cx={x(b)} cy={y} r={5} class={`bell-after ${b < a ? "fell" : "rose"}`} />

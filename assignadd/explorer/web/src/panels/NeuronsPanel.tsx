@@ -157,7 +157,7 @@ function Cloud({ y, width, height, spectrum, own, chosen }: { y: number; width: 
           {(K <= 15 || (own.includes(i + 1) && (step > 15 || !own.includes(i)))) && <text x={(i + 0.5) * step} y={height + 11} class="tick middle">{i + 1}</text>}
         </g>
       ))}
-      <text x={width / 2} y={height + 27} class="tick middle">frequency (bars: its share of the power; dots: neurons, larger where stronger)</text>
+      <text x={width / 2} y={height + 27} class="tick middle">{width < 480 ? "frequency (bars: share of the power; dots: neurons)" : "frequency (bars: its share of the power; dots: neurons, larger where stronger)"}</text>
       <path d={spectrum.waves.map((w) => dot(...spotOf(w))).join("")} class="neuron" />
       <path d={dot(...spotOf(chosen))} class="neuron chosen" />
       <rect

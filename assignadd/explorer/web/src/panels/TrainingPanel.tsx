@@ -88,7 +88,9 @@ function SmallChart({ chart, own, x, y, w, h }: { chart: Chart; own: ModelEntry;
   };
   const at = indexOfNearest(chart.curves.steps, shown.step.value);
   const values = chart.lines.map((l) => chart.curves.values[l.name][at]);
-  const [title, ...kind] = chart.title.split(", ");
+  const words = chart.title.split(", ");
+  const title = words.slice(0, Math.max(1, words.length - 1)).join(", ");
+  const kind = words.slice(1).slice(-1);
   const still = useMemo(
     () => (
       <>

@@ -82,7 +82,7 @@ function Figure({ tables, task, letters, width, big, small, stacked, over, curso
   const link = (label: string): string => (hovered.value === label ? "linked" : "");
   return (
     <svg class="figure" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="group" aria-label="Score tables of the weights">
-      <text x={left} y={14} class="label">Layer 1: scores between all tokens and positions<title>C QK1 Cᵀ</title></text>
+      <text x={stacked ? 0 : left} y={14} class="label">Layer 1: scores between all tokens and positions<title>C QK1 Cᵀ</title></text>
       <HeatMap x={left} y={top} cell={cell} values={tables.table.data} rows={n} cols={n} scale={diverging(spread(tables.table.data))} title="QK1 over all embeddings" cursor={at("table")} onCursor={cursorOf("table")}>
         <Blocks task={task} cell={cell} n={n} />
       </HeatMap>
