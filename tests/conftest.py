@@ -40,6 +40,7 @@ import torch
 from assignadd.config import PRESETS
 from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE
+from tests.schedule import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401 (hooks)
 from tests.skips import remedy
 
 LEFT_OUT = pytest.StashKey[set[str]]()

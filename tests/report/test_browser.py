@@ -10,9 +10,9 @@ from tests.report.records import RECORDS
 COLUMNS = ("claim", "verdict", "paper", "measured", "n", "seeds", "where")
 
 
-@pytest.fixture
-def opened(browser, report):
-    """The report on a desktop's screen, with what it complained of and what it asked for."""
+@pytest.fixture(scope="module")
+def whole(browser, report):
+    """The report on a desktop's screen, with what it complained of and what it asked for; only read in tests."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.problems, page.requests = [], []
     page.on("console", lambda message: page.problems.append(message.text))
@@ -20,6 +20,25 @@ def opened(browser, report):
     page.on("dialog", lambda dialog: page.problems.append(dialog.message) or dialog.dismiss())
     page.on("request", lambda request: page.requests.append(request.url))
     page.goto(report.index.as_uri())
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def unfolded(browser, report):
+    """The report with everything unfolded, whose window and colours a test may change; axe may be put into it."""
+    page = browser.new_page(bypass_csp=True)
+    page.goto(report.index.as_uri())
+    page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def opened(browser, short_report):
+    """A page of its own for each test, with every claim and few pictures."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(short_report.index.as_uri())
     yield page
     page.close()
 
@@ -34,22 +53,22 @@ def header(page, name: str):
     return page.locator("table[data-sortable] th").nth(COLUMNS.index(name))
 
 
-def test_it_loads_in_silence_and_fetches_nothing(opened, report):
-    opened.wait_for_load_state("networkidle")
-    assert opened.problems == []
-    assert [url for url in opened.requests if not url.startswith("data:")] == [report.index.as_uri()]
-    assert opened.locator("script").count() == 1
-    assert opened.title() == "Assign and Add, reproduced"
+def test_it_loads_in_silence_and_fetches_nothing(whole, report):
+    whole.wait_for_load_state("networkidle")
+    assert whole.problems == []
+    assert [url for url in whole.requests if not url.startswith("data:")] == [report.index.as_uri()]
+    assert whole.locator("script").count() == 1
+    assert whole.title() == "Assign and Add, reproduced"
 
 
-def test_hostile_names_are_words(opened, report):
-    assert opened.locator("img").count() == opened.locator("figure > .scroll > img").count()
-    assert report.evidences[0].run.name in opened.inner_text("main")
-    assert "<script>alert(1)</script>" in opened.inner_text("#claim-nine")
+def test_hostile_names_are_words(whole, report):
+    assert whole.locator("img").count() == whole.locator("figure > .scroll > img").count()
+    assert report.evidences[0].run.name in whole.inner_text("main")
+    assert "<script>alert(1)</script>" in whole.inner_text("#claim-nine")
 
 
-def test_every_picture_has_size(opened):
-    sizes = opened.locator("figure img").evaluate_all(
+def test_every_picture_has_size(whole):
+    sizes = whole.locator("figure img").evaluate_all(
         "all => all.map(i => [i.complete, i.naturalWidth, i.naturalHeight, i.alt.length])"
     )
     assert len(sizes) >= 12 and all(
@@ -116,12 +135,10 @@ def test_words_are_searched_within_a_verdict_and_a_link_shows_its_row(opened):
 )
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_axe_finds_nothing(browser, report, width, scheme):
-    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
-    page.goto(report.index.as_uri())
-    page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
-    assert axe_problems(page) == []
-    page.close()
+def test_axe_finds_nothing(unfolded, width, scheme):
+    unfolded.set_viewport_size({"width": width, "height": 800})
+    unfolded.emulate_media(color_scheme=scheme)
+    assert axe_problems(unfolded) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -135,25 +152,20 @@ def test_pictures_follow_the_screen(browser, report, scheme):
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
-def test_no_window_scrolls_sideways(browser, report, width):
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    page.goto(report.index.as_uri())
-    page.locator("details").evaluate_all("all => all.forEach(d => d.open = true)")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+def test_no_window_scrolls_sideways(unfolded, width):
+    unfolded.set_viewport_size({"width": width, "height": 800})
+    assert unfolded.evaluate("document.documentElement.scrollWidth") <= width
     cut = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"
-    assert page.locator("p, h1, h2, h3, figure, .filters button, #claim-nine > *").evaluate_all(cut) == []
-    page.close()
+    assert unfolded.locator("p, h1, h2, h3, figure, .filters button, #claim-nine > *").evaluate_all(cut) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_verdicts_can_be_read(browser, report, scheme):
+def test_verdicts_can_be_read(unfolded, scheme):
     """Text and ground differ by the 4.5 : 1 that WCAG asks for."""
-    page = browser.new_page(color_scheme=scheme)
-    page.goto(report.index.as_uri())
+    unfolded.emulate_media(color_scheme=scheme)
     colours = "all => all.map(e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor])"
-    for ink, ground in page.locator(".verdict").evaluate_all(colours):
+    for ink, ground in unfolded.locator(".verdict").evaluate_all(colours):
         assert contrast(ink, ground) >= 4.5, (ink, ground)
-    page.close()
 
 
 def contrast(one: str, other: str) -> float:
@@ -167,8 +179,8 @@ def luminance(colour: str) -> float:
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def test_links_to_data_lead_to_files(opened, report):
-    links = opened.locator("figcaption a").evaluate_all("all => all.map(a => a.href)")
+def test_links_to_data_lead_to_files(whole, report):
+    links = whole.locator("figcaption a").evaluate_all("all => all.map(a => a.href)")
     assert len(links) >= 36 and all(Path(link.removeprefix("file://")).is_relative_to(report.folder) for link in links)
-    inner = opened.locator("table[data-sortable] a").evaluate_all("all => all.map(a => a.hash)")
-    assert inner and all(opened.locator(hash).count() == 1 for hash in set(inner))
+    inner = whole.locator("table[data-sortable] a").evaluate_all("all => all.map(a => a.hash)")
+    assert inner and all(whole.locator(hash).count() == 1 for hash in set(inner))

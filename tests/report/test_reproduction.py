@@ -4,7 +4,6 @@ import os
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from assignadd.figures import studies
 from assignadd.figures.registry import SECTIONS
@@ -45,14 +44,6 @@ def test_contents_come_first_and_every_claim_last(report):
     assert len(inner) >= len(headings) and set(inner) <= ids
     assert report.evidences[0].run.provenance["torch"] in words
     assert "No seed learned binding" in words and "although it has not learned to bind variables" in words
-
-
-@pytest.fixture
-def few_figures(monkeypatch) -> list[str]:
-    """Two figures stand in for all where a test asks for something else."""
-    few = replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
-    monkeypatch.setattr(reproduction, "SECTIONS", [few])
-    return [figure.label for figure in few.figures]
 
 
 def test_the_same_bytes_again(report, few_figures, tmp_path):

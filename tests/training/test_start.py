@@ -136,7 +136,8 @@ def test_from_the_shell_and_from_a_file(trained, capsys, tmp_path):
     (tmp_path / "rows.json").write_text(
         '[{"start.network": "trained:4"}, {"start.part": "OV2", "start.part_from": "trained:5"}]'
     )
-    assert main(["sweep", "rows.json", "--preset", "smoke", "--steps", "2", "--device", "cpu", "--threads", "1"]) == 0
+    sweep = ["sweep", "rows.json", "--preset", "smoke", "--seeds", "1", "--steps", "2"]
+    assert main([*sweep, "--device", "cpu", "--threads", "1"]) == 0
 
 
 def test_a_network_of_the_package_has_its_own_weights():

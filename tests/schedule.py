@@ -1,0 +1,45 @@
+"""Which tests one process runs one after another with `--dist loadfile`, and which come first."""
+
+import pytest
+
+# Folders whose files share what takes long to make: the report, the explorer's page.
+TOGETHER = ("tests/report/", "tests/explorer/")
+# A minute or so each: first, so that no process is left alone with one at the end.
+FIRST = (
+    *TOGETHER,
+    "tests/cli/test_reproduce.py",
+    "tests/cli/test_mechanism.py",
+    "tests/figures/test_registry.py",
+    "tests/sweeps/test_cluster.py",
+    "tests/sweeps/test_local.py",
+    "tests/cli/test_architectures.py",
+    "tests/claims/",
+    "tests/training/test_loop.py",
+)
+
+
+def scope(nodeid: str) -> str:
+    """Tests of the same scope run in the same process."""
+    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.split("::", 1)[0])
+
+
+def place(nodeid: str) -> int:
+    """Where a test comes in the order, those of equal places as they were."""
+    return next((i for i, start in enumerate(FIRST) if nodeid.startswith(start)), len(FIRST))
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return scope(nodeid)
+
+    return Scheduling(config, log)
