@@ -29,6 +29,7 @@ NO_POPULATION = (
     "`assignadd sweep`."
 )
 NO_SEED = "The population has no seed to which this applies, too few of them, or no rise with the setting."
+OF_BINDING = "The value is that of the {} seeds that learned binding"
 LAST_LAYER = "In this network layer 2 and MLP2 are the last layer, and layer 1 is all layers before it."
 ANOTHER_TASK = "This population has another task or architecture than the paper."
 
@@ -130,7 +131,7 @@ def judge(
     shown = [m for m, _ in binding] or [m for _, m in found]
     first = next((e for e, _ in found if e.learned_binding), None)
     comments = [
-        f"The value is that of the {len(binding)} seeds that learned binding; it holds in "
+        f"{OF_BINDING.format(len(binding))}; it holds in "
         f"{sum(r.holds for _, r in binding)} of them." if 0 < len(binding) < len(found) else "",
         _range(shown),
         claim.comment,

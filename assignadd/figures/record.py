@@ -66,10 +66,14 @@ class FigureRecord:
     width: float = COLUMN_WIDTH
     found: Callable[[Any], str] | None = None
     """The second part of the caption: what these data show, in words."""
+    along_training: bool = False
+    """Whether it shows how a network changes, and so needs more than one evaluation and checkpoint of it."""
 
     def data_of(self, sources: Sources) -> Data:
-        """The data of these networks; `Absent` with the reason where their architecture has none."""
+        """The data of these networks; `Absent` with the reason where their training or architecture has none."""
         try:
+            if self.along_training and (absent := _not_followed(sources.model)):
+                return absent
             return self.data(sources)
         except NotDefined as error:
             return Absent(f"not defined for this network: it {error.reason}")
@@ -90,6 +94,16 @@ class FigureRecord:
 def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
     """A drawing in one panel, as a drawing of a figure."""
     return lambda data, made: draw(data, made.add_subplot())
+
+
+def _not_followed(model: Evidence) -> Absent | None:
+    """The reason why there is nothing to show along training; None where there is."""
+    evaluations, checkpoints = len(model.curves.steps), len(model.steps)
+    if min(evaluations, checkpoints) > 1:
+        return None
+    return Absent(
+        f"seed {model.seed}: training was not followed\nevaluations: {evaluations}, checkpoints: {checkpoints}"
+    )
 
 
 def _draw_absent(data: Absent, made: Figure) -> None:

@@ -169,6 +169,7 @@ CAUSES = (
         "before its cause reads something that the network does not use yet.",
         lambda s: interchange.causes_over_time_data(s.model.causal.over_time, s.model.trajectory, s.model.phases),
         interchange.draw_causes_over_time, height=4.4, width=6.4, found=interchange.causes_over_time_caption,
+        along_training=True,
     ),
     CUES_FIGURE,
 )  # fmt: skip
@@ -181,6 +182,7 @@ DYNAMICS = (
         "whose rise is partly the probe's own.",
         lambda s: progress.progress_measures_data(s.model.trajectory, s.model.phases), progress.draw_progress_measures,
         height=4.4, found=progress.progress_measures_caption,
+        along_training=True,
     ),
     FigureRecord(
         "onsets", "What is learned when",
@@ -195,6 +197,7 @@ DYNAMICS = (
         "Above, the boxed cells are layer 1's attention from `=` to the two operands. Below, a dark diagonal means "
         "that each variable finds itself; `match` counts variables whose best score is with themselves.",
         lambda s: first_spike.early_data(s.model), first_spike.draw_early, height=5.3, found=first_spike.early_caption,
+        along_training=True,
     ),
     FigureRecord(
         "late", "The variable that comes last",
@@ -203,6 +206,7 @@ DYNAMICS = (
         "negative (d), and whether both rise before or with its accuracy (b).",
         lambda s: late_variable.late_data(s.model), late_variable.draw_late, height=4.6,
         found=late_variable.late_caption,
+        along_training=True,
     ),
     FigureRecord(
         "variables", "Every variable in every slot",
@@ -210,5 +214,6 @@ DYNAMICS = (
         "there; a red cross marks a variable that training never put in that slot.",
         lambda s: variables.variables_data(s.model.trajectory, s.model.phases, s.model.config.task),
         variables.draw_variables, height=4.0, found=variables.variables_caption,
+        along_training=True,
     ),
 )  # fmt: skip

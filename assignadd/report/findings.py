@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assignadd.claims.record import NOT_REPORTED, Record
+from assignadd.claims.record import NOT_REPORTED, OF_BINDING, Record
 from assignadd.report.claims_table import TONES, group
 from assignadd.report.html import number
 from assignadd.report.page import Card
@@ -66,5 +67,7 @@ def _numbers(record: Record) -> str:
     interval = ""
     if record.low is not None and record.high is not None and record.low != record.high:
         interval = f" [{number(record.low, 3)}, {number(record.high, 3)}]"
-    over = f" ({record.n:,} {record.unit})" if record.n else ""
+    binding = re.match(OF_BINDING.format(r"(\d+)"), record.comment)
+    seeds = f", {binding[1]} seed{'s' * (binding[1] != '1')} that learned binding" if binding else ""
+    over = f" ({record.n:,} {record.unit}{seeds})" if record.n else ""
     return f"Measured: {number(record.value, 3)}{interval}{over}.{paper}"

@@ -81,13 +81,11 @@ def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
         f"them learned to bind variables (at least {BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
     )
     if not learned:
-        page.text(
-            "No seed learned binding, so the curves below stop at the first phase. That is a result, not an error."
-        )
+        page.text("No seed learned binding within its training. That is a result, not an error.")
     elif len(learned) < len(evidences):
         page.text(
-            "The others have not learned it within their training. That is a result, not an error, and their curves "
-            "are below too."
+            "The others have not learned it within their training. That is a result, not an error: they are on this "
+            "page too."
         )
 
 

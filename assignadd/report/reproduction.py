@@ -13,7 +13,7 @@ from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import Record
 from assignadd.errors import RunError
 from assignadd.figures.record import Absent, FigureRecord, Sources
-from assignadd.figures.registry import ACCURACIES, SECTIONS
+from assignadd.figures.registry import ACCURACIES, POPULATIONS, SECTIONS
 from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.figures.style import figure, save, save_arrays
 from assignadd.measures.accuracies import Accuracy
@@ -94,7 +94,7 @@ def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Re
         verdicts_in_words(page, [record for record in records if section.has(record)])
         if section.of_one_model:
             _which(page, shown[0])
-        else:
+        elif section.figures == POPULATIONS:
             across_seeds(page, records, evidences)
         for record in section.figures:
             _add_picture(page, record, folder, command)
@@ -118,8 +118,8 @@ def _pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Sequence[Ev
 
 
 def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Sequence[Evidence]]]:
-    """Figure `accuracies` for every network whose training was recorded: accuracies, accuracies2, and so on."""
-    trained = [e for e in shown if e.rows]
+    """Figure `accuracies` for every network whose training was followed: accuracies, accuracies2, and so on."""
+    trained = [e for e in shown if _has_curves(e)]
     others = [
         replace(ACCURACIES, label=f"accuracies{i}", look_for="As above, for another network.")
         for i in range(2, len(trained) + 1)
@@ -168,12 +168,16 @@ def _explorer(folder: Path) -> str | None:
 def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -> None:
     for record, _ in _curve_pictures(shown):
         _add_picture(page, record, folder, command)
-    for evidence in shown:
-        if not evidence.rows:
-            page.text(
-                f"The weights of {name_of(evidence)} were imported: no curves of their training were recorded.",
-                soft=True,
-            )
+    others = [e for e in shown if not _has_curves(e)]
+    reasons = "evaluated once in training", "imported, without a record of their training"
+    for why, recorded in zip(reasons, (True, False), strict=True):
+        if names := ", ".join(name_of(e) for e in others if bool(e.rows) == recorded):
+            page.text(f"Networks without curves, as they were {why}: {names}.", soft=True)
+
+
+def _has_curves(evidence: Evidence) -> bool:
+    """Whether accuracies were recorded more than once in training."""
+    return len(evidence.rows) > 1
 
 
 def _title(evidence: Evidence) -> str:

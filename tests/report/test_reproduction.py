@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from assignadd.claims.evidence import Evidence
 from assignadd.figures import studies
 from assignadd.figures.registry import SECTIONS
 from assignadd.figures.studies import STUDY_FIGURES
+from assignadd.figures.trained_networks import DYNAMICS
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report import reproduction
 from assignadd.report.reproduction import draw_pictures
@@ -86,7 +88,24 @@ def test_imported_weights_have_no_curves_and_the_page_says_so(report, few_figure
     write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
     reader = Reader((tmp_path / "index.html").read_text())
     assert [a["id"] for a in reader.named("section")] == few_figures
-    assert "".join(reader.words).count("no curves of their training were recorded") == 2
+    names = ", ".join(f"seed {e.seed} of {e.name}" for e in report.evidences)
+    assert f"as they were imported, without a record of their training: {names}." in "".join(reader.words)
+
+
+def test_one_evaluation_has_no_curves_and_no_figure_along_training(report, tmp_path, monkeypatch):
+    """An empty figure would say that everything was learned at the only step."""
+    last = report.evidences[0].steps[-1]
+    once = Evidence.of_run(report.evidences[0].run, 0, last, report.evidences[0].stack, 50)
+    monkeypatch.setitem(once.__dict__, "rows", once.rows[-1:])
+    monkeypatch.setitem(once.__dict__, "steps", [last])
+    dynamics = [replace(section, figures=DYNAMICS) for section in SECTIONS if section.figures == DYNAMICS]
+    monkeypatch.setattr(reproduction, "SECTIONS", dynamics)
+    write_report(tmp_path, [once], RECORDS, "assignadd report x")
+    reader = Reader((tmp_path / "index.html").read_text())
+    words = "".join(reader.words)
+    assert "accuracies" not in [a["id"] for a in reader.named("section")]
+    assert "as they were evaluated once in training: seed 0 of" in words
+    assert words.count("training was not followed") == len([f for f in DYNAMICS if f.along_training]) == 4
 
 
 def test_a_set_that_a_split_does_not_have_reads_so(report, few_figures, tmp_path, monkeypatch):
