@@ -126,7 +126,7 @@ def killed(name: str) -> Callable[[random.Random, Path], None]:
             ended(name, folder)
 
         in_child(marked, kill_after=rng.uniform(0, 1.1 * seconds))
-        for _ in range(600):  # a process that is still starting notices once it runs
+        for _ in range(1800):  # a process that is still starting notices once it runs: on a loaded machine, minutes
             if not (left := orphans(mark)):
                 break
             time.sleep(0.1)
