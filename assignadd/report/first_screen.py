@@ -98,6 +98,6 @@ def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
     page.text(f"The {len(records)} claims and readings of this section by their verdicts: {words}.")
     refuted = [r for r in records if r.label != OURS and group(r.verdict) in (FAILS, SOME_SEEDS)]
     if refuted:
-        links = [Link(f"`{record.id}`", f"#claim-{record.id}") for record in refuted[:LISTED]]
+        links = [Link(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted[:LISTED]]
         more = f" (the first {LISTED} of {len(refuted)})" if len(refuted) > LISTED else ""
         page.text(f"The paper's statements that do not hold, or not in every seed{more}:", links=links)

@@ -59,7 +59,7 @@ class Page:
 
     def text(self, text: str, soft: bool = False, links: Sequence[Link] = ()) -> None:
         """Adds a paragraph; the links follow the text."""
-        followed = ", ".join(tag("a", marked(link.words), href=link.to) for link in links)
+        followed = "; ".join(tag("a", marked(link.words), href=link.to) for link in links)
         self._parts.append(
             tag("p", f"{marked(text)} {followed}".rstrip() + "." * bool(links), class_="soft" if soft else None)
         )
@@ -83,15 +83,19 @@ class Page:
         """Adds long plain text in a part that unfolds."""
         self._parts.append(tag("details", tag("summary", marked(summary)) + tag("pre", escape(text), tabindex="0")))
 
-    def picture(self, label: str, title: str, look_for: str, svg: Path, files: Sequence[str], caption: str) -> None:
+    def picture(
+        self, label: str, title: str, look_for: str, svg: Path, files: Sequence[str], caption: str, wide: bool = False
+    ) -> None:
         """Adds a section `#label`: an SVG file inside the page, what to look for in it, and links to files beside it.
 
+        A `wide` picture is shown larger than others, so that its words have the same size as theirs.
         The SVG is a data address, so that its markup cannot become part of the page.
         """
         image = _image(svg, f"{title}. {look_for}")
         links = " ".join(tag("a", escape(Path(name).name), href=name) for name in files)
-        wide = tag("div", image, class_="scroll", tabindex="0", role="group", aria_label=f"Figure: {title}")
-        shown = tag("figure", wide + tag("figcaption", f"{links} {marked(caption)}"))
+        scrolled = tag("div", image, class_="scroll", tabindex="0", role="group", aria_label=f"Figure: {title}")
+        about = tag("figcaption", f"{links} {marked(caption)}")
+        shown = tag("figure", scrolled + about, class_="wide" if wide else None)
         self._parts.append(tag("section", tag("h3", marked(title)) + tag("p", marked(look_for)) + shown, id=label))
 
     def html(self) -> str:

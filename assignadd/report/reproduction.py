@@ -32,6 +32,7 @@ from assignadd.training.processes import in_parallel
 
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
+WIDE = 8.0  # inches; a wider figure would be too small to read in a column of text
 TITLE = "Assign and Add, reproduced"
 
 
@@ -143,7 +144,10 @@ def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -
     files = [f"figures/{record.label}{suffix}" for suffix in SUFFIXES]
     stem = _stem(record, folder)
     look_for = stem.with_suffix(CAPTION).read_text(encoding="utf-8")
-    page.picture(record.label, record.title, look_for, stem.with_suffix(".svg"), files, f"made by `{command}`")
+    page.picture(
+        record.label, record.title, look_for, stem.with_suffix(".svg"), files, f"made by `{command}`",
+        wide=record.width > WIDE,
+    )  # fmt: skip
 
 
 def _stem(record: FigureRecord, folder: Path) -> Path:

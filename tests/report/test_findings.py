@@ -85,3 +85,10 @@ def test_a_section_counts_its_verdicts_and_links_what_the_paper_says_and_does_no
     found = "".join(reader.words)
     assert "The 4 claims and readings" in found and "holds: 1, holds in some seeds: 1, does not hold: 2" in found
     assert [a["href"] for a in reader.named("a")] == ["#claim-b", "#claim-c"]
+    assert "claim b" in found and "claim c" in found and "claim d" not in found
+
+
+def test_a_card_says_that_its_number_is_of_the_seeds_that_bind():
+    comment = "The value is that of the 3 seeds that learned binding; it holds in 1 of them."
+    cards = findings([replace(record(FINDINGS[0].claim, 0.5, FAILS, n=60), comment=comment)], lambda label: None)
+    assert "(60 pairs, 3 seeds that learned binding)" in cards[0].text
