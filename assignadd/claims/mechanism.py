@@ -49,7 +49,7 @@ def lowest_rate(*names: str) -> Callable[[Evidence], Measured]:
 
 def block(effect: str) -> Callable[[Evidence], Measured]:
     """The strength of one effect of QK1 (figure qk0)."""
-    return lambda e: Measured.exactly(getattr(scores.qk1_blocks(e.stack), effect).item(), 1, "set of weights")
+    return lambda e: Measured.exactly(getattr(scores.qk1_blocks(e.stack), effect).item(), 1, "networks")
 
 
 def previous(excluded: Collection[Excluded], first_row: int = 1) -> Callable[[Evidence], Measured]:

@@ -109,6 +109,11 @@ class Record:
     population: str = ""
     """The population of seeds behind the number; empty for the given networks and for the theory."""
 
+    @property
+    def sample(self) -> str:
+        """What the number was counted on, such as "2,000 sequences" or "1 network"; empty where it was not."""
+        return f"{self.n:,} {self.unit.removesuffix('s') if self.n == 1 else self.unit}" if self.n else ""
+
 
 def judge(
     claim: Claim, evidences: Sequence[Evidence], command: str, populations: Populations = NO_POPULATIONS

@@ -162,4 +162,4 @@ def _measured(r: Record) -> str:
         return ""
     interval = f" ({r.low:.4f} to {r.high:.4f})" if r.low is not None and r.low != r.high else ""
     of = f" of {r.population}" if r.population else ""
-    return f"{r.value:.4f}{interval}, {r.n:,} {r.unit}{of}; "
+    return f"{r.value:.4f}{interval}, {r.sample}{of}; "

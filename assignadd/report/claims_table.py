@@ -43,7 +43,7 @@ def _row(record: Record, has_figure: bool) -> Row:
         SortedCell(pill, _rank(record.verdict)),
         SortedCell(marked(record.paper), record.paper),
         SortedCell(_measured(record), record.value),
-        SortedCell(f"{record.n:,} {escape(record.unit)}" if record.n else "", record.n or None),
+        SortedCell(escape(record.sample), record.n or None),
         SortedCell(str(record.seeds) if record.seeds else "", record.seeds or None),
         SortedCell(tag("a", place, href=f"#{record.label}") if has_figure else place, record.label),
     )

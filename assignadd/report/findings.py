@@ -69,5 +69,5 @@ def _numbers(record: Record) -> str:
         interval = f" [{number(record.low, 3)}, {number(record.high, 3)}]"
     binding = re.match(OF_BINDING.format(r"(\d+)"), record.comment)
     seeds = f", {binding[1]} seed{'s' * (binding[1] != '1')} that learned binding" if binding else ""
-    over = f" ({record.n:,} {record.unit}{seeds})" if record.n else ""
+    over = f" ({record.sample}{seeds})" if record.n else ""
     return f"Measured: {number(record.value, 3)}{interval}{over}.{paper}"

@@ -95,7 +95,8 @@ def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
         return
     counts = Counter(group(record.verdict) for record in records)
     words = ", ".join(f"{verdict}: {counts[verdict]}" for verdict in ORDER if counts[verdict])
-    page.text(f"The {len(records)} claims and readings of this section by their verdicts: {words}.")
+    claims = f"{len(records)} claims and readings" if len(records) > 1 else "one claim"
+    page.text(f"The {claims} of this section by {'their verdicts' if len(records) > 1 else 'its verdict'}: {words}.")
     refuted = [r for r in records if r.label != OURS and group(r.verdict) in (FAILS, SOME_SEEDS)]
     if refuted:
         links = [Link(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted[:LISTED]]

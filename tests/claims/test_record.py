@@ -1,5 +1,6 @@
 """Verdicts on made-up measurements whose answer is known."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -79,6 +80,7 @@ def test_a_claim_about_all_seeds_needs_thirty_five_or_one_exception():
     assert asked_of_all(*[0.95] * 34).verdict == UNTESTABLE
     enough = asked_of_all(*[0.95] * 35)
     assert (enough.verdict, enough.value, enough.n, enough.unit, enough.seeds) == (HOLDS, 1.0, 35, "seeds", 35)
+    assert [replace(enough, n=n).sample for n in (0, 1, 35, 2000)] == ["", "1 seed", "35 seeds", "2,000 seeds"]
     some = asked_of_all(0.95, 0.5, None)
     assert (some.verdict, some.value, some.seeds, some.population) == ("holds in 1 of 2 seeds", 0.5, 2, "made")
     assert some.low < 0.5 < some.high and enough.low > 0.9  # Wilson's intervals of the share of seeds
