@@ -38,8 +38,8 @@ explorer: $(VENV)/.core
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build
 
-# A file of tests on each core at a time; one thread each, so that they do not fight for the cores. mypy, which takes one
-# core, runs beside them; what it says comes last.
+# A file of tests on each core at a time (tests/schedule.py); one thread each, so that they do not fight for the cores.
+# mypy, which takes one core, runs beside them; what it says comes last.
 test: lint browser
 	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \

@@ -1,7 +1,8 @@
 """What checks every signature of the numerical packages while the tests run (see `conftest`).
 
-jaxtyping's own decorator binds the arguments of each call and checks them twice, which took a third of the time of all
-tests. Here beartype checks arguments and result once, inside one scope of axis names where the signature has any.
+jaxtyping's own decorator binds the arguments of each call and checks them twice, which took a third of the time of the
+tests of the task and of the theory. Here beartype checks arguments and result once, inside one scope of axis names
+where the signature has any.
 """
 
 import inspect
