@@ -7,7 +7,7 @@ PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --q
 
 WEB := assignadd/explorer/web
 
-.PHONY: help reproduce quick explorer explorer-web test test-slow test-ray test-lens lint check browser docs reference chaos sabotage clean \
+.PHONY: help reproduce quick explorer explorer-web test test-slow test-ray lint check browser docs reference chaos sabotage clean \
 	ray-up ray-down
 
 help:
@@ -20,7 +20,6 @@ help:
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
 	@echo "make test-slow   the tests that take a minute or more of one core each"
 	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
-	@echo "make test-lens   install TransformerLens (half a gigabyte) and test against it"
 	@echo "make docs        the documentation as a site (site/docs/index.html)"
 	@echo "make reference   write the pages of the docs that are generated from the code, and the notebooks from their scripts"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
@@ -52,9 +51,6 @@ test-slow: $(VENV)/.dev
 test-ray: $(VENV)/.ray $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/sweeps/test_cluster.py
 
-test-lens: $(VENV)/.lens
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/runs/test_lens_bridge.py
-
 # The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
@@ -82,12 +78,8 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[dev]'
+	$(PIP) -e '.[dev,lens]' || { echo "TransformerLens cannot be installed: its tests are skipped"; $(PIP) -e '.[dev]'; }
 	@touch $@ $(VENV)/.core
-
-$(VENV)/.lens: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[dev,lens]'
-	@touch $@ $(VENV)/.dev $(VENV)/.core
 
 $(VENV)/.ray: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e '.[ray]'

@@ -3,7 +3,7 @@
 # What would run a skipped test, by a word of the reason.
 REMEDIES = {
     "ray is not": "make test-ray",
-    "transformerlens": "make test-lens",
+    "transformerlens": "pip install -e '.[lens]', then pytest tests/runs/test_lens_bridge.py",
     "pyvene": "pip install -e '.[das]', then pytest tests/alignment/test_subspaces.py",
     "cuda": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",
     "hub": "pip install -e '.[dev]'",

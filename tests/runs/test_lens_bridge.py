@@ -11,7 +11,7 @@ from assignadd.errors import RunError, UsageError
 from assignadd.model.transformer import Transformer
 
 SMOKE = PRESETS["smoke"]
-NO_LENS = "TransformerLens is not installed: `make test-lens` installs it (half a gigabyte) and runs this test"
+NO_LENS = "TransformerLens is not installed (pip install 'assignadd[lens]')"
 
 
 def another(**settings) -> Transformer:
