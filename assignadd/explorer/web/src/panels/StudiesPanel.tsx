@@ -40,7 +40,7 @@ export function StudiesPanel() {
           <Rows study={study} left={names} width={width - names - 60} row={row} />
         </svg>
         <p class="readout">{study.found}</p>
-        <p class="readout">{study.method} {study.cells.length} settings, {count(study.steps)} steps each. <code>{study.command}</code> has every number.</p>
+        <p class="readout">{study.method.replaceAll("`", "")} {study.cells.length} settings, {count(study.steps)} steps each. <code>{study.command}</code> has every number.</p>
       </div>
     </Panel>
   );
