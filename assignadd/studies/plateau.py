@@ -10,8 +10,8 @@ from assignadd.studies.transplant import AS_IT_IS, BIND, NOTHING, STEPS, STUCK, 
 from assignadd.verdicts import AtLeast, AtMost
 
 FIRST_SEED = 6000
-REPEATS = 6
-"""Networks in a cell for each stuck network."""
+REPEATS, REPEATS_FROM_START = 6, 9
+"""Networks in a cell for each stuck network, and for the initial weights of each."""
 # Given and frozen, each of these made every stuck network bind in the study `transplant`.
 LAYER_1 = ("W_E", "QK1", "OV1")
 GIVEN_FROZEN, RESET_FROZEN, OWN_FROZEN = "given, frozen", "reset, frozen", "its own, frozen"
@@ -23,9 +23,10 @@ GIVEN = tuple(
     {"start.network": network(seed), "seed.split": seed, "start.part_from": network(donor)}
     for donor, seed in (*product(BIND, STUCK), *product(BIND, STUCK))
 )
-# The initial weights and splits of the seeds that are stuck in census-six, nine orders of the data for each.
-INITIAL = tuple({"seed.init": seed, "seed.split": seed} for _ in range(9) for seed in STUCK)
-INITIAL_GIVEN = tuple(own | {"start.part_from": network(BIND[i // len(STUCK) % 3])} for i, own in enumerate(INITIAL))
+# The initial weights and splits of the seeds that are stuck in census-six; parts come from each network that binds.
+INITIAL = tuple({"seed.init": seed, "seed.split": seed} for _ in range(REPEATS_FROM_START) for seed in STUCK)
+DONORS = [donor for donor in BIND for _ in STUCK] * (REPEATS_FROM_START // len(BIND))
+INITIAL_GIVEN = tuple(own | {"start.part_from": network(d)} for own, d in zip(INITIAL, DONORS, strict=True))
 
 
 def _of_part(part: str) -> tuple[Cell, ...]:
@@ -42,8 +43,8 @@ PLATEAU_STUDY = Study(
         "Controls for the study `transplant`, with the same three stuck networks of census-six, other data and other "
         f"initial weights: seeds from {FIRST_SEED} on, used nowhere else. A part is frozen for all {STEPS:,} steps as "
         "it is in the stuck network, with initial weights of another seed, or with the weights of a network that "
-        "binds. In four cells training starts from the initial weights of the stuck seeds, and a part of a network "
-        "that binds is given and frozen."
+        "binds. In four cells training starts from the initial weights of the stuck seeds; in three of these a part of "
+        "a network that binds is given and frozen."
     ),
     base=study_base(steps=STEPS),
     cells=(

@@ -1,6 +1,6 @@
 /** All panels in the order of the story. */
 
-import { useLayoutEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { dark } from "./draw/colour";
 import { Glossary } from "./glossary/Glossary";
 import { AttentionPanel } from "./panels/AttentionPanel";
@@ -19,6 +19,7 @@ import { TrainingPanel } from "./panels/TrainingPanel";
 import { followed, WallPanel } from "./panels/WallPanel";
 import { WeightsPanel } from "./panels/WeightsPanel";
 import { problem } from "./state/models";
+import { ownWeights } from "./state/snapshot";
 import { comparable, entry, index, redo, shown, trains, undo } from "./state/store";
 import { Story } from "./story/Story";
 
@@ -36,12 +37,24 @@ export function App() {
   );
 }
 
+/** The answer and the circuit first; the panels below them once these are painted. */
 function Panels() {
+  const [painted, setPainted] = useState(false);
+  const loaded = ownWeights.value !== undefined;
+  useEffect(() => setPainted(painted || loaded), [loaded]);
   return (
     <main>
       <Intro />
       <PromptBar />
       <CircuitPanel />
+      {painted && <LowerPanels />}
+    </main>
+  );
+}
+
+function LowerPanels() {
+  return (
+    <>
       <StepPanel />
       <BreakPanel />
       <AttentionPanel />
@@ -55,7 +68,7 @@ function Panels() {
       <p class="colophon">
         Everything here is computed in this page from the weights beside it, in half precision. assignadd {index.value.version}.
       </p>
-    </main>
+    </>
   );
 }
 
