@@ -16,7 +16,7 @@ FIRST_SEED, SEEDS = 8000, 32
 RUN = "before-reset"
 COMMAND = (
     f"assignadd train --preset paper --seeds {FIRST_SEED}..{FIRST_SEED + SEEDS - 1} --optim.steps {STEPS} "
-    f"--out runs/{RUN}"
+    f"--record.eval_every 1000 --record.checkpoint_every {STEPS} --record.state_every {STEPS} --out runs/{RUN}"
 )
 AS_IT_IS = "as it is"
 
