@@ -38,7 +38,7 @@ class Model:
     """Width of a head."""
     d_mlp: tuple[int | None, ...] = (None, 512)
     """MLP width after each layer; None where a layer has no MLP."""
-    activation: Literal["relu", "gelu"] = "relu"
+    activation: Literal["relu", "gelu", "abs"] = "relu"
     """Activation function of the MLPs."""
     norm: Literal["none", "layer", "rms"] = "none"
     """Normalisation before attention, MLPs and unembedding."""
@@ -46,6 +46,11 @@ class Model:
     """Biases in attention, MLPs and unembedding."""
     init_scale: float = ranged(0.8, 1e-6, 100.0)
     """Every matrix starts as N(0, (init_scale / sqrt(d_model))^2)."""
+    direct_path: bool = True
+    """Whether the unembedding also reads the residual stream before the last MLP; if not, that MLP's output alone."""
+
+    def __repr__(self) -> str:
+        return text_of(self, ("direct_path",))
 
 
 @dataclass(frozen=True)
@@ -233,6 +238,8 @@ def _check_model(model: Model) -> None:
         raise ConfigError("model.d_mlp", widths, accepted)
     if not all(w is None or (isinstance(w, int) and not isinstance(w, bool) and 1 <= w <= 65536) for w in widths):
         raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
+    if not model.direct_path and widths[-1] is None:
+        raise ConfigError("model.direct_path", False, "true: there is no MLP after the last layer")
 
 
 def _check_part(name: str, part: str, model: Model) -> None:

@@ -18,6 +18,7 @@ _MODELS: dict[str, Model] = {
     "rms norm": replace(SMALL.model, norm="rms"),
     "biases": replace(SMALL.model, biases=True),
     "gelu": replace(SMALL.model, activation="gelu"),
+    "no direct path": replace(SMALL.model, activation="abs", direct_path=False),
 }
 ARCHITECTURES: dict[str, Config] = {name: replace(SMALL, model=model) for name, model in _MODELS.items()}
 

@@ -58,9 +58,10 @@ RANGES = {
 }
 CHOICES = {
     "task.unordered_split": [False, True],
-    "model.activation": ["relu", "gelu"],
+    "model.activation": ["relu", "gelu", "abs"],
     "model.norm": ["none", "layer", "rms"],
     "model.biases": [False, True],
+    "model.direct_path": [False, True],
     "optim.frozen": ["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"],
     "start.part": ["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"],
     "numerics.dtype": ["float32", "float64"],
@@ -300,6 +301,11 @@ def test_mlp_widths_are_one_per_layer(d_mlp):
 @pytest.mark.parametrize("d_mlp", [(None, None), (1, 65536), (512, None)])
 def test_any_layer_may_have_an_mlp_or_none(d_mlp):
     assert configured("model.d_mlp", d_mlp).model.d_mlp == d_mlp
+
+
+def test_without_a_direct_path_the_last_layer_has_an_mlp():
+    with pytest.raises(ConfigError, match=r"model.direct_path = False: expected true: there is no MLP"):
+        Config(model=Model(d_mlp=(512, None), direct_path=False))
 
 
 def test_the_presets_are_the_spec():

@@ -51,7 +51,8 @@ def cue_answers(
     for layout in LAYOUTS:
         rng = random.Random(SEED)
         rows = [_sequence(task, partners, layout, rng) for _ in range(n)]
-        answers = answer_logits(one, torch.tensor([tokens for tokens, _ in rows])[None])[0].argmax(-1)
+        tokens = torch.tensor([tokens for tokens, _ in rows], device=seen.device)
+        answers = answer_logits(one, tokens[None])[0].argmax(-1).cpu()
         found[layout] = {
             number: answers == torch.tensor([sums[number] for _, sums in rows])
             for number in ("x", "y")

@@ -46,6 +46,7 @@ SAME_AMOUNT = "held-out doubles without the mean vote"
 AS_SEEN = "held-out doubles with the vote of seen ones"
 NEXT_VOTE = "held-out doubles less another number's vote"
 SEEN_LOWERED, OTHERS_LOWERED = "seen doubles with the vote of held-out ones", "others lowered as doubles are"
+ASYMMETRY = "difference of the operands"
 # For the gradients: about the number of Zhong et al.
 TRIPLES = 128
 
@@ -152,6 +153,20 @@ def control_columns(found: PairLogits, answers: Tensor, seen: Tensor) -> dict[st
         SEEN_LOWERED: accuracy(found.less(own - mean_held_out, answers), seen_doubles),
         OTHERS_LOWERED: accuracy(lowered, both_held_out),
     }
+
+
+def asymmetry_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[dict[str, float]]:
+    """For each model, how differently its last MLP reads the two operands of literal sums: |A - B| / |A + B|.
+
+    A_n is the mean residual before the last MLP over the pairs with n first, B_n with n second, both less the mean over
+    all pairs; |.| is over all n. If A = B, the pair (n, n) gives 2 A_n, which depends on n alone.
+    """
+    N, found = stack.config.task.modulus, []
+    for trace in traces(stack, every_pair(configs, seen, 0).tokens):
+        residual = trace.resid_mid.view(N, N, -1)
+        A, B = (residual.mean(axis) - residual.mean((0, 1)) for axis in (1, 0))
+        found.append({ASYMMETRY: float((A - B).norm() / (A + B).norm())})
+    return found
 
 
 def _rest_votes(found: PairLogits, answers: Tensor) -> Float[Tensor, " N"]:

@@ -40,7 +40,7 @@ ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
 
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
 """The stages of `=` in the paper's network; `probed_stages` has those of others."""
-ACTIVATION_NAMES = {"relu": "ReLU", "gelu": "GELU"}
+ACTIVATION_NAMES = {"relu": "ReLU", "gelu": "GELU", "abs": "|x|"}
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,13 @@ ONE_HEAD = Need("one head per layer", lambda m: m.n_heads == 1)
 NO_MLP_1 = Need("no MLP after layer 1", lambda m: m.d_mlp[0] is None)
 LAST_MLP = Need("an MLP after the last layer", lambda m: m.d_mlp[-1] is not None)
 RELU = Need("the activation ReLU", lambda m: m.activation == "relu")
+DIRECT_PATH = Need("a direct path around the last MLP", lambda m: m.direct_path)
 NO_NORM = Need("no norm", lambda m: m.norm == "none")
 NO_BIASES = Need("no biases", lambda m: not m.biases)
 # Scores of layer 1 as products of embeddings with QK1; scores of layer 2 between what layer 1 copies; all of the paper.
 QK1_NEEDS = (ONE_HEAD, NO_NORM, NO_BIASES)
 QK2_NEEDS = (SECOND_LAYER, NO_MLP_1, *QK1_NEEDS)
-PAPER_NEEDS = (TWO_LAYERS, ONE_HEAD, NO_MLP_1, LAST_MLP, RELU, NO_NORM, NO_BIASES)
+PAPER_NEEDS = (TWO_LAYERS, ONE_HEAD, NO_MLP_1, LAST_MLP, RELU, DIRECT_PATH, NO_NORM, NO_BIASES)
 
 
 class NotDefined(UserError, ValueError):

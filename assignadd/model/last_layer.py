@@ -65,7 +65,7 @@ class LastBlock:
         self, resid_mid: Float[Tensor, "B d"], mlp_out: Float[Tensor, "B d"] | None = None
     ) -> Float[Tensor, "B N"]:
         """Answer logits for a residual of `=` before the last MLP, with the MLP's own output or another one."""
-        return self.unembedded(resid_mid + (self.mlp(resid_mid) if mlp_out is None else mlp_out))
+        return self.unembedded(self.block.after_mlp(resid_mid, self.mlp(resid_mid) if mlp_out is None else mlp_out))
 
     def mlp(self, resid_mid: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
         """What the last MLP writes into `=`; zero without one."""
@@ -99,8 +99,8 @@ class LastLayer(LastBlock):
 
     @cached_property
     def _read_out(self) -> Float[Tensor, "h N"] | None:
-        """The logits that a unit of each neuron adds; None if the logits are not linear in the neurons."""
-        mlp, linear = self.block.mlp, isinstance(self.model.ln_final, nn.Identity)
+        """The logits that a unit of each neuron adds; None if it adds none to those of the residual before the MLP."""
+        mlp, linear = self.block.mlp, isinstance(self.model.ln_final, nn.Identity) and not self.block.replaces
         return mlp.W_out @ self.model.unembed.W_U if mlp is not None and linear else None
 
     def pattern(
@@ -127,7 +127,7 @@ class LastLayer(LastBlock):
         """Answer logits for a residual of `=` before the last MLP, if the MLP reads another one."""
         mlp = self.block.mlp
         if mlp is None or self._read_out is None:
-            return self.unembedded(resid_mid + self.mlp(mlp_in))
+            return self.unembedded(self.block.after_mlp(resid_mid, self.mlp(mlp_in)))
         around = resid_mid if mlp.b_out is None else resid_mid + mlp.b_out
         return torch.addmm(self.unembedded(around), mlp.neurons(self.block.ln2(mlp_in)), self._read_out)
 

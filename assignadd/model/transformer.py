@@ -22,7 +22,7 @@ from assignadd.model.stack import Stack, initial_stack
 from assignadd.task.vocabulary import Vocabulary
 
 NORM_EPS = 1e-5
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "abs": torch.abs}
 
 
 def _place(*shape: int) -> nn.Parameter:
@@ -118,10 +118,14 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then an MLP where the layer has one, each added to the residual stream it reads (through its norm)."""
+    """Attention, then an MLP where the layer has one, each added to the residual stream it reads (through its norm).
 
-    def __init__(self, model: Model, width: int | None):
+    With `replaces`, the output of the MLP takes the place of the residual stream instead.
+    """
+
+    def __init__(self, model: Model, width: int | None, replaces: bool = False):
         super().__init__()
+        self.replaces = replaces
         self.ln1, self.attn = _norm(model), Attention(model)
         self.hook_resid_pre, self.hook_attn_out, self.hook_resid_post = HookPoint(), HookPoint(), HookPoint()
         self.mlp = None
@@ -135,8 +139,12 @@ class Block(nn.Module):
         x = (x[:, -1:] if last_only else x) + out
         if self.mlp is not None:
             x = self.hook_resid_mid(x)
-            x = x + self.hook_mlp_out(self.mlp(self.ln2(x)))
+            x = self.after_mlp(x, self.hook_mlp_out(self.mlp(self.ln2(x))))
         return self.hook_resid_post(x)
+
+    def after_mlp(self, resid_mid: Tensor, mlp_out: Tensor) -> Tensor:
+        """The residual stream after the MLP."""
+        return mlp_out if self.replaces else resid_mid + mlp_out
 
 
 class Unembed(nn.Module):
@@ -161,7 +169,8 @@ class Transformer(Hooked):
         task, model = config.task, config.model
         self.embed, self.pos_embed = Embed(Vocabulary(task).size, model.d_model), PosEmbed(task.length, model.d_model)
         self.hook_embed, self.hook_pos_embed = HookPoint(), HookPoint()
-        self.blocks = nn.ModuleList(Block(model, width) for width in model.d_mlp)
+        self.blocks = nn.ModuleList(Block(model, width) for width in model.d_mlp[:-1])
+        self.blocks.append(Block(model, model.d_mlp[-1], replaces=not model.direct_path))
         self.ln_final = _norm(model)
         self.unembed = Unembed(model, task.modulus)
         self.name_hook_points()

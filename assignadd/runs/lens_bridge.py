@@ -53,6 +53,10 @@ def lens_config(config: Config) -> Any:
     model, task, widths = config.model, config.task, {width for width in config.model.d_mlp if width is not None}
     if len(widths) > 1:
         raise ConfigError("model.d_mlp", model.d_mlp, "one width: native models of TransformerLens have no other")
+    if model.activation == "abs":
+        raise ConfigError("model.activation", "abs", "relu or gelu: native models of TransformerLens have no other")
+    if not model.direct_path:
+        raise ConfigError("model.direct_path", False, "true: native models of TransformerLens add every MLP's output")
     return import_module(LENS).TransformerBridgeConfig(
         d_model=model.d_model, n_layers=model.n_layers, n_heads=model.n_heads, d_head=model.d_head,
         d_mlp=max(widths, default=None), attn_only=not widths, act_fn=model.activation, n_ctx=task.length,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from assignadd.measures.doubles import (
     HELD_OUT_DOUBLES,
@@ -11,10 +11,8 @@ from assignadd.measures.doubles import (
     WITHOUT_VOTES,
     doubles_columns,
 )
-from assignadd.model.stack import Stack
-from assignadd.studies.study import Cell, Hypothesis, Study, study_base
+from assignadd.studies.study import Cell, FinalMeasures, Hypothesis, Study, study_base
 from assignadd.sweeps.final_tests import final_column
-from assignadd.sweeps.jobs import SweepObserver
 from assignadd.verdicts import AtLeast, AtMost
 
 PAPER, TWICE, UNORDERED = "as in the paper", "doubles twice as often", "unordered pairs held out"
@@ -27,17 +25,8 @@ CELLS = (
     Cell(MOST_SEEN, {"task.seen_doubles": 0.9}),
 )
 DIFFERENCE = "doubles minus others"
-
-
-class DoublesObserver(SweepObserver):
-    """After the last step also the votes of the operands, and the accuracy without them."""
-
-    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
-        found = super().__call__(stack, step)
-        if step == stack.config.optim.steps:
-            for row, columns in zip(found, doubles_columns(stack, self.configs, self.seen), strict=True):
-                row["tests"] |= {final_column(name): value for name, value in columns.items()}
-        return found
+VOTES = partial(FinalMeasures, doubles_columns)
+"""Measures the votes of the operands after the last step, and the accuracy without them."""
 
 
 def _still(cell: str, slug: str) -> Hypothesis:
@@ -89,7 +78,7 @@ DOUBLES = Study(
     numbers=(DIFFERENCE, final_column(VOTE_HELD_OUT), final_column(WITHOUT_VOTES)),
     shown=(final_column(HELD_OUT_DOUBLES), final_column(WITHOUT_VOTES)),
     shown_on="accuracy on held-out doubles",
-    observe=DoublesObserver,
+    observe=VOTES,
     hypotheses=(
         _still(PAPER, "paper"),
         _still(TWICE, "twice"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from assignadd.dynamics.phases import THRESHOLD
 from assignadd.measures.doubles import HELD_OUT_DOUBLES, VOTE_HELD_OUT, WITHOUT_VOTES
-from assignadd.studies.doubles import DIFFERENCE, DoublesObserver
+from assignadd.studies.doubles import DIFFERENCE, VOTES
 from assignadd.studies.small_weights import PAPER, SMALL_WEIGHTS, SMALLER
 from assignadd.studies.study import Hypothesis, Study, study_base
 from assignadd.studies.table import TRAINED_SETS
@@ -44,7 +44,7 @@ LONGER = Study(
     numbers=(DIFFERENCE, final_column(HELD_OUT_DOUBLES), final_column(VOTE_HELD_OUT), final_column(WITHOUT_VOTES)),
     shown=(final_column(HELD_OUT_DOUBLES), final_column(WITHOUT_VOTES)),
     shown_on="accuracy on held-out doubles",
-    observe=DoublesObserver,
+    observe=VOTES,
     of_curves=learned_column,
     hypotheses=(
         *(

@@ -9,9 +9,12 @@ from typing import Any
 from assignadd.config import ConfigError
 from assignadd.studies.again import AGAIN
 from assignadd.studies.architecture import ARCHITECTURE
+from assignadd.studies.bursts import BURSTS_STUDY
+from assignadd.studies.cues import CUES_STUDY
 from assignadd.studies.cure import CURE_STUDY
 from assignadd.studies.data import DATA
 from assignadd.studies.doubles import DOUBLES
+from assignadd.studies.doubles_causes import DOUBLES_CAUSES
 from assignadd.studies.fate import FATE
 from assignadd.studies.hops import HOPS_STUDY
 from assignadd.studies.longer import LONGER
@@ -27,6 +30,7 @@ from assignadd.studies.size import SIZE
 from assignadd.studies.small_weights import SMALL_WEIGHTS
 from assignadd.studies.spikes import SPIKES_STUDY
 from assignadd.studies.study import Study
+from assignadd.studies.sudden import SUDDEN
 from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
 from assignadd.studies.training import TRAINING
 from assignadd.studies.transplant import TRANSPLANT
@@ -42,7 +46,8 @@ ALL = (
     # Why some seeds do not bind.
     *(RATE, TRAINING, SCALE, WHEN, FATE, CURE_STUDY, DATA),
     *(PARTS_STUDY, ORDER, WINDOW, AGAIN, TRANSPLANT, PLATEAU_STUDY, RESET_STUDY),
-    *(DOUBLES, SMALL_WEIGHTS, LONGER, SPIKES_STUDY),
+    *(DOUBLES, SMALL_WEIGHTS, LONGER, DOUBLES_CAUSES),
+    *(SPIKES_STUDY, BURSTS_STUDY, SUDDEN, CUES_STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assignadd.measures.doubles import HELD_OUT_DOUBLES, VOTE_HELD_OUT, WITHOUT_VOTES
-from assignadd.studies.doubles import DIFFERENCE, DoublesObserver
+from assignadd.studies.doubles import DIFFERENCE, VOTES
 from assignadd.studies.study import Cell, Hypothesis, Study, slug, study_base
 from assignadd.sweeps.final_tests import final_column
 from assignadd.verdicts import AtLeast
@@ -38,7 +38,7 @@ SMALL_WEIGHTS = Study(
     numbers=(DIFFERENCE, final_column(HELD_OUT_DOUBLES), final_column(VOTE_HELD_OUT), final_column(WITHOUT_VOTES)),
     shown=(final_column(HELD_OUT_DOUBLES), final_column(WITHOUT_VOTES)),
     shown_on="accuracy on held-out doubles",
-    observe=DoublesObserver,
+    observe=VOTES,
     hypotheses=(
         *(
             Hypothesis(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from assignadd.config import PRESETS, Config, ConfigError, Member
+from assignadd.model.stack import Stack
+from assignadd.sweeps.final_tests import final_column
+from assignadd.sweeps.jobs import SweepObserver
 from assignadd.sweeps.settings import Sweep
 from assignadd.training.trainer import Observer
 from assignadd.verdicts import Rule
@@ -161,3 +166,22 @@ def study_base(steps: int, **sections: Any) -> Config:
     """The paper's settings with the record of a study, this many steps, and other sections where given."""
     paper = PRESETS["paper"]
     return replace(paper, optim=replace(paper.optim, steps=steps), **({"record": RECORD} | sections))
+
+
+Columns = Callable[[Stack, Sequence[Config], Tensor], list[dict[str, float]]]
+"""Numbers of each model of a stack, by name, from its configuration and the pairs that it has seen."""
+
+
+class FinalMeasures(SweepObserver):
+    """As in a sweep, and after the last step also columns of the study's own."""
+
+    def __init__(self, columns: Columns, configs: Sequence[Config], seen: Tensor):
+        super().__init__(configs, seen)
+        self.columns = columns
+
+    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        found = super().__call__(stack, step)
+        if step == stack.config.optim.steps:
+            for row, columns in zip(found, self.columns(stack, self.configs, self.seen), strict=True):
+                row["tests"] |= {final_column(name): value for name, value in columns.items()}
+        return found

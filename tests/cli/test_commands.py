@@ -117,7 +117,7 @@ def test_bench_takes_networks_from_a_run(here, capsys):
         (["--task.length", "6"], ["task.length = 6", "at least 8"]),
         (["--task.banned-first", "abcd"], ["banned_first"]),
         (["--task.banned-first", "xyz"], ["task.banned_first = 'xyz'", "abcd"]),
-        (["--model.activation", "tanh"], ["model.activation = 'tanh'", "relu, gelu"]),
+        (["--model.activation", "tanh"], ["model.activation = 'tanh'", "relu, gelu, abs"]),
         (["--optim.lr", "-1"], ["optim.lr = -1.0"]),
         (["--nonsense", "1"], ["--nonsense"]),
         (["--task.n-varz", "3"], ["--task.n-varz", "did you mean --task.n-vars"]),

@@ -25,6 +25,8 @@ ARCHITECTURES = {
     "rms norm": dataclasses.replace(SMALL, norm="rms"),
     "biases": dataclasses.replace(SMALL, biases=True),
     "gelu": dataclasses.replace(SMALL, activation="gelu"),
+    "absolute values": dataclasses.replace(SMALL, activation="abs"),
+    "no direct path": dataclasses.replace(SMALL, direct_path=False, d_mlp=(6, 9)),
     "both MLPs": dataclasses.replace(SMALL, d_mlp=(6, 9)),
     "everything": Model(
         n_layers=3, n_heads=2, d_model=12, d_head=5, d_mlp=(6, None, 9), activation="gelu", norm="layer", biases=True
@@ -73,6 +75,8 @@ def plain_mlp(weights: dict[str, np.ndarray], block: str, model: Model, x: np.nd
     pre = x @ weights[block + "mlp.W_in"] + (weights[block + "mlp.b_in"] if model.biases else 0)
     if model.activation == "relu":
         post = np.array([max(p, 0.0) for p in pre])
+    elif model.activation == "abs":
+        post = np.array([p if p > 0 else -p for p in pre])
     else:
         post = np.array([p * (1 + math.erf(p / math.sqrt(2))) / 2 for p in pre])
     return post @ weights[block + "mlp.W_out"] + (weights[block + "mlp.b_out"] if model.biases else 0)
@@ -88,7 +92,11 @@ def plain_logits(weights: dict[str, np.ndarray], model: Model, tokens: list[int]
         )
         xs = [x + y for x, y in zip(xs, outputs, strict=True)]
         if width is not None:
-            xs = [x + plain_mlp(weights, block, model, plain_norm(weights, block + "ln2", model.norm, x)) for x in xs]
+            around = 1 if model.direct_path or layer < model.n_layers - 1 else 0
+            xs = [
+                around * x + plain_mlp(weights, block, model, plain_norm(weights, block + "ln2", model.norm, x))
+                for x in xs
+            ]
     final = np.stack([plain_norm(weights, "ln_final", model.norm, x) for x in xs])
     return final @ weights["unembed.W_U"] + (weights["unembed.b_U"] if model.biases else 0)
 

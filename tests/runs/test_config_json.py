@@ -132,7 +132,7 @@ def test_a_file_fills_in_what_it_says(tmp_path):
         ('{"optim": {"lr": NaN}}', "mine.json = 'NaN': expected finite numbers"),
         ('{"model": {"d_mlp": 512}}', "model.d_mlp = 512: expected a list"),
         ('{"model": {"d_mlp": [null, "512"]}}', "model.d_mlp = (None, '512'): expected widths"),
-        ('{"model": {"activation": "swish"}}', "model.activation = 'swish': expected one of relu, gelu"),
+        ('{"model": {"activation": "swish"}}', "model.activation = 'swish': expected one of relu, gelu, abs"),
         ('{"model": {"biases": 0}}', "model.biases = 0: expected true or false"),
         ('{"task": {"banned_first": ["a"]}}', "task.banned_first = ['a']: expected distinct letters"),
         ('{"seed": {"init": -1}}', "seed.init = -1: expected a whole number from 0"),

@@ -98,6 +98,12 @@ def test_two_widths_are_refused(lens):
         assignadd.to_transformer_lens(another(d_mlp=(3, 5)))
 
 
+@pytest.mark.parametrize(("setting", "value"), [("activation", "abs"), ("direct_path", False)])
+def test_what_native_models_cannot_do_is_refused(lens, setting, value):
+    with pytest.raises(assignadd.ConfigError, match=rf"model.{setting} = .*TransformerLens"):
+        assignadd.to_transformer_lens(another(**{setting: value}))
+
+
 def bridge_names(model: Transformer) -> dict[str, torch.Tensor]:
     """The model's weights as a bridge names and lays them out, head by head; absent ones are zero."""
     W, (H, d, dh) = model.state_dict(), model.blocks[0].attn.W_Q.shape
