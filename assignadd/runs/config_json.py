@@ -51,8 +51,8 @@ types_of = functools.cache(get_type_hints)
 # Fields that are left out of a run's document at their defaults, and those that runs of an earlier version do not have;
 # their defaults say what was done then.
 LEFT_OUT = (
-    *(f"task.{name}" for name in FAMILY), *(f"optim.{name}" for name in SCHEDULES), "numerics.loss_in_float64",
-    *(f"start.{field.name}" for field in dataclasses.fields(Start)),
+    *(f"task.{name}" for name in FAMILY), *(f"optim.{name}" for name in SCHEDULES),
+    "model.direct_path", "numerics.loss_in_float64", *(f"start.{field.name}" for field in dataclasses.fields(Start)),
 )  # fmt: skip
 ADDED_LATER = ("record.measure_every", "record.final_sequences", "start", *LEFT_OUT)
 
