@@ -18,6 +18,7 @@ from assignadd.studies.doubles_causes import DOUBLES_CAUSES
 from assignadd.studies.fate import FATE
 from assignadd.studies.hops import HOPS_STUDY
 from assignadd.studies.longer import LONGER
+from assignadd.studies.mlp_width import MLP_WIDTH
 from assignadd.studies.operands import OPERANDS
 from assignadd.studies.operations import OPERATIONS_STUDY
 from assignadd.studies.order import ORDER
@@ -46,7 +47,7 @@ ALL = (
     # Why some seeds do not bind.
     *(RATE, TRAINING, SCALE, WHEN, FATE, CURE_STUDY, DATA),
     *(PARTS_STUDY, ORDER, WINDOW, AGAIN, TRANSPLANT, PLATEAU_STUDY, RESET_STUDY),
-    *(DOUBLES, SMALL_WEIGHTS, LONGER, DOUBLES_CAUSES),
+    *(DOUBLES, SMALL_WEIGHTS, LONGER, DOUBLES_CAUSES, MLP_WIDTH),
     *(SPIKES_STUDY, BURSTS_STUDY, SUDDEN, CUES_STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in ALL}
