@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, note, say
 from assignadd.config import ConfigError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Explore:
     """For --serve; 0 takes any that is free."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Explore, arguments, "explore")
     if not 2 <= args.checkpoints <= 100_000:
         raise ConfigError("checkpoints", args.checkpoints, "a whole number from 2 to 100000")
@@ -52,12 +53,12 @@ def main(arguments: list[str]) -> int:
     if args.runs or not (args.serve and (args.out / "index.html").exists()):
         _export(args)
     if args.serve:
-        _serve(args)
-    return 0
+        from assignadd.explorer.serve import serve
+
+        serve(args.out, args.port, lambda address: say(f"{address} (stop with Ctrl-C)"))
 
 
 def _export(args: Explore) -> None:
-    from assignadd.cli.screen import note, say
     from assignadd.explorer.export import Settings, export
     from assignadd.runs.folder import Run, shipped
     from assignadd.training.trainer import prepare
@@ -81,16 +82,7 @@ def _export(args: Explore) -> None:
     say(f"{page}: {size / 1e6:.1f} MB in all")
 
 
-def _serve(args: Explore) -> None:
-    from assignadd.cli.screen import say
-    from assignadd.explorer.serve import serve
-
-    serve(args.out, args.port, lambda address: say(f"{address} (stop with Ctrl-C)"))
-
-
 @contextmanager
 def _screen() -> Iterator[Listener]:
-    from assignadd.cli.screen import console
-
     with console.status("reading") as status:
         yield lambda what, done, total: status.update(f"{what} ({done} of {total})" if total > 1 else what)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import counting, note, print_json, print_table
+from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.claims.evidence import Evidence
@@ -30,11 +32,9 @@ class Operands:
     """Print {"command", "made_with", "n", "models": [{"run", "seed", "sets": {set: {"accuracy", ...}}}]}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Operands, arguments, "operands")
     from assignadd.cli.claims import read_evidence
-    from assignadd.cli.screen import counting, note, print_json
-    from assignadd.errors import UsageError
     from assignadd.model.architecture import PAPER_NEEDS, require
 
     if not args.runs:
@@ -61,7 +61,6 @@ def main(arguments: list[str]) -> int:
         print_json({"command": command, "made_with": made, "n": args.n, "models": found})
     else:
         _print(found)
-    return 0
 
 
 def _model(evidence: Evidence) -> dict[str, Any]:
@@ -84,7 +83,6 @@ def _model(evidence: Evidence) -> dict[str, Any]:
 
 
 def _print(models: list[dict[str, Any]]) -> None:
-    from assignadd.cli.screen import print_table
     from assignadd.task.evalsets import LABELS
 
     for name in dict.fromkeys(name for model in models for name in model["sets"]):

@@ -11,6 +11,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.claims import Claims, asked, read_evidence, read_populations
+from assignadd.cli.screen import console, say
 from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Report:
     """Processes that measure side by side. If None, one for each core."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Report, arguments, "report")
     if not args.runs:
         raise UsageError("no run given; `assignadd runs list` shows what there is")
@@ -60,7 +61,6 @@ def main(arguments: list[str]) -> int:
     command = asked(claims)
     report = command.replace("assignadd claims", "assignadd report", 1)
     report_on_screen(evidences, populations, args.out, command, report, processes)
-    return 0
 
 
 def report_on_screen(
@@ -73,7 +73,6 @@ def report_on_screen(
     from assignadd.claims.evidence import runs_of
     from assignadd.claims.ledger import ledger
     from assignadd.cli.measure import measure_on_screen
-    from assignadd.cli.screen import console, say
     from assignadd.report.reproduction import draw_pictures, write_page
 
     lap = _laps()

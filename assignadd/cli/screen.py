@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -21,6 +21,8 @@ from assignadd.errors import LONGEST_LINE, printable, shortened
 if TYPE_CHECKING:
     from assignadd.sweeps.jobs import Job
     from assignadd.training.loop import TrainingProgress
+
+T = TypeVar("T")
 
 
 def escape(text: str) -> str:
@@ -45,6 +47,11 @@ def note(*texts: str) -> None:
 
 def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def show(found: T, as_json: bool, for_people: Callable[[T], object]) -> None:
+    """Prints what a command found, as JSON or for people."""
+    (print_json if as_json else for_people)(found)
 
 
 # Cells up to this many characters stay on one line.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, print_json, print_table, say, table
 from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class Theory:
     """Print {"setting", "verdicts": [{"id", "claim", "value", "verdict", ...}], "step": {...}, "beta": [...]}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Theory, arguments, "theory")
     options.check_count("sequences", args.sequences)
     options.check_seed("seed", args.seed)
@@ -70,11 +72,8 @@ def main(arguments: list[str]) -> int:
         run.model_at(None, run.index_of(args.seed))  # refuses a model that diverged
     if args.out is not None:
         _claim(args.out)  # an unwritable folder fails before the computation
-    from assignadd.cli.screen import console, print_json
-
-    with nullcontext() if args.json else console.status("checking the theory") as status:
-        report = (lambda _: None) if status is None else status.update
-        study, real, name, verdicts = _found(args, s, run, threads, report)
+    with console.status("checking the theory") as status:
+        study, real, name, verdicts = _found(args, s, run, threads, status.update)
         if args.out is not None:
             _write(args.out, study, real, name, verdicts)
     if args.json:
@@ -86,7 +85,6 @@ def main(arguments: list[str]) -> int:
         _print_beta(study)
         _print_step(study)
         _print(args, verdicts)
-    return 0
 
 
 def _claim(folder: Path) -> None:
@@ -130,8 +128,6 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
 
     Each figure is an .svg, a .png and its data as .npz.
     """
-    import json
-
     from assignadd.figures import theory, theory_real_gradient
     from assignadd.runs import atomic
 
@@ -170,9 +166,6 @@ def _beta_rows(study: Study) -> list[dict[str, Any]]:
 
 def _print_beta(study: Study) -> None:
     """The theorem's conditions and bound, and the accuracies of its step and of the balancing one, for some beta."""
-    import math
-
-    from assignadd.cli.screen import print_table, say
     from assignadd.theory.beta import FACTOR, listed
 
     scan = study.scan
@@ -200,8 +193,6 @@ def _print_beta(study: Study) -> None:
 
 def _print_step(study: Study) -> None:
     """Attention, accuracy and sharpened answers after the theorem's step and after the shorter one."""
-    from assignadd.cli.screen import print_table
-
     step, rows = study.step, []
     for kind, found in (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter)):
         for c in found:
@@ -212,8 +203,6 @@ def _print_step(study: Study) -> None:
 
 
 def _print(args: Theory, verdicts: list[Statement]) -> None:
-    from assignadd.cli.screen import console, say, table
-
     rows = [
         (v.id.removeprefix("theory."), "-" if v.value is None else f"{v.value:.3g}", v.verdict, v.claim)
         for v in verdicts
