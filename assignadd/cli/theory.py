@@ -17,8 +17,7 @@ from assignadd.cli.screen import console, print_json, print_table, say, table
 from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+    from assignadd.figures.record import FigureData, FigureRecord
     from assignadd.measures.theory_gradient import TheoryGradient
     from assignadd.runs.folder import Run
     from assignadd.theory.setting import Setting
@@ -131,25 +130,17 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
     from assignadd.figures import theory, theory_real_gradient
     from assignadd.runs import atomic
 
-    remainder = theory.theory_remainder_data(study.grid, study.at)
-    _picture(folder / "theory_remainder", remainder, theory.draw_theory_remainder, 6.6, 3.5)
-    _picture(folder / "theory_beta", theory.theory_beta_data(study.scan), theory.draw_theory_beta, 6.6, 3.9)
-    attention = theory.theory_attention_data(study.step)
-    _picture(folder / "theory_attention", attention, theory.draw_theory_attention, 7.0, 2.5)
+    figures: list[tuple[FigureRecord, FigureData]] = [
+        (theory.THEORY_REMAINDER_FIGURE, theory.theory_remainder_data(study.grid, study.at)),
+        (theory.THEORY_BETA_FIGURE, theory.theory_beta_data(study.scan)),
+        (theory.THEORY_ATTENTION_FIGURE, theory.theory_attention_data(study.step)),
+    ]
     if real is not None:
         cosines = theory_real_gradient.theory_real_gradient_data(real, name)
-        draw = theory_real_gradient.draw_theory_real_gradient
-        _picture(folder / "theory_real_gradient", cosines, draw, 5.5, 4.4)
+        figures.append((theory_real_gradient.THEORY_REAL_GRADIENT_FIGURE, cosines))
+    for record, data in figures:
+        record.save(data, folder / record.label)
     atomic.write(folder / "verdicts.json", (json.dumps([v.record() for v in verdicts], indent=2) + "\n").encode())
-
-
-def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: float, height: float) -> None:
-    from assignadd.figures.style import figure, save, save_arrays
-
-    save_arrays(data.arrays(), stem.with_suffix(".npz"))
-    with figure(width, height) as made:
-        draw(data, made)
-        save(made, stem)
 
 
 def _beta_rows(study: Study) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from assignadd.alignment.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.heatmap import write_cells
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import column_label
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
@@ -198,3 +198,21 @@ def _draw_curve(axes: Axes, steps: np.ndarray, values: np.ndarray, name: str, la
     axes.plot(
         steps, values, color=color, linestyle=line, label=chr(10).join(wrap(f"{label}: {when}", 30)), **dots(steps)
     )
+
+
+INTERCHANGE_FIGURE = FigureRecord(
+    "interchange", "Where the program's variables are held",
+    "(a) An activation is taken from another prompt: the share of pairs of prompts whose answer becomes what the "
+    "program says, 1 where the activation holds the variable, about 0 where it does not (the controls). `query "
+    "and tag` also exchanges layer 1's output at the second operand slot. (b) to (d) By the numbers of variables "
+    "in both prompts: off the diagonal, operands of one kind replace operands of another.",
+    lambda s: interchange_data(s.model.causal.interchange, s.model.causal.untrained), draw_interchange, height=4.8,
+    width=6.4, found=interchange_caption,
+)  # fmt: skip
+CAUSES_OVER_TIME_FIGURE = FigureRecord(
+    "causes_over_time", "When the causes appear",
+    "Interchange accuracies (above) and the paper's measures in the same colours (below). A measure that rises "
+    "before its cause reads something that the network does not use yet.",
+    lambda s: causes_over_time_data(s.model.causal.over_time, s.model.trajectory, s.model.phases),
+    draw_causes_over_time, height=4.4, width=6.4, found=causes_over_time_caption, along_training=True,
+)  # fmt: skip

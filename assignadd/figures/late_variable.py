@@ -16,7 +16,7 @@ from assignadd.config import Task
 from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.spikes import Spike
 from assignadd.figures.heatmap import DARK_FROM, bar, box, draw_heat, name_ticks, write_cells
-from assignadd.figures.record import Absent, FigureData
+from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.training_axis import dots
 from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
@@ -210,3 +210,12 @@ def _path(axes: Axes, data: LateData) -> None:
 def _others(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str | None) -> None:
     for i, curve in enumerate(curves.T):
         axes.plot(steps, curve, label=None if i else label, color=GREY, linewidth=0.6, alpha=0.8)
+
+
+LATE_FIGURE = FigureRecord(
+    "late", "The variable that comes last",
+    "The orange curve is the last variable that the network learned to look up, in its slot. Look whether the "
+    "score of `=` for it is lower than for the others (a), whether the term of the QK2 score with its value is "
+    "negative (d), and whether both rise before or with its accuracy (b).",
+    lambda s: late_data(s.model), draw_late, height=4.6, found=late_caption, along_training=True,
+)  # fmt: skip

@@ -13,7 +13,7 @@ from matplotlib.path import Path
 from torch import Tensor
 
 from assignadd.figures.heatmap import draw_heat, thinned
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST
 from assignadd.measures.accuracies import CONTEXTS
 from assignadd.palette import BLUE, ERRORS, GREY, ORANGE, VERMILION
@@ -146,3 +146,11 @@ def _key(data: PairsData, axes: Axes) -> None:
             axes.text(
                 place, 0.76 - 0.12 * y, text, fontsize=SMALLEST, ha="right" if x else "left", transform=axes.transAxes
             )
+
+
+PAIRS_FIGURE = FigureRecord(
+    "pairs", "Every pair of numbers",
+    "Look for the dark cells: are they on the diagonal (doubles n + n), in outlined cells (held-out pairs), or "
+    "anywhere?",
+    lambda s: pairs_data(s.model.pair_accuracy, s.model.seen), draw_pairs, height=5.3, found=pairs_caption,
+)  # fmt: skip
