@@ -11,8 +11,7 @@ from assignadd.config import PRESETS, Task
 from assignadd.figures.accuracies import ACCURACIES_FIGURE
 from assignadd.figures.registry import SECTIONS
 from assignadd.model.stack import initial_stack
-from assignadd.report.findings import FINDINGS, SHOWN, findings
-from assignadd.report.first_screen import first_screen, verdicts_in_words
+from assignadd.report.first_screen import FINDINGS, SHOWN, findings, first_screen, verdicts_in_words
 from assignadd.report.page import Page
 from assignadd.task.splits import pair_split
 from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE
