@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import console, note, say
 from assignadd.config import ConfigError
-
-if TYPE_CHECKING:
-    from assignadd.explorer.export import Listener
 
 
 @dataclass(frozen=True)
@@ -29,8 +24,6 @@ class Explore:
     """The folder of the page."""
     checkpoints: int = 60
     """Checkpoints of each model: both sides of every spike, more of the early ones, then evenly."""
-    all: bool = False
-    """Every checkpoint."""
     ledger: bool = True
     """Measure the claims that the story quotes."""
     census: Path | None = None
@@ -71,8 +64,12 @@ def _export(args: Explore) -> None:
         at, stack, _ = run.at()
         for why in run.unsound(at, stack).values():
             note(f"{why}; it is left out")
-    settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger, census=args.census)
-    with _screen() as listener:
+    settings = Settings(checkpoints=args.checkpoints, ledger=args.ledger, census=args.census)
+    with console.status("reading") as status:
+
+        def listener(what: str, done: int, total: int) -> None:
+            status.update(f"{what} ({done} of {total})" if total > 1 else what)
+
         command = " ".join(["assignadd claims", *(args.runs or [runs[0].name])])
         page = export(runs, args.out, settings, command, listener)
     if len({run.config.task for run in runs}) > 1:
@@ -80,9 +77,3 @@ def _export(args: Explore) -> None:
         say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
     size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     say(f"{page}: {size / 1e6:.1f} MB in all")
-
-
-@contextmanager
-def _screen() -> Iterator[Listener]:
-    with console.status("reading") as status:
-        yield lambda what, done, total: status.update(f"{what} ({done} of {total})" if total > 1 else what)

@@ -15,7 +15,7 @@ from assignadd.cli.screen import console, say
 from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from assignadd.claims.evidence import Evidence
     from assignadd.sweeps.population import Populations
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
 
 def report_on_screen(
     evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, processes: int
-) -> Path:
+) -> None:
     """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page.
 
     And says what each took: on the screen alone, as the page is to be the same bytes again.
@@ -75,34 +75,22 @@ def report_on_screen(
     from assignadd.cli.measure import measure_on_screen
     from assignadd.report.reproduction import draw_pictures, write_page
 
-    lap = _laps()
+    started = time.monotonic()
     for run in runs_of(evidences):
         measure_on_screen(run, processes)
     with console.status("judging") as status:
         records = ledger(
             evidences, claims, None, lambda claim: status.update(f"judging {claim}"), populations, processes
         )
-    measuring = lap()
+    measured = time.monotonic()
     with console.status("drawing") as status:
-        drawn = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"), processes)
-    drawing = lap()
+        n = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"), processes)
+    drawn = time.monotonic()
     index = write_page(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)
     say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
     say(
-        f"measured in {measuring:.1f} s, drew {drawn} figures in {drawing:.1f} s, wrote the page in {lap():.2f} s",
+        f"measured in {measured - started:.1f} s, drew {n} figures in {drawn - measured:.1f} s, "
+        f"wrote the page in {time.monotonic() - drawn:.2f} s",
         "dim",
     )
-    return index
-
-
-def _laps() -> Callable[[], float]:
-    """Seconds since the last call."""
-    last = time.monotonic()
-
-    def lap() -> float:
-        nonlocal last
-        before, last = last, time.monotonic()
-        return last - before
-
-    return lap

@@ -147,11 +147,13 @@ def _beta_rows(study: Study) -> list[dict[str, Any]]:
     """The scan over beta as plain numbers; None for the step that balances the attention where there is none."""
     rows = []
     for p in study.scan.points:
-        s, has = p.check.s, p.length is not None
-        row: dict[str, Any] = {"beta": p.beta, "rho_1": s.rho_1, "T_rho_2": s.T * s.rho_2}
-        row |= {"theta_factor": s.theta_factor, "stated": p.stated, "remainder": p.check.remainder}
-        row |= {"attenuation": p.check.attenuation, "constant": p.check.constant, "balancing_length": p.length}
-        rows.append({**row, "balanced": p.balanced if has else None})
+        s, check = p.check.s, p.check
+        rows.append({
+            "beta": p.beta, "rho_1": s.rho_1, "T_rho_2": s.T * s.rho_2, "theta_factor": s.theta_factor,
+            "stated": p.stated, "remainder": check.remainder, "attenuation": check.attenuation,
+            "constant": check.constant, "balancing_length": p.length,
+            "balanced": None if p.length is None else p.balanced,
+        })  # fmt: skip
     return rows
 
 

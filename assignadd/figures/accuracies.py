@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from assignadd.claims.evidence import Evidence
-from assignadd.figures.pairs import CLASS_ROWS, class_panels, set_name
+from assignadd.figures.pairs import CLASS_ROWS, class_panels, median_there, set_name
 from assignadd.figures.record import FigureData, FigureRecord, on_axes
 from assignadd.measures.accuracies import Accuracy
 from assignadd.palette import BLUE, BY_VARS, GREY, ORANGE, VERMILION
@@ -123,9 +123,11 @@ def held_out_classes_caption(data: HeldOutData) -> str:
     who = "this network" if len(data.seeds) == 1 else "the median network" + (" that binds" if data.binds.any() else "")
     parts = []
     for n_vars, words in VARIABLES.items():
-        found = {kind: _median(data, set_name(n_vars, kind), chosen) for kind in CLASS_ROWS}
         values = [
-            f"{value:.3f} ({label})" for kind, (label, _) in CLASS_ROWS.items() if (value := found[kind]) is not None
+            f"{median:.3f} ({label})"
+            for kind, (label, _) in CLASS_ROWS.items()
+            if (name := set_name(n_vars, kind)) in data.sets
+            and np.isfinite(median := median_there(data.accuracy[data.sets.index(name), chosen]))
         ]
         if values:
             parts.append(f"{words}: {', '.join(values)}")
@@ -146,13 +148,6 @@ def doubly_held_out_caption(data: HeldOutData) -> str:
     ]
     who = "this network" if len(data.seeds) == 1 else "the median network"
     return f"The lowest sets of {who}: {'; '.join(words)}."
-
-
-def _median(data: HeldOutData, name: str, chosen: np.ndarray) -> float | None:
-    """The median accuracy over the chosen networks that have such a set; None if there is none."""
-    values = data.accuracy[data.sets.index(name), chosen] if name in data.sets else np.empty(0)
-    values = values[~np.isnan(values)]
-    return float(np.median(values)) if len(values) else None
 
 
 def draw_held_out_classes(data: HeldOutData, made: Figure) -> None:

@@ -16,7 +16,7 @@ from scipy.stats import CensoredData, ecdf
 from assignadd.claims.record import NO_POPULATION
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.pairs import CLASS_ROWS, class_panels, set_name
+from assignadd.figures.pairs import CLASS_ROWS, class_panels, median_there, set_name
 from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ORANGE, VERMILION
 from assignadd.sweeps.population import Populations
@@ -154,19 +154,13 @@ def census_doubles_data(populations: Populations) -> CensusDoublesData:
     return CensusDoublesData(np.array(accuracy), np.array([seed.learned_binding for seed in populations.seeds]))
 
 
-def _median(values: np.ndarray) -> float:
-    """The median of the values that are not NaN; NaN if there are none."""
-    there = values[~np.isnan(values)]
-    return float(np.median(there)) if len(there) else np.nan
-
-
 def census_doubles_caption(data: CensusDoublesData) -> str:
     """The medians of both groups on sums of literals, in words."""
     groups = [(words, data.binds == binds) for binds, words, _, _ in GROUPS if (data.binds == binds).any()]
     found = []
     for kind, (label, _), values in zip(CLASS_ROWS, CLASS_ROWS.values(), data.accuracy[0], strict=True):
         if kind != "seen" and not np.isnan(values).all():
-            found.append(f"{label}: {' and '.join(f'{_median(values[chosen]):.3f}' for _, chosen in groups)}")
+            found.append(f"{label}: {' and '.join(f'{median_there(values[chosen]):.3f}' for _, chosen in groups)}")
     who = " and ".join(f"{words} ({int(chosen.sum())})" for words, chosen in groups)
     return f"There the medians of {who} are, for {'; '.join(found)}."
 
@@ -185,7 +179,7 @@ def draw_census_doubles(data: CensusDoublesData, made: Figure) -> None:
                     values, y + offset + jitter[chosen], "o", color=color, markersize=2.2, alpha=0.55, markeredgewidth=0
                 )
                 axes.plot(
-                    [_median(values)] * 2,
+                    [median_there(values)] * 2,
                     [y + offset - 0.19, y + offset + 0.19],
                     color=INK,
                     linewidth=1.4,

@@ -15,7 +15,7 @@ from assignadd.alignment.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AN
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.heatmap import write_cells
 from assignadd.figures.record import FigureData, FigureRecord
-from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
+from assignadd.figures.training_axis import dots, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import column_label
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
@@ -180,13 +180,7 @@ def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
     ):
         axes.set(ylabel=ylabel, ylim=(-0.02, 1.04), xlim=(0, max(1, data.steps[-1])))
         axes.axhline(0.5, color=GREY, linewidth=0.7, zorder=1)
-        axes.legend(
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-            title=f"{title}\n(step from which above ½)",
-            alignment="left",
-            labelspacing=0.5,
-        )
+        legend_beside(axes, f"{title}\n(step from which above ½)")
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
     name_phases(upper, data.phases, data.ends, data.summary)

@@ -37,6 +37,12 @@ def set_name(n_vars: int, kind: PairKind) -> str:
     return _NAMES[n_vars, kind]
 
 
+def median_there(values: np.ndarray) -> float:
+    """The median of the values that are not NaN; NaN if there are none."""
+    there = values[~np.isnan(values)]
+    return float(np.median(there)) if len(there) else np.nan
+
+
 def class_panels(made: Figure, types: Sequence[int]) -> dict[int, Axes]:
     """Axes side by side by the number of variables, each with a row for every kind of pairs, the first on top."""
     axes = made.subplots(1, len(types), sharey=True, squeeze=False)[0]

@@ -16,7 +16,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST
-from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
+from assignadd.figures.training_axis import dots, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column, measure_of
 from assignadd.measures.variables import SLOTS
 from assignadd.palette import BY_VARS, INK
@@ -72,14 +72,7 @@ def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
         if not shown:
             axes.plot([], [], linestyle="none", label="none of these is defined\nfor this network")
         axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
-        axes.legend(
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-            title=title,
-            alignment="left",
-            handlelength=2.2,
-            labelspacing=0.5,
-        )
+        legend_beside(axes, title)
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
     lower.text(
