@@ -118,8 +118,8 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
     from assignadd.claims.studies import study_records
     from assignadd.figures.studies import drawing_of, study_caption, study_data
     from assignadd.figures.style import figure, save
-    from assignadd.report.studies_page import estimate_text
-    from assignadd.studies.table import LABELS, ONSETS, Estimate, file_of
+    from assignadd.report.studies_page import estimate_text, study_cells
+    from assignadd.studies.table import Estimate, file_of
 
     study, records = table.study, study_records(table)
     folder = out or Path("runs") / "studies" / study.name
@@ -135,12 +135,7 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
         statements = [{name: getattr(record, name) for name in shown} for record in records]
         where = None if out is None else str(out / file_of(study.name))
         return print_json({"study": study.name, "cells": cells, "statements": statements, "table": where})
-    names = [*study.outcomes, *study.numbers]
-    rows = [
-        (row["cell"], row["models"], row["diverged"], *(estimate_text(row[n], n in ONSETS) for n in names))
-        for row in table.summary()
-    ]
-    print_table(study.title, ("cell", "models", "diverged", *(LABELS.get(n, n) for n in names)), rows, study.question)
+    print_table(study.title, *study_cells(table), study.question)
     print_table(
         "statements", ("statement", "value", "rule", "verdict"),
         [(r.claim, estimate_text(r), r.rule.partition(";")[0], r.verdict) for r in records],

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from assignadd.claims.evidence import Evidence
 from assignadd.figures.heatmap import bar, draw_heat
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.measures.fourier import (
@@ -34,10 +33,6 @@ class PreactsData(FigureData):
     share: float
     measured: np.ndarray  # (N, N): over the first and the second operand, less the mean
     fitted: np.ndarray  # (N, N)
-
-
-def _preactivations(model: Evidence) -> Tensor:
-    return context_preactivations(model.stack, [model.config], model.seen[None])
 
 
 def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
@@ -178,7 +173,8 @@ PREACTS_FIGURE = FigureRecord(
     "Does the preactivation over all pairs of operands (left, mean over contexts as in training) look like a sum "
     "of two cosines of one frequency (right, same colours)? This is the best neuron; the next figure has all of "
     "them.",
-    lambda s: preacts_data(_preactivations(s.model), s.model.waves), draw_preacts, height=2.9, found=preacts_caption,
+    lambda s: preacts_data(context_preactivations(s.model.stack, [s.model.config], s.model.seen[None]), s.model.waves),
+    draw_preacts, height=2.9, found=preacts_caption,
 )  # fmt: skip
 FOURIER_SHARES_FIGURE = FigureRecord(
     "fourier_shares", "All neurons as Fourier features",
