@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from assignadd.alignment.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.heatmap import write_cells
+from assignadd.figures.heatmap import draw_heat, write_cells
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.training_axis import dots, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import column_label
@@ -101,13 +101,11 @@ def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
 
 def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> None:
     values = data.by_types[data.alignments.index(name)]
-    axes.imshow(values, cmap=SHARES, vmin=0, vmax=2, aspect="auto")
+    draw_heat(axes, values, SHARES, (0, 2))
     words = ["" if np.isnan(value) else f"{value:.3f}" for value in values.flat]
     write_cells(axes, np.reshape(words, values.shape), np.zeros_like(values))
-    axes.grid(False)
-    axes.tick_params(length=0)
-    axes.set_xticks(range(3), ["0", "1", "2"] if last else ["", "", ""])
-    axes.set_yticks(range(3), ["0", "1", "2"])
+    axes.set_xticks(range(3), list("012") if last else [""] * 3)
+    axes.set_yticks(range(3), list("012"))
     axes.set(ylabel="base", xlabel="variables in the source" if last else "")
     axes.set_title(f"({'bcd'[BY_TYPE.index(name)]}) {name}")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from importlib.resources import files
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +14,7 @@ from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
 from assignadd.stats import median_interval
 from assignadd.sweeps.population import Populations
+from assignadd.sweeps.shipped_tables import shipped_table
 
 PARTS = (("2-var test held out", "held-out sum", BLUE), ("2-var test banned (1)", "one banned slot", ORANGE),
          ("2-var test banned (2)", "two banned slots", PURPLE))  # fmt: skip
@@ -134,10 +133,7 @@ class ScalingData(FigureData):
 
 def scaling_data() -> ScalingData:
     """The shipped output of `assignadd bench --scaling --device cuda --json`, with and without `--tf32`."""
-    measured = {
-        p: json.loads((files("assignadd") / "results" / f"scaling-{p.lower()}.json").read_text())["points"]
-        for p in PRECISIONS
-    }
+    measured = {p: shipped_table(f"scaling-{p.lower()}").document["points"] for p in PRECISIONS}
     points = [(point["setting"], p, point["value"], point["us"]) for p, some in measured.items() for point in some]
     return ScalingData(*(np.array(column) for column in zip(*points, strict=True)))
 

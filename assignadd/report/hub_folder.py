@@ -23,7 +23,7 @@ from assignadd.runs.files import encode_tensors, read_regular
 from assignadd.runs.folder import Run, read_committed
 from assignadd.runs.hub import FILES, SCHEME, Index, checkpoint_name
 from assignadd.runs.manifest import CONFIG, METRICS, SPLITS, Blob
-from assignadd.task.evalsets import LABELS
+from assignadd.task.evalsets import all_sets
 
 
 def write_hub_folder(
@@ -152,9 +152,10 @@ def _accuracies(run: Run) -> str:
     last = {row["model"]: row for row in run.metrics()}
     if not last:
         return "The run was not evaluated during training."
+    labels = {s.name: s.label for s in all_sets(run.config.task)}
     sets = dict.fromkeys(name for row in last.values() for name in row["accuracy"])
     rows = [
-        [LABELS[name], *(f"{row['accuracy'][name]:.3f}" if name in row["accuracy"] else "" for row in last.values())]
+        [labels[name], *(f"{row['accuracy'][name]:.3f}" if name in row["accuracy"] else "" for row in last.values())]
         for name in sets
     ]
     return _table(["evaluation set", *map(_column, last.values())], rows)
