@@ -32,7 +32,7 @@ COLOURS = {HOLDS: "green", FAILS: "red", UNDECIDED: "yellow"} | dict.fromkeys(
 class Claims:
     """Every claim of the paper against trained models: value, 95 % interval, verdict."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = ()
     """Run folders, or their names under runs/. Without one, seed 0 of census-six, which comes with
     the package; but only what concerns many seeds and the theory where a population of your own is given."""
     step: int | None = None

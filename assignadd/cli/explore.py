@@ -17,7 +17,7 @@ from assignadd.config import ConfigError
 class Explore:
     """Write an interactive page of trained models: open its index.html, from disk or from any web host."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = ()
     """Run folders, or their names under runs/. Without one, the newest run, or census-six of the package, with
     small-trajectory, a network whose training can be played."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("explorer")

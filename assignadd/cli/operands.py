@@ -10,7 +10,6 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import counting, note, print_json, print_table
-from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.claims.evidence import Evidence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 class Operands:
     """Accuracy with the attention of `=` in layer 1 changed by hand, for every model that binds variables."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run folders, or their names under runs/."""
     step: int | None = None
     """The checkpoint. If None, each run's last one."""
@@ -37,8 +36,6 @@ def main(arguments: list[str]) -> None:
     from assignadd.cli.claims import read_evidence
     from assignadd.model.architecture import PAPER_NEEDS, require
 
-    if not args.runs:
-        raise UsageError("operands needs a run: assignadd operands RUN")
     found: list[dict[str, Any]] = []
     evidences = read_evidence(args.runs, args.step, args.n, options.resolve_threads(args.threads))
     for evidence in evidences:

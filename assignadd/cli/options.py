@@ -257,7 +257,7 @@ def _check(kind: Any, arguments: Sequence[str], prog: str) -> None:
             free = free[len(taken) :]
             for value in taken:
                 argument.check(value)
-            missing = not taken and argument.required and not argument.takes_many
+            missing = not taken and argument.required
         else:
             missing = argument.required and argument.name not in given
         if missing:

@@ -12,7 +12,7 @@ import tyro
 from assignadd.cli import options
 from assignadd.cli.claims import read_evidence, with_seeds
 from assignadd.cli.screen import console, note, print_json, print_table, say
-from assignadd.errors import RunError, UsageError
+from assignadd.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Phases:
     Reads what `assignadd measure RUN` stored in the run folder; else measures it, and stores it there.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run folders, or their names under runs/."""
     seeds: str | None = None
     """Only these seeds."""
@@ -48,8 +48,6 @@ class Phases:
 
 def main(arguments: list[str]) -> None:
     args = options.read(Phases, arguments, "phases")
-    if not args.runs:
-        raise UsageError("no run given; `assignadd runs list` shows what there is")
     wanted = options.parse_seeds(args.seeds) if args.seeds else None
     from assignadd.claims.evidence import SEQUENCES, runs_of
     from assignadd.cli.measure import measured_table

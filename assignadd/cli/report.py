@@ -12,7 +12,6 @@ import tyro
 from assignadd.cli import options
 from assignadd.cli.claims import Claims, asked, read_evidence, read_populations
 from assignadd.cli.screen import console, say
-from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +27,7 @@ class Report:
     What is measured along training is stored in the run folder (measures.parquet), where it is found again.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run folders, or their names under runs/."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report")
     """Where index.html and the figures go."""
@@ -49,8 +48,6 @@ class Report:
 
 def main(arguments: list[str]) -> None:
     args = options.read(Report, arguments, "report")
-    if not args.runs:
-        raise UsageError("no run given; `assignadd runs list` shows what there is")
     processes = options.resolve_threads(args.threads)
     evidences = read_evidence(args.runs, args.step, args.n)
     claims = Claims(args.runs, args.step, args.n, census=args.census, fraction=args.fraction, two_var=args.two_var)

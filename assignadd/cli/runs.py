@@ -124,7 +124,7 @@ class Import:
     Only tensors are read (weights_only); shapes, names and zero biases are checked.
     """
 
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[FILE ...]")]
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
     """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones, after 40,000."""
     preset: str = "authors"
     """The configuration the weights belong to."""
