@@ -21,16 +21,16 @@ class Interval:
 
 
 @lru_cache(maxsize=1 << 16)  # curves ask for the same counts thousands of times
-def wilson(successes: float, n: int, z: float = Z_95) -> Interval:
-    """Wilson's score interval for a proportion; 95 % unless another z is given.
+def wilson(successes: float, n: int) -> Interval:
+    """Wilson's 95 % score interval for a proportion.
 
     `successes` need not be whole: for the mean of `n` independent shares between 0 and 1 it is their sum, and the
     interval is conservative, as no such share varies more than a single success or failure does.
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n}: expected 0 <= successes <= n and n > 0")
-    p, z2 = successes / n, z * z
-    centre, spread = p + z2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    p, z2 = successes / n, Z_95 * Z_95
+    centre, spread = p + z2 / (2 * n), Z_95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     scale = 1 + z2 / n
     low, high = (centre - spread) / scale, (centre + spread) / scale
     # Exact at the ends, where rounding is not.

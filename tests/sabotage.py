@@ -65,7 +65,7 @@ PATCHES = (
     Patch("identity", "measures/scores.py", "return x @ QK(stack, 2) @ x.mT", "return x @ QK(stack, 1) @ x.mT",
           "measures/test_scores.py"),
     Patch("previous", "measures/scores.py", "return (j <= i) &", "return (j >= 0) &", "measures/test_scores.py"),
-    Patch("interval", "stats.py", "z * math.sqrt(p * (1 - p) / n", "math.sqrt(p * (1 - p) / n", "test_stats.py"),
+    Patch("interval", "stats.py", "Z_95 * math.sqrt(p * (1 - p) / n", "math.sqrt(p * (1 - p) / n", "test_stats.py"),
     Patch("verdict", "verdicts.py", "decided(measured.low >= self.threshold", "decided(measured.high >= self.threshold",
           "test_verdicts.py"),
     Patch("onset", "dynamics/onsets.py", "above[i : ends[i] + 1].all()", "above[i]", "dynamics/test_curves.py"),

@@ -124,13 +124,12 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 def _dispatch(arguments: list[str]) -> int | None:
+    """Runs a command; a number that it returns is the exit code."""
     name, *rest = arguments or ["--help"]
     if name in ("-h", "--help", "help"):
-        print(USAGE.format(commands="\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())))
-        return 0
+        return print(USAGE.format(commands="\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())))
     if name == "--version":
-        print(__version__)
-        return 0
+        return print(__version__)
     if name not in COMMANDS:
         from difflib import get_close_matches
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, escape, show
 
 if TYPE_CHECKING:
     from assignadd.config import Task
@@ -32,25 +33,17 @@ class Ask:
     """Print {"answer", "probability", "correct", "tokens", ...}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Ask, arguments, "ask")
-    from assignadd.cli.screen import note
     from assignadd.model.transformer import Transformer
     from assignadd.task.text import parse
 
     run = options.run_or_newest(args.run)
     tokens = parse(args.prompt, run.config.task, options.check_seed("padding", args.padding))
     index = run.index_of(args.seed)
-    step, one, notes = run.model_at(args.step, index)
-    note(*notes)
+    step, one = options.model_at(run, index, args.step)
     reply = _reply(run, Transformer.from_stack(one, 0), tokens, index) | {"run": run.name, "step": step}
-    if args.json:
-        from assignadd.cli.screen import print_json
-
-        print_json(reply)
-    else:
-        _print(reply)
-    return 0
+    show(reply, args.json, _print)
 
 
 def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any]:
@@ -107,8 +100,6 @@ def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
 def _print(reply: dict[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-
-    from assignadd.cli.screen import console, escape
 
     colour, verdict = (
         ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the answer is {reply['label']}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, print_json, print_table, show
 from assignadd.config import Config, ConfigError
 from assignadd.errors import UsageError
 
@@ -47,14 +47,12 @@ class Bench:
     with --scaling {"tf32", "made_with", "points"}; with --run {"networks", "seconds"}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Bench, arguments, "bench")
     if not 0.01 <= args.seconds <= 600:
         raise ConfigError("seconds", args.seconds, "a number from 0.01 to 600")
     config = options.base_config(arguments)
     on_cuda = options.resolve_device(args.device) == "cuda"
-    from assignadd.cli.screen import print_json
-
     if args.run is not None and (args.scaling or on_cuda):
         raise UsageError("--run times measures on one CPU thread: it takes neither --scaling nor --device cuda")
     if args.run is not None:
@@ -62,22 +60,17 @@ def main(arguments: list[str]) -> int:
     if args.scaling:
         return _scaling(config, args, on_cuda)
     result = _cuda(config, args) if on_cuda else _cpu(config, args)
-    if args.json:
-        print_json(result)
-    else:
-        (_print_cuda if on_cuda else _print_cpu)(result, config)
-    return 0
+    show(result, args.json, lambda found: (_print_cuda if on_cuda else _print_cpu)(found, config))
 
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
     from assignadd.benchmark import speed
     from assignadd.benchmark.measures import checkpoint_ms
-    from assignadd.cli.screen import console
     from assignadd.model.table import covers
     from assignadd.runs.environment import cpu_model
 
     cores = options.resolve_threads(None)
-    with nullcontext() if args.json else console.status("measuring"):
+    with console.status("measuring"):
         ours = {
             "sampler_per_second": speed.sampler_rate(config, args.seconds),
             "evaluation_per_second": speed.evaluation_rate(config, args.seconds),
@@ -102,8 +95,6 @@ def _backend(config: Config, device: str) -> str:
 
 
 def _cuda(config: Config, args: Bench) -> dict[str, Any]:
-    from dataclasses import replace
-
     import torch
 
     from assignadd.benchmark import speed
@@ -122,34 +113,28 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
     }
 
 
-def _scaling(config: Config, args: Bench, on_cuda: bool) -> int:
-    from dataclasses import replace
-
+def _scaling(config: Config, args: Bench, on_cuda: bool) -> None:
     from msgspec import to_builtins
 
     from assignadd.benchmark.speed import scaling
-    from assignadd.cli.screen import print_json, print_table
     from assignadd.runs.environment import Environment
 
     config = replace(config, numerics=replace(config.numerics, tf32=args.tf32))
     made_with = Environment.here("cuda" if on_cuda else "cpu", 1)
     points = scaling(config, on_cuda, args.seconds)
     if args.json:
-        print_json({"tf32": args.tf32, "made_with": to_builtins(made_with), "points": points})
-        return 0
+        return print_json({"tf32": args.tf32, "made_with": to_builtins(made_with), "points": points})
     rows = [
         (f"{p['setting']} = {p['value']}", p["models"], f"{p['gflop']:.3f}", f"{p['us']:.1f}", f"{p['tflops']:.2f}")
         for p in points
     ]
     columns = ("setting", "models", "GFLOP a step", "us per model-step", "TFLOP/s")
     print_table(f"{made_with.device}, {'TF32' if args.tf32 else 'fp32'}", columns, rows, "all else as in the preset")
-    return 0
 
 
-def _mechanism(name: str, args: Bench) -> int:
+def _mechanism(name: str, args: Bench) -> None:
     from assignadd.benchmark.measures import mechanism_seconds
     from assignadd.claims.evidence import CONTEXTS, SEQUENCES
-    from assignadd.cli.screen import console, print_json, print_table
     from assignadd.model.architecture import PAPER_NEEDS, require
     from assignadd.model.stack import concatenate
     from assignadd.runs.folder import open_run
@@ -163,24 +148,20 @@ def _mechanism(name: str, args: Bench) -> int:
     stack = concatenate([run.trajectory(run.steps[-each:], i) for i in range(len(run.members))]).models(
         slice(len(models))
     )
-    with nullcontext() if args.json else console.status(f"measuring {len(models)} networks"):
+    with console.status(f"measuring {len(models)} networks"):
         seconds = mechanism_seconds(stack, [run.configs[i] for i in models], run.seen[models], SEQUENCES, CONTEXTS)
     seconds["all"] = sum(seconds.values())
     if args.json:
-        print_json({"networks": len(models), "seconds": seconds})
-        return 0
+        return print_json({"networks": len(models), "seconds": seconds})
     rows = [(what, f"{s:.1f}", f"{s / len(models):.3f}") for what, s in seconds.items()]
     note = f"one thread; {SEQUENCES:,} sequences of each type, {CONTEXTS:,} for the similarities"
     title = f"measures of the mechanism on {len(models)} networks of {run.name}"
     print_table(title, ("measures", "seconds", "a network"), rows, note)
-    return 0
 
 
 def _print_cpu(result: dict[str, Any], config: Config) -> None:
-    from assignadd.cli.screen import console, print_table
-
-    def shown(value: float | None, unit: str = "") -> str:
-        return "not installed" if value is None else f"{value:.2f}{unit}"
+    def shown(value: float | None) -> str:
+        return "not installed" if value is None else f"{value:.2f}"
 
     names = {
         "sgemm_gflops": "matrix products, GFLOP/s",
@@ -222,8 +203,6 @@ def _advice(result: dict[str, Any]) -> str:
 
 
 def _print_cuda(result: dict[str, Any], config: Config) -> None:
-    from assignadd.cli.screen import print_table
-
     ours = result["us_per_model_step"]
     rows = [(f"{n} models", f"{us:.1f}", f"{1e6 / us:,.0f}", "") for n, us in ours.items()]
     largest, best = list(ours.items())[-1]

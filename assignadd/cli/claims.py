@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, escape, note, print_json, say
 from assignadd.errors import UsageError
 from assignadd.verdicts import FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
@@ -31,7 +32,7 @@ COLOURS = {HOLDS: "green", FAILS: "red", UNDECIDED: "yellow"} | dict.fromkeys(
 class Claims:
     """Every claim of the paper against trained models: value, 95 % interval, verdict."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = ()
     """Run folders, or their names under runs/. Without one, seed 0 of census-six, which comes with
     the package; but only what concerns many seeds and the theory where a population of your own is given."""
     step: int | None = None
@@ -55,7 +56,7 @@ class Claims:
     """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", ...}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Claims, arguments, "claims")
     from assignadd.claims.ledger import chosen, ledger
 
@@ -72,7 +73,6 @@ def main(arguments: list[str]) -> int:
     populations = read_populations(evidences, args)
     from assignadd.claims.evidence import runs_of
     from assignadd.cli.measure import measured_table
-    from assignadd.cli.screen import console, print_json
 
     for run in runs_of(evidences):
         if args.only is None and len(run.steps) > 1 and os.access(run.path, os.W_OK):
@@ -87,7 +87,6 @@ def main(arguments: list[str]) -> int:
         print_json([dataclasses.asdict(record) for record in records])
     else:
         print_records(records, evidences)
-    return 0
 
 
 def asked(args: Claims) -> str:
@@ -113,7 +112,6 @@ def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int = 
     """
     options.check_count("n", n)
     from assignadd.claims.evidence import evidence
-    from assignadd.cli.screen import note
     from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
 
@@ -141,8 +139,6 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
 
     from rich.padding import Padding
     from rich.rule import Rule
-
-    from assignadd.cli.screen import console, escape, say
 
     for label, group in groupby(records, key=lambda r: r.label):
         console.print(Rule(escape(label), align="left", style="dim"))

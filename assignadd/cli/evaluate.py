@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import note, print_json, print_table
+from assignadd.errors import RunError
 
 if TYPE_CHECKING:
     from assignadd.measures.accuracies import Accuracy
@@ -34,13 +36,11 @@ class Eval:
     """Print {"models": [{"seed", "step", "sets": {...}}]}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Eval, arguments, "eval")
     options.check_count("n", args.n)
     wanted = options.parse_seeds(args.seeds) if args.seeds else None
     threads = options.resolve_threads(args.threads)
-    from assignadd.cli.screen import note, print_json, print_table
-    from assignadd.errors import RunError
     from assignadd.measures.accuracies import set_accuracies
     from assignadd.runs.folder import open_run
     from assignadd.task.evalsets import all_sets
@@ -65,14 +65,12 @@ def main(arguments: list[str]) -> int:
             {"seed": seed, "step": step, "sets": {name: _facts(a) for name, a in sets.items()}}
             for seed, sets in results
         ]
-        print_json({"models": models})
-        return 0
+        return print_json({"models": models})
     labels = {s.name: s.label for s in all_sets(run.config.task)}
     columns, caption = ("set", "accuracy", "95 % interval", "over"), f"{args.n:,} sequences a set"
     for seed, sets in results:
         rows = [(labels[name], *_cells(a)) for name, a in sets.items()]
         print_table(f"{run.name}, seed {seed}, step {step:,}", columns, rows, caption)
-    return 0
 
 
 def _facts(a: Accuracy) -> dict[str, float | None]:

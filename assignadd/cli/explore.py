@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, note, say
 from assignadd.config import ConfigError
-
-if TYPE_CHECKING:
-    from assignadd.explorer.export import Listener
 
 
 @dataclass(frozen=True)
 class Explore:
     """Write an interactive page of trained models: open its index.html, from disk or from any web host."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = ()
     """Run folders, or their names under runs/. Without one, the newest run, or census-six of the package, with
     small-trajectory, a network whose training can be played."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("explorer")
     """The folder of the page."""
     checkpoints: int = 60
     """Checkpoints of each model: both sides of every spike, more of the early ones, then evenly."""
-    all: bool = False
-    """Every checkpoint."""
     ledger: bool = True
     """Measure the claims that the story quotes."""
     census: Path | None = None
@@ -43,7 +37,7 @@ class Explore:
     """For --serve; 0 takes any that is free."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Explore, arguments, "explore")
     if not 2 <= args.checkpoints <= 100_000:
         raise ConfigError("checkpoints", args.checkpoints, "a whole number from 2 to 100000")
@@ -52,12 +46,12 @@ def main(arguments: list[str]) -> int:
     if args.runs or not (args.serve and (args.out / "index.html").exists()):
         _export(args)
     if args.serve:
-        _serve(args)
-    return 0
+        from assignadd.explorer.serve import serve
+
+        serve(args.out, args.port, lambda address: say(f"{address} (stop with Ctrl-C)"))
 
 
 def _export(args: Explore) -> None:
-    from assignadd.cli.screen import note, say
     from assignadd.explorer.export import Settings, export
     from assignadd.runs.folder import Run, shipped
     from assignadd.training.trainer import prepare
@@ -70,8 +64,12 @@ def _export(args: Explore) -> None:
         at, stack, _ = run.at()
         for why in run.unsound(at, stack).values():
             note(f"{why}; it is left out")
-    settings = Settings(checkpoints=None if args.all else args.checkpoints, ledger=args.ledger, census=args.census)
-    with _screen() as listener:
+    settings = Settings(checkpoints=args.checkpoints, ledger=args.ledger, census=args.census)
+    with console.status("reading") as status:
+
+        def listener(what: str, done: int, total: int) -> None:
+            status.update(f"{what} ({done} of {total})" if total > 1 else what)
+
         command = " ".join(["assignadd claims", *(args.runs or [runs[0].name])])
         page = export(runs, args.out, settings, command, listener)
     if len({run.config.task for run in runs}) > 1:
@@ -79,18 +77,3 @@ def _export(args: Explore) -> None:
         say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
     size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     say(f"{page}: {size / 1e6:.1f} MB in all")
-
-
-def _serve(args: Explore) -> None:
-    from assignadd.cli.screen import say
-    from assignadd.explorer.serve import serve
-
-    serve(args.out, args.port, lambda address: say(f"{address} (stop with Ctrl-C)"))
-
-
-@contextmanager
-def _screen() -> Iterator[Listener]:
-    from assignadd.cli.screen import console
-
-    with console.status("reading") as status:
-        yield lambda what, done, total: status.update(f"{what} ({done} of {total})" if total > 1 else what)

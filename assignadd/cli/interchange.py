@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import counting, note, print_table, show
 from assignadd.config import ConfigError
-from assignadd.errors import UsageError
+from assignadd.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from assignadd.alignment.interchange import Outcome
@@ -52,10 +53,9 @@ class Interchange:
     {..., "steps", "accuracy", "onsets"}, with --search {..., "search"}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Interchange, arguments, "interchange")
     _check(args)
-    from assignadd.cli.screen import print_json
     from assignadd.training.trainer import prepare
 
     run = options.run_or_newest(args.run)
@@ -63,16 +63,12 @@ def main(arguments: list[str]) -> int:
     index = run.index_of(args.seed)
     reply = {"run": run.name, "seed": run.members[index].seed}
     if args.checkpoints is not None:
-        found, show = _over_time(run, index, args.checkpoints, args.pairs), _print_over_time
+        found, for_people = _over_time(run, index, args.checkpoints, args.pairs), _print_over_time
     elif args.search:
-        found, show = _searched(run, index, args), _print_searched
+        found, for_people = _searched(run, index, args), _print_searched
     else:
-        found, show = _aligned(run, index, args), _print_aligned
-    if args.json:
-        print_json(reply | found)
-    else:
-        show(reply | found)
-    return 0
+        found, for_people = _aligned(run, index, args), _print_aligned
+    show(reply | found, args.json, for_people)
 
 
 def _check(args: Interchange) -> None:
@@ -84,19 +80,11 @@ def _check(args: Interchange) -> None:
             raise ConfigError(name, value, f"a whole number from {least} to 1000000")
 
 
-def _at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
-    from assignadd.cli.screen import note
-
-    at, one, notes = run.model_at(step, index)
-    note(*notes)
-    return at, one
-
-
 def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
     from assignadd.alignment.interchange import Interchange as Test
     from assignadd.alignment.interchange import defined_alignments, defined_variants
 
-    step, one = _at(run, index, args.step)
+    step, one = options.model_at(run, index, args.step)
     test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
     names = defined_alignments(run.config)
     trained = test(one, defined_variants(run.config), names)[0]
@@ -125,8 +113,6 @@ def _not_defined(run: Run) -> dict[str, str]:
 
 def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
     from assignadd.alignment.interchange import PAIRS_OVER_TIME, causes_at, onset_steps, spread_steps
-    from assignadd.cli.screen import counting
-    from assignadd.errors import RunError
 
     if len(run.steps) < 2:
         raise RunError(
@@ -145,12 +131,11 @@ def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[st
 
 def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
     from assignadd.alignment.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
-    from assignadd.cli.screen import counting
 
     for rank in args.search:
         if not 1 <= rank <= run.config.model.d_model:
             raise ConfigError("search", rank, f"ranks from 1 to {run.config.model.d_model}")
-    step, one = _at(run, index, args.step)
+    step, one = options.model_at(run, index, args.step)
     search, rows = Search(run.configs[index], run.seen[index], args.pairs or PAIRS), []
     untrained = _untrained(run, index)
     wanted = [(variable, place, rank) for variable in VARIABLES for place in PLACES for rank in args.search]
@@ -182,8 +167,6 @@ def _shown(share: float | None) -> str:
 
 
 def _print_aligned(reply: dict[str, Any]) -> None:
-    from assignadd.cli.screen import note, print_table
-
     captions = {
         "whole": "the whole activation",
         "named": "its part in the directions the paper names",
@@ -205,8 +188,6 @@ def _print_aligned(reply: dict[str, Any]) -> None:
 
 
 def _print_over_time(reply: dict[str, Any]) -> None:
-    from assignadd.cli.screen import print_table
-
     rows = [
         [name, "never" if reply["onsets"][name] is None else f"{reply['onsets'][name]:,}", _shown(values[-1])]
         for name, values in reply["accuracy"].items()
@@ -216,8 +197,6 @@ def _print_over_time(reply: dict[str, Any]) -> None:
 
 
 def _print_searched(reply: dict[str, Any]) -> None:
-    from assignadd.cli.screen import print_table
-
     keys = ("searched", "complement", "random", "untrained")
     rows = [
         [f"{r['variable']} {r['place']}", r["rank"], r["n"], *(_shown(r[k]) for k in keys)] for r in reply["search"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, escape, note, print_table, say, show
 from assignadd.config import ConfigError
+from assignadd.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,18 +44,15 @@ class Intervene:
     """Print {"protocol", "checkpoint", "interventions", "before", "after", "label", "accuracy", ...}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Intervene, arguments, "intervene")
-    from assignadd.cli.screen import note, print_json, say
-    from assignadd.errors import RunError
     from assignadd.interventions.explain import explain
     from assignadd.interventions.specification import PROTOCOL, read_specification
 
     asked = read_specification(args.specification)
     run = options.run_or_newest(args.run)
     index = run.index_of(args.seed)
-    step, one, notes = run.model_at(args.step, index)
-    note(*notes)
+    step, one = options.model_at(run, index, args.step)
     have = run.checkpoint_sha256(step)
     if asked.checkpoint not in (None, have):
         raise RunError(
@@ -65,18 +65,12 @@ def main(arguments: list[str]) -> int:
             say(sentence)
     reply = _reply(run, step, index, one, args.prompt, asked.interventions)
     reply = {"protocol": PROTOCOL, "checkpoint": have} | reply | ({"explanation": words} if args.explain else {})
-    if args.json:
-        print_json(reply)
-    else:
-        _print(reply)
-    return 0
+    show(reply, args.json, _print)
 
 
 def _reply(
     run: Run, step: int, index: int, one: Stack, prompt: str, interventions: Sequence[Intervention]
 ) -> dict[str, Any]:
-    import json
-
     import torch
 
     from assignadd.interventions.apply import donors_of, effect, reference_sequences
@@ -112,7 +106,6 @@ def _reply(
 
 def _check_matches(interventions: Sequence[Intervention], prompt: Positions, reference: Positions) -> None:
     """Refuses an intervention that acts on nothing, and notes one that acts on nothing in the prompt."""
-    from assignadd.cli.screen import note
     from assignadd.interventions.edits import matches
     from assignadd.interventions.specification import to_json
 
@@ -130,8 +123,6 @@ def _answer(probabilities: Any, label: int) -> dict[str, Any]:
 
 
 def _print(reply: dict[str, Any]) -> None:
-    from assignadd.cli.screen import console, escape, print_table
-
     rows: list[list[Any]] = []
     for name in ("before", "after"):
         part = reply[name]

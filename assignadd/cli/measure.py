@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import counting, note, say
+from assignadd.errors import RunError
 
 if TYPE_CHECKING:
     import polars
@@ -31,7 +33,7 @@ class Measure:
     """Measure even where the run's table is there and up to date."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Measure, arguments, "measure")
     from assignadd.runs.folder import open_run
 
@@ -42,11 +44,9 @@ def main(arguments: list[str]) -> int:
 
         claim_file(args.out, lambda data: is_parquet_with(data, "checkpoints"))
     measure_on_screen(run, options.resolve_threads(args.threads), args.out, args.again)
-    return 0
 
 
 def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bool = False) -> None:
-    from assignadd.cli.screen import say
     from assignadd.dynamics.trajectory import write_measures
     from assignadd.runs.manifest import MEASURES
 
@@ -59,7 +59,6 @@ def measure_on_screen(run: Run, threads: int, out: Path | None = None, again: bo
 
 def note_not_defined(config: Config) -> None:
     """One line on stderr for each reason why measures are not defined for this architecture, with their names."""
-    from assignadd.cli.screen import note
     from assignadd.measures.columns import not_defined
 
     by_reason: dict[str, list[str]] = {}
@@ -71,9 +70,7 @@ def note_not_defined(config: Config) -> None:
 
 def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
     """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
-    from assignadd.cli.screen import counting, note
     from assignadd.dynamics.trajectory import measured_run, measures_problem, read_measures, write_measures
-    from assignadd.errors import RunError
     from assignadd.training.trainer import prepare
 
     table = None if again else read_measures(run)

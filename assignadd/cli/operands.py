@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import counting, note, print_json, print_table
 
 if TYPE_CHECKING:
     from assignadd.claims.evidence import Evidence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 class Operands:
     """Accuracy with the attention of `=` in layer 1 changed by hand, for every model that binds variables."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run folders, or their names under runs/."""
     step: int | None = None
     """The checkpoint. If None, each run's last one."""
@@ -30,15 +31,11 @@ class Operands:
     """Print {"command", "made_with", "n", "models": [{"run", "seed", "sets": {set: {"accuracy", ...}}}]}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Operands, arguments, "operands")
     from assignadd.cli.claims import read_evidence
-    from assignadd.cli.screen import counting, note, print_json
-    from assignadd.errors import UsageError
     from assignadd.model.architecture import PAPER_NEEDS, require
 
-    if not args.runs:
-        raise UsageError("operands needs a run: assignadd operands RUN")
     found: list[dict[str, Any]] = []
     evidences = read_evidence(args.runs, args.step, args.n, options.resolve_threads(args.threads))
     for evidence in evidences:
@@ -61,7 +58,6 @@ def main(arguments: list[str]) -> int:
         print_json({"command": command, "made_with": made, "n": args.n, "models": found})
     else:
         _print(found)
-    return 0
 
 
 def _model(evidence: Evidence) -> dict[str, Any]:
@@ -84,7 +80,6 @@ def _model(evidence: Evidence) -> dict[str, Any]:
 
 
 def _print(models: list[dict[str, Any]]) -> None:
-    from assignadd.cli.screen import print_table
     from assignadd.task.evalsets import LABELS
 
     for name in dict.fromkeys(name for model in models for name in model["sets"]):

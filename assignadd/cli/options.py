@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 
 import tyro
 
+from assignadd.cli.screen import note
 from assignadd.config import PRESETS, Config, ConfigError, accepted
 from assignadd.errors import UsageError
 from assignadd.task_settings import named_operation
 
 if TYPE_CHECKING:
+    from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
 
 T = TypeVar("T")
@@ -83,7 +85,6 @@ def without_files(arguments: Sequence[str]) -> list[str]:
 
 def run_or_newest(name: str | None) -> Run:
     """The run of this name; without a name the newest under runs/, or one of the package's where there is none."""
-    from assignadd.cli.screen import note
     from assignadd.runs.find import newest_run
     from assignadd.runs.folder import open_run
 
@@ -96,11 +97,17 @@ def run_or_newest(name: str | None) -> Run:
 
 def shipped_run() -> Run:
     """The run of the package that answers where none is given; a line on stderr says so, and how to train another."""
-    from assignadd.cli.screen import note
     from assignadd.runs.folder import Run, shipped
 
     note(f"no run given: this is {SHIPPED}, which comes with the package; `assignadd train` makes your own")
     return Run.open(shipped(SHIPPED))
+
+
+def model_at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
+    """The step and the weights of one model, as `Run.model_at`; notes on damaged checkpoints go to stderr."""
+    at, one, notes = run.model_at(step, index)
+    note(*notes)
+    return at, one
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -250,7 +257,7 @@ def _check(kind: Any, arguments: Sequence[str], prog: str) -> None:
             free = free[len(taken) :]
             for value in taken:
                 argument.check(value)
-            missing = not taken and argument.required and not argument.takes_many
+            missing = not taken and argument.required
         else:
             missing = argument.required and argument.name not in given
         if missing:

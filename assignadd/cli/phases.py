@@ -11,7 +11,8 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.claims import read_evidence, with_seeds
-from assignadd.errors import UsageError
+from assignadd.cli.screen import console, note, print_json, print_table, say
+from assignadd.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ class Phases:
     Reads what `assignadd measure RUN` stored in the run folder; else measures it, and stores it there.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run folders, or their names under runs/."""
     seeds: str | None = None
     """Only these seeds."""
@@ -45,14 +46,11 @@ class Phases:
     """Print {"models": [{"run", "seed", "summary", ..., "onsets": [{"curve", "threshold", "onset", ...}]}]}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Phases, arguments, "phases")
-    if not args.runs:
-        raise UsageError("no run given; `assignadd runs list` shows what there is")
     wanted = options.parse_seeds(args.seeds) if args.seeds else None
     from assignadd.claims.evidence import SEQUENCES, runs_of
     from assignadd.cli.measure import measured_table
-    from assignadd.cli.screen import console, print_json
 
     evidences = with_seeds(read_evidence(args.runs, None, SEQUENCES), wanted)
     with console.status("evaluating"):  # the checkpoints of imported weights, whose training recorded nothing
@@ -65,12 +63,9 @@ def main(arguments: list[str]) -> int:
     else:
         for e in evidences:
             _print(e)
-    return 0
 
 
 def _check_evaluated(e: Evidence) -> None:
-    from assignadd.errors import RunError
-
     if len(e.curves.steps) < 2:
         raise RunError(
             f"{e.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: "
@@ -86,8 +81,6 @@ def _record(e: Evidence) -> dict[str, Any]:
 
 
 def _print(e: Evidence) -> None:
-    from assignadd.cli.screen import note, print_table, say
-
     say(f"{e.name}, seed {e.seed}: {e.phases.summary}", "bold")
     for line in _lines(e):
         say(f"  {line}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, note, say
 from assignadd.config import ConfigError
 
 if TYPE_CHECKING:
@@ -47,9 +48,8 @@ class Publish:
     """Processes that measure side by side. If None, one for each core."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Publish, arguments, "publish")
-    from assignadd.cli.screen import note, say
     from assignadd.report.hub_folder import write_hub_folder
     from assignadd.runs.folder import open_run
     from assignadd.runs.hub import check_client, check_repository, upload
@@ -73,7 +73,6 @@ def main(arguments: list[str]) -> int:
         else:
             address = upload(folder, args.repo, args.private, f"assignadd publish {run.name}")
             say(f"{address}: {len(index.files) + 1} files, {size:.1f} MB")
-    return 0
 
 
 def _steps(run: Run, asked: tuple[str, ...]) -> list[int]:
@@ -93,7 +92,6 @@ def _records(args: Publish, step: int) -> list[Record]:
     from assignadd.claims.ledger import CLAIMS
     from assignadd.claims.record import judge
     from assignadd.cli.claims import read_evidence
-    from assignadd.cli.screen import console
 
     evidences, records = read_evidence((args.run,), step, args.n), []
     with console.status("measuring") as status:

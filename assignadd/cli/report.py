@@ -11,10 +11,10 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.claims import Claims, asked, read_evidence, read_populations
-from assignadd.errors import UsageError
+from assignadd.cli.screen import console, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from assignadd.claims.evidence import Evidence
     from assignadd.sweeps.population import Populations
@@ -27,7 +27,7 @@ class Report:
     What is measured along training is stored in the run folder (measures.parquet), where it is found again.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")]
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run folders, or their names under runs/."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report")
     """Where index.html and the figures go."""
@@ -46,10 +46,8 @@ class Report:
     """Processes that measure side by side. If None, one for each core."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Report, arguments, "report")
-    if not args.runs:
-        raise UsageError("no run given; `assignadd runs list` shows what there is")
     processes = options.resolve_threads(args.threads)
     evidences = read_evidence(args.runs, args.step, args.n)
     claims = Claims(args.runs, args.step, args.n, census=args.census, fraction=args.fraction, two_var=args.two_var)
@@ -60,12 +58,11 @@ def main(arguments: list[str]) -> int:
     command = asked(claims)
     report = command.replace("assignadd claims", "assignadd report", 1)
     report_on_screen(evidences, populations, args.out, command, report, processes)
-    return 0
 
 
 def report_on_screen(
     evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, processes: int
-) -> Path:
+) -> None:
     """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page.
 
     And says what each took: on the screen alone, as the page is to be the same bytes again.
@@ -73,37 +70,24 @@ def report_on_screen(
     from assignadd.claims.evidence import runs_of
     from assignadd.claims.ledger import ledger
     from assignadd.cli.measure import measure_on_screen
-    from assignadd.cli.screen import console, say
     from assignadd.report.reproduction import draw_pictures, write_page
 
-    lap = _laps()
+    started = time.monotonic()
     for run in runs_of(evidences):
         measure_on_screen(run, processes)
     with console.status("judging") as status:
         records = ledger(
             evidences, claims, None, lambda claim: status.update(f"judging {claim}"), populations, processes
         )
-    measuring = lap()
+    measured = time.monotonic()
     with console.status("drawing") as status:
-        drawn = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"), processes)
-    drawing = lap()
+        n = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"), processes)
+    drawn = time.monotonic()
     index = write_page(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)
     say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
     say(
-        f"measured in {measuring:.1f} s, drew {drawn} figures in {drawing:.1f} s, wrote the page in {lap():.2f} s",
+        f"measured in {measured - started:.1f} s, drew {n} figures in {drawn - measured:.1f} s, "
+        f"wrote the page in {time.monotonic() - drawn:.2f} s",
         "dim",
     )
-    return index
-
-
-def _laps() -> Callable[[], float]:
-    """Seconds since the last call."""
-    last = time.monotonic()
-
-    def lap() -> float:
-        nonlocal last
-        before, last = last, time.monotonic()
-        return last - before
-
-    return lap

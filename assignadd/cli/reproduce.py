@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assignadd.cli import options
+from assignadd.cli.screen import say
 from assignadd.config import Member
 
 SEEDS_PER_ROUND = 2
@@ -35,7 +36,7 @@ class Reproduce:
     """CPU threads that train, and processes that measure and draw. If None, every core."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Reproduce, arguments, "reproduce")
     config = options.base_config(arguments)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
@@ -43,7 +44,6 @@ def main(arguments: list[str]) -> int:
     from assignadd.claims.evidence import evidence
     from assignadd.cli.claims import Claims, asked, read_populations
     from assignadd.cli.report import report_on_screen
-    from assignadd.cli.screen import say
     from assignadd.cli.train import train_on_screen
     from assignadd.dynamics.binding import learned_binding
     from assignadd.report.reproduction import claim_report
@@ -69,4 +69,3 @@ def main(arguments: list[str]) -> int:
     command = f"assignadd reproduce --preset {args.preset}"
     claims = Claims(tuple(str(run.path) for run in trained), n=args.n)
     report_on_screen(evidences, read_populations(evidences, claims), args.out, asked(claims), command, threads)
-    return 0

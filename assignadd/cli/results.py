@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import print_json, print_table, say
 from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Results:
     """Print {"tables": [...]}, or {"name", "row", "about", "columns": [{"name", "meaning", "sample"}], ...}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Results, _with_value("--csv", arguments), "results")
     if args.csv is not None and args.name is None:
         raise UsageError("--csv needs the name of a table: assignadd results NAME --csv [FILE]")
@@ -51,41 +52,30 @@ def _with_value(flag: str, arguments: Sequence[str]) -> list[str]:
             for word, after in zip(arguments, following, strict=False)]  # fmt: skip
 
 
-def _list(tables: Sequence[ShippedTable], as_json: bool) -> int:
-    from assignadd.cli.screen import print_json, print_table
-
+def _list(tables: Sequence[ShippedTable], as_json: bool) -> None:
     if as_json:
-        print_json({"tables": [_facts(table) for table in tables]})
-        return 0
+        return print_json({"tables": [_facts(table) for table in tables]})
     rows = [(table.name, f"{table.frame().height:,}", table.about) for table in tables]
     caption = "`assignadd results NAME` explains the columns, `assignadd results NAME --csv` writes a file"
     print_table("tables that come with the package", ("table", "rows", "what it is"), rows, caption)
-    return 0
 
 
-def _explain(table: ShippedTable, as_json: bool) -> int:
-    from assignadd.cli.screen import print_json, print_table
+def _explain(table: ShippedTable, as_json: bool) -> None:
     from assignadd.sweeps.data_dictionary import columns_of
 
     columns = columns_of(table)
     if as_json:
-        print_json(_facts(table) | {"columns": [asdict(column) for column in columns]})
-        return 0
+        return print_json(_facts(table) | {"columns": [asdict(column) for column in columns]})
     command, commit = table.made_by
     caption = f"a row is {table.row}; made at commit {commit[:7]}" + (f" by `{command}`" if command else "")
     rows = [(column.name, column.meaning, column.sample) for column in columns]
     print_table(f"{table.name}: {table.about}", ("column", "meaning", "counted on"), rows, caption)
-    return 0
 
 
-def _write(table: ShippedTable, file: str) -> int:
+def _write(table: ShippedTable, file: str) -> None:
     text = table.frame().write_csv()
     if file == STANDARD_OUTPUT:
-        import sys
-
-        sys.stdout.write(text)
-        return 0
-    from assignadd.cli.screen import say
+        return print(text, end="")
     from assignadd.runs import atomic
     from assignadd.runs.destination import claim_file
 
@@ -93,7 +83,6 @@ def _write(table: ShippedTable, file: str) -> int:
     claim_file(path, lambda data: data.startswith(text.partition("\n")[0].encode()))
     atomic.write(path, text.encode())
     say(f"{path}: {text.count(chr(10)) - 1:,} rows; `assignadd results {table.name}` explains the columns")
-    return 0
 
 
 def _facts(table: ShippedTable) -> dict[str, object]:

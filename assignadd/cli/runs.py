@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from assignadd.cli import options
-from assignadd.errors import UsageError
+from assignadd.cli.screen import print_json, print_table, say
+from assignadd.errors import RunError, UsageError
 
 
 @dataclass(frozen=True)
@@ -28,17 +29,19 @@ class Runs:
 def main(arguments: list[str]) -> int:
     args = options.read(Runs, arguments, "runs")
     if args.action == "list":
-        return _list(args.root, args.json)
+        _list(args.root, args.json)
+        return 0
     if args.run is None:
         raise UsageError(
             f"runs {args.action} needs a run: assignadd runs {args.action} NAME (assignadd runs list shows the names)"
         )
-    return _show(args.run, args.json) if args.action == "show" else _verify(args.run, args.json)
+    if args.action == "verify":
+        return _verify(args.run, args.json)
+    _show(args.run, args.json)
+    return 0
 
 
-def _list(root: str, as_json: bool) -> int:
-    from assignadd.cli.screen import print_json, print_table, say
-    from assignadd.errors import RunError
+def _list(root: str, as_json: bool) -> None:
     from assignadd.runs.find import find_runs
 
     runs, problems = find_runs(root)
@@ -60,7 +63,6 @@ def _list(root: str, as_json: bool) -> int:
         )
     for problem in problems if not as_json else ():
         say(f"bad: {problem}", "red")
-    return 0
 
 
 def _summary(run: Any) -> dict[str, Any]:
@@ -76,16 +78,14 @@ def _summary(run: Any) -> dict[str, Any]:
     }
 
 
-def _show(name: str, as_json: bool) -> int:
-    from assignadd.cli.screen import print_json, print_table, say
+def _show(name: str, as_json: bool) -> None:
     from assignadd.runs.folder import open_run
 
     run = open_run(name)
     facts = _summary(run) | {"provenance": run.provenance}
     last = {row["model"]: row for row in run.metrics()}
     if as_json:
-        print_json(facts | {"config": run.document, "last": list(last.values())})
-        return 0
+        return print_json(facts | {"config": run.document, "last": list(last.values())})
     provenance = facts.pop("provenance")
     print_table(run.name, ("what", "value"), [*facts.items(), *provenance.items()])
     if last:
@@ -100,11 +100,9 @@ def _show(name: str, as_json: bool) -> int:
         print_table("accuracy at the last evaluation", ("set", *[f"seed {row['seed']}" for row in last.values()]), rows)
     else:
         say("no evaluation yet")
-    return 0
 
 
 def _verify(name: str, as_json: bool) -> int:
-    from assignadd.cli.screen import print_json, say
     from assignadd.runs.folder import open_run
 
     run = open_run(name)
@@ -126,7 +124,7 @@ class Import:
     Only tensors are read (weights_only); shapes, names and zero biases are checked.
     """
 
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[FILE ...]")]
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
     """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones, after 40,000."""
     preset: str = "authors"
     """The configuration the weights belong to."""
@@ -134,12 +132,10 @@ class Import:
     """The run folder. If None, runs/imported-PRESET."""
 
 
-def import_main(arguments: list[str]) -> int:
+def import_main(arguments: list[str]) -> None:
     args = options.read(Import, arguments, "import")
     config = options.base_config(["--preset", args.preset])
-    from assignadd.cli.screen import say
     from assignadd.runs.transformer_lens import import_state_dicts
 
     run = import_state_dicts(list(args.files), config, args.out or Path("runs") / f"imported-{args.preset}")
     say(f"{run.path}: checkpoints at {', '.join(f'{s:,}' for s in run.steps)}")
-    return 0

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -21,6 +21,8 @@ from assignadd.errors import LONGEST_LINE, printable, shortened
 if TYPE_CHECKING:
     from assignadd.sweeps.jobs import Job
     from assignadd.training.loop import TrainingProgress
+
+T = TypeVar("T")
 
 
 def escape(text: str) -> str:
@@ -45,6 +47,11 @@ def note(*texts: str) -> None:
 
 def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def show(found: T, as_json: bool, for_people: Callable[[T], object]) -> None:
+    """Prints what a command found, as JSON or for people."""
+    (print_json if as_json else for_people)(found)
 
 
 # Cells up to this many characters stay on one line.
@@ -85,12 +92,17 @@ def print_table(
     console.print(table(title, columns, rows, caption))
 
 
+def _progress(*columns: str) -> Progress:
+    """A bar with these columns of text, and the time that has passed and that is left."""
+    title, bar = TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)
+    times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
+    return Progress(SpinnerColumn(), title, bar, *columns, *times, console=console, transient=True)
+
+
 @contextmanager
 def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
     """A bar for work that counts what it has done; the listener takes (done, total). Nothing is shown in a log."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=None))
-    counts = TextColumn("{task.completed:,.0f} / {task.total:,.0f} " + things)
-    with Progress(*columns, counts, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
+    with _progress("{task.completed:,.0f} / {task.total:,.0f} " + things) as bar:
         task = bar.add_task(title, total=1)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -100,17 +112,7 @@ class TrainingScreen:
 
     def __init__(self, title: str, steps: int):
         self.title, self.steps = title, steps
-        self.bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TextColumn("{task.completed:>6,.0f} / {task.total:,.0f}"),
-            TextColumn("{task.fields[rate]:5.1f} steps/s"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(elapsed_when_finished=False),
-            console=console,
-        )
+        self.bar = _progress("{task.completed:>6,.0f} / {task.total:,.0f}", "{task.fields[rate]:5.1f} steps/s")
         self.task = self.bar.add_task(title, total=steps, rate=0.0)
         self.live = Live(self.bar, console=console, refresh_per_second=4, transient=True)
         self._first: tuple[float, int] | None = None
@@ -184,18 +186,7 @@ class SweepScreen:
         self.title, self.jobs, self.quiet = title, jobs, quiet
         self.steps = [job.done for job in jobs]
         self.total = sum(job.config.optim.steps * len(job.members) for job in jobs)
-        self.bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[stacks]} stacks"),
-            TextColumn("{task.fields[rate]:,.0f} model-steps/s"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
+        self.bar = _progress("{task.fields[stacks]} stacks", "{task.fields[rate]:,.0f} model-steps/s")
         self.task = self.bar.add_task(title, total=self.total, completed=self._made, stacks=self._stacks, rate=0.0)
         self._first, self._shown = (time.monotonic(), self._made), time.monotonic()
 

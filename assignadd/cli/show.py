@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import print_json, print_table
 from assignadd.config import Config, ConfigError, Task
 
 
@@ -35,14 +36,13 @@ class Show:
     """Print [{"tokens", "text", "answer"}]."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     base = options.base_config(arguments)
     args = options.read(Show, options.without_files(arguments), "show", default=Show(task=base.task))
     task = Config(task=args.task).task  # checked
     options.check_count("n", args.n)
     options.check_seed("seed", args.seed)
     options.check_seed("padding", args.padding)
-    from assignadd.cli.screen import print_json, print_table
     from assignadd.task.evalsets import all_sets
     from assignadd.task.sampler import Sampler
     from assignadd.task.splits import pair_split
@@ -60,9 +60,7 @@ def main(arguments: list[str]) -> int:
         sequences = sampler.sample(0, args.n).tokens[0].tolist()
     rows = [([vocabulary.name(t) for t in s], render(s, task), answer(s, task)) for s in sequences]
     if args.json:
-        print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])
-        return 0
+        return print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])
     cells = [(" ".join(f"{t:>2}" for t in tokens), label) for tokens, _, label in rows]
     title = rows[0][1] if args.prompt is not None else args.set or "sequences of the training law"
     print_table(title, ("tokens", "answer"), cells)
-    return 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import SweepScreen, print_json, print_table, say
 from assignadd.cli.sweep import check_per_gpu, print_plan, resolve_device
 from assignadd.errors import UsageError
 
@@ -56,13 +57,12 @@ class Study:
     """Print JSON: the list of studies, the plan for --dry-run, else {"study", "cells", "statements", "table"}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Study, arguments, "study")
     if args.markdown and args.name is None:
         from assignadd.report.studies_page import studies_page
 
-        print(studies_page(), end="")
-        return 0
+        return print(studies_page(), end="")
     if args.name is None:
         return _list(args.json)
     from assignadd.studies.registry import study_named
@@ -74,8 +74,7 @@ def main(arguments: list[str]) -> int:
     default = Path("runs") / "studies" / study.name
     if args.show:
         made_here = None if shipped_study(study) or not (default / file_of(study.name)).exists() else default
-        _show(read_study(study, args.out or made_here), args, args.out)
-        return 0
+        return _show(read_study(study, args.out or made_here), args, args.out)
     threads, device = options.resolve_threads(args.threads), resolve_device(args.engine, args.device)
     check_per_gpu(args.per_gpu)
     out = args.out or default
@@ -87,8 +86,7 @@ def main(arguments: list[str]) -> int:
     if args.dry_run or not args.json:
         print_plan(f"study {study.name}", about, args.json)
     if args.dry_run:
-        return 0
-    from assignadd.cli.screen import SweepScreen
+        return
     from assignadd.studies.registry import run_study
 
     command = shlex.join(["assignadd", "study", *arguments])
@@ -97,11 +95,9 @@ def main(arguments: list[str]) -> int:
         how["per_gpu"] = args.per_gpu
         table = run_study(study, sweep, out, command, screen, **how)
     _show(table, args, out)
-    return 0
 
 
-def _list(as_json: bool) -> int:
-    from assignadd.cli.screen import print_json, print_table
+def _list(as_json: bool) -> None:
     from assignadd.studies.registry import STUDIES
     from assignadd.studies.table import shipped_study
 
@@ -115,17 +111,15 @@ def _list(as_json: bool) -> int:
     else:
         shown = [(*row[:4], f"{row[4]:,}", "yes" if row[5] else "no") for row in rows]
         print_table("studies", columns, shown, "`assignadd study NAME --dry-run` says what one takes")
-    return 0
 
 
 def _show(table: StudyTable, args: Study, out: Path | None) -> None:
     """Prints the summary and the statements, and draws the figure into OUT, or into runs/studies/NAME."""
     from assignadd.claims.studies import study_records
-    from assignadd.cli.screen import print_json, print_table, say
     from assignadd.figures.studies import drawing_of, study_caption, study_data
     from assignadd.figures.style import figure, save
-    from assignadd.report.studies_page import estimate_text
-    from assignadd.studies.table import LABELS, ONSETS, Estimate, file_of
+    from assignadd.report.studies_page import estimate_text, study_cells
+    from assignadd.studies.table import Estimate, file_of
 
     study, records = table.study, study_records(table)
     folder = out or Path("runs") / "studies" / study.name
@@ -140,14 +134,8 @@ def _show(table: StudyTable, args: Study, out: Path | None) -> None:
         shown = ("id", "value", "low", "high", "verdict")
         statements = [{name: getattr(record, name) for name in shown} for record in records]
         where = None if out is None else str(out / file_of(study.name))
-        print_json({"study": study.name, "cells": cells, "statements": statements, "table": where})
-        return
-    names = [*study.outcomes, *study.numbers]
-    rows = [
-        (row["cell"], row["models"], row["diverged"], *(estimate_text(row[n], n in ONSETS) for n in names))
-        for row in table.summary()
-    ]
-    print_table(study.title, ("cell", "models", "diverged", *(LABELS.get(n, n) for n in names)), rows, study.question)
+        return print_json({"study": study.name, "cells": cells, "statements": statements, "table": where})
+    print_table(study.title, *study_cells(table), study.question)
     print_table(
         "statements", ("statement", "value", "rule", "verdict"),
         [(r.claim, estimate_text(r), r.rule.partition(";")[0], r.verdict) for r in records],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import SweepScreen, print_json, print_table, say
 from assignadd.config import Config, ConfigError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Sweep:
     """Print JSON: the plan for --dry-run, else {"models", "diverged", "bind", "do_not_bind", "table"}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Sweep, arguments, "sweep")
     base = options.base_config(arguments)
     if not 1 <= args.seeds <= options.MOST_MODELS:
@@ -85,7 +86,7 @@ def main(arguments: list[str]) -> int:
     planned = plan(table, out, device, threads, per_gpu=args.per_gpu)
     if args.dry_run:
         print_plan("sweep", planned.summary(table) | {"engine": args.engine, "out": str(out)}, args.json)
-        return 0
+        return
     return _run(args, table, out, planned, threads, shlex.join(["assignadd", "sweep", *arguments]))
 
 
@@ -118,9 +119,8 @@ def cells(args: Sweep, base: Config) -> SweepTable:
     )
 
 
-def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> int:
+def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> None:
     from assignadd.cli.measure import note_not_defined
-    from assignadd.cli.screen import SweepScreen, print_json, say
     from assignadd.sweeps.engine import run_sweep, tally
     from assignadd.sweeps.results import TABLE
 
@@ -130,20 +130,15 @@ def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int,
         results = run_sweep(table, out, planned.device, threads, args.engine, args.address, screen, **how)
     found: dict[str, Any] = tally(results, table) | {"table": str(out / TABLE)}
     if args.json:
-        print_json(found)
-        return 0
+        return print_json(found)
     say(f"{found['table']}: {found['models']} models, {results.height:,} rows")
     say(f"{found['bind']} learned to bind variables, {found['do_not_bind']} did not, {found['diverged']} diverged")
-    return 0
 
 
 def print_plan(title: str, planned: dict[str, Any], as_json: bool = False) -> None:
     """Prints what would be trained, and about how long it would take."""
-    from assignadd.cli.screen import print_json, print_table
-
     if as_json:
-        print_json(planned)
-        return
+        return print_json(planned)
     sizes = planned["stacks"]
     stacks = f"{len(sizes)} of {min(sizes)} to {max(sizes)} models, {planned['finished_stacks']} finished"
     seconds = planned["estimated_seconds"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import console, print_json, print_table, say, table
 from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+    from assignadd.figures.record import FigureData, FigureRecord
     from assignadd.measures.theory_gradient import TheoryGradient
     from assignadd.runs.folder import Run
     from assignadd.theory.setting import Setting
@@ -54,7 +55,7 @@ class Theory:
     """Print {"setting", "verdicts": [{"id", "claim", "value", "verdict", ...}], "step": {...}, "beta": [...]}."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     args = options.read(Theory, arguments, "theory")
     options.check_count("sequences", args.sequences)
     options.check_seed("seed", args.seed)
@@ -70,11 +71,8 @@ def main(arguments: list[str]) -> int:
         run.model_at(None, run.index_of(args.seed))  # refuses a model that diverged
     if args.out is not None:
         _claim(args.out)  # an unwritable folder fails before the computation
-    from assignadd.cli.screen import console, print_json
-
-    with nullcontext() if args.json else console.status("checking the theory") as status:
-        report = (lambda _: None) if status is None else status.update
-        study, real, name, verdicts = _found(args, s, run, threads, report)
+    with console.status("checking the theory") as status:
+        study, real, name, verdicts = _found(args, s, run, threads, status.update)
         if args.out is not None:
             _write(args.out, study, real, name, verdicts)
     if args.json:
@@ -86,7 +84,6 @@ def main(arguments: list[str]) -> int:
         _print_beta(study)
         _print_step(study)
         _print(args, verdicts)
-    return 0
 
 
 def _claim(folder: Path) -> None:
@@ -130,49 +127,38 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
 
     Each figure is an .svg, a .png and its data as .npz.
     """
-    import json
-
     from assignadd.figures import theory, theory_real_gradient
     from assignadd.runs import atomic
 
-    remainder = theory.theory_remainder_data(study.grid, study.at)
-    _picture(folder / "theory_remainder", remainder, theory.draw_theory_remainder, 6.6, 3.5)
-    _picture(folder / "theory_beta", theory.theory_beta_data(study.scan), theory.draw_theory_beta, 6.6, 3.9)
-    attention = theory.theory_attention_data(study.step)
-    _picture(folder / "theory_attention", attention, theory.draw_theory_attention, 7.0, 2.5)
+    figures: list[tuple[FigureRecord, FigureData]] = [
+        (theory.THEORY_REMAINDER_FIGURE, theory.theory_remainder_data(study.grid, study.at)),
+        (theory.THEORY_BETA_FIGURE, theory.theory_beta_data(study.scan)),
+        (theory.THEORY_ATTENTION_FIGURE, theory.theory_attention_data(study.step)),
+    ]
     if real is not None:
         cosines = theory_real_gradient.theory_real_gradient_data(real, name)
-        draw = theory_real_gradient.draw_theory_real_gradient
-        _picture(folder / "theory_real_gradient", cosines, draw, 5.5, 4.4)
+        figures.append((theory_real_gradient.THEORY_REAL_GRADIENT_FIGURE, cosines))
+    for record, data in figures:
+        record.save(data, folder / record.label)
     atomic.write(folder / "verdicts.json", (json.dumps([v.record() for v in verdicts], indent=2) + "\n").encode())
-
-
-def _picture(stem: Path, data: Any, draw: Callable[[Any, Figure], None], width: float, height: float) -> None:
-    from assignadd.figures.style import figure, save, save_arrays
-
-    save_arrays(data.arrays(), stem.with_suffix(".npz"))
-    with figure(width, height) as made:
-        draw(data, made)
-        save(made, stem)
 
 
 def _beta_rows(study: Study) -> list[dict[str, Any]]:
     """The scan over beta as plain numbers; None for the step that balances the attention where there is none."""
     rows = []
     for p in study.scan.points:
-        s, has = p.check.s, p.length is not None
-        row: dict[str, Any] = {"beta": p.beta, "rho_1": s.rho_1, "T_rho_2": s.T * s.rho_2}
-        row |= {"theta_factor": s.theta_factor, "stated": p.stated, "remainder": p.check.remainder}
-        row |= {"attenuation": p.check.attenuation, "constant": p.check.constant, "balancing_length": p.length}
-        rows.append({**row, "balanced": p.balanced if has else None})
+        s, check = p.check.s, p.check
+        rows.append({
+            "beta": p.beta, "rho_1": s.rho_1, "T_rho_2": s.T * s.rho_2, "theta_factor": s.theta_factor,
+            "stated": p.stated, "remainder": check.remainder, "attenuation": check.attenuation,
+            "constant": check.constant, "balancing_length": p.length,
+            "balanced": None if p.length is None else p.balanced,
+        })  # fmt: skip
     return rows
 
 
 def _print_beta(study: Study) -> None:
     """The theorem's conditions and bound, and the accuracies of its step and of the balancing one, for some beta."""
-    import math
-
-    from assignadd.cli.screen import print_table, say
     from assignadd.theory.beta import FACTOR, listed
 
     scan = study.scan
@@ -200,8 +186,6 @@ def _print_beta(study: Study) -> None:
 
 def _print_step(study: Study) -> None:
     """Attention, accuracy and sharpened answers after the theorem's step and after the shorter one."""
-    from assignadd.cli.screen import print_table
-
     step, rows = study.step, []
     for kind, found in (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter)):
         for c in found:
@@ -212,8 +196,6 @@ def _print_step(study: Study) -> None:
 
 
 def _print(args: Theory, verdicts: list[Statement]) -> None:
-    from assignadd.cli.screen import console, say, table
-
     rows = [
         (v.id.removeprefix("theory."), "-" if v.value is None else f"{v.value:.3g}", v.verdict, v.claim)
         for v in verdicts

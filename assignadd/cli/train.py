@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
+from assignadd.cli.screen import TrainingScreen, note, say
 from assignadd.config import Config, Member
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Train:
     """The run folder. If None, runs/PRESET-SEEDS, and six digits of a hash where settings differ from the preset."""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     base = options.base_config(arguments)
     args = options.read(Train, options.without_files(arguments), "train", default=Train(settings=base))
     seeds = options.parse_seeds(args.seeds)
@@ -52,13 +53,11 @@ def main(arguments: list[str]) -> int:
 
     out = args.out or default_folder(settings, [Member(seed) for seed in seeds])
     train_on_screen(settings, seeds, out, device, threads)
-    return 0
 
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
     from assignadd.api import train
     from assignadd.cli.measure import note_not_defined
-    from assignadd.cli.screen import TrainingScreen, say
 
     if config.record.measure_every:
         note_not_defined(config)
@@ -69,8 +68,6 @@ def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, th
 
 
 def _say_diverged(run: Run) -> None:
-    from assignadd.cli.screen import say
-
     for member, step in zip(run.members, run.diverged_at, strict=True):
         if step is not None:
             say(f"seed {member.seed} diverged at step {step}: its loss was not finite; it stopped there")
@@ -92,9 +89,8 @@ class Zoom:
     """The new run folder. If None, RUN-zoom-STEP beside the run."""
 
 
-def zoom_main(arguments: list[str]) -> int:
+def zoom_main(arguments: list[str]) -> None:
     args = options.read(Zoom, arguments, "zoom")
-    from assignadd.cli.screen import TrainingScreen, note, say
     from assignadd.runs.folder import open_run
     from assignadd.training.zoom import zoom
 
@@ -106,4 +102,3 @@ def zoom_main(arguments: list[str]) -> int:
         note(f"the weights differ from those of {run.name} from step {differing[0]} on: this machine rounds otherwise")
     _say_diverged(made)
     say(f"{made.path}: {len(made.steps)} checkpoints from step {made.steps[0]:,} to {made.steps[-1]:,}")
-    return 0

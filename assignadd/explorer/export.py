@@ -42,8 +42,8 @@ Listener = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Settings:
-    checkpoints: int | None = 60
-    """How many of each model; None for all."""
+    checkpoints: int = 60
+    """At most so many of each model."""
     ledger: bool = True
     """Whether to measure the claims that the story quotes."""
     n: int = 20_000
@@ -111,8 +111,7 @@ def _export_model(
     """Writes the files of a model and returns what the index says about it."""
     name = f"{run.name}, seed {one.seed}"
     spikes = history.straddled(one.phases, run.steps)
-    most = len(run.steps) if settings.checkpoints is None else settings.checkpoints
-    steps = chosen_steps(run.steps, list(spikes.values()), most)
+    steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints)
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
         folder.write(f"data/{key}/{step:08d}.js", checkpoints.script(key, step, one.stack_at(step)).encode())

@@ -77,7 +77,7 @@ class Server(ThreadingHTTPServer):
 
     request_queue_size = MOST_CONNECTIONS
 
-    def __init__(self, folder: Path, port: int):
+    def __init__(self, folder: Path, port: int = 0):
         self._open: dict[socket, None] = {}
         super().__init__((HOST, port), partial(Handler, directory=str(folder)))
 
@@ -100,10 +100,6 @@ class Server(ThreadingHTTPServer):
 
 def serve(folder: Path, port: int, announce: Callable[[str], None]) -> None:
     """Serves the folder until it is stopped; port 0 takes any that is free."""
-    with server(folder, port) as made:
+    with Server(folder, port) as made:
         announce(f"http://{HOST}:{made.server_address[1]}/")
         made.serve_forever()
-
-
-def server(folder: Path, port: int = 0) -> Server:
-    return Server(folder, port)

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from assignadd.figures.pairs import CLASS_ROWS, class_panels, set_name
-from assignadd.figures.record import FigureData
+from assignadd.claims.evidence import Evidence
+from assignadd.figures.pairs import CLASS_ROWS, class_panels, median_there, set_name
+from assignadd.figures.record import FigureData, FigureRecord, on_axes
 from assignadd.measures.accuracies import Accuracy
 from assignadd.palette import BLUE, BY_VARS, GREY, ORANGE, VERMILION
 from assignadd.task.evalsets import EVAL_SETS, LABELS, VARIABLES, EvalSet
@@ -72,7 +73,9 @@ def _line_style(evalset: EvalSet) -> dict[str, Any]:
     return {"linestyle": "-" if evalset.pair == "seen" else (0, (5, 2))}
 
 
-# The colour of each evaluation set of figure `doubly_held_out`, from top to bottom.
+# The sets of figure `held_out_classes`: seen pairs and three classes of held-out pairs, by the number of variables.
+CLASS_NAMES = [set_name(n_vars, kind) for n_vars in VARIABLES for kind in CLASS_ROWS]
+# The sets of figure `doubly_held_out`, from top to bottom, with their colours: a new pair, a new slot, or both.
 DOUBLY_HELD_OUT = {
     "1-var add-restricted": BLUE,
     "1-var var-restricted": ORANGE,
@@ -108,19 +111,10 @@ def held_out_data(
     return HeldOutData(sets, list(seeds), accuracy, low, high, np.array(binds, bool))
 
 
-def held_out_classes_data(
-    seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
-) -> HeldOutData:
-    """Seen pairs and the three classes of held-out pairs, for every number of variables in the sum."""
-    names = [set_name(n_vars, kind) for n_vars in VARIABLES for kind in CLASS_ROWS]
-    return held_out_data(names, seeds, models, binds)
-
-
-def doubly_held_out_data(
-    seeds: Sequence[int], models: Sequence[Mapping[str, Accuracy]], binds: Sequence[bool]
-) -> HeldOutData:
-    """The sets with a held-out pair and a banned slot at once, after those with one of the two."""
-    return held_out_data(list(DOUBLY_HELD_OUT), seeds, models, binds)
+def held_out_of(names: Sequence[str], models: Sequence[Evidence]) -> HeldOutData:
+    """The same of trained networks."""
+    found = ((m.seed, m.accuracies, m.learned_binding) for m in models)
+    return held_out_data(names, *zip(*found, strict=True))
 
 
 def held_out_classes_caption(data: HeldOutData) -> str:
@@ -129,9 +123,11 @@ def held_out_classes_caption(data: HeldOutData) -> str:
     who = "this network" if len(data.seeds) == 1 else "the median network" + (" that binds" if data.binds.any() else "")
     parts = []
     for n_vars, words in VARIABLES.items():
-        found = {kind: _median(data, set_name(n_vars, kind), chosen) for kind in CLASS_ROWS}
         values = [
-            f"{value:.3f} ({label})" for kind, (label, _) in CLASS_ROWS.items() if (value := found[kind]) is not None
+            f"{median:.3f} ({label})"
+            for kind, (label, _) in CLASS_ROWS.items()
+            if (name := set_name(n_vars, kind)) in data.sets
+            and np.isfinite(median := median_there(data.accuracy[data.sets.index(name), chosen]))
         ]
         if values:
             parts.append(f"{words}: {', '.join(values)}")
@@ -152,13 +148,6 @@ def doubly_held_out_caption(data: HeldOutData) -> str:
     ]
     who = "this network" if len(data.seeds) == 1 else "the median network"
     return f"The lowest sets of {who}: {'; '.join(words)}."
-
-
-def _median(data: HeldOutData, name: str, chosen: np.ndarray) -> float | None:
-    """The median accuracy over the chosen networks that have such a set; None if there is none."""
-    values = data.accuracy[data.sets.index(name), chosen] if name in data.sets else np.empty(0)
-    values = values[~np.isnan(values)]
-    return float(np.median(values)) if len(values) else None
 
 
 def draw_held_out_classes(data: HeldOutData, made: Figure) -> None:
@@ -230,3 +219,27 @@ def _legend(data: HeldOutData) -> list[Line2D]:
     return [
         Line2D([], [], label=name, color=GREY, linestyle="-", **look) for name, look in zip(names, looks, strict=True)
     ]
+
+
+ACCURACIES_FIGURE = FigureRecord(
+    "accuracies", "Accuracies by evaluation set",
+    "Are sums of literals (blue) learned before sums with variables, and do these come in jumps? Colour is the number "
+    "of variables in the sum; dashed lines are pairs held out from training, dotted lines are variables in slots "
+    "where training never put them.",
+    lambda s: accuracies_data(s.model.rows), on_axes(draw_accuracies), height=3.2, width=6.4, found=accuracies_caption,
+)  # fmt: skip
+HELD_OUT_CLASSES_FIGURE = FigureRecord(
+    "held_out_classes", "Three classes of held-out pairs",
+    "Look for the class of held-out pairs whose accuracy is below that of the seen pairs. Each dot is a network, "
+    "hollow if it has not learned to bind variables. Intervals are over sequences for seen pairs and over pairs "
+    "for the classes of held-out pairs.",
+    lambda s: held_out_of(CLASS_NAMES, s.models), draw_held_out_classes, height=2.8, found=held_out_classes_caption,
+)  # fmt: skip
+DOUBLY_HELD_OUT_FIGURE = FigureRecord(
+    "doubly_held_out", "Held out twice: the pair and the slot",
+    "Red is a held-out pair whose variables also stand in banned slots. If the two skills combine, its accuracy "
+    "is not far below blue (only the pair is new) and orange (only the slot is new). Networks that have not "
+    "learned to bind variables are left out if any has.",
+    lambda s: held_out_of(list(DOUBLY_HELD_OUT), [m for m in s.models if m.learned_binding] or s.models),
+    on_axes(draw_doubly_held_out), height=3.2, width=6.4, found=doubly_held_out_caption,
+)  # fmt: skip

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.claims.evidence import Evidence
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord, on_axes
 from assignadd.measures.probes import AnswerProbes
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching
 from assignadd.model.architecture import NotDefined
@@ -170,3 +170,20 @@ def draw_probes(data: ProbesData, axes: Axes) -> None:
     axes.set(ylabel="accuracy of a linear probe", ylim=(0, 1.12), yticks=np.linspace(0, 1, 6))
     axes.grid(False, axis="x")
     axes.legend(loc="center left", bbox_to_anchor=(0.01, 0.6))
+
+
+COSINE_SIM_FIGURE = FigureRecord(
+    "cosine_sim_combined", "One representation for literals and variables",
+    "(a) If literals and variables are represented alike, sequences of different type have nearly the same vector "
+    "at `=` when they add the same two numbers (blue near 1), and unrelated ones when they do not. (b) If that "
+    "vector is OV2(a) + OV2(b) of the two numbers, blue is near 1, about half is left with one of the numbers from "
+    "another sequence, and nothing with both.",
+    lambda s: cosine_sim_of(s.model), draw_cosine_sim, height=3.6, width=6.4, found=cosine_sim_caption,
+)  # fmt: skip
+PROBES_FIGURE = FigureRecord(
+    "probes", "Where the answer can be read",
+    "If the MLP does the addition, a linear probe for the sum is at chance before its activation function and near "
+    "1 after it. Diamonds are the same probes with shuffled labels.",
+    lambda s: probes_data(s.model.probes, s.model.config.task.modulus), on_axes(draw_probes), height=2.6,
+    found=probes_caption,
+)  # fmt: skip

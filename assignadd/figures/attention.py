@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from assignadd.config import Task
 from assignadd.figures.heatmap import bar, box_legend, cells, draw_heat, name_ticks
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord, on_axes
 from assignadd.figures.style import SMALLEST
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.stack import Stack
@@ -144,3 +144,18 @@ def _name_tokens(ax: Axes, tokens: list[str]) -> None:
     ax.grid(True, which="minor", color=GRID, linewidth=0.4)
     ax.tick_params(which="minor", length=0)
     ax.set_aspect("equal")
+
+
+TOKEN_SEQS_FIGURE = FigureRecord(
+    "token-seqs", "Sequences as the network reads them",
+    "Assignments (a variable, then its number) may stand anywhere between padding; then follow `+` and the two "
+    "operands. The network never sees the answer, on a blue background.",
+    lambda s: token_seqs_data(s.model.config.task), on_axes(draw_token_seqs), height=1.05,
+)  # fmt: skip
+ATTENTION_FIGURE = FigureRecord(
+    "attention", "Attention patterns on one sequence",
+    "Are the boxed cells the darkest of their rows? By the paper, in layer 1 each assigned number attends to the "
+    "variable before it (red) and `=` to the two operands (orange); in the last layer `=` attends to the two "
+    "numbers to be added (yellow). Of several heads, the one that attends most to the boxed cells is shown.",
+    lambda s: attention_data(s.model.stack), draw_attention, height=3.1, found=attention_caption,
+)  # fmt: skip

@@ -13,10 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import CensoredData, ecdf
 
+from assignadd.claims.record import NO_POPULATION
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.pairs import CLASS_ROWS, class_panels, set_name
-from assignadd.figures.record import FigureData
+from assignadd.figures.pairs import CLASS_ROWS, class_panels, median_there, set_name
+from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ORANGE, VERMILION
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS, VARIABLES
@@ -153,19 +154,13 @@ def census_doubles_data(populations: Populations) -> CensusDoublesData:
     return CensusDoublesData(np.array(accuracy), np.array([seed.learned_binding for seed in populations.seeds]))
 
 
-def _median(values: np.ndarray) -> float:
-    """The median of the values that are not NaN; NaN if there are none."""
-    there = values[~np.isnan(values)]
-    return float(np.median(there)) if len(there) else np.nan
-
-
 def census_doubles_caption(data: CensusDoublesData) -> str:
     """The medians of both groups on sums of literals, in words."""
     groups = [(words, data.binds == binds) for binds, words, _, _ in GROUPS if (data.binds == binds).any()]
     found = []
     for kind, (label, _), values in zip(CLASS_ROWS, CLASS_ROWS.values(), data.accuracy[0], strict=True):
         if kind != "seen" and not np.isnan(values).all():
-            found.append(f"{label}: {' and '.join(f'{_median(values[chosen]):.3f}' for _, chosen in groups)}")
+            found.append(f"{label}: {' and '.join(f'{median_there(values[chosen]):.3f}' for _, chosen in groups)}")
     who = " and ".join(f"{words} ({int(chosen.sum())})" for words, chosen in groups)
     return f"There the medians of {who} are, for {'; '.join(found)}."
 
@@ -184,7 +179,7 @@ def draw_census_doubles(data: CensusDoublesData, made: Figure) -> None:
                     values, y + offset + jitter[chosen], "o", color=color, markersize=2.2, alpha=0.55, markeredgewidth=0
                 )
                 axes.plot(
-                    [_median(values)] * 2,
+                    [median_there(values)] * 2,
                     [y + offset - 0.19, y + offset + 0.19],
                     color=INK,
                     linewidth=1.4,
@@ -197,3 +192,19 @@ def draw_census_doubles(data: CensusDoublesData, made: Figure) -> None:
         Line2D([], [], marker="|", linestyle="", color=INK, markersize=7, markeredgewidth=1.4, label="median")
     )
     made.legend(handles=handles, loc="outside lower center", ncols=3)
+
+
+CENSUS_FIGURE = FigureRecord(
+    "census", "A census of seeds",
+    "(a) How many seeds learn each skill. (b) When each seed learned it. (c) The accuracies at the end. (d) "
+    "Which variable comes last, in the seeds that bind and in which one comes after the first spike.",
+    lambda s: census_data(s.populations) if s.populations.seeds else Absent(NO_POPULATION), draw_census, height=5.2,
+    width=7.2, found=census_caption,
+)  # fmt: skip
+CENSUS_DOUBLES_FIGURE = FigureRecord(
+    "census_doubles", "Held-out pairs in every seed",
+    "Every dot is a seed at the end of training, every tick the median of its group. Look for the class of "
+    "held-out pairs on which the two groups differ most in sums of literals, which need no binding.",
+    lambda s: census_doubles_data(s.populations) if s.populations.seeds else Absent(NO_POPULATION),
+    draw_census_doubles, height=3.2, found=census_doubles_caption,
+)  # fmt: skip

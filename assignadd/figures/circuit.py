@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from assignadd.figures.heatmap import DARK_FROM, draw_heat, write_cells
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord, on_axes
 from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.paths import (
     EMBEDDING,
@@ -246,3 +246,23 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
             GROUPS[group], (0, start - 0.62), xycoords=("axes fraction", "data"), xytext=(-4, 0),
             textcoords="offset points", ha="right", va="bottom", fontweight="bold", fontsize=7, annotation_clip=False,
         )  # fmt: skip
+
+
+CIRCUIT_FIGURE = FigureRecord(
+    "circuit", "The whole circuit, path by path",
+    "How much accuracy on sums with one variable is lost when a single path carries its mean over tokens of the "
+    "same role. The wider an arrow, the more is lost; effects below .03 are not drawn, and embeddings without "
+    "a drawn path are pale.",
+    lambda s: circuit_data(s.model.causal.paths, s.model.causal.direct_logits), on_axes(draw_circuit), height=4.4,
+    width=7.0, found=circuit_caption,
+)  # fmt: skip
+CIRCUIT_ONLY_FIGURE = FigureRecord(
+    "circuit_only", "The circuit alone",
+    "Accuracy with the parts of section 5 and nothing else, and with blocks of QK2 added that find literal "
+    "operands: those of section 7, requested by the last position alone or by the token `=` and its position "
+    "(=), and what numbers that layer 1 copies into `=` request. Below, with one circuit reduced to its named "
+    "part, and with one part removed. A pale cell in the first two groups lacks something that the network uses; "
+    "a dark row in the last group is a part that it can do without.",
+    lambda s: circuit_only_data(s.model.causal.circuit_alone), on_axes(draw_circuit_only), height=6.6, width=6.4,
+    found=circuit_only_caption,
+)  # fmt: skip

@@ -12,7 +12,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
 from assignadd.figures.attention import attention_data
 from assignadd.figures.heatmap import bar, cells, draw_heat, name_ticks
-from assignadd.figures.record import Absent, FigureData
+from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.measures.scores import qk2_ov1_var_scores
 from assignadd.palette import RED, SHARES
 from assignadd.task import examples
@@ -101,3 +101,11 @@ def _attention(ax: Axes, data: EarlyData, pattern: np.ndarray, title: str) -> No
     ax.text(0.98, 0.95, "\n".join(["= attends", *held]), transform=ax.transAxes, ha="right", va="top", linespacing=1.4)
     ax.set_title(title)
     ax.set(xlabel="attended to (key)", aspect="equal")
+
+
+EARLY_FIGURE = FigureRecord(
+    "early", "Across the first spike",
+    "Above, the boxed cells are layer 1's attention from `=` to the two operands. Below, a dark diagonal means "
+    "that each variable finds itself; `match` counts variables whose best score is with themselves.",
+    lambda s: early_data(s.model), draw_early, height=5.3, found=early_caption, along_training=True,
+)  # fmt: skip

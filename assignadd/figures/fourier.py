@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from assignadd.figures.heatmap import bar, draw_heat
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.measures.fourier import (
     Waves,
+    context_preactivations,
     embedding_spectrum,
     network_frequencies,
     preactivation_spectrum,
@@ -165,3 +166,27 @@ def draw_spectrum(axes: Axes, power: np.ndarray, network: np.ndarray) -> None:
     """Draws a bar for every frequency from 1 on, those of the network in blue."""
     axes.bar(np.arange(1, len(power) + 1), power, color=np.where(network, BLUE, GREY))
     axes.set_xlim(0.3, len(power) + 0.7)
+
+
+PREACTS_FIGURE = FigureRecord(
+    "preacts", "The neuron that is most nearly a Fourier feature",
+    "Does the preactivation over all pairs of operands (left, mean over contexts as in training) look like a sum "
+    "of two cosines of one frequency (right, same colours)? This is the best neuron; the next figure has all of "
+    "them.",
+    lambda s: preacts_data(context_preactivations(s.model.stack, [s.model.config], s.model.seen[None]), s.model.waves),
+    draw_preacts, height=2.9, found=preacts_caption,
+)  # fmt: skip
+FOURIER_SHARES_FIGURE = FigureRecord(
+    "fourier_shares", "All neurons as Fourier features",
+    "Above, the power of all preactivations by frequency. Below, each dot is a neuron: its height is the share of "
+    "its variance that a wave of one frequency explains.",
+    lambda s: fourier_shares_data(s.model.stack, s.model.waves), draw_fourier_shares, height=3.6,
+    found=fourier_shares_caption,
+)  # fmt: skip
+SPECTRA_FIGURE = FigureRecord(
+    "spectra", "Frequencies of the input and of the output",
+    "Do the frequencies that the neurons use (blue) also carry the embedding of the numbers, above, and the "
+    "effect of each neuron on the logits of the answers, below? Random weights give every frequency an equal "
+    "share (dashed line).",
+    lambda s: spectra_data(s.model.stack), draw_spectra, height=2.9, found=spectra_caption,
+)  # fmt: skip

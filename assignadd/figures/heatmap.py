@@ -19,6 +19,7 @@ from assignadd.palette import ON_DARK, ON_LIGHT, SIGNED
 
 # Values from this share of the largest on have a dark colour.
 DARK_FROM = 0.6
+MOST_NAMED = 24  # rows or columns
 
 
 def draw_heat(
@@ -83,8 +84,8 @@ def thinned(n: int, most: int) -> range:
     return range(0, n, next(step for step in (1, 2, 5, 10, 20, 50, 100) if n <= most * step))
 
 
-def name_ticks(axes: Axes, rows: Sequence[str], columns: Sequence[str], most: int = 24) -> None:
+def name_ticks(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
     """Names every row and column, or every second, fifth and so on where there are many."""
     for names, set_ticks in ((rows, axes.set_yticks), (columns, axes.set_xticks)):
-        shown = thinned(len(names), most)
+        shown = thinned(len(names), MOST_NAMED)
         set_ticks(list(shown), [names[i] for i in shown])

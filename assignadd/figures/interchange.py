@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from assignadd.alignment.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.heatmap import write_cells
-from assignadd.figures.record import FigureData
-from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
+from assignadd.figures.heatmap import draw_heat, write_cells
+from assignadd.figures.record import FigureData, FigureRecord
+from assignadd.figures.training_axis import dots, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import column_label
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
@@ -101,13 +101,11 @@ def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
 
 def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> None:
     values = data.by_types[data.alignments.index(name)]
-    axes.imshow(values, cmap=SHARES, vmin=0, vmax=2, aspect="auto")
+    draw_heat(axes, values, SHARES, (0, 2))
     words = ["" if np.isnan(value) else f"{value:.3f}" for value in values.flat]
     write_cells(axes, np.reshape(words, values.shape), np.zeros_like(values))
-    axes.grid(False)
-    axes.tick_params(length=0)
-    axes.set_xticks(range(3), ["0", "1", "2"] if last else ["", "", ""])
-    axes.set_yticks(range(3), ["0", "1", "2"])
+    axes.set_xticks(range(3), list("012") if last else [""] * 3)
+    axes.set_yticks(range(3), list("012"))
     axes.set(ylabel="base", xlabel="variables in the source" if last else "")
     axes.set_title(f"({'bcd'[BY_TYPE.index(name)]}) {name}")
 
@@ -180,13 +178,7 @@ def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
     ):
         axes.set(ylabel=ylabel, ylim=(-0.02, 1.04), xlim=(0, max(1, data.steps[-1])))
         axes.axhline(0.5, color=GREY, linewidth=0.7, zorder=1)
-        axes.legend(
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-            title=f"{title}\n(step from which above ½)",
-            alignment="left",
-            labelspacing=0.5,
-        )
+        legend_beside(axes, f"{title}\n(step from which above ½)")
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
     name_phases(upper, data.phases, data.ends, data.summary)
@@ -198,3 +190,21 @@ def _draw_curve(axes: Axes, steps: np.ndarray, values: np.ndarray, name: str, la
     axes.plot(
         steps, values, color=color, linestyle=line, label=chr(10).join(wrap(f"{label}: {when}", 30)), **dots(steps)
     )
+
+
+INTERCHANGE_FIGURE = FigureRecord(
+    "interchange", "Where the program's variables are held",
+    "(a) An activation is taken from another prompt: the share of pairs of prompts whose answer becomes what the "
+    "program says, 1 where the activation holds the variable, about 0 where it does not (the controls). `query "
+    "and tag` also exchanges layer 1's output at the second operand slot. (b) to (d) By the numbers of variables "
+    "in both prompts: off the diagonal, operands of one kind replace operands of another.",
+    lambda s: interchange_data(s.model.causal.interchange, s.model.causal.untrained), draw_interchange, height=4.8,
+    width=6.4, found=interchange_caption,
+)  # fmt: skip
+CAUSES_OVER_TIME_FIGURE = FigureRecord(
+    "causes_over_time", "When the causes appear",
+    "Interchange accuracies (above) and the paper's measures in the same colours (below). A measure that rises "
+    "before its cause reads something that the network does not use yet.",
+    lambda s: causes_over_time_data(s.model.causal.over_time, s.model.trajectory, s.model.phases),
+    draw_causes_over_time, height=4.4, width=6.4, found=causes_over_time_caption, along_training=True,
+)  # fmt: skip

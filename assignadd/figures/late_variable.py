@@ -16,7 +16,7 @@ from assignadd.config import Task
 from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.spikes import Spike
 from assignadd.figures.heatmap import DARK_FROM, bar, box, draw_heat, name_ticks, write_cells
-from assignadd.figures.record import Absent, FigureData
+from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.training_axis import dots
 from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
@@ -156,22 +156,16 @@ def draw_late(data: LateData, made: Figure) -> None:
 
 def _asked(axes: Axes, data: LateData) -> None:
     own = data.letters.index(data.variable)
-    axes.plot(data.steps, data.asked[:, own], label=data.variable, **OWN, **dots(data.steps))
+    _curve(axes, data.steps, data.asked[:, own], data.variable, OWN)
     _others(axes, data.steps, np.delete(data.asked, own, 1), "every other variable")
     axes.set_title("(a) score of = for a variable")
     axes.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
 
 
 def _accuracy(axes: Axes, data: LateData) -> None:
-    axes.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **OWN, **dots(data.steps))
+    _curve(axes, data.steps, data.accuracy, f"{data.variable} {data.slot}", OWN)
     if len(data.twice_banned):
-        axes.plot(
-            data.twice_banned_steps,
-            data.twice_banned,
-            label="both operands banned",
-            **SECOND,
-            **dots(data.twice_banned_steps),
-        )
+        _curve(axes, data.twice_banned_steps, data.twice_banned, "both operands banned", SECOND)
     axes.set_title("(b) sums of two variables")
     axes.set(ylabel="accuracy", ylim=(-0.03, 1.04))
 
@@ -194,19 +188,26 @@ def _parts(panels: list[Axes], data: LateData) -> None:
 
 def _path(axes: Axes, data: LateData) -> None:
     own, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
-    axes.plot(data.steps, data.path[:, slot, own], label=f"{data.variable} {data.slot}", **OWN, **dots(data.steps))
-    axes.plot(
-        data.steps,
-        data.path[:, 1 - slot, own],
-        label=f"{data.variable} {SLOTS[1 - slot]}",
-        **SECOND,
-        **dots(data.steps),
-    )
+    for which, style in ((slot, OWN), (1 - slot, SECOND)):
+        _curve(axes, data.steps, data.path[:, which, own], f"{data.variable} {SLOTS[which]}", style)
     _others(axes, data.steps, np.delete(data.path[:, slot], own, 1), None)
     axes.set_title(f"(d) = finds the value of {data.variable} in layer 2")
     axes.set_ylabel("term of the QK$_2$ score")
 
 
+def _curve(axes: Axes, steps: np.ndarray, values: np.ndarray, label: str, style: dict[str, Any]) -> None:
+    axes.plot(steps, values, label=label, **style, **dots(steps))
+
+
 def _others(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str | None) -> None:
     for i, curve in enumerate(curves.T):
         axes.plot(steps, curve, label=None if i else label, color=GREY, linewidth=0.6, alpha=0.8)
+
+
+LATE_FIGURE = FigureRecord(
+    "late", "The variable that comes last",
+    "The orange curve is the last variable that the network learned to look up, in its slot. Look whether the "
+    "score of `=` for it is lower than for the others (a), whether the term of the QK2 score with its value is "
+    "negative (d), and whether both rise before or with its accuracy (b).",
+    lambda s: late_data(s.model), draw_late, height=4.6, found=late_caption, along_training=True,
+)  # fmt: skip

@@ -100,18 +100,16 @@ def draw_composition(data: CompositionData, ax: Axes) -> None:
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
-NAMELESS_FIGURES = (
-    FigureRecord(
-        "without_names", "Seeds that add but do not bind",
-        "Dots on the line mean that a seed knows of a variable's name only from which slots it is banned, and guesses "
-        "among the assigned numbers that are left. The line is computed from the task; nothing is fitted.",
-        lambda s: without_names_data(s.populations), on_axes(draw_without_names), height=2.8,
-        found=without_names_caption,
-    ),
-    FigureRecord(
-        "composition", "Adding times binding, along training",
-        "Accuracy on sums with one variable and a held-out pair, less the product of adding and binding: all "
-        "evaluations of all seeds after they add, by how well they bind (median and the middle 80 %).",
-        lambda s: composition_data(s.populations), on_axes(draw_composition), height=2.8, found=composition_caption,
-    ),
+WITHOUT_NAMES_FIGURE = FigureRecord(
+    "without_names", "Seeds that add but do not bind",
+    "Dots on the line mean that a seed knows of a variable's name only from which slots it is banned, and guesses "
+    "among the assigned numbers that are left. The line is computed from the task; nothing is fitted.",
+    lambda s: without_names_data(s.populations), on_axes(draw_without_names), height=2.8,
+    found=without_names_caption,
+)  # fmt: skip
+COMPOSITION_FIGURE = FigureRecord(
+    "composition", "Adding times binding, along training",
+    "Accuracy on sums with one variable and a held-out pair, less the product of adding and binding: all "
+    "evaluations of all seeds after they add, by how well they bind (median and the middle 80 %).",
+    lambda s: composition_data(s.populations), on_axes(draw_composition), height=2.8, found=composition_caption,
 )  # fmt: skip

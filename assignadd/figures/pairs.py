@@ -13,7 +13,7 @@ from matplotlib.path import Path
 from torch import Tensor
 
 from assignadd.figures.heatmap import draw_heat, thinned
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST
 from assignadd.measures.accuracies import CONTEXTS
 from assignadd.palette import BLUE, ERRORS, GREY, ORANGE, VERMILION
@@ -35,6 +35,12 @@ _NAMES = {(s.n_vars, s.pair): s.name for s in (*EVAL_SETS, *CLASS_SETS) if not s
 def set_name(n_vars: int, kind: PairKind) -> str:
     """The evaluation set with such pairs and no variable in a banned slot."""
     return _NAMES[n_vars, kind]
+
+
+def median_there(values: np.ndarray) -> float:
+    """The median of the values that are not NaN; NaN if there are none."""
+    there = values[~np.isnan(values)]
+    return float(np.median(there)) if len(there) else np.nan
 
 
 def class_panels(made: Figure, types: Sequence[int]) -> dict[int, Axes]:
@@ -146,3 +152,11 @@ def _key(data: PairsData, axes: Axes) -> None:
             axes.text(
                 place, 0.76 - 0.12 * y, text, fontsize=SMALLEST, ha="right" if x else "left", transform=axes.transAxes
             )
+
+
+PAIRS_FIGURE = FigureRecord(
+    "pairs", "Every pair of numbers",
+    "Look for the dark cells: are they on the diagonal (doubles n + n), in outlined cells (held-out pairs), or "
+    "anywhere?",
+    lambda s: pairs_data(s.model.pair_accuracy, s.model.seen), draw_pairs, height=5.3, found=pairs_caption,
+)  # fmt: skip

@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 
 from assignadd.claims.evidence import Evidence
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.record import Absent, FigureData
+from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST
-from assignadd.figures.training_axis import dots, name_phases, phase_ends, rule_phases
+from assignadd.figures.training_axis import dots, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column, measure_of
 from assignadd.measures.variables import SLOTS
 from assignadd.palette import BY_VARS, INK
@@ -72,14 +72,7 @@ def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
         if not shown:
             axes.plot([], [], linestyle="none", label="none of these is defined\nfor this network")
         axes.set(ylabel="share or accuracy", ylim=(-0.02, 1.04), xlim=(0, 1.01 * max(1, data.steps[-1])))
-        axes.legend(
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-            title=title,
-            alignment="left",
-            handlelength=2.2,
-            labelspacing=0.5,
-        )
+        legend_beside(axes, title)
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
     lower.text(
@@ -209,3 +202,21 @@ def _onset_legend(data: OnsetsData) -> list[Line2D]:
     ]
     # A legend fills column by column.
     return [handle for column in zip_longest(types, marks) for handle in column if handle]
+
+
+PROGRESS_MEASURES_FIGURE = FigureRecord(
+    "progress_measures", "Progress measures and phases",
+    "Above, measures of adding and of copying a variable into its number; below, of routing. Look whether those "
+    "above are complete before those below rise, and whether that rise is a jump at (a). Thin lines are "
+    "other layers and variants: without the two rows that cannot fail, and a probe trained for only four steps, "
+    "whose rise is partly the probe's own.",
+    lambda s: progress_measures_data(s.model.trajectory, s.model.phases), draw_progress_measures, height=4.4,
+    found=progress_measures_caption, along_training=True,
+)  # fmt: skip
+ONSETS_FIGURE = FigureRecord(
+    "onsets", "What is learned when",
+    "Each mark is when a curve reached its level (the number after its name) and stayed there for 1,000 steps; "
+    "the line is what the noise of evaluation and the time between checkpoints leave open. Dashed lines are the "
+    "ends of the phases.",
+    lambda s: onsets_data(s.model), draw_onsets, height=4.9, width=6.4, found=onsets_caption,
+)  # fmt: skip

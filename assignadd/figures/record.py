@@ -5,21 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.claims.evidence import Evidence
-from assignadd.figures.style import COLUMN_WIDTH
+from assignadd.figures.style import COLUMN_WIDTH, figure, save, save_arrays
 from assignadd.model.architecture import NotDefined
 from assignadd.palette import GREY
 from assignadd.sweeps.population import Populations
-
-
-class Data(Protocol):
-    def arrays(self) -> dict[str, np.ndarray]: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class FigureRecord:
     title: str
     look_for: str
     """The first part of the caption, which holds for every run: what the figure shows and what to look for in it."""
-    data: Callable[[Sources], Data]
+    data: Callable[[Sources], FigureData]
     drawing: Callable[[Any, Figure], None]
     height: float
     """Inches."""
@@ -69,7 +66,7 @@ class FigureRecord:
     along_training: bool = False
     """Whether it shows how a network changes, and so needs more than one evaluation and checkpoint of it."""
 
-    def data_of(self, sources: Sources) -> Data:
+    def data_of(self, sources: Sources) -> FigureData:
         """The data of these networks; `Absent` with the reason where their training or architecture has none."""
         try:
             if self.along_training and (absent := _not_followed(sources.model)):
@@ -78,14 +75,21 @@ class FigureRecord:
         except NotDefined as error:
             return Absent(f"not defined for this network: it {error.reason}")
 
-    def draw(self, data: Data, made: Figure) -> None:
+    def draw(self, data: FigureData, made: Figure) -> None:
         """Draws the data; a framed panel with the reason where there are none."""
         if isinstance(data, Absent):
             _draw_absent(data, made)
         else:
             self.drawing(data, made)
 
-    def caption(self, data: Data) -> str:
+    def save(self, data: FigureData, stem: Path) -> None:
+        """Draws the data into files: the picture as SVG and PNG, and the arrays that it shows."""
+        with figure(self.width, self.height) as made:
+            self.draw(data, made)
+            save(made, stem)
+        save_arrays(data.arrays(), stem.with_suffix(".npz"))
+
+    def caption(self, data: FigureData) -> str:
         if isinstance(data, Absent):
             return f"{self.look_for} There is none here: {data.words.replace(chr(10), '; ')}."
         return f"{self.look_for} {self.found(data) if self.found else ''}".strip()

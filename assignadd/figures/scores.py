@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from assignadd.config import Task
 from assignadd.figures.heatmap import bar, box, box_legend, cells, draw_heat, name_ticks, thinned
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST
 from assignadd.measures.scores import EXCLUDED, admissible, qk1_positions, qk1_table, qk2_ov1_var_scores
 from assignadd.model.stack import Stack
@@ -187,3 +187,20 @@ def _limits(scores: np.ndarray) -> tuple[float, float]:
 
 def _bar_below(image: AxesImage, ax: Axes, label: str) -> None:
     bar(image, ax, label, location="bottom", pad=0.03, aspect=25)
+
+
+QK0_FIGURE = FigureRecord(
+    "qk0", "Layer-1 scores between all embeddings",
+    "Green blocks in the purple and orange outlines mean that numbers, and the positions before +, attend to "
+    "variables. By the paper, scores within the red outline grow to the right below its diagonal. The small "
+    "outline shows how much `=` attends to the operand slots.",
+    lambda s: qk0_data(s.model.stack), draw_qk0, height=5.3, found=qk0_caption,
+)  # fmt: skip
+QK0POS_AND_QK1_FIGURE = FigureRecord(
+    "qk0pos_and_qk1", "Previous-token head and variable matching",
+    "(a) Without what cannot be a variable (hatched: the number itself and two back), is the highest score of each "
+    "row (red box) one step left of the diagonal? (b) A dark green diagonal means that each variable finds itself "
+    "alone.",
+    lambda s: qk0pos_and_qk1_data(s.model.stack), draw_qk0pos_and_qk1, height=3.4,
+    found=qk0pos_and_qk1_caption,
+)  # fmt: skip

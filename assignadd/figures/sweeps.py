@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from importlib.resources import files
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.claims.population import SWEEPS, sweep_threshold
-from assignadd.figures.record import FigureData
+from assignadd.claims.record import NO_POPULATION
+from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
 from assignadd.stats import median_interval
 from assignadd.sweeps.population import Populations
+from assignadd.sweeps.shipped_tables import shipped_table
 
 PARTS = (("2-var test held out", "held-out sum", BLUE), ("2-var test banned (1)", "one banned slot", ORANGE),
          ("2-var test banned (2)", "two banned slots", PURPLE))  # fmt: skip
@@ -36,9 +36,10 @@ class GeneralizationData(FigureData):
     steps: int
 
 
-def generalization_data(populations: Populations) -> GeneralizationData:
-    """Final accuracies and thresholds of the two sweeps, both of which must exist."""
-    assert populations.two_var is not None and populations.fraction is not None
+def generalization_data(populations: Populations) -> GeneralizationData | Absent:
+    """Final accuracies and thresholds of the two sweeps."""
+    if populations.two_var is None or populations.fraction is None:
+        return Absent(NO_POPULATION)
     ratios, accuracy = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
     parts = [np.nanmedian(populations.two_var.finals(SWEEPS["two_var"], name)[1], axis=1) for name, _, _ in PARTS]
     fractions, zero = populations.fraction.finals(SWEEPS["fraction"], ZERO_VAR)
@@ -132,10 +133,7 @@ class ScalingData(FigureData):
 
 def scaling_data() -> ScalingData:
     """The shipped output of `assignadd bench --scaling --device cuda --json`, with and without `--tf32`."""
-    measured = {
-        p: json.loads((files("assignadd") / "results" / f"scaling-{p.lower()}.json").read_text())["points"]
-        for p in PRECISIONS
-    }
+    measured = {p: shipped_table(f"scaling-{p.lower()}").document["points"] for p in PRECISIONS}
     points = [(point["setting"], p, point["value"], point["us"]) for p, some in measured.items() for point in some]
     return ScalingData(*(np.array(column) for column in zip(*points, strict=True)))
 
@@ -176,3 +174,18 @@ def _draw_costs(data: ScalingData, setting: str, ax: Axes) -> None:
     marks = [2**k for k in range(3, 11) if low / 2 < 2**k < high * 2]
     ax.set_yticks(marks, [str(v) for v in marks], minor=False)
     ax.set_title(SETTINGS[setting])
+
+
+GENERALIZATION_FIGURE = FigureRecord(
+    "generalization_combined", "How much data generalisation needs",
+    "Test accuracy against the share of pairs and of two-variable sequences in training. Every dot is a network. "
+    "Lines are medians over seeds; the dashed ones show the parts of the two-variable test. The vertical line is "
+    "where half of the seeds that can succeed do, among those that bind, with its interval.",
+    lambda s: generalization_data(s.populations), draw_generalization, height=3.2, found=generalization_caption,
+)  # fmt: skip
+SCALING_FIGURE = FigureRecord(
+    "scaling", "What many models cost",
+    "Time of a training step per model on one NVIDIA H200, with one setting changed at a time from the paper's "
+    "and 128 models.",
+    lambda _: scaling_data(), draw_scaling, height=4.2, found=scaling_caption,
+)  # fmt: skip

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from assignadd.figures.record import FigureData
+from assignadd.claims.theory import PAPER_THEORY as PAPER
+from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.palette import BLUE, GREEN, GREY, INK, ON_LIGHT, PURPLE, SHADE, VERMILION
 from assignadd.theory.beta import FACTOR, BetaScan
 from assignadd.theory.composition import Moment, StepNumbers, after_step, attention
@@ -247,3 +248,28 @@ def draw_theory_attention(data: TheoryAttentionData, figure: Figure) -> None:
     c.set(xlabel="further steps of η/20", ylabel="coefficient", xlim=(0, data.step[-1]), ylim=(0, None))
     c.set_title("(c) further steps")
     c.legend(fontsize=6.5, loc="upper left", handlelength=1.8)
+
+
+THEORY_BETA_FIGURE = FigureRecord(
+    "theory_beta", "The theorem and its step against beta",
+    "The paper leaves beta free; the shaded values meet the theorem's conditions within the factor given. Above, "
+    "look for where the remainder is smaller than the memory (below the line at 1), and how large the other "
+    "displayed term is. Below, look for the beta at which the stated step reaches accuracy 1, and whether they "
+    "are shaded. The balancing step goes along the same gradient until assignment and second operand get equal "
+    "attention.",
+    lambda _: theory_beta_data(PAPER.study.scan), draw_theory_beta, height=3.9, width=6.6,
+)  # fmt: skip
+THEORY_REMAINDER_FIGURE = FigureRecord(
+    "theory_remainder", "The theorem's remainder",
+    "At beta = log T. Left, every setting of the grid: does the remainder stay below a constant times the bound, "
+    "and what does it follow? Right, where the remainder is smaller than the memory; the star is the paper's own "
+    "experiment.",
+    lambda _: theory_remainder_data(PAPER.study.grid, PAPER.study.at), draw_theory_remainder, height=3.5, width=6.6,
+)  # fmt: skip
+THEORY_ATTENTION_FIGURE = FigureRecord(
+    "theory_attention", "What one gradient step leads to at beta = log T",
+    "(a) Which step lengths add n + m (shaded), and whether the stated one is among them. (b) Accuracy with "
+    "several assignments in context, after steps of different length. (c) What further steps do to the memory "
+    "and to the spurious term, on data with several assignments and with one.",
+    lambda _: theory_attention_data(PAPER.study.step), draw_theory_attention, height=2.5, width=7.0,
+)  # fmt: skip

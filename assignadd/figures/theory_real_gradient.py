@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.claims.evidence import Evidence
-from assignadd.figures.record import Absent, FigureData
+from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.measures.theory_gradient import Alignment, TheoryGradient
 from assignadd.palette import BLUE, BY_VARS, GREY, INK
 
@@ -91,3 +91,11 @@ def _draw_cosines(axes: Axes, x: np.ndarray, rows: np.ndarray) -> None:
     axes.plot(x, cosine, color=BLUE, marker=".", markersize=3.5, label="predicted memory")
     most = max(0.12, float(np.abs(rows).max()) * 1.15)
     axes.set_ylim(-most, most)
+
+
+THEORY_REAL_GRADIENT_FIGURE = FigureRecord(
+    "theory_real_gradient", "The theory's direction in real training",
+    "Cosine of the real gradient, and of the real change of QK2, with the direction that the theorem predicts. "
+    "Look before the first spike: is it above the band of permuted variables, and how far from 1?",
+    lambda s: real_gradient_of(s.model), draw_theory_real_gradient, height=4.4, found=theory_real_gradient_caption,
+)  # fmt: skip

@@ -31,6 +31,13 @@ def rule_phases(axes: Axes, ends: Sequence[int] | np.ndarray, **style: Any) -> N
         axes.axvline(step, **line)
 
 
+def legend_beside(axes: Axes, title: str) -> None:
+    """Writes the legend to the right of the axes, under a title."""
+    axes.legend(
+        loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, alignment="left", handlelength=2.2, labelspacing=0.5
+    )
+
+
 def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndarray, summary: str) -> None:
     """Writes (a), (b), (c) above these lines without overlap, and in the title what they stand for."""
     letters = [f"({letter})" for letter in "abc"[: len(phases)]]

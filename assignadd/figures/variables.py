@@ -16,7 +16,7 @@ from assignadd.config import Task
 from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.heatmap import bar, draw_heat
-from assignadd.figures.record import FigureData
+from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST
 from assignadd.figures.training_axis import name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import HALF
@@ -121,3 +121,12 @@ def nearest(steps: np.ndarray, last: int) -> np.ndarray:
     """For every cell from 0 to `last`, the checkpoint nearest to its middle."""
     middles = (np.arange(COLUMNS) + 0.5) * last / COLUMNS
     return np.abs(steps[:, None] - middles).argmin(0)
+
+
+VARIABLES_FIGURE = FigureRecord(
+    "variables", "Every variable in every slot",
+    "Each row is a variable in a slot. A light bar that continues after (a) is a variable not yet looked up "
+    "there; a red cross marks a variable that training never put in that slot.",
+    lambda s: variables_data(s.model.trajectory, s.model.phases, s.model.config.task), draw_variables, height=4.0,
+    found=variables_caption, along_training=True,
+)  # fmt: skip

@@ -12,10 +12,10 @@ import numpy as np
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.record import Record
 from assignadd.errors import RunError
+from assignadd.figures.accuracies import ACCURACIES_FIGURE
 from assignadd.figures.record import Absent, FigureRecord, Sources
-from assignadd.figures.registry import ACCURACIES, POPULATIONS, SECTIONS
+from assignadd.figures.registry import POPULATIONS, SECTIONS
 from assignadd.figures.studies import STUDY_FIGURES
-from assignadd.figures.style import figure, save, save_arrays
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report.across_seeds import across_seeds
 from assignadd.report.claims_table import claims_table
@@ -122,21 +122,19 @@ def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Seque
     """Figure `accuracies` for every network whose training was followed: accuracies, accuracies2, and so on."""
     trained = [e for e in shown if _has_curves(e)]
     others = [
-        replace(ACCURACIES, label=f"accuracies{i}", look_for="As above, for another network.")
+        replace(ACCURACIES_FIGURE, label=f"accuracies{i}", look_for="As above, for another network.")
         for i in range(2, len(trained) + 1)
     ]
-    return [(replace(record, title=_title(e)), [e]) for record, e in zip([ACCURACIES, *others], trained, strict=False)]
+    records = [ACCURACIES_FIGURE, *others]
+    return [(replace(record, title=_title(e)), [e]) for record, e in zip(records, trained, strict=False)]
 
 
 def _draw_picture(record: FigureRecord, sources: Sources, folder: Path) -> None:
     """Draws one figure into `folder`/figures: the picture, the arrays that it shows, and its caption."""
     stem = _stem(record, folder)
     data = record.data_of(sources)
-    with figure(record.width, record.height) as made:
-        record.draw(data, made)
-        save(made, stem)
+    record.save(data, stem)
     atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
-    save_arrays(data.arrays(), stem.with_suffix(".npz"))
 
 
 def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -> None:

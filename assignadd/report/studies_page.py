@@ -50,18 +50,23 @@ def _section(study: Study, table: StudyTable | None) -> str:
         rules = [(h.claim, h.rule) for h in study.hypotheses]
         parts += [NOT_RUN, _table(("statement", "holds if the number is"), rules)]
     else:
-        parts += [study_caption(study_data(table)), _cells(table), _statements(study.hypotheses, study_records(table))]
+        parts += [
+            study_caption(study_data(table)),
+            _table(*study_cells(table)),
+            _statements(study.hypotheses, study_records(table)),
+        ]
         parts.append(f"Made by `{table.provenance['command']}` on {_machines(table)}.")
     return "\n\n".join(parts) + "\n"
 
 
-def _cells(table: StudyTable) -> str:
+def study_cells(table: StudyTable) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    """Columns and rows of a table with a row per cell: its networks, and the study's outcomes and numbers."""
     names = [*table.study.outcomes, *table.study.numbers]
     rows = [
         (row["cell"], row["models"], row["diverged"], *(estimate_text(row[n], n in ONSETS) for n in names))
         for row in table.summary()
     ]
-    return _table(("cell", "networks", "diverged", *(LABELS.get(name, name) for name in names)), rows)
+    return ("cell", "networks", "diverged", *(LABELS.get(name, name) for name in names)), rows
 
 
 def _statements(hypotheses: Sequence[Hypothesis | ComputedHypothesis], records: Sequence[Record]) -> str:

@@ -81,7 +81,12 @@ def _flat(members: Sequence[Member]) -> list[dict[str, Any]]:
 
 
 def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
-    return _config_and_members(parse(data, "config.json"))
+    """The settings of a run and its models."""
+    given = _fields("run", parse(data, "config.json"), ["config", "models"], complete=True)
+    config = config_from(given["config"])
+    if not isinstance(given["models"], list) or not given["models"]:
+        raise ConfigError("models", given["models"], "a list of at least one model")
+    return config, tuple(_member(f"models[{i}]", m, config) for i, m in enumerate(given["models"]))
 
 
 def first_difference(one: bytes, other: bytes) -> tuple[str, Any, Any] | None:
@@ -133,15 +138,6 @@ def _section(kind: type, name: str, values: Any, base: Any) -> Any:
     given = _fields(name, values, list(hints), complete=base is None)
     exact = {field: _exact(f"{name}.{field}", hints[field], value) for field, value in given.items()}
     return kind(**exact) if base is None else dataclasses.replace(base, **exact)
-
-
-def _config_and_members(values: Any) -> tuple[Config, tuple[Member, ...]]:
-    given = _fields("run", values, ["config", "models"], complete=True)
-    config = config_from(given["config"])
-    if not isinstance(given["models"], list) or not given["models"]:
-        raise ConfigError("models", given["models"], "a list of at least one model")
-    members = tuple(_member(f"models[{i}]", m, config) for i, m in enumerate(given["models"]))
-    return config, members
 
 
 def _member(name: str, values: Any, config: Config) -> Member:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import subprocess
@@ -11,6 +10,8 @@ from pathlib import Path
 import msgspec
 import numpy
 import torch
+
+from assignadd import __version__
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -34,7 +35,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             python=platform.python_version(),
             torch=str(torch.__version__),
             numpy=numpy.__version__,
-            assignadd=_installed_version(),
+            assignadd=__version__,
             device=_device_name(torch.device(device)),
             threads=threads,
             commit=commit,
@@ -70,13 +71,6 @@ def _git(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout
-
-
-def _installed_version() -> str | None:
-    try:
-        return importlib.metadata.version("assignadd")
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _device_name(device: torch.device) -> str:

@@ -271,11 +271,11 @@ def shipped(name: str) -> Path:
     return NETWORKS / name
 
 
-def open_run(run: str | os.PathLike[str] | Run, root: str = "runs") -> Run:
-    """A run by its folder, by its name under `root`, or by its name among those that come with the package."""
+def open_run(run: str | os.PathLike[str] | Run) -> Run:
+    """A run by its folder, by its name under runs/, or by its name among those that come with the package."""
     if isinstance(run, Run):
         return run
-    for folder in (Path(run), Path(root) / run, NETWORKS / run):
+    for folder in (Path(run), Path("runs") / run, NETWORKS / run):
         if (folder / MANIFEST).exists():
             return Run.open(folder)
     return Run.open(run)  # raises an error that says what is missing

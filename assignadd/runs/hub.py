@@ -83,10 +83,9 @@ def upload(folder: Path, repository: str, private: bool, message: str) -> str:
         return str(found.commit_url)
 
 
-def check_repository(repository: str) -> str:
+def check_repository(repository: str) -> None:
     if not REPOSITORY.fullmatch(repository):
         raise ConfigError("repo", repository, "OWNER/NAME, letters, digits, dots, dashes and underscores")
-    return repository
 
 
 def check_client() -> None:

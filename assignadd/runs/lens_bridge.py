@@ -76,13 +76,12 @@ def from_transformer_lens(state_dict: Mapping[str, Tensor], config: Config) -> T
     return Transformer(config, {name: named[name] for name in weight_shapes(config)})
 
 
-def _heads(config: Config) -> Callable[[Tensor], Tensor]:
-    return lambda weight: weight.unflatten(0, (config.model.n_heads, config.model.d_head))
-
-
 def _renamed(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
     """A weight by its name in TransformerLens 2.x, with the shape it has there; other names are left as they are."""
-    heads = _heads(config)
+
+    def heads(weight: Tensor) -> Tensor:
+        return weight.unflatten(0, (config.model.n_heads, config.model.d_head))
+
     table: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         r"embed\.weight": ("embed.W_E", lambda w: w),
         r"pos_embed\.weight": ("pos_embed.W_pos", lambda w: w),

@@ -28,10 +28,6 @@ class Plan:
     slots: int
     """Jobs at a time on this machine."""
 
-    @property
-    def model_steps(self) -> int:
-        return sum(job.model_steps for job in self.jobs)
-
     def summary(self, sweep: Sweep) -> dict[str, Any]:
         return {
             "cells": len(sweep.cells),
@@ -40,7 +36,7 @@ class Plan:
             "finished_stacks": sum(not job.model_steps for job in self.jobs),
             "device": self.device,
             "at_a_time": self.slots,
-            "model_steps": self.model_steps,
+            "model_steps": sum(job.model_steps for job in self.jobs),
             "mib_per_stack": max(round(bytes_per_model(j.config) * len(j.members) / 2**20) for j in self.jobs),
             "estimated_seconds": round(estimated_seconds(self.jobs, self.device, self.slots), 1),
         }

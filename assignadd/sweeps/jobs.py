@@ -105,7 +105,8 @@ def models_together(config: Config, device: str, memory: int | None = None, per_
     `per_gpu` stacks share it."""
     if device == "cpu":
         return 1
-    memory = _device_memory() if memory is None else memory
+    if memory is None:
+        memory = int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else ELSEWHERE
     return max(1, min(MOST_TOGETHER, int(SHARE_OF_MEMORY * memory / per_gpu / bytes_per_model(config))))
 
 
@@ -143,10 +144,6 @@ def _seconds(job: Job, device: str) -> float:
 def _folder(config: Config, members: Sequence[Member]) -> str:
     """A name that the same cells always get."""
     return f"stack-{hashlib.sha256(run_document(config, members)).hexdigest()[:12]}"
-
-
-def _device_memory() -> int:
-    return int(torch.cuda.mem_get_info()[1]) if torch.cuda.is_available() else ELSEWHERE
 
 
 class SweepObserver(ProgressObserver):

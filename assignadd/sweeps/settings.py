@@ -22,26 +22,9 @@ from assignadd.task.table_file import operation_settings
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
 FRACTIONS = (0.05, 0.10, 0.15, 0.19, 0.21, 0.23, 0.25, 0.27, 0.29, 0.31, 0.33, 0.36, 0.40, 0.50, 0.70, 0.90)
 RATIOS = (
-    0.0,
-    0.02,
-    0.05,
-    0.08,
-    0.10,
-    0.12,
-    0.14,
-    0.16,
-    0.18,
-    0.20,
-    0.22,
-    0.25,
-    0.30,
-    0.35,
-    0.40,
-    0.50,
-    0.65,
-    10 / 12,
-    1.25,
-)
+    0.0, 0.02, 0.05, 0.08, 0.10, 0.12, 0.14, 0.16, 0.18, 0.20, 0.22, 0.25, 0.30, 0.35, 0.40, 0.50, 0.65,
+    10 / 12, 1.25,
+)  # fmt: skip
 GRIDS: dict[str, tuple[str, tuple[float, ...]]] = {
     "fraction": ("seen_fraction", FRACTIONS),
     "two-var": ("two_var_ratio", RATIOS),

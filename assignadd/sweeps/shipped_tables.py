@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from assignadd.errors import ConfigError
-from assignadd.sweeps.study_columns import BOUND_AT, SPIKES, TRAINED_SUMS, VOTE_CONTROLS, VOTES
 
 if TYPE_CHECKING:
     import polars
@@ -29,8 +28,7 @@ class ShippedTable:
     rows: Callable[[Mapping[str, Any]], Rows] | None = None
     """The rows of a table that is a JSON file; None for a Parquet file."""
     meanings: Mapping[str, str] = field(default_factory=dict)
-    """The meaning of each column of a table that is a JSON file, and of columns that only one study has;
-    `data_dictionary` has those of all sweeps."""
+    """The meaning of each column of a table that is a JSON file; `data_dictionary` has those of sweeps and studies."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -101,6 +99,32 @@ _KEYS = {
     "plus": "`+`",
     "prefix": "all positions before `+`",
 }
+# What the networks of each study are; docs/studies.md has the results.
+STUDIES = {
+    "operations": "five operations, four values of f each, 32 seeds a cell, 15,000 steps",
+    "operands": "one, two and three operands, 32 seeds a cell, 15,000 steps",
+    "architecture": "nine architectures on the paper's task, 16 seeds a cell, 15,000 steps",
+    "size": "eight sizes of the task (N, V, T), 16 seeds a cell, 15,000 steps",
+    "hops": "chains of 0 to 2 links with 2 to 4 layers, 16 seeds a cell, 15,000 steps",
+    "rate": "nine learning rates, 32 seeds a cell, 15,000 steps",
+    "when": "the learning rate raised or lowered at one step of training, 32 seeds a cell, 24,000 steps",
+    "training": "decay, warm-up, batch, mix or initial scale changed, 32 seeds a cell, 15,000 steps",
+    "parts": "one part of the network frozen at first, 32 seeds a cell, 15,000 steps",
+    "scale": "nine scales of the initial weights, 32 seeds a cell, 15,000 steps",
+    "order": "literal sums withheld at first, or one part frozen later, 32 seeds a cell, 15,000 steps",
+    "window": "one part frozen from step 2,000 until 8,000, or until 2,000, 32 fresh seeds a cell, 15,000 steps",
+    "transplant": "one part of a network that binds given to others at the start, and to stuck networks, 15,000 steps",
+    "plateau": "one part of stuck networks frozen, reset or replaced, 18 networks a cell, 15,000 steps",
+    "again": "larger initial weights, or one part frozen at first, 48 fresh seeds a cell, 15,000 steps, float32",
+    "fate": "8 initialisations x 8 data orders x 8 splits, and 8 of these combinations 8 times more with other "
+    "rounding, 30,000 steps",
+    "cure": "a high learning rate first, and the paper's settings, 128 fresh seeds each, 30,000 steps",
+    "data": "seven values of f times seven of r, 16 seeds a cell, 12,000 steps",
+    "doubles": "five ways to choose or draw the doubles in training, 32 seeds a cell, 15,000 steps",
+    "small-weights": "smaller initial weights, more decay, or both, 32 seeds a cell, 15,000 steps",
+    "longer": "smaller initial weights with and without more decay, 32 seeds a cell, 40,000 steps",
+    "spikes": "float32, float32 with the loss in float64, and float64, 16 seeds a cell, 15,000 steps",
+}
 TABLES: dict[str, ShippedTable] = {
     table.name: table
     for table in (
@@ -128,105 +152,7 @@ TABLES: dict[str, ShippedTable] = {
             "seeds 0 to 31 of preset `paper` trained with TF32, 30,000 steps, a row every 250: whether conclusions "
             "depend on TF32 (compare with seeds 0 to 31 of the census)",
         ),
-        ShippedTable(
-            "study-operations", "one model",
-            "five operations, four values of f each, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-operands", "one model",
-            "one, two and three operands, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-architecture", "one model",
-            "nine architectures on the paper's task, 16 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-size", "one model",
-            "eight sizes of the task (N, V, T), 16 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-hops", "one model",
-            "chains of 0 to 2 links with 2 to 4 layers, 16 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-rate", "one model",
-            "nine learning rates, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-when", "one model",
-            "the learning rate raised or lowered at one step of training, 32 seeds a cell, 24,000 steps "
-            "(docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-training", "one model",
-            "decay, warm-up, batch, mix or initial scale changed, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-parts", "one model",
-            "one part of the network frozen at first, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-scale", "one model",
-            "nine scales of the initial weights, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-order", "one model",
-            "literal sums withheld at first, or one part frozen later, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-window", "one model",
-            "one part frozen from step 2,000 until 8,000, or until 2,000, 32 fresh seeds a cell, 15,000 steps "
-            "(docs/studies.md)",
-            meanings=BOUND_AT,
-        ),
-        ShippedTable(
-            "study-transplant", "one model",
-            "one part of a network that binds given to others at the start, and to stuck networks, 15,000 steps "
-            "(docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-plateau", "one model",
-            "one part of stuck networks frozen, reset or replaced, 18 networks a cell, 15,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-again", "one model",
-            "larger initial weights, or one part frozen at first, 48 fresh seeds a cell, 15,000 steps, float32 "
-            "(docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-fate", "one model",
-            "8 initialisations x 8 data orders x 8 splits, and 8 of these combinations 8 times more with other "
-            "rounding, 30,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-cure", "one model",
-            "a high learning rate first, and the paper's settings, 128 fresh seeds each, 30,000 steps "
-            "(docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-data", "one model",
-            "seven values of f times seven of r, 16 seeds a cell, 12,000 steps (docs/studies.md)",
-        ),
-        ShippedTable(
-            "study-doubles", "one model",
-            "five ways to choose or draw the doubles in training, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-            meanings=VOTES,
-        ),
-        ShippedTable(
-            "study-small-weights", "one model",
-            "smaller initial weights, more decay, or both, 32 seeds a cell, 15,000 steps (docs/studies.md)",
-            meanings=VOTES | VOTE_CONTROLS,
-        ),
-        ShippedTable(
-            "study-longer", "one model",
-            "smaller initial weights with and without more decay, 32 seeds a cell, 40,000 steps (docs/studies.md)",
-            meanings=VOTES | VOTE_CONTROLS | TRAINED_SUMS,
-        ),
-        ShippedTable(
-            "study-spikes", "one model",
-            "float32, float32 with the loss in float64, and float64, 16 seeds a cell, 15,000 steps (docs/studies.md)",
-            meanings=SPIKES,
-        ),
+        *(ShippedTable(f"study-{name}", "one model", f"{what} (docs/studies.md)") for name, what in STUDIES.items()),
         ShippedTable(
             "operand-attention", "one model on one evaluation set under one change of layer 1's attention",
             "`assignadd operands` on 22 seeds of the census that bind, 4,000 sequences of each set: the 12 in which "

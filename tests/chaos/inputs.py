@@ -22,7 +22,7 @@ from assignadd.cli import main, options
 from assignadd.cli.train import Train
 from assignadd.config import PRESETS, Config, validate
 from assignadd.errors import UserError
-from assignadd.explorer.serve import HOST, server
+from assignadd.explorer.serve import HOST, Server
 from assignadd.interventions.specification import ACTIONS, CHECKS, COMPONENTS, read_specification, to_json
 from assignadd.runs.config_json import read_config
 from assignadd.runs.transformer_lens import import_state_dicts
@@ -143,7 +143,7 @@ def request(rng: random.Random, folder: Path) -> None:
     (folder / "page" / "index.html").write_text("hello")
     (folder / "secret").write_text("outside")
     (folder / "page" / "link").symlink_to(folder / "secret")
-    with server(folder / "page") as made:
+    with Server(folder / "page") as made:
         port = made.server_address[1]
         thread = threading.Thread(target=made.serve_forever)
         thread.start()

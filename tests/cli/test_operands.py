@@ -18,4 +18,4 @@ def test_operands_as_json_and_for_people(capsys):
 
 
 def test_operands_needs_a_run(capsys):
-    assert "operands needs a run" in complaint(capsys, "operands")
+    assert "RUN... is missing; usage: assignadd operands RUN..." in complaint(capsys, "operands")

@@ -44,6 +44,7 @@ def test_bad_seeds_are_refused(text):
     ("arguments", "line"),
     [
         ("ask", "PROMPT is missing; usage: assignadd ask PROMPT"),
+        ("import", "FILE... is missing; usage: assignadd import FILE..."),
         ("ask --run", "--run needs a value"),
         ("eval x --n many", "n = 'many': expected a whole number"),
         ("eval x --n --json", "--n needs a value"),

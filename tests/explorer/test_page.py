@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from assignadd.explorer import checkpoints
-from assignadd.explorer.serve import server
+from assignadd.explorer.serve import Server
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import specification
 from assignadd.model.accuracy import Exam
@@ -381,7 +381,7 @@ def test_a_narrow_screen_shows_the_answer_and_does_not_scroll_sideways(tab):
 
 def test_the_page_works_when_it_is_served(browser, page_folder):
     """Under the server's own policy, which is stricter than a disk's."""
-    with server(page_folder) as made:
+    with Server(page_folder) as made:
         thread = threading.Thread(target=made.serve_forever)
         thread.start()
         page = browser.new_page()

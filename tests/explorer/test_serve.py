@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from assignadd.explorer.serve import HOST, MOST_CONNECTIONS, POLICY, Handler, server
+from assignadd.explorer.serve import HOST, MOST_CONNECTIONS, POLICY, Handler, Server
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def port(tmp_path):
     (tmp_path / "page" / "index.html").write_text("hello")
     (tmp_path / "page" / "data").mkdir()
     (tmp_path / "secret").write_text("outside")
-    made = server(tmp_path / "page")
+    made = Server(tmp_path / "page")
     thread = threading.Thread(target=made.serve_forever)
     thread.start()
     yield made.server_address[1]
@@ -56,7 +56,7 @@ def test_nothing_outside_is_served(port, path):
 
 
 def test_only_loopback_is_bound(tmp_path):
-    with server(tmp_path) as made:
+    with Server(tmp_path) as made:
         assert made.server_address[0] == "127.0.0.1"
 
 
@@ -95,7 +95,7 @@ def test_the_page_itself_has_the_policy_of_the_server():
 def test_the_policy_allows_what_the_page_ships_and_nothing_else(browser, page_folder, served):
     tab, refused = browser.new_page(), []
     tab.on("console", lambda m: refused.append(m.text) if "Content Security Policy" in m.text else None)
-    with server(page_folder) as made:
+    with Server(page_folder) as made:
         thread = threading.Thread(target=made.serve_forever)
         thread.start()
         try:

@@ -6,13 +6,14 @@ import torch
 from matplotlib.colors import same_color
 
 from assignadd.figures.accuracies import (
+    CLASS_NAMES,
+    DOUBLY_HELD_OUT,
     accuracies_data,
-    doubly_held_out_data,
     draw_accuracies,
     draw_doubly_held_out,
     draw_held_out_classes,
     held_out_classes_caption,
-    held_out_classes_data,
+    held_out_data,
 )
 from assignadd.figures.pairs import draw_pairs, pairs_caption, pairs_data
 from assignadd.figures.style import figure, save
@@ -81,7 +82,7 @@ TWO_NETWORKS = [
 
 
 def test_the_classes_show_each_network_with_its_interval():
-    data = held_out_classes_data([4, 7], TWO_NETWORKS, [True, False])
+    data = held_out_data(CLASS_NAMES, [4, 7], TWO_NETWORKS, [True, False])
     assert data.sets == ["0-var train", "0-var doubles", "2-var neither order"]
     assert (
         data.accuracy[:2].tolist() == [[1.0, 0.99], [0.6, 0.98]]
@@ -114,20 +115,20 @@ def test_the_classes_show_each_network_with_its_interval():
 
 
 def test_the_classes_in_words_are_of_the_networks_that_bind():
-    caption = held_out_classes_caption(held_out_classes_data([4, 7], TWO_NETWORKS, [True, False]))
+    caption = held_out_classes_caption(held_out_data(CLASS_NAMES, [4, 7], TWO_NETWORKS, [True, False]))
     assert (
         "literals alone: 1.000 (seen pairs), 0.600 (held-out doubles n + n); "
         "two variables: 0.900 (held out in both orders)." in caption
     )
     assert "0.990 (seen pairs), 0.980 (held-out doubles" in held_out_classes_caption(
-        held_out_classes_data([7], TWO_NETWORKS[1:], [False])
+        held_out_data(CLASS_NAMES, [7], TWO_NETWORKS[1:], [False])
     )
 
 
 def test_a_task_without_such_sets_says_so():
     with figure() as made:
         axes = made.add_subplot()
-        draw_doubly_held_out(doubly_held_out_data([0], [{"0-var train": accuracy(100)}], [True]), axes)
+        draw_doubly_held_out(held_out_data(list(DOUBLY_HELD_OUT), [0], [{"0-var train": accuracy(100)}], [True]), axes)
         assert [text.get_text() for text in axes.texts] == ["this task has no such sets"]
 
 

@@ -8,8 +8,8 @@ import torch
 from assignadd.claims.evidence import Evidence
 from assignadd.config import PRESETS, Member
 from assignadd.figures.record import Absent, Sources
+from assignadd.figures.registry import CAUSES, DYNAMICS, MECHANISM
 from assignadd.figures.style import figure
-from assignadd.figures.trained_networks import CAUSES, DYNAMICS, MECHANISM
 from assignadd.model.transformer import Transformer
 from assignadd.task.examples import ATTENTION, fitted
 from assignadd.task.splits import pair_split

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from assignadd.figures.accuracies import (
+    ACCURACIES_FIGURE,
     AccuraciesData,
     HeldOutData,
     accuracies_caption,
@@ -13,9 +14,9 @@ from assignadd.figures.attention import AttentionData, attention_caption
 from assignadd.figures.circuit import CircuitData, CircuitOnlyData, circuit_caption, circuit_only_caption
 from assignadd.figures.interchange import CausesOverTimeData, causes_over_time_caption
 from assignadd.figures.progress import ProgressMeasuresData, progress_measures_caption
+from assignadd.figures.registry import CAUSES, DYNAMICS, MECHANISM
 from assignadd.figures.scores import QK0Data, QK0PosAndQK1Data, qk0_caption, qk0pos_and_qk1_caption
 from assignadd.figures.theory_real_gradient import TheoryRealGradientData, theory_real_gradient_caption
-from assignadd.figures.trained_networks import ACCURACIES, CAUSES, DYNAMICS, MECHANISM
 
 NOT_ALWAYS_TRUE = (
     "nearly perfect",
@@ -27,7 +28,7 @@ NOT_ALWAYS_TRUE = (
 )
 
 
-@pytest.mark.parametrize("record", [ACCURACIES, *MECHANISM, *CAUSES, *DYNAMICS], ids=lambda r: r.label)
+@pytest.mark.parametrize("record", [ACCURACIES_FIGURE, *MECHANISM, *CAUSES, *DYNAMICS], ids=lambda r: r.label)
 def test_what_to_look_for_claims_nothing(record):
     assert not [words for words in NOT_ALWAYS_TRUE if words in record.look_for]
 

@@ -12,8 +12,8 @@ from assignadd.figures.interchange import (
     draw_interchange,
     interchange_data,
 )
+from assignadd.figures.registry import CAUSES
 from assignadd.figures.style import figure, save
-from assignadd.figures.trained_networks import CAUSES
 from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.paths import EMBEDDING, LAYER_1, LAYER_2, LOGITS, MLP2, VALUE, Path
 from assignadd.model.stack import initial_stack

@@ -26,8 +26,8 @@ from assignadd.figures.progress import (
     progress_measures_data,
 )
 from assignadd.figures.record import Absent, Sources
+from assignadd.figures.registry import DYNAMICS
 from assignadd.figures.style import SMALLEST, figure
-from assignadd.figures.trained_networks import DYNAMICS
 from assignadd.figures.training_axis import spread
 from assignadd.figures.variables import draw_variables, variables_caption, variables_data
 from assignadd.measures.columns import COLUMNS

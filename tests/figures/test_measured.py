@@ -30,8 +30,8 @@ from assignadd.figures.fourier import (
     spectra_caption,
     spectra_data,
 )
+from assignadd.figures.registry import MECHANISM
 from assignadd.figures.style import figure
-from assignadd.figures.trained_networks import MECHANISM
 from assignadd.measures.fourier import circuit_waves, waves
 from assignadd.measures.probes import STAGES, AnswerProbes
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching, Shuffles

@@ -9,14 +9,15 @@ import pytest
 from assignadd.api import train
 from assignadd.claims.evidence import evidence
 from assignadd.config import PRESETS
+from assignadd.figures.accuracies import ACCURACIES_FIGURE
 from assignadd.figures.record import Sources
-from assignadd.figures.registry import ACCURACIES, SECTIONS
+from assignadd.figures.registry import SECTIONS
 from assignadd.figures.style import SMALLEST, figure, save
 from assignadd.palette import ON_LIGHT
 from assignadd.runs.folder import open_run
 from assignadd.sweeps.population import shipped_populations
 
-FIGURES = (ACCURACIES, *(record for section in SECTIONS for record in section.figures))
+FIGURES = (ACCURACIES_FIGURE, *(record for section in SECTIONS for record in section.figures))
 PAPER_LABELS = {
     "token-seqs", "accuracies", "attention", "cosine_sim_combined", "preacts", "qk0", "qk0pos_and_qk1",
     "generalization_combined", "progress_measures", "early", "late",

@@ -8,10 +8,10 @@ import pytest
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import CLAIMS
 from assignadd.config import PRESETS, Task
-from assignadd.figures.registry import ACCURACIES, SECTIONS
+from assignadd.figures.accuracies import ACCURACIES_FIGURE
+from assignadd.figures.registry import SECTIONS
 from assignadd.model.stack import initial_stack
-from assignadd.report.findings import FINDINGS, SHOWN, findings
-from assignadd.report.first_screen import first_screen, verdicts_in_words
+from assignadd.report.first_screen import FINDINGS, SHOWN, findings, first_screen, verdicts_in_words
 from assignadd.report.page import Page
 from assignadd.task.splits import pair_split
 from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE
@@ -30,7 +30,7 @@ def svg(label: str) -> Path:
 
 
 def test_every_question_has_a_claim_and_a_figure():
-    figures = {ACCURACIES.label, *(figure.label for section in SECTIONS for figure in section.figures)}
+    figures = {ACCURACIES_FIGURE.label, *(figure.label for section in SECTIONS for figure in section.figures)}
     theory = {"theory-memory-dominates"}
     assert {f.claim for f in FINDINGS} <= {c.id for c in CLAIMS} | theory
     assert {label for f in FINDINGS for label in f.figures} <= figures

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,19 @@ def test_every_file_is_listed_with_its_sha256(folder):
         name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in found.items()
     }
     assert listed["seeds"] == list(SEEDS)
+
+
+def test_the_card_names_the_sets_of_any_task(tmp_path):
+    """A task with links has evaluation sets that the paper's has not."""
+    config = replace(CONFIG, task=replace(CONFIG.task, hops=1))
+    rows = [{"model": 0, "seed": 0, "step": 0, "accuracy": {"0-var train": 0.5, "1-var 1 link": 0.25}}]
+    seen = pair_split(config.task, 0)[None]
+    with Writer.hold(tmp_path / "linked", config, [Member(0)], seen, Environment.here("cpu", 1)) as writer:
+        writer.commit(0, checkpoint=initial_stack(config, [0]), rows=rows)
+    command = ["publish", str(tmp_path / "linked"), "--repo", "owner/name", "--no-claims", "--dry-run"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    lines = (tmp_path / "out" / "README.md").read_text().splitlines()
+    assert len([line for line in lines if line.endswith("| 0.250 |") and "link" in line]) == 1
 
 
 def test_the_card_has_metadata_and_says_how_to_load(folder):

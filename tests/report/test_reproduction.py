@@ -7,9 +7,8 @@ import numpy as np
 
 from assignadd.claims.evidence import Evidence
 from assignadd.figures import studies
-from assignadd.figures.registry import SECTIONS
+from assignadd.figures.registry import DYNAMICS, SECTIONS
 from assignadd.figures.studies import STUDY_FIGURES
-from assignadd.figures.trained_networks import DYNAMICS
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report import reproduction
 from assignadd.report.reproduction import draw_pictures
