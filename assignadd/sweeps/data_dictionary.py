@@ -97,6 +97,14 @@ OF_STUDIES = {
         for step in (8000, 9000)
     },
     "answers trained sums": "whether it answers 95 % of the trained sums of one variable and of two in the final exam",
+    "late bursts": "number of bursts after step 8,000",
+    "difference of the operands (final)": "|A - B| / |A + B| with the mean residuals before the last MLP of literal "
+    "sums with n first (A) and second (B), less the mean of all, over all n",
+    "names exchanged, the other number (final)": "share of one-variable sums whose answer is that with another "
+    "assigned number after the two numbers exchange the names that layer 1 copied into them",
+    "places exchanged, its own number (final)": "share of such sums whose answer stays right after the two exchange "
+    "the positions that layer 1 copied into them",
+    "v x | v y, y less x (final)": "the second of the columns `v x | v y, ...` less the first",
 }
 """Columns of a study, which has a row per model."""
 _BOTH = "every pair of values with every pair of variables that the test allows, one sequence each"
@@ -156,6 +164,13 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
     if match := re.fullmatch(r"(.+) at (\d+)", name):
         early = sweep_column(match[1], n, n_final, n_rates)
         return Column(name, f"{early.meaning}, at step {int(match[2]):,}", early.sample)
+    if match := re.fullmatch(r"([vwxy.| ]+), ([xy])", name):
+        layout = (
+            f"sequences with {match[1]} (v is the variable that is asked for, w another one, x and y are numbers, a "
+        )
+        return Column(name, f"share of {layout}dot is PAD) whose answer is the sum with {match[2]}")
+    if match := re.fullmatch(r"(\d+) assignments", name):
+        return Column(name, f"accuracy on trained one-variable sums with {match[1]} assignments")
     if match := re.fullmatch(r"\d-var (\d links?|rebound|once)", name):
         return Column(name, f"accuracy: {match[0]}, as docs/tasks.md defines it", f"{n:,} sequences")
     if name.partition(".")[0] in SECTIONS:

@@ -115,6 +115,7 @@ STUDIES = {
     "window": "one part frozen from step 2,000 until 8,000, or until 2,000, 32 fresh seeds a cell, 15,000 steps",
     "transplant": "one part of a network that binds given to others at the start, and to stuck networks, 15,000 steps",
     "plateau": "one part of stuck networks frozen, reset or replaced, 18 networks a cell, 15,000 steps",
+    "reset": "one part of trained networks, stuck or not, set to initial weights, 32 a cell, 15,000 steps more",
     "again": "larger initial weights, or one part frozen at first, 48 fresh seeds a cell, 15,000 steps, float32",
     "fate": "8 initialisations x 8 data orders x 8 splits, and 8 of these combinations 8 times more with other "
     "rounding, 30,000 steps",
@@ -123,7 +124,13 @@ STUDIES = {
     "doubles": "five ways to choose or draw the doubles in training, 32 seeds a cell, 15,000 steps",
     "small-weights": "smaller initial weights, more decay, or both, 32 seeds a cell, 15,000 steps",
     "longer": "smaller initial weights with and without more decay, 32 seeds a cell, 40,000 steps",
+    "doubles-causes": "MLP2 without a linear part, or of another width, 32 fresh seeds a cell, 15,000 steps",
+    "mlp-width": "16 to 512 neurons in MLP2, 32 fresh seeds a cell, 30,000 steps",
     "spikes": "float32, float32 with the loss in float64, and float64, 16 seeds a cell, 15,000 steps",
+    "bursts": "seven settings of the optimizer, 16 fresh seeds a cell, 15,000 steps, float32",
+    "sudden": "QK2 or W_E frozen, an evaluation every 25 steps, 32 fresh seeds a cell, 12,000 steps, float32",
+    "cues": "sequences with contradicting cues, 6 or at most 3 assignments in training, 64 fresh seeds a cell, 20,000 "
+    "steps",
 }
 TABLES: dict[str, ShippedTable] = {
     table.name: table

@@ -10,6 +10,7 @@ from assignadd.config import PRESETS, Member, Numerics
 from assignadd.measures.clock_or_pizza import distance_irrelevance, gradient_symmetricity
 from assignadd.measures.doubles import (
     AS_SEEN,
+    ASYMMETRY,
     HELD_OUT_DOUBLES,
     LINEAR_LACK,
     NEXT_VOTE,
@@ -25,6 +26,7 @@ from assignadd.measures.doubles import (
     VOTE_SEEN,
     WITHOUT_VOTES,
     PairLogits,
+    asymmetry_columns,
     control_columns,
     doubles_columns,
     pair_logits,
@@ -55,6 +57,18 @@ def test_the_linear_part_is_half_of_the_logits_of_x_less_those_of_minus_x():
             both = [r + model.blocks[1].mlp(r), -r + model.blocks[1].mlp(-r)]
             odd = (both[0] - both[1]) / 2 @ model.unembed.W_U
         torch.testing.assert_close(found.linear.view(N * N, N), odd - odd.mean(0))
+
+
+def test_the_difference_of_the_operands_is_that_of_mean_residuals():
+    stack = initial_stack(SMOKE, [0, 1])
+    for m, found in enumerate(asymmetry_columns(stack, CONFIGS, SEEN)):
+        _, cache = Transformer.from_stack(stack, m).run_with_cache(every_pair(CONFIGS, SEEN, 0).tokens[m])
+        r = cache["blocks.1.hook_resid_mid"][:, -1].numpy().reshape(N, N, -1)
+        first = [np.mean([r[n, m] for m in range(N)], 0) - r.mean((0, 1)) for n in range(N)]
+        second = [np.mean([r[m, n] for m in range(N)], 0) - r.mean((0, 1)) for n in range(N)]
+        apart = sum(((a - b) ** 2).sum() for a, b in zip(first, second, strict=True))
+        together = sum(((a + b) ** 2).sum() for a, b in zip(first, second, strict=True))
+        assert found[ASYMMETRY] == pytest.approx((apart / together) ** 0.5) and found[ASYMMETRY] > 0.01
 
 
 def test_only_the_two_votes_for_doubles_are_removed():

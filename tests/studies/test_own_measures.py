@@ -7,9 +7,14 @@ import pytest
 import torch
 
 from assignadd.claims.studies import study_records
+from assignadd.config import PRESETS
 from assignadd.measures.doubles import VOTE_SEEN, doubles_columns
+from assignadd.model.handmade import handmade
 from assignadd.runs.find import find_runs
+from assignadd.studies.bursts import late_columns
+from assignadd.studies.cues import LATER, OTHER_NAME, OWN_PLACE, cue_columns
 from assignadd.studies.doubles import DOUBLES, PAPER
+from assignadd.studies.doubles_causes import DOUBLES_CAUSES, rank_correlation
 from assignadd.studies.registry import run_study
 from assignadd.studies.spikes import (
     DOUBLE,
@@ -21,8 +26,10 @@ from assignadd.studies.spikes import (
     SPIKES_STUDY,
     spike_columns,
 )
+from assignadd.studies.table import StudyTable
 from assignadd.sweeps.final_tests import final_column
 from assignadd.task.evalsets import RECORDED_SETS
+from assignadd.task.splits import pair_split
 from tests.studies.small import BASE
 
 torch.set_num_threads(1)
@@ -80,3 +87,33 @@ def test_saturation_that_only_rises_with_time_is_not_higher_before_bursts_than_n
     assert slow[SATURATED_BURST_NEARBY] == pytest.approx(0.69 - 0.7)
     fast = [s / 10_000 + 0.2 * (6800 <= s <= 7000) for s in steps]
     assert spike_columns(polars.DataFrame(rows | {"saturated": fast}), 256)[SATURATED_BURST_NEARBY] > 0.15
+
+
+def test_only_bursts_after_step_8000_are_late():
+    steps = list(range(0, 12_001, 25))
+    rows = {"step": steps, "reference loss": [1.0 if s in (7000, 9000, 11_000) else 0.1 for s in steps]}
+    rows |= dict.fromkeys(("qk2_ov1_var_identity", "qk2_ov1_var_margin", "saturated"), [0.0] * len(steps))
+    rows |= {s.name: [1.0] * len(steps) for s in RECORDED_SETS}
+    found = late_columns(polars.DataFrame(rows), 256)
+    assert (found["loss bursts"], found["late bursts"]) == (3, 2)
+
+
+def test_a_network_made_by_hand_binds_by_name_with_any_number_of_assignments():
+    """It tags numbers with names alone, and adds without errors."""
+    config = replace(PRESETS["tiny"], task=replace(PRESETS["tiny"].task, max_assignments=2))
+    stack = handmade(config)
+    found = cue_columns(stack, [stack.config], pair_split(stack.config.task, 0)[None])[0]
+    assert found[OTHER_NAME] == found[OWN_PLACE] == found["v x, x"] == 1
+    assert [found[f"{k} assignments"] for k in range(1, config.task.prefix // 2 + 1)] == [1] * (config.task.prefix // 2)
+    assert found[LATER] == pytest.approx(found["v x | v y, y"] - found["v x | v y, x"])
+
+
+def test_the_correlation_is_that_of_ranks_among_networks_that_bind():
+    """Ranks 1 2 3 4 5 6 against 2 1 4 3 6 5: 1 - 6 * 6 / (6 * 35). A seventh network does not bind."""
+    values = {"difference of the operands (final)": [0.1, 0.2, 0.3, 0.4, 0.5, 60.0, 0.0]}
+    values |= {"0-var doubles (final)": [0.2, 0.1, 0.4, 0.3, 0.9, 0.8, 1.0], "binds": [True] * 6 + [False]}
+    frame = polars.DataFrame(values | {"cell": ["the paper's"] * 7})
+    found = rank_correlation("the paper's", StudyTable(DOUBLES_CAUSES, frame, {}))
+    assert found.value == pytest.approx(1 - 36 / 210) and found.n == 6
+    assert -1 < found.low < found.value < found.high < 1
+    assert rank_correlation("the paper's", StudyTable(DOUBLES_CAUSES, frame.head(4), {})) is None
