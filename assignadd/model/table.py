@@ -61,18 +61,20 @@ class TableForward:
 
     def backward(self, w: Weights, trace: TableTrace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
-        torch.matmul(trace.resid_post.mT, grad, out=grads.U)
+        aside = self.kernels.product_aside
+        aside(trace.resid_post.mT, grad, grads.U)
         g = grad @ w.U.mT  # (..., B, d)
         torch.matmul(trace.neurons.mT, g, out=grads.W_out)
         g_neurons = g @ w.W_out.mT
         torch.ops.aten.threshold_backward.grad_input(g_neurons, trace.neurons, 0, grad_input=g_neurons)
-        torch.matmul(trace.resid_mid.mT, g_neurons, out=grads.W_in)
+        aside(trace.resid_mid.mT, g_neurons, grads.W_in)
         g = plus_product(g, g_neurons, w.W_in.mT)
         g_usage = self.kernels.matrix(trace.tokens, 3 * self.C + 1, g)
         torch.matmul(g, trace.tables.outputs.mT, out=g_usage)
-        g_outputs = trace.usage.mT @ g  # (..., 3C + 1, d)
+        g_outputs = aside(trace.usage.mT, g)  # (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
+        self.kernels.join()
 
     def _attention_backward(self, trace: TableTrace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of both score tables from the gradient of the usage of the output table."""
@@ -91,30 +93,34 @@ class TableForward:
         embeddings, outputs_1, constant, outputs_2 = rows.split([C, C, 1, 2 * C], -2)
         both, equal_rows, outputs = rows.narrow(-2, 0, 2 * C), rows.narrow(-2, C, C + 1), rows.narrow(-2, C, 3 * C + 1)
         torch.cat([w.E, w.pos], -2, out=embeddings)
+        aside = self.kernels.product_aside
+        queries_1, keys_1, OV2 = aside(embeddings, w.Q1), aside(embeddings, w.K1), aside(w.V2, w.O2)
         values_1 = embeddings @ w.V1
         torch.matmul(values_1, w.O1, out=outputs_1)
         torch.add(embeddings.narrow(-2, self.equals, 1), embeddings.narrow(-2, C - 1, 1), out=constant)
-        QK2, OV2 = self._scaled(w.Q2, w.K2.mT), w.V2 @ w.O2
+        QK2 = self._scaled(w.Q2, w.K2.mT)
+        self.kernels.join()
         torch.matmul(both, OV2, out=outputs_2)
         queries_2 = equal_rows @ QK2
         return Tables(
-            embeddings, embeddings @ w.Q1, embeddings @ w.K1, values_1, equal_rows, both, QK2, queries_2,
+            embeddings, queries_1, keys_1, values_1, equal_rows, both, QK2, queries_2,
             both @ queries_2.mT, OV2, outputs,
         )  # fmt: skip
 
     def _tables_backward(
         self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
     ) -> None:
-        C = self.C
+        C, aside = self.C, self.kernels.product_aside
+        self.kernels.join()
         g_equal, g_out2 = g_outputs.split([C + 1, 2 * C], -2)
         g_OV2 = t.both.mT @ g_out2
-        torch.matmul(g_OV2, w.O2.mT, out=grads.V2)
-        torch.matmul(w.V2.mT, g_OV2, out=grads.O2)
+        aside(g_OV2, w.O2.mT, grads.V2)
+        aside(w.V2.mT, g_OV2, grads.O2)
         g_both = plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
         g_queries_2 = g_scores_2.mT @ t.both
         g_QK2 = self._scaled(t.equal_rows.mT, g_queries_2)
-        torch.matmul(g_QK2, w.K2, out=grads.Q2)
-        torch.matmul(g_QK2.mT, w.Q2, out=grads.K2)
+        aside(g_QK2, w.K2, grads.Q2)
+        aside(g_QK2.mT, w.Q2, grads.K2)
         g_equal = plus_product(g_equal, g_queries_2, t.QK2.mT)
 
         g_embeddings, g_outputs_1 = g_both.split(C, -2)
@@ -122,13 +128,13 @@ class TableForward:
         g_outputs_1 += g_through
         g_embeddings.narrow(-2, self.equals, 1).add_(g_constant)
         g_embeddings.narrow(-2, C - 1, 1).add_(g_constant)
-        torch.matmul(t.values_1.mT, g_outputs_1, out=grads.O1)
+        aside(t.values_1.mT, g_outputs_1, grads.O1)
         for g_rows, weight, grad in (
             (g_outputs_1 @ w.O1.mT, w.V1, grads.V1),
             (self._scaled(g_scores_1, t.keys_1), w.Q1, grads.Q1),
             (self._scaled(g_scores_1.mT, t.queries_1), w.K1, grads.K1),
         ):
-            torch.matmul(t.embeddings.mT, g_rows, out=grad)
+            aside(t.embeddings.mT, g_rows, grad)
             g_embeddings = plus_product(g_embeddings, g_rows, weight.mT)
         g_tokens, g_positions = g_embeddings.split([self.K, self.T], -2)
         grads.E.copy_(g_tokens)

@@ -58,6 +58,13 @@ class TensorKernels:
 
     name = "tensor operations"
     token_dtype = torch.int64
+
+    def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+        """a @ b, which must not be read before `join`; nor may its inputs change before it."""
+        return torch.matmul(a, b, out=out)
+
+    def join(self) -> None:
+        """Waits for the products aside."""
     """What the tokens of a training batch are stored as."""
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):

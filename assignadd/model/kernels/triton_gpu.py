@@ -33,7 +33,20 @@ class TritonKernels(TensorKernels):
         TP = 1 << (length - 1).bit_length()
         shared = {"T": length, "K": n_tokens, "TP": TP}
         self._wide = shared | {"BB": 64, "QB": QUERIES, "num_warps": 4}
+        self._aside, self._kept = torch.cuda.Stream(device), list[Tensor]()
         self._deep = shared | {"BB": 32 * 256 // TP**2, "num_warps": 8}
+
+    def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+        """On a second stream: one product of few models does not fill the device."""
+        out = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
+        self._kept += (a, b)  # their memory must not be given to others before it is read
+        self._aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._aside):
+            return torch.matmul(a, b, out=out)
+
+    def join(self) -> None:
+        torch.cuda.current_stream().wait_stream(self._aside)
+        self._kept.clear()
 
     def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
         M, B, _ = tokens.shape
