@@ -2,14 +2,17 @@
 
 import pytest
 
-# Files that share what takes long to make: the explorer's page; the report, and the numbers of the theory.
+# Files that share what takes long to make: the page of the explorer; the report and the numbers of the theory; these
+# numbers at small sizes.
 TOGETHER = (
     ("tests/explorer/",),
     ("tests/report/", "tests/figures/test_registry.py", "tests/cli/test_mechanism.py", "tests/cli/test_reproduce.py"),
+    ("tests/theory/test_study.py", "tests/cli/test_theory.py"),
 )
 # Half a minute or so each: first, so that no process is left alone with one at the end.
 FIRST = (
-    *(start for group in reversed(TOGETHER) for start in group),
+    *TOGETHER[1],
+    *TOGETHER[0],
     "tests/sweeps/test_cluster.py",
     "tests/sweeps/test_local.py",
     "tests/cli/test_architectures.py",
