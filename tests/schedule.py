@@ -6,7 +6,13 @@ import pytest
 # numbers at small sizes.
 TOGETHER = (
     ("tests/explorer/",),
-    ("tests/report/", "tests/figures/test_registry.py", "tests/cli/test_mechanism.py", "tests/cli/test_reproduce.py"),
+    (
+        "tests/report/",
+        "tests/figures/test_registry.py",
+        "tests/cli/test_mechanism.py",
+        "tests/cli/test_reproduce.py",
+        "tests/test_readme.py",
+    ),
     ("tests/theory/test_study.py", "tests/cli/test_theory.py"),
 )
 # Half a minute or so each: first, so that no process is left alone with one at the end.

@@ -106,7 +106,7 @@ def test_sigterm_on_the_command(tmp_path):
     """The real process: documented exit code, one line, and the same command finishes the run."""
     folder = tmp_path / "r"
     every = "--record.eval-every 500 --record.checkpoint-every 500 --record.state-every 500"
-    command = ["train", "--preset", "smoke", "--optim.steps", "1500", *every.split(), "--out", str(folder)]
+    command = ["train", "--preset", "smoke", "--optim.steps", "700", *every.split(), "--out", str(folder)]
     process = subprocess.Popen(
         [sys.executable, "-m", "assignadd", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
@@ -118,7 +118,7 @@ def test_sigterm_on_the_command(tmp_path):
     assert process.returncode == 143
     assert errors.startswith("assignadd: stopped at step ") and errors.count("\n") == 1
     run = Run.open(folder)
-    assert run.verify() == [] and 20 <= run.step < 1500
+    assert run.verify() == [] and 20 <= run.step < 700
     assert main(command) == 0
     assert Run.open(folder).finished
 
