@@ -38,10 +38,11 @@ explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build
 
 # A file of tests on each core at a time (tests/schedule.py); one thread each, so that they do not fight for the cores.
-# mypy, which takes one core, runs beside them; what it says comes last.
+# mypy, which takes one core, runs beside them; what it says comes last. Bytecode is kept, also where the environment
+# switches that off (containers do): otherwise each process that a test starts would compile the package again.
 test: lint browser
 	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
 	wait $$types || tests=1; cat $(VENV)/mypy.log; exit $$tests
 
 # A minute or more each: the tiny preset trained and reported, the benchmark, the ledger with more sequences.

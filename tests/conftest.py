@@ -39,7 +39,10 @@ import torch
 
 from assignadd.config import PRESETS
 from assignadd.runs.transformer_lens import import_state_dicts
+from assignadd.theory.setting import Setting
+from assignadd.theory.study import theory_study
 from tests.reference import REFERENCE
+from tests.report.writing import TWO_FIGURES, with_sections
 from tests.schedule import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401 (hooks)
 from tests.skips import remedy
 
@@ -92,6 +95,19 @@ def paper_run(tmp_path_factory):
     return import_state_dicts(
         sorted(REFERENCE.glob("*.pth")), PRESETS["authors"], tmp_path_factory.mktemp("paper") / "run"
     )
+
+
+@pytest.fixture(scope="session")
+def small_study():
+    """Every number on the theory at small sizes."""
+    return theory_study(Setting(N=13, T=10, V=4))
+
+
+@pytest.fixture
+def few_figures():
+    """Reports with two of the figures; gives their labels."""
+    with with_sections(TWO_FIGURES) as labels:
+        yield labels
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,23 @@
 
 import pytest
 
-# Folders whose files share what takes long to make: the report, the explorer's page.
-TOGETHER = ("tests/report/", "tests/explorer/")
-# A minute or so each: first, so that no process is left alone with one at the end.
+# Files that share what takes long to make: the page of the explorer; the report and the numbers of the theory; these
+# numbers at small sizes.
+TOGETHER = (
+    ("tests/explorer/",),
+    (
+        "tests/report/",
+        "tests/figures/test_registry.py",
+        "tests/cli/test_mechanism.py",
+        "tests/cli/test_reproduce.py",
+        "tests/test_readme.py",
+    ),
+    ("tests/theory/test_study.py", "tests/cli/test_theory.py"),
+)
+# Half a minute or so each: first, so that no process is left alone with one at the end.
 FIRST = (
-    *TOGETHER,
-    "tests/cli/test_reproduce.py",
-    "tests/cli/test_mechanism.py",
-    "tests/figures/test_registry.py",
+    *TOGETHER[1],
+    *TOGETHER[0],
     "tests/sweeps/test_cluster.py",
     "tests/sweeps/test_local.py",
     "tests/cli/test_architectures.py",
@@ -20,7 +29,7 @@ FIRST = (
 
 def scope(nodeid: str) -> str:
     """Tests of the same scope run in the same process."""
-    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.split("::", 1)[0])
+    return next((group[0] for group in TOGETHER if nodeid.startswith(group)), nodeid.split("::", 1)[0])
 
 
 def place(nodeid: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from assignadd.claims.measured import Measured, difference
 from assignadd.claims.record import NOT_REPORTED, OURS, Record
 from assignadd.stats import mean_interval
@@ -15,10 +17,11 @@ POPULATION = "study "  # and its name
 TOO_FEW = "Too few models have this number."
 
 
-def shipped_study_records() -> list[Record]:
+@cache
+def shipped_study_records() -> tuple[Record, ...]:
     """The records of every study whose table comes with the package."""
     tables = [shipped_study(study) for study in STUDIES.values()]
-    return [record for table in tables if table is not None for record in study_records(table)]
+    return tuple(record for table in tables if table is not None for record in study_records(table))
 
 
 def of_a_study(record: Record) -> bool:

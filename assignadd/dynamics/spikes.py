@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import ruptures
 
 from assignadd.dynamics.onsets import Delay
 
@@ -37,6 +36,8 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     """Indices at which a new plateau begins, for a piecewise constant fit of least squares."""
     if len(values) < 3:
         return [i for i in range(1, len(values)) if (values[i] - values[i - 1]) ** 2 / 2 > penalty]
+    import ruptures  # here, as it imports most of SciPy
+
     # With the linear kernel the cost is that of least squares. This class runs Pelt in C, a thousand times faster than
     # the one in Python.
     found = ruptures.KernelCPD(kernel="linear", min_size=1).fit(np.asarray(values, dtype=float)).predict(pen=penalty)

@@ -183,7 +183,7 @@ BY_HAND = {
 
 def test_the_papers_run(paper_run):
     torch.set_num_threads(1)
-    models, _ = evidence(paper_run)
+    models, _ = evidence(paper_run, n=2000)
     found = {c.id: judge(c, models, "") for c in DYNAMICS}
     assert all(r.value is not None and r.low <= r.value <= r.high for r in found.values())
     assert all(r.low < r.high for r in found.values() if r.unit == "sequences")  # whatever is sampled has an interval

@@ -10,6 +10,7 @@ from assignadd.claims.ledger import CLAIMS, DYNAMICS, chosen
 from assignadd.claims.nameless import STUCK
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, ConfigError, Member
+from assignadd.measures.accuracies import pair_accuracy
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run, shipped
@@ -25,6 +26,7 @@ STATIC = [c for c in CLAIMS if c.measure is not None and c.id not in ELSEWHERE]
 def verdicts(stack) -> dict[str, str]:
     config = Member(0).config(stack.config)
     model = Evidence(stack, config, pair_split(config.task, 0), 1000)
+    model.pair_accuracy = {n: pair_accuracy(stack, config, n, contexts=4) for n in model.types}  # 24 take seconds
     return {c.id: judge(c, [model], "").verdict for c in STATIC}
 
 
@@ -111,7 +113,7 @@ PUBLISHED = {
 
 
 def test_the_papers_network_shows_its_published_numbers(paper_run):
-    models, _ = evidence(paper_run, 40_000, n=10_000)
+    models, _ = evidence(paper_run, 40_000, n=4000)
     found = {c.id: judge(c, models, "") for c in CLAIMS if c.id in {*PUBLISHED, "ov-mlp-near-perfect"}}
     for id, (value, tolerance) in PUBLISHED.items():
         assert found[id].value == pytest.approx(value, abs=tolerance), id

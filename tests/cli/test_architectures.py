@@ -7,6 +7,9 @@ import pytest
 import torch
 
 import assignadd
+from assignadd.claims.evidence import evidence
+from assignadd.claims.ledger import chosen
+from assignadd.claims.record import judge
 from assignadd.cli import main
 from assignadd.config import PRESETS, Optim, Recording
 from assignadd.measures.columns import not_defined
@@ -69,18 +72,19 @@ def test_commands_answer(trained, capsys):
     assert "is not defined for this network: it needs" in complaint(capsys, "operands", run, "--n", "40")
 
 
-def test_claims_have_a_number_or_a_reason(trained, capsys):
-    def judged(only):
-        found = json.loads(said(capsys, "claims", str(trained.path), "--n", "40", "--only", only, "--json"))
-        return {record["id"]: record for record in found}
+def test_claims_have_a_number_or_a_reason(trained):
+    models, _ = evidence(trained, n=40)
 
-    for label in ("attention", "probes", "accuracies"):
-        assert all(r["value"] is not None or r["verdict"] != "holds" for r in judged(label).values()), label
+    def judged(only):
+        return {claim.id: judge(claim, models, "") for claim in chosen(only)}
+
     attention = judged("attention")
-    assert attention["attn-l2-equal-to-values"]["value"] is not None
+    for found in (attention, judged("probes"), judged("accuracies")):
+        assert found and all(r.value is not None or r.verdict != "holds" for r in found.values())
+    assert attention["attn-l2-equal-to-values"].value is not None
     (circuit,) = judged("ov-mlp-99.94").values()
-    assert circuit["verdict"] == "not applicable" and circuit["value"] is None
-    assert not_defined(trained.config)["ov2_mlp2_accuracy"] in circuit["comment"]
-    matched = judged("cosine-matched-0v-1v")["cosine-matched-0v-1v"]
-    assert matched["value"] is not None
-    assert ("the last layer" in matched["comment"]) == (trained.config.model.n_layers != 2)
+    assert circuit.verdict == "not applicable" and circuit.value is None
+    assert not_defined(trained.config)["ov2_mlp2_accuracy"] in circuit.comment
+    (matched,) = judged("cosine-matched-0v-1v").values()
+    assert matched.value is not None
+    assert ("the last layer" in matched.comment) == (trained.config.model.n_layers != 2)

@@ -1,8 +1,6 @@
 """assignadd intervene, as a user types it."""
 
 import json
-import subprocess
-import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,20 +10,6 @@ from assignadd.cli import main
 
 RUN, PROMPT = "smoke-seeds-0-1", "a=3, b=5, b+1=?"
 CUT = '[{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}]'
-
-
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("workplace")
-    train = [sys.executable, "-m", "assignadd", "train", "--preset", "smoke", "--seeds", "0..1"]
-    subprocess.run(train, cwd=folder, check=True, timeout=300)
-    return folder
-
-
-@pytest.fixture
-def here(workplace, monkeypatch) -> Path:
-    monkeypatch.chdir(workplace)
-    return workplace
 
 
 def reply(capsys, *arguments: str):

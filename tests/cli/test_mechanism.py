@@ -1,6 +1,5 @@
 """claims, report, measure, phases and zoom end to end on a run of the smoke preset."""
 
-import dataclasses
 import json
 import re
 import shutil
@@ -12,15 +11,13 @@ from rich.console import Console
 from assignadd.claims.ledger import CLAIMS
 from assignadd.cli import main, screen
 from assignadd.dynamics.trajectory import write_measures
-from assignadd.figures.registry import SECTIONS
-from assignadd.report import reproduction
 from assignadd.runs.folder import open_run
 from tests.cli.asking import complaint, said
 
 RUN = "smoke-seeds-0-1"
 
 
-def test_claims_as_json(here, capsys):
+def test_claims_as_json(here, capsys, short_searches):
     records = json.loads(said(capsys, "claims", RUN, "--n", "40", "--json"))
     ids = [r["id"] for r in records]
     assert ids[: len(CLAIMS)] == [c.id for c in CLAIMS] and all(
@@ -55,9 +52,7 @@ def test_claims_for_people(here, capsys):
     assert {r["label"] for r in late} == {"late"} and late[0]["id"] == "second-spike"
 
 
-def test_report(here, capsys, tmp_path, monkeypatch):
-    few = dataclasses.replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
-    monkeypatch.setattr(reproduction, "SECTIONS", [few])
+def test_report(here, capsys, tmp_path, few_figures, short_searches):
     out = said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
     assert re.search(
         r"^measured in \d+\.\d s, drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$", out, re.MULTILINE
@@ -65,7 +60,7 @@ def test_report(here, capsys, tmp_path, monkeypatch):
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="claim-{c.id}"' in page for c in CLAIMS) and "theory-remainder" in page
     figures = {p.stem for p in (tmp_path / "page" / "figures").glob("*.svg")}
-    assert figures == {"accuracies", "accuracies2", *(figure.label for figure in few.figures)}
+    assert figures == {"accuracies", "accuracies2", *few_figures}
 
 
 def test_measure_writes_a_row_per_model_and_checkpoint(here, capsys, tmp_path):

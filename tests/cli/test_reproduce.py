@@ -1,42 +1,30 @@
 """reproduce end to end: where nothing is learned, and where the task is."""
 
-import dataclasses
 import json
-from functools import partialmethod
 
 import pytest
 
-from assignadd.alignment.subspaces import Search
-from assignadd.claims import causal
 from assignadd.cli import reproduce
-from assignadd.figures.registry import SECTIONS
-from assignadd.report import reproduction
 from tests.cli.asking import said
 
 
-def test_reproduce_smoke(capsys, tmp_path, monkeypatch):
+def test_reproduce_smoke(capsys, tmp_path, monkeypatch, few_figures, short_searches):
     """Nothing is learned, so seeds are trained to the limit and shown, and the page says so."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reproduce, "MOST_SEEDS", 4)
-    # Alignment searches have tests of their own.
-    monkeypatch.setattr(causal, "SEARCH_STEPS", 2)
-    monkeypatch.setattr(Search, "non_linear", partialmethod(Search.non_linear, steps=2))
-    few = dataclasses.replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
-    monkeypatch.setattr(reproduction, "SECTIONS", [few])
+    monkeypatch.setattr(reproduce, "MOST_SEEDS", 2)
+    monkeypatch.setattr(reproduce, "SEEDS_PER_ROUND", 1)
     said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
     page = (tmp_path / "reproduction" / "index.html").read_text()
-    assert "No seed learned binding" in page and all(f"seed {s}" in page for s in range(4))
+    assert "No seed learned binding" in page and all(f"seed {s}" in page for s in range(2))
     first = {p: p.read_bytes() for p in sorted((tmp_path / "reproduction").rglob("*")) if p.is_file()}
     said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
     assert first == {p: p.read_bytes() for p in first}  # nothing to train, and the same bytes again
 
 
 @pytest.mark.slow
-def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch):
+def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch, few_figures):
     """The whole pipeline at a size where the network really learns: add, bind, and generalise; two of its figures."""
     monkeypatch.chdir(tmp_path)
-    few = dataclasses.replace(SECTIONS[0], figures=SECTIONS[0].figures[:2])
-    monkeypatch.setattr(reproduction, "SECTIONS", [few])
     said(capsys, "reproduce", "--preset", "tiny", "--n", "400")
     runs = sorted(p.name for p in (tmp_path / "runs").iterdir())
     models = [m for run in runs for m in json.loads(said(capsys, "eval", run, "--n", "2000", "--json"))["models"]]

@@ -1,6 +1,5 @@
 """`assignadd theory` end to end on small sizes and the smoke preset."""
 
-import functools
 import json
 from types import SimpleNamespace
 
@@ -9,7 +8,7 @@ import pytest
 from assignadd.cli import main
 from assignadd.theory import study
 
-SMALL = ("--N", "11", "--T", "9", "--V", "3", "--threads", "1")
+SMALL = ("--N", "13", "--T", "10", "--V", "4", "--threads", "1")
 
 
 @pytest.fixture(scope="module")
@@ -19,13 +18,11 @@ def run(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_study_for_all():
-    """The command's study of one setting, computed once."""
-    patch, cached = pytest.MonkeyPatch(), functools.cache(study.theory_study)
-    patch.setattr(study, "theory_study", lambda s, say: (say("all of it"), cached(s))[1])
-    yield
-    patch.undo()
+@pytest.fixture(autouse=True)
+def one_study_for_all(small_study, monkeypatch):
+    """The command's study of the small setting is computed once."""
+    compute = study.theory_study
+    monkeypatch.setattr(study, "theory_study", lambda s, say: small_study if s == small_study.at.s else compute(s, say))
 
 
 def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
@@ -48,14 +45,14 @@ def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
         == 0
     )
     reply = json.loads(capsys.readouterr().out)
-    assert reply["setting"] == {"N": 11, "T": 9, "V": 3, "alpha": 1e-3, "beta": None}
+    assert reply["setting"] == {"N": 13, "T": 10, "V": 4, "alpha": 1e-3, "beta": None}
     verdicts = {v["id"]: SimpleNamespace(**v) for v in reply["verdicts"]}
     assert (
         verdicts["theory.G_1_G_2"].verdict == "holds" and verdicts["theory.memory_dominates"].verdict == "does not hold"
     )
     assert verdicts["theory.real_gradient"].verdict == "cannot be tested"  # 60 steps teach nothing
     assert "smoke, seed 1 does not bind" in verdicts["theory.real_gradient"].detail
-    assert [c["K"] for c in reply["step"]["stated"]] == [1, 2, 3] and reply["step"]["shorter"][0]["accuracy"] == 1
+    assert [c["K"] for c in reply["step"]["stated"]] == [1, 2, 3, 4] and reply["step"]["shorter"][0]["accuracy"] == 1
     assert reply["beta"][0]["balancing_length"] is None and reply["beta"][-1]["balanced"][0] == 1
     names = ("theory_beta", "theory_remainder", "theory_attention", "theory_real_gradient")
     expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png", "npz")} | {"verdicts.json", ".assignadd"}
@@ -71,7 +68,7 @@ def test_without_a_run_as_a_table(capsys):
         and "cannot be tested" in out
         and "name a run" in out
         and "G_1_G_2" in out
-        and "stated eta, 3" in out
+        and "stated eta, 4" in out
     )
     assert (
         "the theorem and its step against beta" in out

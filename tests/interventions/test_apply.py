@@ -37,7 +37,7 @@ def both(interventions, stack=STACK, batch=TOKENS, **more):
 @pytest.mark.parametrize("action", ["zero", "mean", "resample", "patch"])
 def test_one_position_is_enough_for_every_replacement(hook, action):
     clean, source = answer_logits(STACK, TOKENS), SOURCE if action == "patch" else None
-    for positions in (None, ("equals",), ("first_value", 3), ("second_variable", "distractors")):
+    for positions in (None, ("equals",), ("first_value", 3, "distractors")):
         changed = both([Replace(action, hook, positions, source=source)])
         if positions is None:  # positions are embedded alike in every sequence
             assert ((changed - clean).abs().amax() > 1e-3) == (hook != "hook_pos_embed" or action == "zero")

@@ -41,7 +41,6 @@ ALONG_TRAINING = {
     5301: (0.968, 0.753, 0.583, 0.235, 0.575, 0.398, 0.229, 0.028),
     10001: (0.997, 1.0, 0.989, 0.755, 0.990, 0.977, 0.736, 0.483),
 }
-N = 10_000
 
 
 def test_the_hand_made_model_is_right_on_every_set():
@@ -105,17 +104,17 @@ def assert_within_sampling_error(found: Accuracy, published: float, n: int) -> N
     assert abs(found.accuracy - published) <= 4 * error, (found.accuracy, published)
 
 
-def papers_run(step: int, tmp_path) -> dict[str, Accuracy]:
+def papers_run(step: int, tmp_path, n: int) -> dict[str, Accuracy]:
     torch.set_num_threads(1)
     file = "model_state_dict.pth" if step == 40000 else f"checkpoint_step_{step}.pth"
     run = import_state_dicts([REFERENCE / file], PRESETS["authors"], tmp_path / "run")
-    return set_accuracies(run.checkpoint(step), run.configs, run.seen, N)[0]
+    return set_accuracies(run.checkpoint(step), run.configs, run.seen, n)[0]
 
 
 @needs_reference
 @pytest.mark.parametrize("step", PUBLISHED)
 def test_the_papers_network_has_the_published_accuracies(step, tmp_path):
-    sets = papers_run(step, tmp_path)
+    sets = papers_run(step, tmp_path, 10_000)
     for name, published in PUBLISHED[step].items():
         assert_within_sampling_error(sets[name], published, 20_000)
     # Every error on literal sums is a double n + n.
@@ -132,7 +131,7 @@ def test_the_papers_network_has_the_published_accuracies(step, tmp_path):
 @needs_reference
 @pytest.mark.parametrize("step", ALONG_TRAINING)
 def test_the_papers_checkpoints_have_the_published_accuracies(step, tmp_path):
-    sets = papers_run(step, tmp_path)
+    sets = papers_run(step, tmp_path, 3000)
     for evalset, published in zip(EVAL_SETS[1:], ALONG_TRAINING[step], strict=True):
         assert_within_sampling_error(sets[evalset.name], published, 3000)
 

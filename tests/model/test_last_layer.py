@@ -1,5 +1,7 @@
 """The last layer, run from an edited residual stream, against the hooked reference, for every architecture."""
 
+import functools
+
 import pytest
 import torch
 
@@ -33,9 +35,7 @@ class Setting:
         stack = random_stack(config)
         self.model, self.reference = LastLayer(stack), Transformer.from_stack(stack, 0).requires_grad_(False)
         self.last = f"blocks.{config.model.n_layers - 1}."
-
-    def cached(self, tokens):
-        return self.reference.run_with_cache(tokens)[1]
+        self.cached = functools.cache(lambda tokens: self.reference.run_with_cache(tokens)[1])
 
     def agrees(self, name, variant, source, basis, hook, edit):
         expected = self.reference.run_with_hooks(BASE, fwd_hooks=[(hook, edit)])[:, -1]

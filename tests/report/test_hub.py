@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,16 +106,21 @@ def test_metadata_leaves_the_tensors_as_they_are():
     assert int.from_bytes(data[:8], "little") % 8 == 0
 
 
-LOADING = """
-import json, sys, torch, assignadd
-replies = []
-for address, step, seed in json.load(sys.stdin):
+# In a process of its own, as the client reads its settings when it is imported: publishes, and loads what it is asked.
+CLIENT = """
+import contextlib, io, json, torch, assignadd
+from assignadd.cli import main
+with contextlib.redirect_stdout(io.StringIO()) as said:
+    code = main(json.loads(input()))
+print(json.dumps([code, said.getvalue()]), flush=True)
+while line := input():
+    address, step, seed = json.loads(line)
     try:
         model = assignadd.load(address, step=step, seed=seed)
-        replies.append(torch.cat([w.flatten() for w in model.state_dict().values()]).tolist())
+        reply = torch.cat([w.flatten() for w in model.state_dict().values()]).tolist()
     except Exception as error:
-        replies.append(f"{type(error).__name__}: {error}")
-print(json.dumps(replies))
+        reply = f"{type(error).__name__}: {error}"
+    print(json.dumps(reply), flush=True)
 """
 
 
@@ -122,13 +129,27 @@ def environment(server, home: Path) -> dict[str, str]:
     return os.environ | theirs | {"HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
-def loaded(server, home: Path, *asked: tuple) -> list:
-    done = subprocess.run(
-        [sys.executable, "-c", LOADING], input=json.dumps(asked), env=environment(server, home), cwd=home.parent,
-        capture_output=True, text=True, timeout=300,
+@contextmanager
+def client(server, folder: Path):
+    """Gives a function that sends a line to the client and returns its reply."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLIENT], env=environment(server, folder / "home"), cwd=folder, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    late = threading.Timer(300, process.kill)
+    late.start()
+
+    def ask(asked):
+        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+    try:
+        yield ask
+        process.communicate("\n")
+    finally:
+        late.cancel()
+        process.kill()
 
 
 def name_of(seed: int, step: int) -> str:
@@ -141,13 +162,9 @@ def flat(model) -> list[float]:
 
 def test_published_and_loaded_back(run, folder, tmp_path):
     pytest.importorskip("huggingface_hub", reason="pip install 'assignadd[hub]'")
-    with hub() as server:
-        command = [sys.executable, "-m", "assignadd", "publish", str(run), "--repo", "owner/name", "--steps", "all"]
-        done = subprocess.run(
-            [*command, "--no-claims", "--private"], env=environment(server, tmp_path / "home"), cwd=tmp_path,
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0 and COMMIT in done.stdout.replace("\n", ""), done
+    with hub() as server, client(server, tmp_path) as ask:
+        code, printed = ask(["publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--private"])
+        assert code == 0 and COMMIT in printed.replace("\n", "")
         # The same bytes as those of the other process.
         written = [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]
         assert server.files == {str(p.relative_to(folder)): p.read_bytes() for p in written}
@@ -157,11 +174,11 @@ def test_published_and_loaded_back(run, folder, tmp_path):
         # Well formed weights, but not those of the list: one bit of the last number differs.
         good = server.files[name_of(3, 20)]
         server.files[name_of(3, 20)] = good[:-1] + bytes([good[-1] ^ 1])
-        one, other, step, seed, nobody, outside, damaged = loaded(
-            server, tmp_path / "cache", ("hf://owner/name", None, None), (f"hf://owner/name@{COMMIT}", 20, 7),
-            ("hf://owner/name", 21, None), ("hf://owner/name", None, 4), ("hf://owner/nobody", None, None),
-            ("hf://../name", None, None), ("hf://owner/name", 20, 3),
-        )  # fmt: skip
+        one, other, step, seed, nobody, outside, damaged = map(ask, [
+            ("hf://owner/name", None, None), (f"hf://owner/name@{COMMIT}", 20, 7), ("hf://owner/name", 21, None),
+            ("hf://owner/name", None, 4), ("hf://owner/nobody", None, None), ("hf://../name", None, None),
+            ("hf://owner/name", 20, 3),
+        ])  # fmt: skip
     assert one == flat(assignadd.load(run, 60, 3)) and other == flat(assignadd.load(run, 20, 7))
     assert set(server.fetched) == {"files.json", "config.json", name_of(3, 60), name_of(7, 20), name_of(3, 20)}
     assert step.endswith("has no weights of seed 3 at step 21; it has 0, 20, 60")

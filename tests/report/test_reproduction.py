@@ -1,9 +1,11 @@
 """The report says what was found, shows every figure with its data, and is the same bytes each time."""
 
 import os
+import shutil
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from assignadd.claims.evidence import Evidence
 from assignadd.figures import studies
@@ -11,14 +13,14 @@ from assignadd.figures.registry import DYNAMICS, SECTIONS
 from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report import reproduction
-from assignadd.report.reproduction import draw_pictures
+from assignadd.report.reproduction import draw_pictures, write_page
 from assignadd.stats import wilson
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader
 from tests.report.records import RECORDS
-from tests.report.writing import write_report
+from tests.report.writing import EVERY_SECTION, write_report
 
-LABELS = ["accuracies", "accuracies2", *(figure.label for section in SECTIONS for figure in section.figures)]
+LABELS = ["accuracies", "accuracies2", *(figure.label for section in EVERY_SECTION for figure in section.figures)]
 
 
 def test_every_figure_is_there_with_its_data(report):
@@ -47,14 +49,14 @@ def test_contents_come_first_and_every_claim_last(report):
     assert "No seed learned binding" in words and "although it has not learned to bind variables" in words
 
 
-def test_the_same_bytes_again(report, few_figures, tmp_path):
+def test_the_same_bytes_again(short_report, few_figures, tmp_path):
     """What is drawn is tested figure by figure; here the page and its files."""
-    for name in ("one", "two"):
-        write_report(tmp_path / name, report.evidences, RECORDS, "assignadd report x")
-    files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
-    assert len(files) > 3 and all(
-        (tmp_path / "one" / f).read_bytes() == (tmp_path / "two" / f).read_bytes() for f in files
+    write_report(tmp_path, short_report.evidences, RECORDS, "assignadd report x")
+    one, two = (
+        {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+        for folder in (short_report.folder, tmp_path)
     )
+    assert {".png", ".svg", ".npz", ".html"} <= {path.suffix for path in one} and one == two
 
 
 def test_tables_of_studies_are_read_before_processes_are_forked(report, tmp_path, monkeypatch):
@@ -72,20 +74,29 @@ def test_tables_of_studies_are_read_before_processes_are_forked(report, tmp_path
     assert draw_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes=2) == 4  # two are of training
 
 
-def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, few_figures, tmp_path, monkeypatch):
+@pytest.fixture
+def page_of(short_report, few_figures, tmp_path):
+    """Writes the page of some evidences with figures that are drawn already."""
+
+    def write(evidences) -> str:
+        folder = shutil.copytree(short_report.folder, tmp_path / "out")
+        return write_page(folder, evidences, RECORDS, "assignadd report x").read_text()
+
+    return write
+
+
+def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, page_of, monkeypatch):
     learned = report.evidences[1]
     monkeypatch.setattr(learned, "learned_binding", True)
-    write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
-    words = "".join(Reader((tmp_path / "index.html").read_text()).words)
+    words = "".join(Reader(page_of(report.evidences)).words)
     assert f"Drawn for seed {learned.seed} of" in words and "the first that learned to bind variables" in words
     assert "1 of them learned" in words and "seed 0 of" in words
 
 
-def test_imported_weights_have_no_curves_and_the_page_says_so(report, few_figures, tmp_path, monkeypatch):
+def test_imported_weights_have_no_curves_and_the_page_says_so(report, few_figures, page_of, monkeypatch):
     for evidence in report.evidences:
         monkeypatch.setitem(evidence.__dict__, "rows", [])
-    write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
-    reader = Reader((tmp_path / "index.html").read_text())
+    reader = Reader(page_of(report.evidences))
     assert [a["id"] for a in reader.named("section")] == few_figures
     names = ", ".join(f"seed {e.seed} of {e.name}" for e in report.evidences)
     assert f"as they were imported, without a record of their training: {names}." in "".join(reader.words)
@@ -107,18 +118,14 @@ def test_one_evaluation_has_no_curves_and_no_figure_along_training(report, tmp_p
     assert words.count("training was not followed") == len([f for f in DYNAMICS if f.along_training]) == 4
 
 
-def test_a_set_that_a_split_does_not_have_reads_so(report, few_figures, tmp_path, monkeypatch):
+def test_a_set_that_a_split_does_not_have_reads_so(report, page_of, monkeypatch):
     one = report.evidences[0]
     monkeypatch.setitem(one.__dict__, "accuracies", {"0-var train": Accuracy(0.5, 50, wilson(25, 50))})
-    write_report(tmp_path, report.evidences, RECORDS, "assignadd report x")
-    assert "none exists" in (tmp_path / "index.html").read_text()
+    assert "none exists" in page_of(report.evidences)
 
 
-def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs(
-    report, few_figures, tmp_path, monkeypatch
-):
+def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs(report, page_of, monkeypatch):
     one = report.evidences[0]
     monkeypatch.setitem(one.__dict__, "accuracies", {"1-var doubles": Accuracy(0.5, 50, wilson(2, 4), 4)})
-    write_report(tmp_path, report.evidences[:1], RECORDS, "assignadd report x")
-    words = Reader((tmp_path / "index.html").read_text()).words
+    words = Reader(page_of(report.evidences[:1])).words
     assert "one variable, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words

@@ -136,18 +136,19 @@ def test_a_studys_own_numbers_are_drawn_for_the_models_that_bind_alone():
 
 
 def test_the_command_lists_plans_trains_and_shows(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(registry.STUDIES, "small", SMALL)
+    few = replace(SMALL, cells=SMALL.cells[:3])
+    monkeypatch.setitem(registry.STUDIES, "small", few)
     out = ["--out", str(tmp_path / "here")]
     assert main(["study", "--json"]) == 0
     assert [s["study"] for s in json.loads(capsys.readouterr().out)] == list(registry.STUDIES)
     assert main(["study", "small", "--dry-run", "--json", "--device", "cpu", "--seeds", "3", *out]) == 0
     planned = json.loads(capsys.readouterr().out)
-    assert (planned["cells"], planned["model_steps"], planned["steps"]) == (24, 960, 40)
+    assert (planned["cells"], planned["model_steps"], planned["steps"]) == (9, 360, 40)
     assert not (tmp_path / "here").exists()
     flags = ["--device", "cpu", "--threads", "1", "--seeds", "1", "--steps", "20", *out]
     assert main(["study", "small", *flags, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)
-    assert [c["cell"] for c in first["cells"]] == [c.label for c in SMALL.cells]
+    assert [c["cell"] for c in first["cells"]] == [c.label for c in few.cells]
     assert first["cells"][0]["binds"]["n"] == 1 and (tmp_path / "here" / "study-small.svg").exists()
     for again in (["--show"], flags[:-2]):  # the table that is there is the study's own
         assert main(["study", "small", *again, "--json", *out]) == 0

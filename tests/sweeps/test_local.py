@@ -40,10 +40,9 @@ def whole(tmp_path_factory):
 def test_a_cell_comes_out_the_same_whatever_stack_it_was_in(tmp_path, whole):
     alone = rows_by_cell(plan(SWEEP, whole[0], "cpu", together=1).jobs)
     assert set(alone) == set(SWEEP.cells) and all(len(rows) == 3 for rows in alone.values())
-    for together in (3, 4):
-        table = run_sweep(SWEEP, tmp_path / str(together), together=together)
-        assert rows_by_cell(plan(SWEEP, tmp_path / str(together), "cpu", together=together).jobs) == alone
-        assert table.equals(whole[1])
+    table = run_sweep(SWEEP, tmp_path, together=3)  # a stack of three and one of one
+    assert rows_by_cell(plan(SWEEP, tmp_path, "cpu", together=3).jobs) == alone
+    assert table.equals(whole[1])
 
 
 @pytest.mark.parametrize("name", ["config.json", "checkpoints/00000040.safetensors"])

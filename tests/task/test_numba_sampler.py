@@ -66,8 +66,11 @@ def assert_equal(sampler, step, rows, first_row=0):
         assert torch.equal(actual, wanted), field
 
 
-@pytest.mark.parametrize("name", TASKS)
-@pytest.mark.parametrize("evalset", SETS, ids=lambda evalset: evalset.name if evalset else "training")
+# The largest task takes a second for each set.
+CASES = [(name, s) for name in TASKS for s in SETS if name != "largest" or s in (None, CERTAIN_OPERANDS, any_sums(2))]
+
+
+@pytest.mark.parametrize(("name", "evalset"), CASES, ids=[f"{name}-{s.name if s else 'training'}" for name, s in CASES])
 def test_every_integer_equals_that_of_the_tensor_operations(name, evalset):
     sampler = sampler_or_skip(*three_models(Config(task=TASKS[name]).task), evalset)
     assert_equal(sampler, torch.tensor([0, 29_999])[:, None, None], 150)  # more rows than are drawn at once

@@ -12,14 +12,13 @@ from assignadd.claims.theory import _summary
 from assignadd.measures.theory_gradient import one_variable_batch
 from assignadd.model.forward import traces
 from assignadd.task.roles import roles
-from assignadd.theory.setting import Setting
-from assignadd.theory.study import PAPER_5301, statements, theory_study
+from assignadd.theory.study import PAPER_5301, statements
 from assignadd.verdicts import FAILS, HOLDS, UNDECIDED
 
 
 @pytest.fixture(scope="module")
-def study():
-    return theory_study(Setting(N=13, T=10, V=4))
+def study(small_study):
+    return small_study
 
 
 @pytest.fixture(scope="module")
