@@ -66,7 +66,7 @@ class SearchedSum(NamedTuple):
 
 
 class Causal:
-    """One model, tested on at most `n` sequences of each kind, and its checkpoints: their steps and how to read them."""
+    """One model, tested on at most `n` sequences of each kind; the steps of its checkpoints, and how to read them."""
 
     def __init__(self, stack: Stack, config: Config, seen: Tensor, n: int, steps: Sequence[int], read: Read):
         self.stack, self.config, self.seen, self.steps, self.read = stack, config, seen, steps, read
