@@ -37,13 +37,15 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     n = len(values)
     sums, squares = (np.concatenate([[0.0], np.cumsum(x, dtype=float)]) for x in (values, values * values))
     # The least cost of a fit of the first `end` values, and where its last plateau begins.
-    cost, begins, starts = np.full(n + 1, -penalty), [0] * (n + 1), np.array([0])
+    cost, begins, places = np.full(n + 1, -penalty), [0] * (n + 1), np.arange(n + 1)
+    starts = places[:1]
     for end in range(1, n + 1):
         sum_of_squares = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
         tried = cost[starts] + sum_of_squares
         best = int(tried.argmin())
         cost[end], begins[end] = tried[best] + penalty, int(starts[best])
-        starts = np.append(starts[tried <= cost[end]], end)  # the others are worse for every later end
+        # The other starts are worse for every later end.
+        starts = np.concatenate((starts[tried <= cost[end]], places[end : end + 1]))
     found = []
     while n:
         n = begins[n]
