@@ -51,11 +51,11 @@ def median_interval(values: Sequence[float]) -> tuple[float, Interval | None]:
 
 def mean_interval(values: Sequence[float]) -> Interval:
     """The 95 % interval of a mean by Student's t; of at least two values."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # `scipy.stats` takes a second to import
 
     n, mean = len(values), math.fsum(values) / len(values)
     deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / (n - 1))
-    half = float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.975)) * deviation / math.sqrt(n)
     return Interval(mean - half, mean + half)
 
 

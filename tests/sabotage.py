@@ -96,7 +96,7 @@ PATCHES = (
     Patch("biases", "runs/transformer_lens.py", "if tensor.count_nonzero():", "if False:",
           "runs/test_transformer_lens.py"),
     Patch("keys", "runs/config_json.py", "if key in found:", "if False:", "runs/test_config_json.py"),
-    Patch("paths", "interventions/paths.py", "written += self._any(at) * change", "written += change",
+    Patch("paths", "interventions/paths.py", "written.addcmul_(self._any(at), change)", "written += change",
           "interventions/test_paths.py"),
     Patch("ranking", "interventions/path_circuits.py", "[0::2].mean() for", "[1::2].mean() for",
           "interventions/test_path_circuits.py"),

@@ -74,6 +74,16 @@ class Side(NamedTuple):
     """The residual of every position before the last layer."""
 
 
+class Chunk(NamedTuple):
+    """Some pairs of prompts, and the alignments that are tested on them."""
+
+    names: list[str]
+    rows: Int[Tensor, " B"]
+    """Which pairs of the alignments they are."""
+    base: Positions
+    source: Positions
+
+
 class Exchange(NamedTuple):
     """An activation of the base that is replaced by that of the source."""
 
@@ -141,6 +151,11 @@ EXCHANGES: dict[str, tuple[Exchange, Exchange]] = {
     "sum": (SUM, EQUALS),
     QUERY_AND_TAG: (_layer_1("equals", "second"), _layer_1("first")),
 }
+# Alignments whose pairs have the same prompts; each prompt is traced once for all of them.
+SAME_PROMPTS = (
+    ("binding tag",), ("operand query", "query in QK2", QUERY_AND_TAG),
+    ("first value", "second value", "values", "sum"),
+)  # fmt: skip
 # The directions that the paper names for each alignment.
 NAMED: dict[str, Callable[[Stack], Tensor]] = {
     "binding tag": copied_variables, "operand query": copied_variables, "query in QK2": copied_variables,
@@ -184,43 +199,49 @@ class Interchange:
     ) -> list[dict[str, Outcome]]:
         """The outcome of every alignment, for each model."""
         require(stack.config, "interchange", SECOND_LAYER)
-        return [self._outcomes(one, variants, alignments) for one in single_models(stack)]
+        chunks = self._chunks(stack.config.task, alignments)
+        return [self._outcomes(one, chunks, variants, alignments) for one in single_models(stack)]
 
-    def _outcomes(self, one: Stack, variants: Sequence[str], alignments: Sequence[str]) -> dict[str, Outcome]:
+    def _outcomes(
+        self, one: Stack, chunks: Sequence[Chunk], variants: Sequence[str], alignments: Sequence[str]
+    ) -> dict[str, Outcome]:
         """The outcome of every alignment for one model."""
         model, bases = LastLayer(one), {name: _bases(one, name, variants) for name in alignments}
         hits: dict[tuple[str, str], list[Tensor]] = {(name, variant): [] for name in alignments for variant in variants}
-        for shared, names in self._sharing(alignments):
-            for part in torch.stack([self.pairs[name].counts for name in names]).any(0).nonzero()[:, 0].split(CHUNK):
-                base, source = (_side(model, one.config.task, tokens[part]) for tokens in (shared.base, shared.source))
-                tried = {(name, v): EXCHANGES[name][v == "elsewhere"] for name, v in product(names, variants)}
-                differences = {exchange: exchange.difference(model, base, source) for exchange in {*tried.values()}}
-                whole: dict[Exchange, Tensor] = {}
-                for (name, variant), exchange in tried.items():
-                    basis, pairs = bases[name].get(variant), self.pairs[name]
-                    if basis is not None or exchange not in whole:
-                        answer = exchange.logits(model, base, within(differences[exchange], basis)).argmax(-1)
-                    if basis is None:  # another alignment may have the same control
-                        answer = whole.setdefault(exchange, answer)
-                    hits[name, variant].append((answer == pairs.answer[part])[pairs.counts[part]])
+        for names, part, *both in chunks:
+            base, source = (_side(model, positions) for positions in both)
+            tried = {(name, v): EXCHANGES[name][v == "elsewhere"] for name, v in product(names, variants)}
+            differences = {exchange: exchange.difference(model, base, source) for exchange in {*tried.values()}}
+            whole: dict[Exchange, Tensor] = {}
+            for (name, variant), exchange in tried.items():
+                basis, pairs = bases[name].get(variant), self.pairs[name]
+                if basis is not None or exchange not in whole:
+                    answer = exchange.logits(model, base, within(differences[exchange], basis)).argmax(-1)
+                if basis is None:  # another alignment may have the same control
+                    answer = whole.setdefault(exchange, answer)
+                hits[name, variant].append((answer == pairs.answer[part])[pairs.counts[part]])
         return {
             name: self.pairs[name].outcome({v: torch.cat(hits[name, v]) for v in variants}, self.pairs[name].counts)
             for name in alignments
         }
 
-    def _sharing(self, alignments: Sequence[str]) -> list[tuple[Pairs, list[str]]]:
-        """The alignments grouped by their source prompts, so that each prompt is traced once."""
-        groups: dict[int, tuple[Pairs, list[str]]] = {}
-        for name in alignments:
-            pairs = self.pairs[name]
-            groups.setdefault(id(pairs.source), (pairs, []))[1].append(name)
-        return list(groups.values())
+    def _chunks(self, task: Task, alignments: Sequence[str]) -> list[Chunk]:
+        """The pairs of prompts on which these alignments are tested."""
+        chunks = []
+        for group in SAME_PROMPTS:
+            if names := [name for name in group if name in alignments]:
+                pairs = self.pairs[names[0]]
+                counts = torch.stack([self.pairs[name].counts for name in names]).any(0)
+                for part in counts.nonzero()[:, 0].split(CHUNK):
+                    base, source = (Positions(task, tokens[part]) for tokens in (pairs.base, pairs.source))
+                    chunks.append(Chunk(names, part, base, source))
+        return chunks
 
 
-def _side(model: LastLayer, task: Task, tokens: Int[Tensor, "B T"]) -> Side:
-    """The roles of these prompts and their forward pass."""
-    trace = model.trace(tokens)
-    return Side(Positions(task, tokens), trace, model.before(trace))
+def _side(model: LastLayer, positions: Positions) -> Side:
+    """The forward pass on these prompts."""
+    trace = model.trace(positions.tokens)
+    return Side(positions, trace, model.before(trace))
 
 
 def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:

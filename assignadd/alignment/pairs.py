@@ -88,11 +88,11 @@ class Outcome:
         """The outcome on pairs whose base is a sum with `n_vars` variables."""
         return self.where(self.base_vars == n_vars)
 
-    def by_types(self, variant: str = "whole") -> Float[Tensor, "3 3"]:
+    def by_types(self) -> Float[Tensor, "3 3"]:
         """Accuracy by the number of variables in base (rows) and source (columns); NaN where there is no pair."""
         types = range(3)
         cells = [[(self.base_vars == i) & (self.source_vars == j) for j in types] for i in types]
-        return torch.tensor([[self.hits[variant][cell].float().mean() for cell in row] for row in cells])
+        return torch.tensor([[self.hits["whole"][cell].float().mean() for cell in row] for row in cells])
 
 
 def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from assignadd.claims.evidence import Evidence
+from assignadd.measures.sequences import any_sequences
+from assignadd.model.forward import answers
 from assignadd.training.processes import in_parallel
 
 # The slow properties of a model; those that take longest come first, so that no process is left with one at the end.
@@ -44,8 +46,16 @@ def measure_ahead(
     What every network is asked for comes first, with the accuracies that decide what else is asked of it. `listener`
     is called with the name of each job that is done.
     """
+    if evidences and processes > 1:
+        _load_kernels(evidences[0])
     do_ahead([*others, *jobs_of_all(evidences)], processes, listener)
     do_ahead(jobs_by_binding(evidences), processes, listener)
+
+
+def _load_kernels(e: Evidence) -> None:
+    """Loads the compiled kernels, which takes most of a second, here and not in every process that is forked."""
+    with suppress(Exception):  # whoever needs them handles the error
+        answers(e.stack, any_sequences([e.config], e.seen[None], e.types[0], 1).tokens)
 
 
 def jobs_of_all(evidences: Sequence[Evidence]) -> list[Job]:

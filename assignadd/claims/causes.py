@@ -15,10 +15,9 @@ import numpy as np
 from assignadd.alignment.interchange import PAPER_MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
 from assignadd.claims.addition import needs_two_variables
 from assignadd.claims.causal import EXCHANGED
-from assignadd.claims.circuit_alone import CIRCUIT_ALONE
+from assignadd.claims.circuits import CIRCUIT_ALONE, PATHS
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference
-from assignadd.claims.paths import PATHS
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.dynamics.onsets import Onset, onset
 from assignadd.measures.columns import measure_of, require_column

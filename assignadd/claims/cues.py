@@ -20,12 +20,12 @@ def on_layout(e: Evidence, layout: str) -> Mapping[str, Tensor] | None:
     return e.cues.get(layout) if e.learned_binding and has_rule(e.config.task) else None
 
 
-def answered(layout: str, number: str = "x") -> Measure:
-    """How often the answer is the sum with a number of the layout."""
+def answered(layout: str) -> Measure:
+    """How often the answer is the sum with the number `x` of the layout."""
 
     def measure(e: Evidence) -> Measured | None:
         found = on_layout(e, layout)
-        return None if found is None else Measured.share(int(found[number].sum()), len(found[number]), "sequences")
+        return None if found is None else Measured.share(int(found["x"].sum()), len(found["x"]), "sequences")
 
     return measure
 

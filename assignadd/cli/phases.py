@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignadd.claims.evidence import Evidence
-    from assignadd.dynamics.curve_onsets import CurveOnset
     from assignadd.dynamics.late_variable import LateVariable
     from assignadd.dynamics.onsets import Onset
+    from assignadd.dynamics.phases import CurveOnset
     from assignadd.dynamics.spikes import Spike
 
 CAPTION = (

@@ -34,14 +34,23 @@ class Spike:
 
 def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     """Indices at which a new plateau begins, for a piecewise constant fit of least squares."""
-    if len(values) < 3:
-        return [i for i in range(1, len(values)) if (values[i] - values[i - 1]) ** 2 / 2 > penalty]
-    import ruptures  # here, as it imports most of SciPy
-
-    # With the linear kernel the cost is that of least squares. This class runs Pelt in C, a thousand times faster than
-    # the one in Python.
-    found = ruptures.KernelCPD(kernel="linear", min_size=1).fit(np.asarray(values, dtype=float)).predict(pen=penalty)
-    return [int(i) for i in found[:-1]]
+    n = len(values)
+    sums, squares = (np.concatenate([[0.0], np.cumsum(x, dtype=float)]) for x in (values, values * values))
+    # The least cost of a fit of the first `end` values, and where its last plateau begins.
+    cost, begins, places = np.full(n + 1, -penalty), [0] * (n + 1), np.arange(n + 1)
+    starts = places[:1]
+    for end in range(1, n + 1):
+        sum_of_squares = squares[end] - squares[starts] - (sums[end] - sums[starts]) ** 2 / (end - starts)
+        tried = cost[starts] + sum_of_squares
+        best = int(tried.argmin())
+        cost[end], begins[end] = tried[best] + penalty, int(starts[best])
+        # The other starts are worse for every later end.
+        starts = np.concatenate((starts[tried <= cost[end]], places[end : end + 1]))
+    found = []
+    while n:
+        n = begins[n]
+        found.append(n)
+    return found[-2::-1]
 
 
 def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0) -> list[Spike]:

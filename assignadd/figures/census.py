@@ -11,7 +11,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy.stats import CensoredData, ecdf
 
 from assignadd.claims.record import NO_POPULATION
 from assignadd.dynamics.onsets import Onset
@@ -71,6 +70,8 @@ def draw_census(data: CensusData, made: Figure) -> None:
 
 def _draw_learned(data: CensusData, ax: Axes) -> None:
     """Draws the share of seeds that have a skill by a step (one less the Kaplan-Meier curve), with its 95 % band."""
+    from scipy.stats import CensoredData, ecdf  # takes a second to import, and only populations need it
+
     for (name, color, _), onsets in zip(SKILLS, data.onsets, strict=True):
         came = onsets[onsets != NEVER].astype(float)
         if not len(came):

@@ -30,7 +30,7 @@ from assignadd.task.roles import answers
 # Number of literal sequences on which a new MLP2 is trained.
 POOL = 16384
 STEPS, BATCH, LR = 500, 512, 2e-3
-RESAMPLING_SEED = 0
+RESAMPLING_SEED, GRAFT_SEED = 0, 1
 MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
 
 
@@ -100,12 +100,12 @@ def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Te
 
 
 @needs(*PAPER_NEEDS)
-def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS, seed: int = 1) -> Stack:
+def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS) -> Stack:
     """The model with a new MLP2, trained from random weights on seen sums of literals; other weights are unchanged."""
     pool = sequences([config], seen[None], 0, POOL, TrainingLawDraws.GRAFTED_MLP.start)
     with torch.no_grad():
         inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(one, part)])
-    result, fresh = one.clone(), initial_stack(one.config, [seed])
+    result, fresh = one.clone(), initial_stack(one.config, [GRAFT_SEED])
     weights = {name: fresh[name][0].clone() for name in MLP2_WEIGHTS}
     _fit(weights, inputs, pool.labels[0], one.W_U[0], steps)
     for name, weight in weights.items():

@@ -125,16 +125,15 @@ class PathPatching:
         model, trace, receivers = self.model, self.trace, {path.receiver for path in patched}
         layer_1 = self._layer_1(patched) if LAYER_1 in receivers else self.layer_1
         before = self.embedding + layer_1
-
-        def reads(receiver: str) -> Tensor:
-            return before + self._change(receiver, layer_1, patched) if receiver in receivers else before
-
+        key, value, query, into_mlp, into_logits = (
+            self._read(receiver, before, layer_1, patched) for receiver in (KEY, VALUE, QUERY, MLP2, LOGITS)
+        )
         layer_2 = self.layer_2
         if receivers & {LAYER_1, QUERY, KEY, VALUE}:
-            layer_2 = model.attention_output(model.pattern(reads(KEY), reads(QUERY)[:, -1]), reads(VALUE))
+            layer_2 = model.attention_output(model.pattern(key, query[:, -1]), value)
         into_mlp, into_logits = (
-            reads(receiver)[:, -1] + (self.layer_2.mean(0) if Path(LAYER_2, "=", receiver) in patched else layer_2)
-            for receiver in (MLP2, LOGITS)
+            read[:, -1] + (self.layer_2.mean(0) if Path(LAYER_2, "=", receiver) in patched else layer_2)
+            for receiver, read in ((MLP2, into_mlp), (LOGITS, into_logits))
         )
         if Path(MLP2, "=", LOGITS) in patched:
             return model.logits(into_logits, trace.mlp_out.mean(0).expand_as(into_logits))
@@ -171,23 +170,31 @@ class PathPatching:
         written = self.layer_1.clone()
         for role, change in self._sent.items():
             if at := [at for at in self.present if Path(EMBEDDING, role, LAYER_1, at) in patched]:
-                written += self._any(at) * change
+                written.addcmul_(self._any(at), change)
         return written
 
-    def _change(
-        self, receiver: str, layer_1: Float[Tensor, "B T d"], patched: Collection[Path]
-    ) -> Float[Tensor, "B T d"]:
-        """What changes in the residual before layer 2 for this receiver if these paths to it are replaced."""
-        change = torch.zeros_like(layer_1)
+    def _read(
+        self,
+        receiver: str,
+        before: Float[Tensor, "B T d"],
+        layer_1: Float[Tensor, "B T d"],
+        patched: Collection[Path],
+    ) -> Float[Tensor, "B positions d"]:
+        """The residual before layer 2 as this receiver reads it, if these paths to it are replaced.
+
+        Keys and values are read at every position, all else at `=`, the last.
+        """
+        at = slice(None) if receiver in (KEY, VALUE) else slice(-1, None)
+        read = before[:, at]
         means = ((EMBEDDING, self.embedding, self.embedding_means), (LAYER_1, layer_1, self.layer_1_means))
         for sender, part, mean in means:
             if roles := [role for role in self.present if Path(sender, role, receiver) in patched]:
-                change += self._any(roles) * (mean - part)
-        return change
+                read = torch.addcmul(read, self._any(roles)[:, at], mean[:, at] - part[:, at])
+        return read
 
-    def _any(self, roles: Sequence[str]) -> Bool[Tensor, "B T 1"]:
-        """A mask of the tokens with one of these roles."""
-        return torch.stack([self.present[role] for role in roles]).any(0)[:, :, None]
+    def _any(self, roles: Sequence[str]) -> Float[Tensor, "B T 1"]:
+        """One at the tokens with one of these roles, zero at all others."""
+        return torch.stack([self.present[role] for role in roles]).any(0)[:, :, None].to(self.layer_1.dtype)
 
     def _means(self, part: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
         """At every token, the mean of `part` over all tokens of the same role."""

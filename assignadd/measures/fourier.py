@@ -111,12 +111,10 @@ def circuit_waves(stack: Stack) -> Waves:
     return _together(waves(circuit_preactivations(one)) for one in single_models(stack))
 
 
-def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], contexts: int = 1) -> Waves:
+def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> Waves:
     """The waves of the preactivations in training sequences (see `context_preactivations`)."""
     models = enumerate(single_models(stack))
-    return _together(
-        waves(context_preactivations(one, configs[i : i + 1], seen[i : i + 1], contexts)) for i, one in models
-    )
+    return _together(waves(context_preactivations(one, configs[i : i + 1], seen[i : i + 1])) for i, one in models)
 
 
 def circuit_preactivations(stack: Stack) -> Float[Tensor, "M N N h"]:
@@ -126,20 +124,19 @@ def circuit_preactivations(stack: Stack) -> Float[Tensor, "M N N h"]:
 
 
 def context_preactivations(
-    stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"], contexts: int = 1
+    stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]
 ) -> Float[Tensor, "M N N h"]:
-    """The last MLP's mean preactivations for all pairs (n, m), over `contexts` training sequences of each type."""
+    """The last MLP's mean preactivations for all pairs (n, m), over a training sequence of each type."""
     task = stack.config.task
     N = task.modulus
     pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)
     found = []
     for i, one in enumerate(single_models(stack)):
         mean = torch.zeros((), dtype=one.flat.dtype, device=one.flat.device)
-        for draw in range(contexts):
-            for n_vars in (0, 1, 2):
-                own = sequences(configs[i : i + 1], seen[i : i + 1], n_vars, N * N, draw).tokens
-                (trace,) = traces(one, with_values(task, own, pairs))
-                mean = mean + trace.preactivations / (3 * contexts)
+        for n_vars in (0, 1, 2):
+            own = sequences(configs[i : i + 1], seen[i : i + 1], n_vars, N * N).tokens
+            (trace,) = traces(one, with_values(task, own, pairs))
+            mean = mean + trace.preactivations / 3
         found.append(mean.unflatten(0, (N, N)))
     return torch.stack(found)
 

@@ -123,11 +123,9 @@ def variable_probes(
     return torch.stack(accuracies).view(-1, len(steps)).T
 
 
-def mixed_sequences(
-    configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, draw: int = 0
-) -> Int[Tensor, "M {n} T"]:
+def mixed_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int) -> Int[Tensor, "M {n} T"]:
     """`n` sequences for each model, with 0, 1 and 2 variables in turn."""
-    of_types = [sequences(configs, seen, n_vars, -(-n // 3), draw).tokens for n_vars in (0, 1, 2)]
+    of_types = [sequences(configs, seen, n_vars, -(-n // 3)).tokens for n_vars in (0, 1, 2)]
     return torch.stack(of_types, 2).flatten(1, 2)[:, :n]
 
 

@@ -50,9 +50,9 @@ class Routing:
         return columns
 
 
-def routing(stack: Stack, tokens: Int[Tensor, "#M B T"], rows: Bool[Tensor, "#M B"] | None = None) -> Routing:
-    """Rates and masses on every model's own sequences or on shared ones (M = 1), or on those marked in `rows`."""
-    return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool) if rows is None else rows])[0]
+def routing(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Routing:
+    """Rates and masses on every model's own sequences or on shared ones (M = 1)."""
+    return routings(stack, tokens, [torch.ones_like(tokens[..., 0], dtype=torch.bool)])[0]
 
 
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:

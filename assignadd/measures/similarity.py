@@ -66,18 +66,16 @@ PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))
 
 
 def random_contexts(
-    configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int, any_slot: bool = True, draw: int = 0
+    configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int
 ) -> dict[int, Int[Tensor, "M {n} T"]]:
     """`n` sequences with 0, 1 and 2 variables for each model.
 
-    The claim is about any sequence, so by default variables are in any slot, banned or not, as for the reference
-    numbers. With `any_slot=False` the bans of training apply, and the cosines are a little higher.
+    The claim is about any sequence, so variables are in any slot, banned or not, as for the reference numbers.
     """
-    if any_slot:
-        configs = [
-            dataclasses.replace(c, task=dataclasses.replace(c.task, banned_first="", banned_second="")) for c in configs
-        ]
-    return {n_vars: sequences(configs, seen, n_vars, n, draw).tokens for n_vars in (0, 1, 2)}
+    configs = [
+        dataclasses.replace(c, task=dataclasses.replace(c.task, banned_first="", banned_second="")) for c in configs
+    ]
+    return {n_vars: sequences(configs, seen, n_vars, n).tokens for n_vars in (0, 1, 2)}
 
 
 def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) -> dict[tuple[int, int], Matching]:

@@ -120,12 +120,12 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
     return sorted(chosen)
 
 
-def alignment(stack: Stack, matrices: Float[Tensor, "M d d"], seed: int = 0) -> Alignment:
+def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
     """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
     c = variable_outputs(stack)  # (M, V, d)
     p = stack.W_pos[:, -1:]  # (M, 1, d)
     G = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
-    g = torch.Generator().manual_seed(seed)
+    g = torch.Generator().manual_seed(0)
     orders = derangements(c.shape[1], DIRECTIONS, g)  # (P, V)
     own = torch.arange(c.shape[1])[None]
     x, y = (torch.randn(DIRECTIONS, k, c.shape[-1], generator=g, dtype=c.dtype) for k in (c.shape[1], 1))

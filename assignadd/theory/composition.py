@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from assignadd.config import ConfigError
 from assignadd.stats import Interval, wilson
 from assignadd.theory.setting import DTYPE, Setting
-from assignadd.theory.symmetric import COPIED, OTHER, OWN, P_T, W_0, Symmetric, multiplicity, scores
+from assignadd.theory.symmetric import COPIED, OTHER, OWN, P_T, W_0, Symmetric, scores, scores_gradient
 from assignadd.theory.theorem import eta, update
 
 DRAWS = 20_000
@@ -30,27 +31,31 @@ SHARPENED = (1.0, 10.0, 100.0, 1000.0)  # alpha for the probability of the right
 class Attention(NamedTuple):
     """Weights of the last position, each for a single key, in the order of `scores`."""
 
-    target: Tensor
+    target: float
     """The assignment of v*."""
-    distractor: Tensor
+    distractor: float
     """Each of the other K - 1 assignments."""
-    second: Tensor
+    second: float
     """The second operand, position T-1."""
-    first: Tensor
-    pad: Tensor
-    last: Tensor
+    first: float
+    pad: float
+    last: float
 
 
 def attention(W: Symmetric, K: int) -> Attention:
     """The softmax over all T keys with K assignments in context."""
-    most = min(W.s.V, W.s.T - 3)
+    found = scores(W)
+    e = np.exp(found - found.max())
+    return Attention(*(e / (_keys(W.s, K) @ e)).tolist())
+
+
+def _keys(s: Setting, K: int) -> np.ndarray:
+    """How many keys have each of the weights in `Attention`, with K assignments in context."""
+    most = min(s.V, s.T - 3)
     if not 1 <= K <= most:
         accepted = f"a whole number from 1 to {most}: different variables, at the T - 3 prefix positions"
         raise ConfigError("theory.K", K, accepted)
-    how_many = torch.tensor([1, K - 1, 1, 1, W.s.T - 3 - K, 1], dtype=DTYPE)
-    found = scores(W)
-    e = (found - found.max()).exp()
-    return Attention(*(e / (how_many * e).sum()))
+    return np.array([1, K - 1, 1, 1, s.T - 3 - K, 1], dtype=float)
 
 
 def tested_assignments(s: Setting) -> list[int]:
@@ -89,25 +94,24 @@ def draw_values(N: int, K: int, draws: int, seed: int) -> Values:
 
 def answer_scores(W: Symmetric, values: Values) -> Tensor:
     """M(z), (draws, N): M_k is the sum of products of two attention weights over the pairs of numbers that sum to k."""
-    a = attention(W, values.K)
-    t, d, c = a.target, a.distractor, a.second
-    weights = torch.stack([t * t, d * d, c * c, t * d, t * c, d * c])
+    t, d, c, *_ = attention(W, values.K)
+    weights = torch.tensor([t * t, d * d, c * c, t * d, t * c, d * c], dtype=DTYPE)
     return (weights @ values.pairs.flatten(1)).view(values.pairs.shape[1:])
 
 
-def loss(W: Symmetric, values: Values, alpha: float) -> Tensor:
-    """Mean cross entropy of alpha M(z) on these values; differentiable in W's numbers."""
-    return torch.nn.functional.cross_entropy(alpha * answer_scores(W, values), values.y)
-
-
 def loss_gradient(W: Symmetric, values: Values, alpha: float) -> tuple[float, Symmetric]:
-    """The loss and nabla L(W)."""
-    free = Symmetric(W.s, W.plain.clone().requires_grad_(), W.variable.clone().requires_grad_())
-    found = loss(free, values, alpha)
-    grads = torch.autograd.grad(found, (free.plain, free.variable))
-    # The derivative by one of the 18 numbers is the sum over all entries of the matrix that are equal to it.
-    plain, variable = (g / many.clamp(min=1) for g, many in zip(grads, multiplicity(W.s), strict=True))
-    return float(found.detach()), Symmetric(W.s, plain, variable)
+    """The mean cross entropy of alpha M(z) on these values, and its gradient nabla L(W)."""
+    logs = (alpha * answer_scores(W, values)).log_softmax(1)
+    right = values.y[:, None]
+    found = -float(logs.gather(1, right).mean())
+    by_M = logs.exp_().scatter_add_(1, right, -torch.ones_like(right, dtype=DTYPE)).mul_(alpha / len(right))
+    tt, dd, cc, td, tc, dc = (values.pairs.flatten(1) @ by_M.flatten()).tolist()
+    t, d, c, *_ = weights = attention(W, values.K)
+    by_weight = np.array([2 * t * tt + d * td + c * tc, 2 * d * dd + t * td + c * dc, 2 * c * cc + t * tc + d * dc])
+    a, mean = np.array(weights), by_weight @ (t, d, c)
+    by_score = -a * _keys(W.s, values.K) * mean
+    by_score[:3] += a[:3] * by_weight
+    return found, scores_gradient(W.s, by_score)
 
 
 def accuracy(M: Tensor, y: Tensor) -> float:
@@ -144,8 +148,7 @@ def composition(W: Symmetric, K: int, alphas: tuple[float, ...] = (), draws: int
     a, M, y = attention(W, K), answer_scores(W, values), values.y[:, None]
     chance = {alpha: float((alpha * M).softmax(1).gather(1, y).mean()) for alpha in alphas}
     excess = float((M.mean(1) - M.gather(1, y).squeeze(1)).mean())
-    weights = float(a.target), float(a.distractor), float(a.second)
-    return Composition(K, *weights, accuracy(M, values.y), excess, chance, draws)
+    return Composition(K, a.target, a.distractor, a.second, accuracy(M, values.y), excess, chance, draws)
 
 
 def after_step(s: Setting, length: float = 1.0) -> Symmetric:

@@ -198,7 +198,7 @@ def _pads_literal(V: int) -> Statement:
 
 def _columns(s: Setting) -> Statement:
     uniform = gradient_parts(s)[0] * -eta(s) - memory(s) - attenuation(s)
-    outside = float(max(uniform.plain[:, OWN].abs().max(), uniform.variable[:, OWN].abs().max()))
+    outside = float(max(abs(uniform.plain[:, OWN]).max(), abs(uniform.variable[:, OWN]).max()))
     return Statement(
         "theory.G_3_columns",
         "The small terms of G_3 are all in the column p_T",

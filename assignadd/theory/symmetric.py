@@ -30,13 +30,13 @@ class Symmetric:
     """Such a matrix as its 18 numbers."""
 
     s: Setting
-    plain: Tensor  # (6, 2)
-    variable: Tensor  # (2, 3)
+    plain: np.ndarray  # (6, 2)
+    variable: np.ndarray  # (2, 3)
 
     @classmethod
     def zeros(cls, s: Setting) -> Symmetric:
         """The zero matrix."""
-        return cls(s, torch.zeros(6, 2, dtype=DTYPE), torch.zeros(2, 3, dtype=DTYPE))
+        return cls(s, np.zeros((6, 2)), np.zeros((2, 3)))
 
     def __add__(self, other: Symmetric) -> Symmetric:
         return Symmetric(self.s, self.plain + other.plain, self.variable + other.variable)
@@ -66,7 +66,7 @@ class Symmetric:
 
     def largest_entry(self) -> float:
         """The largest absolute value of an entry."""
-        return float(max(self.plain.abs().max(), self.variable.abs().max()))
+        return float(max(abs(self.plain).max(), abs(self.variable).max()))
 
     def dot(self, other: Symmetric) -> float:
         """Frobenius product of the full matrices."""
@@ -79,10 +79,10 @@ class Symmetric:
 
 
 @lru_cache(maxsize=256)
-def multiplicity(s: Setting) -> tuple[Tensor, Tensor]:
+def multiplicity(s: Setting) -> tuple[np.ndarray, np.ndarray]:
     """How many entries of the full matrix are equal to each of the 18 numbers, (6, 2) and (2, 3)."""
-    rows = torch.tensor([s.T - 3, 1, 1, 1, s.N, 1], dtype=DTYPE)
-    return torch.stack([rows, rows * s.V], 1), torch.tensor([s.V, s.V, s.V * (s.V - 1)], dtype=DTYPE).expand(2, 3)
+    rows, V = np.array([s.T - 3, 1, 1, 1, s.N, 1], dtype=float), float(s.V)
+    return np.stack([rows, rows * V], 1), np.tile([V, V, V * (V - 1)], (2, 1))
 
 
 def W_0(s: Setting) -> Symmetric:
@@ -92,21 +92,36 @@ def W_0(s: Setting) -> Symmetric:
     return W
 
 
-def scores(W: Symmetric) -> Tensor:
+def _table_of_scores() -> tuple[np.ndarray, np.ndarray]:
+    """Which of the 18 numbers each score of `scores` is a sum of, (6, 6, 2) and (6, 2, 3): zeros and ones."""
+    rows = (PREFIX, NUMBER), (PREFIX, NUMBER), (SECOND, NUMBER), (FIRST,), (PREFIX, PAD), (LAST,)
+    of_variable = (COPIED, OWN), (COPIED, OTHER), None, (VARIABLE, OWN), None, (COPIED, OWN)
+    plain, variable = np.zeros((6, 6, 2)), np.zeros((6, 2, 3))
+    for i, (some, entry) in enumerate(zip(rows, of_variable, strict=True)):
+        plain[i, list(some)] = 1  # the query is p_T + Phi_1 e_v*: both columns
+        if entry is not None:
+            row, column = entry
+            variable[i, row, [P_T, column]] = 1
+    return plain, variable
+
+
+OF_PLAIN, OF_VARIABLE = _table_of_scores()
+
+
+def scores(W: Symmetric) -> np.ndarray:
     """Attention scores x_t^T W x_T, (6,), for these keys x_t: the assignment of the query's variable, another
     assignment, the second operand, the first operand, PAD, and `=` itself."""
-    plain = W.plain.sum(1)  # the query is p_T + Phi_1 e_v*
-    own, other = W.variable[:, P_T] + W.variable[:, OWN], W.variable[:, P_T] + W.variable[:, OTHER]
-    return torch.stack(
-        [
-            plain[PREFIX] + plain[NUMBER] + own[COPIED],
-            plain[PREFIX] + plain[NUMBER] + other[COPIED],
-            plain[SECOND] + plain[NUMBER],
-            plain[FIRST] + own[VARIABLE],
-            plain[PREFIX] + plain[PAD],
-            plain[LAST] + own[COPIED],
-        ]
-    )
+    return OF_PLAIN.reshape(6, -1) @ W.plain.ravel() + OF_VARIABLE.reshape(6, -1) @ W.variable.ravel()
+
+
+def scores_gradient(s: Setting, by_score: np.ndarray) -> Symmetric:
+    """The gradient by W of a function of the scores, from its derivatives by them, (6,).
+
+    The derivative by one of the 18 numbers is the sum over all entries of the matrix that are equal to it.
+    """
+    sums = by_score @ OF_PLAIN.reshape(6, -1), by_score @ OF_VARIABLE.reshape(6, -1)
+    plain, variable = (x.reshape(many.shape) / many.clip(min=1) for x, many in zip(sums, multiplicity(s), strict=True))
+    return Symmetric(s, plain, variable)
 
 
 def gradient_weights(N: int, alpha: float, rho_1: Any, rho_2: Any) -> tuple[Any, Any, Any, Any]:
@@ -157,9 +172,9 @@ def gradient(s: Setting) -> Symmetric:
 
 
 def _gradient(s: Setting, a_m: float, a_n: float) -> Symmetric:
-    plain, variable = (torch.tensor(rows, dtype=DTYPE) for rows in gradient_rows(s, s.rho, a_m, a_n))
+    plain, variable = (np.array(rows) for rows in gradient_rows(s, s.rho, a_m, a_n))
     return Symmetric(
         s,
-        s.alpha * torch.stack([plain, plain / s.V], 1),  # x_T = p_T + Phi_1 e_v, and v is uniform on V variables
-        s.alpha * torch.stack([variable, variable, torch.zeros_like(variable)], 1),
+        s.alpha * np.stack([plain, plain / s.V], 1),  # x_T = p_T + Phi_1 e_v, and v is uniform on V variables
+        s.alpha * np.stack([variable, variable, np.zeros(2)], 1),
     )

@@ -7,12 +7,13 @@ import itertools
 import pytest
 import torch
 
-from assignadd.alignment.maps import Reversible, Rotation
 from assignadd.alignment.subspaces import (
     COMPLEMENT,
     PLACES,
     RANDOM,
     SEARCHED,
+    Reversible,
+    Rotation,
     Search,
     copied_variables,
     fetched_values,

@@ -15,10 +15,9 @@ from assignadd.claims.causes import (
     delay,
     exchanged,
 )
-from assignadd.claims.circuit_alone import CIRCUIT_ALONE, by_variables, faithfulness, loss_without, lowest_set
+from assignadd.claims.circuits import CIRCUIT_ALONE, PATHS, by_variables, faithfulness, loss_without, lowest_set
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.evidence import evidence as evidence_of
-from assignadd.claims.paths import PATHS
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.onsets import Onset

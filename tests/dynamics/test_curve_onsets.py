@@ -6,8 +6,7 @@ from dataclasses import astuple
 import numpy as np
 
 from assignadd.config import PRESETS, Member
-from assignadd.dynamics.curve_onsets import CurveOnset, curve_onsets
-from assignadd.dynamics.phases import Curves
+from assignadd.dynamics.phases import CurveOnset, Curves, curve_onsets
 from assignadd.measures.columns import COLUMNS
 from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.sequences import sequences

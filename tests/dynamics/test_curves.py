@@ -134,6 +134,20 @@ def test_how_long_a_rise_takes_is_open_by_the_evaluations_around_it():
     assert rise_time(far, np.array([0.5, 0.6, 0.9]), Spike(0, 3000, 0.5, 0.9)) == Delay(8000, 0, 8000)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_change_points_are_those_of_the_cheapest_of_all_fits(seed):
+    """By trying all 512 ways to cut ten values, each cut at the price of the penalty."""
+    values = np.random.default_rng(seed).random(10) * 0.4
+
+    def cost(cuts: list[int]) -> float:
+        parts = np.split(values, cuts)
+        return sum(((part - part.mean()) ** 2).sum() for part in parts) + 0.02 * len(cuts)
+
+    tried = [[i for i in range(1, 10) if bits >> i & 1] for bits in range(0, 1024, 2)]
+    assert change_points(values) == min(tried, key=cost)
+    assert change_points(values[:1]) == [] and change_points(np.array([0.0, 0.3])) == [1]
+
+
 def test_change_points_are_where_the_levels_change():
     curve = step_curve((2000, 0.4), (7000, 0.9), start=0.1)
     assert [int(STEPS[i]) for i in change_points(noise()(curve))] == [2000, 7000]

@@ -10,10 +10,9 @@ from matplotlib.text import Text
 
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS, Config
-from assignadd.dynamics.curve_onsets import CurveOnset
 from assignadd.dynamics.late_variable import LateVariable
 from assignadd.dynamics.onsets import Onset
-from assignadd.dynamics.phases import Curves, Phases
+from assignadd.dynamics.phases import CurveOnset, Curves, Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracy_curves
 from assignadd.figures.first_spike import allowed_example, draw_early, early_caption, early_data

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Member, Numerics
-from assignadd.measures.clock_or_pizza import distance_irrelevance, gradient_symmetricity
 from assignadd.measures.doubles import (
     AS_SEEN,
     ASYMMETRY,
@@ -28,7 +27,9 @@ from assignadd.measures.doubles import (
     PairLogits,
     asymmetry_columns,
     control_columns,
+    distance_irrelevance,
     doubles_columns,
+    gradient_symmetricity,
     pair_logits,
 )
 from assignadd.measures.sequences import every_pair

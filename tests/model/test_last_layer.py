@@ -39,7 +39,7 @@ class Setting:
 
     def agrees(self, name, variant, source, basis, hook, edit):
         expected = self.reference.run_with_hooks(BASE, fwd_hooks=[(hook, edit)])[:, -1]
-        base, other = (_side(self.model, TASK, tokens) for tokens in (BASE, source))
+        base, other = (_side(self.model, Positions(TASK, tokens)) for tokens in (BASE, source))
         found = EXCHANGES[name][variant](self.model, base, other, basis)
         torch.testing.assert_close(found, expected)
         assert (expected - self.reference(BASE)[:, -1]).abs().amax() > 1e-3  # something was exchanged
