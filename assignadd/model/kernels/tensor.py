@@ -65,6 +65,7 @@ class TensorKernels:
 
     def join(self) -> None:
         """Waits for the products aside."""
+
     """What the tokens of a training batch are stored as."""
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):
