@@ -45,7 +45,7 @@ class TableGradient:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
         self._weights, self._grads = Weights.of(weights), Weights.of(grads)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def __call__(self, batch: Batch) -> Tensor:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         trace = self._table.forward(self._weights, tokens)
