@@ -178,7 +178,8 @@ class Populations:
         """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
         parts = [p.provenance["config"] for p in (*self.census, self.fraction, self.two_var) if p]
         model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
-        return all(_is_the_papers(_task_of(c)) and c.get("model", model) == model for c in parts)
+        # Tables of an earlier version do not have every field.
+        return all(_is_the_papers(_task_of(c)) and model | c.get("model", {}) == model for c in parts)
 
 
 NO_POPULATIONS = Populations()
