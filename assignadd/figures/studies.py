@@ -27,7 +27,7 @@ COLORS = {
     "binds at 8000": PURPLE, "answers trained sums": ORANGE,
 }  # fmt: skip
 BINDING = list(ONSETS).index("binding at")
-ONSET_COLORS = dict(zip(ONSETS, (BLUE, VERMILION, GREEN), strict=True))
+SKILLS = "adds", "binds", "refines"  # the outcomes that `ONSETS` has the steps of
 NUMBER_COLORS = (INK, PURPLE, ORANGE)
 # A caption names at most this many cells of a kind and counts the rest.
 NAMED = 3
@@ -133,9 +133,10 @@ def draw_study(data: StudyData, made: Figure) -> None:
     left.set(xlim=(-0.03, 1.03), xlabel="share of models\n(95 % interval)")
     left.set_yticks(rows, data.cells)
     left.invert_yaxis()
-    for i, (name, color) in enumerate(ONSET_COLORS.items()):
-        at = np.broadcast_to(rows[:, None] + 0.22 * (i - 1), data.onsets[i].shape)
-        right.plot(data.onsets[i].ravel(), at.ravel(), "|", color=color, markersize=4, alpha=0.8, label=LABELS[name])
+    for i, skill in enumerate(SKILLS):
+        if skill in data.outcomes:  # as the legend has no other colours
+            at = np.broadcast_to(rows[:, None] + 0.22 * (i - 1), data.onsets[i].shape)
+            right.plot(data.onsets[i].ravel(), at.ravel(), "|", color=COLORS[skill], markersize=4, alpha=0.8)
     right.set(xlim=(0, data.steps * 1.02), xlabel="step from which the skill lasts\n(a mark per model)")
     for axes in own:
         _draw_numbers(data, axes)

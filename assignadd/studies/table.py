@@ -62,7 +62,7 @@ LABELS = {
     "difference of the operands (final)": "difference of the operands |A - B| / |A + B|",
     "names exchanged, the other number (final)": "other number after names are exchanged",
     "places exchanged, its own number (final)": "own number after positions are exchanged",
-    "x v, x (final)": "x answered in `x v`",
+    "x v, x (final)": "x answered in the layout x v",
     "v x | v y, y less x (final)": "last number less first, variable assigned twice",
     "3 assignments (final)": "right with 3 assignments",
     "6 assignments (final)": "right with 6 assignments",

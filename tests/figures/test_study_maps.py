@@ -9,9 +9,10 @@ from assignadd.figures.heatmap import DARK_FROM, draw_heat, write_cells
 from assignadd.figures.studies import NAMED, draw_study, drawing_of, study_caption, study_data
 from assignadd.figures.study_maps import data_map, draw_data_map, draw_fate_map, fate_map
 from assignadd.figures.style import figure
-from assignadd.palette import DARK_FIGURES
+from assignadd.palette import BLUE, DARK_FIGURES, VERMILION
 from assignadd.studies.data import DATA
 from assignadd.studies.fate import FATE
+from assignadd.studies.longer import LONGER
 from assignadd.studies.rate import RATE
 from assignadd.studies.table import read_study
 
@@ -81,3 +82,11 @@ def test_a_caption_names_a_few_cells_and_counts_the_others():
     fewest = study_caption(study_data(table)).partition("fewest with ")[2].partition(". Of")[0]
     assert all(cell + " (" in fewest for cell in least[:NAMED]) and least[NAMED] + " (" not in fewest
     assert fewest.endswith(f"; {len(least) - NAMED} other cells")
+
+
+def test_marks_have_only_colours_that_the_legend_explains():
+    data = study_data(read_study(LONGER))  # which does not show who uses banned slots
+    with figure(6, 3) as made:
+        draw_study(data, made)
+        _, right, _ = made.axes
+        assert {line.get_color() for line in right.lines} == {BLUE, VERMILION}
