@@ -188,7 +188,7 @@ def drawing_of(study: Study, models: int) -> Drawing:
     own = f" In the third panel, {study.shown_on} of each model that binds." if study.shown else ""
     look_for = (
         f"Look for rows whose interval lies apart from that of the row '{study.reference}', from which they differ. "
-        f"Beside it, when each model learned to add, to bind and to use banned slots, in the same colours.{own}"
+        f"Beside it, the step from which each model has a skill, in the same colours.{own}"
     )
     return Drawing(study_data, draw_study, width, height + 0.27 * len(study.cells), look_for)
 
