@@ -127,9 +127,11 @@ def _dispatch(arguments: list[str]) -> int | None:
     """Runs a command; a number that it returns is the exit code."""
     name, *rest = arguments or ["--help"]
     if name in ("-h", "--help", "help"):
-        return print(USAGE.format(commands="\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())))
+        print(USAGE.format(commands="\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())))
+        return None
     if name == "--version":
-        return print(__version__)
+        print(__version__)
+        return None
     if name not in COMMANDS:
         from difflib import get_close_matches
 

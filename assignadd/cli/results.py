@@ -75,7 +75,8 @@ def _explain(table: ShippedTable, as_json: bool) -> None:
 def _write(table: ShippedTable, file: str) -> None:
     text = table.frame().write_csv()
     if file == STANDARD_OUTPUT:
-        return print(text, end="")
+        print(text, end="")
+        return
     from assignadd.runs import atomic
     from assignadd.runs.destination import claim_file
 

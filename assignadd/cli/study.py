@@ -62,7 +62,8 @@ def main(arguments: list[str]) -> None:
     if args.markdown and args.name is None:
         from assignadd.report.studies_page import studies_page
 
-        return print(studies_page(), end="")
+        print(studies_page(), end="")
+        return
     if args.name is None:
         return _list(args.json)
     from assignadd.studies.registry import study_named

@@ -46,9 +46,9 @@ def cue_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[d
         layouts = cue_answers(one, config, own, SEQUENCES)
         row = {answered(name, k): float(x.double().mean()) for name, shown in layouts.items() for k, x in shown.items()}
         exchanged = exchanged_tags(one, config, own, SEQUENCES)
-        row |= {OTHER_NAME: float(exchanged[NAMES][1].double().mean())}
-        row |= {OWN_PLACE: float(exchanged[PLACES][0].double().mean())}
-        row |= {LATER: row[answered(TWICE, "y")] - row[answered(TWICE, "x")]}
+        row[OTHER_NAME] = float(exchanged[NAMES][1].double().mean())
+        row[OWN_PLACE] = float(exchanged[PLACES][0].double().mean())
+        row[LATER] = row[answered(TWICE, "y")] - row[answered(TWICE, "x")]
         found.append(row | by_assignments(one, config, own))
     return found
 

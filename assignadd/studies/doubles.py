@@ -29,9 +29,10 @@ VOTES = partial(FinalMeasures, doubles_columns)
 """Measures the votes of the operands after the last step, and the accuracy without them."""
 
 
-def _still(cell: str, slug: str) -> Hypothesis:
+def fails_on_doubles(id: str, cell: str) -> Hypothesis:
+    """Networks of this cell that bind answer held-out doubles less often than other held-out pairs."""
     return Hypothesis(
-        f"study-doubles-{slug}",
+        id,
         f"{cell.capitalize()}: networks that bind answer held-out doubles less often than pairs held out in both "
         "orders, by at least .1 on average.",
         DIFFERENCE, cell, AtMost(-0.1), among="binds",
@@ -80,10 +81,10 @@ DOUBLES = Study(
     shown_on="accuracy on held-out doubles",
     observe=VOTES,
     hypotheses=(
-        _still(PAPER, "paper"),
-        _still(TWICE, "twice"),
-        _still(UNORDERED, "unordered"),
-        _still(NONE_SEEN, "none-seen"),
+        fails_on_doubles("study-doubles-paper", PAPER),
+        fails_on_doubles("study-doubles-twice", TWICE),
+        fails_on_doubles("study-doubles-unordered", UNORDERED),
+        fails_on_doubles("study-doubles-none-seen", NONE_SEEN),
         Hypothesis(
             "study-doubles-none-seen-lower",
             "With no doubles in training, networks that bind answer held-out doubles less often than in the paper's "

@@ -33,8 +33,8 @@ class TritonKernels(TensorKernels):
         TP = 1 << (length - 1).bit_length()
         shared = {"T": length, "K": n_tokens, "TP": TP}
         self._wide = shared | {"BB": 64, "QB": QUERIES, "num_warps": 4}
-        self._aside, self._kept = torch.cuda.Stream(device), list[Tensor]()
         self._deep = shared | {"BB": 32 * 256 // TP**2, "num_warps": 8}
+        self._aside, self._kept = torch.cuda.Stream(device), list[Tensor]()
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         """On a second stream: one product of few models does not fill the device."""
