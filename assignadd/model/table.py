@@ -8,10 +8,11 @@ Layer 1 sees only W_E[token] + W_pos[position], so its scores and outputs are li
     scores of layer 2    entries of [C; C OV1] QK2 (that residual), gathered, mixed by the layer-1 patterns
     output of layer 2    w2 @ [C; C OV1] OV2
 
-The MLP and the unembedding follow, at one position. This file has the matrix products; what is between them (gathers,
-patterns, scatters) is done by exchangeable kernels (`kernels`). The backward pass is written out by hand; a test holds
-logits and every gradient equal to the reference transformer. All functions take weights with or without a leading axis
-M: on a CPU the plain matrix products of a single model are faster than batched ones.
+The MLP and the unembedding follow, at one position. This file has the matrix products; the large ones, and what is
+between products (gathers, patterns, scatters), are done by exchangeable kernels (`kernels`). The backward pass is
+written out by hand; a test holds logits and every gradient equal to the reference transformer. All functions take
+weights with or without a leading axis M: on a CPU the plain matrix products of a single model are faster than batched
+ones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.model.kernels import kernels_for
-from assignadd.model.trace import Tables, TableTrace, Weights, plus_product
+from assignadd.model.trace import Tables, TableTrace, Weights
 from assignadd.task.vocabulary import Vocabulary
 
 
@@ -61,16 +62,15 @@ class TableForward:
 
     def backward(self, w: Weights, trace: TableTrace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
-        aside = self.kernels.product_aside
+        product, aside = self.kernels.product, self.kernels.product_aside
         aside(trace.resid_post.mT, grad, grads.U)
         g = grad @ w.U.mT  # (..., B, d)
-        torch.matmul(trace.neurons.mT, g, out=grads.W_out)
-        g_neurons = g @ w.W_out.mT
-        torch.ops.aten.threshold_backward.grad_input(g_neurons, trace.neurons, 0, grad_input=g_neurons)
+        product(trace.neurons.mT, g, grads.W_out)
+        g_neurons = self.kernels.gated_product(g, w.W_out.mT, trace.neurons)
         aside(trace.resid_mid.mT, g_neurons, grads.W_in)
-        g = plus_product(g, g_neurons, w.W_in.mT)
+        self.kernels.plus_product(g, g_neurons, w.W_in.mT)
         g_usage = self.kernels.matrix(trace.tokens, 3 * self.C + 1, g)
-        torch.matmul(g, trace.tables.outputs.mT, out=g_usage)
+        product(g, trace.tables.outputs.mT, g_usage)
         g_outputs = aside(trace.usage.mT, g)  # (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
@@ -82,7 +82,7 @@ class TableForward:
         g_both, g_position_scores, g_passed_on = self.kernels.layer_2_backward(g_usage, *given)
         first = slice(self.C + 1)
         g_scores_2 = g_both.mT @ trace.usage[..., first]
-        plus_product(g_usage[..., first], g_both, trace.tables.scores_2)
+        self.kernels.plus_product(g_usage[..., first], g_both, trace.tables.scores_2)
         g_positions = (trace.copied_scores, g_position_scores, g_passed_on)
         return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2
 
@@ -110,7 +110,7 @@ class TableForward:
     def _tables_backward(
         self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
     ) -> None:
-        C, aside = self.C, self.kernels.product_aside
+        C, aside, plus_product = self.C, self.kernels.product_aside, self.kernels.plus_product
         self.kernels.join()
         g_equal, g_out2 = g_outputs.split([C + 1, 2 * C], -2)
         g_OV2 = t.both.mT @ g_out2

@@ -137,7 +137,7 @@ class TableTrace(Trace):
     @cached_property
     @torch.no_grad()
     def resid_mid(self) -> Float[Tensor, "*M B d"]:
-        return self.usage @ self.tables.outputs
+        return self.kernels.product(self.usage, self.tables.outputs)
 
     @property
     @torch.no_grad()
@@ -147,12 +147,12 @@ class TableTrace(Trace):
     @cached_property
     @torch.no_grad()
     def neurons(self) -> Float[Tensor, "*M B h"]:
-        return self.preactivations.relu_()
+        return self.kernels.relu_product(self.resid_mid, self.weights.W_in)
 
     @cached_property
     @torch.no_grad()
     def resid_post(self) -> Float[Tensor, "*M B d"]:
-        return plus_product(self.resid_mid.clone(), self.neurons, self.weights.W_out)
+        return self.kernels.plus_product(self.resid_mid.clone(), self.neurons, self.weights.W_out)
 
     @cached_property
     @torch.no_grad()
@@ -166,7 +166,7 @@ class TableTrace(Trace):
         Up to rounding they are `logits`; if not `direct`, the part that the neurons add.
         """
         of_neurons = self.neurons @ read_out
-        return plus_product(of_neurons, self.resid_mid, self.weights.U) if direct else of_neurons
+        return self.kernels.plus_product(of_neurons, self.resid_mid, self.weights.U) if direct else of_neurons
 
     @property
     def mlp_out(self) -> Float[Tensor, "*M B d"]:
@@ -195,8 +195,3 @@ class Tables:
     scores_2: Tensor  # (2C, C + 1)
     OV2: Tensor
     outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]
-
-
-def plus_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """total + a @ b, in place."""
-    return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)

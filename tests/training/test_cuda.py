@@ -123,6 +123,35 @@ def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batc
         assert (kernels[name] - expected).norm() < 3 * (tables[name] - expected).norm() + 1e-6 * expected.norm(), name
 
 
+@pytest.mark.parametrize("tf32", [False, True], ids=["fp32", "tf32"])
+@pytest.mark.parametrize("order", ["nn", "nt", "tn", "tt"])
+def test_large_products_are_as_close_to_double_precision_as_those_of_torch(tf32, order):
+    """In every order in memory, for sizes that fill no tile, with what follows the product in the same pass."""
+    config = replace(PRESETS["paper"], numerics=Numerics(tf32=tf32))
+    prepare("cuda", 1, config)
+    kernels = kernels_for(config, torch.device("cuda"), stacked=True)
+    generator = torch.Generator().manual_seed(3)
+
+    def drawn(rows: int, columns: int, transposed: bool) -> torch.Tensor:
+        shape = (16, columns, rows) if transposed else (16, rows, columns)
+        x = torch.randn(shape, generator=generator).cuda()
+        return x.mT if transposed else x
+
+    a, b = drawn(300, 271, order[0] == "t"), drawn(271, 210, order[1] == "t")
+    total, neurons = drawn(300, 210, False), drawn(300, 210, False)
+    exact, torchs = a.double() @ b.double(), a @ b
+    for name, got, want, of_torch in (
+        ("product", kernels.product(a, b), exact, torchs),
+        ("plus", kernels.plus_product(total.clone(), a, b), total.double() + exact, total + torchs),
+        ("relu", kernels.relu_product(a, b), exact.relu(), torchs.relu()),
+        ("gate", kernels.gated_product(a, b, neurons), exact * (neurons > 0), torchs * (neurons > 0)),
+    ):
+        assert (got - want).norm() <= 1.01 * (of_torch - want).norm(), name
+    a[3, 5, 7] = torch.nan
+    assert kernels.relu_product(a, b)[3, 5].isnan().all()
+    prepare("cuda", 1, PRESETS["paper"])
+
+
 def test_loss_and_update_kernels_equal_the_formulas():
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(3, 77, 59, generator=generator) * torch.tensor([1.0, 30.0, 400.0]).view(3, 1, 1)

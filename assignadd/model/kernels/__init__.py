@@ -1,4 +1,4 @@
-"""The operations of a training step between its matrix products, with a choice of kernels for them.
+"""The large matrix products of a training step and the operations between them, with a choice of kernels for them.
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
 `numba_cpu` and `triton_gpu` are the same operations compiled for a CPU and for a GPU, in single precision. Tests hold

@@ -51,13 +51,35 @@ class Moments:
 
 
 class TensorKernels:
-    """What lies between the matrix products of the table forward, then loss and update.
+    """The large matrix products of the table forward, what lies between them, then loss and update.
 
     The C = K + T rows of a table stand for K tokens and T positions. The axis M of a stack may be missing.
     """
 
     name = "tensor operations"
     token_dtype = torch.int64
+    """What the tokens of a training batch are stored as."""
+
+    def __init__(self, n_tokens: int, length: int, device: torch.device):
+        self.K, self.T, self.C = n_tokens, length, n_tokens + length
+        self._future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
+
+    def product(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+        """a @ b."""
+        return torch.matmul(a, b, out=out)
+
+    def plus_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """total + a @ b, in place."""
+        return total.addmm_(a, b) if total.dim() == 2 else total.baddbmm_(a, b)
+
+    def relu_product(self, a: Tensor, b: Tensor) -> Tensor:
+        """relu(a @ b)."""
+        return (a @ b).relu_()
+
+    def gated_product(self, a: Tensor, b: Tensor, neurons: Tensor) -> Tensor:
+        """a @ b where the neurons are greater than 0, and 0 elsewhere: the gradient before a ReLU."""
+        grad = a @ b
+        return torch.ops.aten.threshold_backward.grad_input(grad, neurons, 0, grad_input=grad)
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         """a @ b, which must not be read before `join`; nor may its inputs change before it."""
@@ -65,12 +87,6 @@ class TensorKernels:
 
     def join(self) -> None:
         """Waits for the products aside."""
-
-    """What the tokens of a training batch are stored as."""
-
-    def __init__(self, n_tokens: int, length: int, device: torch.device):
-        self.K, self.T, self.C = n_tokens, length, n_tokens + length
-        self._future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
 
     def matrix(self, tokens: Int[Tensor, "*M B T"], width: int, like: Tensor) -> Float[Tensor, "*M B width"]:
         """A matrix with a row for each sequence, not initialised, in the memory order these kernels read fastest."""

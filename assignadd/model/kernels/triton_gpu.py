@@ -7,6 +7,8 @@ up to a power of two, BB the number of sequences in a block. No atomic operation
 
 from __future__ import annotations
 
+import math
+
 import torch
 import triton
 from torch import Tensor
@@ -19,6 +21,9 @@ from assignadd.model.kernels.tensor import Moments, TensorKernels
 TILE, SLICES, MOST_SLICES, TILE_WARPS = 128, 8, 64, 4
 QUERIES = 4
 LOSS_ROWS, UPDATE_BLOCK = 16, 1024
+# Products of this many models with this many multiplications each are faster here than in cuBLAS, with these tiles.
+MANY_MODELS, LARGE = 8, 1 << 24
+PRODUCT_TILE = {"ROWS": 128, "COLUMNS": 64, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
 
 
 class TritonKernels(TensorKernels):
@@ -29,6 +34,7 @@ class TritonKernels(TensorKernels):
 
     def __init__(self, n_tokens: int, length: int, device: torch.device, tf32: bool = False):
         super().__init__(n_tokens, length, device)
+        self._tf32 = tf32
         self._parts = 2 if tf32 else 3  # bfloat16 numbers that add up to a float32, or to more digits than TF32 has
         TP = 1 << (length - 1).bit_length()
         shared = {"T": length, "K": n_tokens, "TP": TP}
@@ -36,13 +42,43 @@ class TritonKernels(TensorKernels):
         self._deep = shared | {"BB": 32 * 256 // TP**2, "num_warps": 8}
         self._aside, self._kept = torch.cuda.Stream(device), list[Tensor]()
 
+    def product(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+        return self._product(a, b, out) if self._is_large(a, b) else super().product(a, b, out)
+
+    def plus_product(self, total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return self._product(a, b, total, total, "add") if self._is_large(a, b) else super().plus_product(total, a, b)
+
+    def relu_product(self, a: Tensor, b: Tensor) -> Tensor:
+        return self._product(a, b, end="relu") if self._is_large(a, b) else super().relu_product(a, b)
+
+    def gated_product(self, a: Tensor, b: Tensor, neurons: Tensor) -> Tensor:
+        large = self._is_large(a, b)
+        return self._product(a, b, None, neurons, "gate") if large else super().gated_product(a, b, neurons)
+
+    def _is_large(self, a: Tensor, b: Tensor) -> bool:
+        """Whether the product is faster here than in cuBLAS, which is faster with TF32."""
+        return not self._tf32 and len(a) >= MANY_MODELS and math.prod(a.shape[1:]) * b.shape[-1] >= LARGE
+
+    def _product(
+        self, a: Tensor, b: Tensor, out: Tensor | None = None, other: Tensor | None = None, end: str = ""
+    ) -> Tensor:
+        """a @ b and what follows it (`end`) in one pass; `other` is the sum so far, or neurons, in the order of out."""
+        (M, rows, depth), columns = a.shape, b.shape[-1]
+        out = a.new_empty(M, rows, columns) if out is None else out
+        tiles = triton.cdiv(rows, PRODUCT_TILE["ROWS"]) * triton.cdiv(columns, PRODUCT_TILE["COLUMNS"])
+        triton_programs.product[tiles, M](
+            a, b, out, out if other is None else other, rows, columns, depth, *a.stride(), *b.stride(), *out.stride(),
+            END=end, **PRODUCT_TILE,
+        )  # fmt: skip
+        return out
+
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         """On a second stream: one product of few models does not fill the device."""
         out = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
         self._kept += (a, b)  # their memory must not be given to others before it is read
         self._aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._aside):
-            return torch.matmul(a, b, out=out)
+            return self.product(a, b, out)
 
     def join(self) -> None:
         torch.cuda.current_stream().wait_stream(self._aside)

@@ -7,6 +7,51 @@ import triton.language as tl
 
 
 @triton.jit
+def product(
+    a, b, out, other, rows, columns, depth,
+    a_model, a_row, a_k, b_model, b_k, b_column, out_model, out_row, out_column,
+    END: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    """A tile of a (rows, depth) @ b (depth, columns) of one model, and what follows in the same pass over memory.
+
+    END is `relu`, `add` (plus `other`), `gate` (zero where `other` is not positive) or empty; `other` has the strides
+    of `out`.
+
+    Tensor cores multiply bfloat16 numbers. Each factor goes in as the sum of three, which hold a float32; the products
+    of small parts that a float32 would lose are left out. Tensor cores cut off digits where other units round, so only
+    DEPTH terms are added up there.
+    """
+    m = tl.program_id(1).to(tl.int64)
+    across = tl.cdiv(columns, COLUMNS)
+    i = (tl.program_id(0) // across * ROWS + tl.arange(0, ROWS))[:, None]
+    j = (tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    k = tl.arange(0, DEPTH)
+    a += m * a_model + i * a_row + k[None, :] * a_k
+    b += m * b_model + k[:, None] * b_k + j * b_column
+    total = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for start in range(0, depth, DEPTH):
+        x = tl.load(a, mask=(i < rows) & (start + k[None, :] < depth), other=0.0)
+        y = tl.load(b, mask=(j < columns) & (start + k[:, None] < depth), other=0.0)
+        x0, y0 = x.to(tl.bfloat16), y.to(tl.bfloat16)
+        x, y = x - x0.to(tl.float32), y - y0.to(tl.float32)
+        x1, y1 = x.to(tl.bfloat16), y.to(tl.bfloat16)
+        x2, y2 = (x - x1.to(tl.float32)).to(tl.bfloat16), (y - y1.to(tl.float32)).to(tl.bfloat16)
+        small = tl.dot(x0, y2, tl.dot(x1, y1, tl.dot(x2, y0)))
+        total += tl.dot(x0, y0, tl.dot(x0, y1, tl.dot(x1, y0, small)))
+        a += DEPTH * a_k
+        b += DEPTH * b_k
+    at = m * out_model + i * out_row + j * out_column
+    there = (i < rows) & (j < columns)
+    if END == "relu":
+        total = tl.where(total < 0, 0.0, total)  # keeps NaN, as torch does
+    elif END == "add":
+        total += tl.load(other + at, mask=there, other=0.0)
+    elif END == "gate":
+        total = tl.where(tl.load(other + at, mask=there, other=0.0) > 0, total, 0.0)
+    tl.store(out + at, total, mask=there)
+
+
+@triton.jit
 def patterns(
     scores, tokens, attention, B, T: tl.constexpr, K: tl.constexpr, TP: tl.constexpr, BB: tl.constexpr, QB: tl.constexpr
 ):
