@@ -9,8 +9,11 @@ from torch import Tensor
 from assignadd.config import Task
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.task.arithmetic import answer_of
+
+# Models of a stack whose pairs a GPU computes together: each has the neurons of N^2 / 2 pairs in memory.
+TOGETHER = 32
 
 
 @needs(*PAPER_NEEDS)
@@ -24,28 +27,31 @@ def number_preactivations(stack: Stack) -> Float[Tensor, "M N h"]:
     return number_outputs(stack) @ stack["blocks.1.mlp.W_in"]
 
 
-def mlp_readout(one: Stack) -> Float[Tensor, "h N"]:
-    """W_out W_U: what each neuron of MLP2 adds to the logits; for a stack of one model."""
-    return one["blocks.1.mlp.W_out"][0] @ one.W_U[0]
+def mlp_readout(stack: Stack) -> Float[Tensor, "M h N"]:
+    """W_out W_U: what each neuron of MLP2 adds to the logits."""
+    return stack["blocks.1.mlp.W_out"] @ stack.W_U
 
 
-def best_answers(preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h N"]) -> Int[Tensor, "N N"]:
+def best_answers(preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor, "*M h N"]) -> Int[Tensor, "*M N N"]:
     """The answer with the largest logit relu(x_a + x_b) `readout` for all pairs (a, b); x has a row for every number.
 
     x_a + x_b = x_b + x_a is computed once: with b = a + s mod N, for all a and s = 0..N/2.
     """
-    x, N = preactivations, len(preactivations)
+    x, N = preactivations, preactivations.shape[-2]
     shifts = N // 2 + 1
-    neurons = (x + torch.cat([x, x]).unfold(0, N, 1)[:shifts].mT).relu_()  # (shifts, N, h)
-    best = (neurons.flatten(0, 1) @ readout).max(-1).indices.view(shifts, N)
+    shifted = torch.cat([x, x], -2).unfold(-2, N, 1)[..., :shifts, :, :].mT
+    neurons = (x.unsqueeze(-3) + shifted).relu_()  # (..., shifts, N, h)
+    best = (neurons.flatten(-3, -2) @ readout).max(-1).indices.unflatten(-1, (shifts, N))
     n = torch.arange(N, device=x.device)
-    a, b = n.expand_as(best), torch.cat([n, n]).unfold(0, N, 1)[:shifts]
-    answers = best.new_empty(N, N)
-    answers[a, b] = answers[b, a] = best
+    a, b = n.expand(shifts, N), torch.cat([n, n]).unfold(0, N, 1)[:shifts]
+    answers = best.new_empty(*x.shape[:-2], N, N)
+    answers[..., a, b] = answers[..., b, a] = best
     return answers
 
 
-def pairs_added(task: Task, preactivations: Float[Tensor, "N h"], readout: Float[Tensor, "h N"]) -> Bool[Tensor, "N N"]:
+def pairs_added(
+    task: Task, preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor, "*M h N"]
+) -> Bool[Tensor, "*M N N"]:
     """Whether the largest logit is at the answer (see `best_answers`), for all pairs of numbers."""
     n = torch.arange(task.modulus, device=preactivations.device)
     return best_answers(preactivations, readout) == answer_of(task, (n[:, None], n))
@@ -53,8 +59,10 @@ def pairs_added(task: Task, preactivations: Float[Tensor, "N h"], readout: Float
 
 def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     """Which of the N^2 pairs the circuit adds correctly."""
-    x, task = number_preactivations(stack), stack.config.task
-    return torch.stack([pairs_added(task, x[i], mlp_readout(one)) for i, one in enumerate(single_models(stack))])
+    x, readout, task = number_preactivations(stack), mlp_readout(stack), stack.config.task
+    if stack.flat.device.type == "cpu":  # one model after the other stays in the caches
+        return torch.stack([pairs_added(task, *own) for own in zip(x, readout, strict=True)])
+    return torch.cat([pairs_added(task, *own) for own in zip(x.split(TOGETHER), readout.split(TOGETHER), strict=True)])
 
 
 def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:

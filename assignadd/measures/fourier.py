@@ -179,7 +179,7 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     """
     accuracies, task = [], stack.config.task
     for one, own, x in zip(single_models(stack), network_frequencies(stack), number_preactivations(stack), strict=True):
-        readout, K = mlp_readout(one), torch.arange(len(own), device=own.device)
+        readout, K = mlp_readout(one)[0], torch.arange(len(own), device=own.device)
         without = torch.full_like(own, torch.nan, dtype=x.dtype)
         for i in K[own].tolist():
             without[i] = pairs_added(task, x - at_frequencies(x[None], i == K)[0], readout).to(x.dtype).mean()

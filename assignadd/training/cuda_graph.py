@@ -6,6 +6,7 @@ small kernels; the other takes one step on the batch whose turn it is.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import torch
@@ -70,6 +71,11 @@ def captured(do: Callable[[], object]) -> torch.cuda.CUDAGraph:
             do()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        do()
+    gc.collect()  # a graph of an earlier stack that is freed during a capture makes it fail
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph):
+            do()
+    finally:
+        gc.enable()
     return graph

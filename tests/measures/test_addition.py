@@ -32,11 +32,12 @@ def test_the_hand_made_model_adds_every_pair():
 
 @pytest.mark.parametrize("modulus", [N, N + 1])  # an even N has pairs n, n + N/2, which are their own mirror images
 def test_the_circuit_equals_the_mlp_of_the_transformer(modulus):
-    stack = initial_stack(dataclasses.replace(PRESETS["smoke"], task=Task(modulus=modulus)), [3])
+    stack = initial_stack(dataclasses.replace(PRESETS["smoke"], task=Task(modulus=modulus)), [3, 4])
     model, x = Transformer.from_stack(stack, 0), number_outputs(stack)
     with torch.no_grad():
         plain = torch.stack([model.blocks[1].mlp((x[0, a] + x[0])[None])[0] for a in range(modulus)]) @ stack.W_U[0]
-    assert (best_answers(number_preactivations(stack)[0], mlp_readout(stack)) == plain.argmax(-1)).all()
+    together = best_answers(number_preactivations(stack), mlp_readout(stack))
+    assert (together[0] == plain.argmax(-1)).all() and not torch.equal(together[0], together[1])
     right = [[int(plain[a, b].argmax()) == (a + b) % modulus for b in range(modulus)] for a in range(modulus)]
     assert ov2_mlp2_correct(stack)[0].tolist() == right
 

@@ -1,5 +1,6 @@
 """On a GPU: the same integers, the same function, and a replayed step that equals the step (skipped without a GPU)."""
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -212,6 +213,17 @@ def test_another_architecture_trains_as_on_a_cpu_and_is_compiled(capsys):
         trainer.advance(20)
     torch.testing.assert_close(there.stack().flat, here.stack().flat, rtol=1e-8, atol=1e-10)
     assert "torch.compile failed" not in capsys.readouterr().err
+
+
+def test_a_stack_is_captured_while_the_graph_of_an_earlier_one_waits_to_be_freed():
+    """A graph must not be freed during a capture; a threshold of 1 makes Python look for garbage all the time."""
+    before = gc.get_threshold()
+    try:
+        for seed in SEEDS:
+            Trainer(CONFIG, [Member(seed)], SEEN[:1], "cuda").advance(2)
+            gc.set_threshold(1)
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_another_architecture_comes_out_the_same_bit_for_bit():
