@@ -90,7 +90,7 @@ class TableForward:
         """All tables; most are views of one matrix: embeddings, layer 1's outputs, E_= + P_=, layer 2's outputs."""
         C = self.C
         rows = torch.empty(*w.E.shape[:-2], 4 * C + 1, w.E.shape[-1], dtype=w.E.dtype, device=w.E.device)
-        embeddings, outputs_1, constant, outputs_2 = rows.split([C, C, 1, 2 * C], -2)
+        embeddings, outputs_1, constant, outputs_2 = rows.split_with_sizes([C, C, 1, 2 * C], -2)
         both, equal_rows, outputs = rows.narrow(-2, 0, 2 * C), rows.narrow(-2, C, C + 1), rows.narrow(-2, C, 3 * C + 1)
         torch.cat([w.E, w.pos], -2, out=embeddings)
         aside = self.kernels.product_aside
@@ -112,7 +112,7 @@ class TableForward:
     ) -> None:
         C, aside, plus_product = self.C, self.kernels.product_aside, self.kernels.plus_product
         self.kernels.join()
-        g_equal, g_out2 = g_outputs.split([C + 1, 2 * C], -2)
+        g_equal, g_out2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
         g_OV2 = t.both.mT @ g_out2
         aside(g_OV2, w.O2.mT, grads.V2)
         aside(w.V2.mT, g_OV2, grads.O2)
@@ -123,8 +123,8 @@ class TableForward:
         aside(g_QK2.mT, w.Q2, grads.K2)
         g_equal = plus_product(g_equal, g_queries_2, t.QK2.mT)
 
-        g_embeddings, g_outputs_1 = g_both.split(C, -2)
-        g_through, g_constant = g_equal.split([C, 1], -2)
+        g_embeddings, g_outputs_1 = g_both.split_with_sizes([C, C], -2)
+        g_through, g_constant = g_equal.split_with_sizes([C, 1], -2)
         g_outputs_1 += g_through
         g_embeddings.narrow(-2, self.equals, 1).add_(g_constant)
         g_embeddings.narrow(-2, C - 1, 1).add_(g_constant)
@@ -136,11 +136,12 @@ class TableForward:
         ):
             aside(t.embeddings.mT, g_rows, grad)
             g_embeddings = plus_product(g_embeddings, g_rows, weight.mT)
-        g_tokens, g_positions = g_embeddings.split([self.K, self.T], -2)
+        g_tokens, g_positions = g_embeddings.split_with_sizes([self.K, self.T], -2)
         grads.E.copy_(g_tokens)
         grads.pos.copy_(g_positions)
 
     def _scaled(self, a: Tensor, b: Tensor) -> Tensor:
         """a @ b / sqrt(d_head), without another pass over the product."""
-        plus = torch.addmm if a.dim() == 2 else torch.baddbmm
-        return plus(torch.empty((), dtype=a.dtype, device=a.device), a, b, beta=0, alpha=self.scale)
+        product = a.new_empty(*a.shape[:-1], b.shape[-1])
+        plus = product.addmm_ if a.dim() == 2 else product.baddbmm_
+        return plus(a, b, beta=0, alpha=self.scale)  # with beta = 0, what the memory held is not read
