@@ -92,7 +92,8 @@ def _for_each_model(function: Callable[..., None], *tensors: Tensor) -> None:
 def below_largest(scores, out, tokens):
     """Each row less its largest entry, for tokens and positions by themselves: no pattern changes with it."""
     C, T = len(scores), tokens.shape[1]
-    for row, difference in zip(scores, out):
+    for r in range(C):
+        row, difference = scores[r], out[r]
         for first, last in ((0, C - T), (C - T, C)):
             largest = row[first]
             for c in range(first, last):
