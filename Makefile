@@ -16,7 +16,7 @@ help:
 	@echo "make explorer    an interactive page of the networks trained so far and of seven others (explorer/index.html)"
 	@echo "make explorer-web  build the page's scripts from their sources (needs Node)"
 	@echo "make test        lint, types and tests"
-	@echo "make chaos       kill, starve and damage everything many times (CHAOS="--jobs 16"); the table goes to docs/reliability.md"
+	@echo "make chaos       kill, starve and damage everything many times (CHAOS=\"--jobs 16\"); the table goes to docs/reliability.md"
 	@echo "make sabotage    break the code in one place at a time, and show that the tests notice"
 	@echo "make test-slow   the tests that take a minute or more of one core each"
 	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
