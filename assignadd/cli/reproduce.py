@@ -18,8 +18,8 @@ MOST_SEEDS = 6
 class Reproduce:
     """Train what is missing, evaluate, and write the reproduction page.
 
-    Two seeds train side by side. About a quarter of all seeds never learn to bind variables: further seeds follow
-    until two have learned it, six at the most, and all of them are shown.
+    Two seeds train side by side, and their checkpoints are measured meanwhile. About a quarter of all seeds never
+    learn to bind variables: further seeds follow until two have learned it, six at the most, and all of them are shown.
     """
 
     preset: str = "paper"
@@ -43,8 +43,10 @@ def main(arguments: list[str]) -> None:
     options.check_count("n", args.n)
     from assignadd.claims.evidence import evidence
     from assignadd.cli.claims import Claims, asked, read_populations
+    from assignadd.cli.measure import measured_table
     from assignadd.cli.report import report_on_screen
     from assignadd.cli.train import train_on_screen
+    from assignadd.dynamics.along import AlongTraining
     from assignadd.dynamics.binding import learned_binding
     from assignadd.report.reproduction import claim_report
     from assignadd.runs.folder import open_run
@@ -56,8 +58,10 @@ def main(arguments: list[str]) -> None:
     for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
         seeds = list(range(first, first + SEEDS_PER_ROUND))
         folder = default_folder(config, [Member(seed) for seed in seeds], args.runs)
-        train_on_screen(config, seeds, folder, device, threads)
+        with AlongTraining(folder, config.record.checkpoint_every) as along:
+            train_on_screen(config, seeds, folder, device, threads, along)
         trained.append(open_run(folder))
+        measured_table(trained[-1], threads, known=along.found)
         learned += sum(
             learned_binding(row["accuracy"]) for row in trained[-1].metrics() if row["step"] == config.optim.steps
         )

@@ -33,6 +33,8 @@ MODEL, SEED = "model", "seed"
 Columns = dict[str, np.ndarray]
 # Checkpoints in memory at once.
 CHUNK = 8
+# Measured chunks, by model and the index of their first checkpoint in the run.
+Known = dict[tuple[int, int], Columns]
 Listener = Callable[[int, int], None]
 # The checkpoints of one model at these steps, as a stack.
 Read = Callable[[Sequence[int]], Stack]
@@ -71,30 +73,46 @@ def measured_at(
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def measured_run(run: Run, listener: Listener = lambda done, total: None, processes: int = 1) -> polars.DataFrame:
-    """Every progress measure of every model at every checkpoint: a table with a row per model and checkpoint."""
+def measured_run(
+    run: Run, listener: Listener = lambda done, total: None, processes: int = 1, known: Known | None = None
+) -> polars.DataFrame:
+    """Every progress measure of every model at every checkpoint: a table with a row per model and checkpoint.
+
+    Chunks that are `known` are not measured again; their steps are compared with those of the run.
+    """
     import polars
 
     if not run.steps:
         raise RunError(f"run {run.name} has no checkpoints yet; train it on")
-    models = range(len(run.members))
-    chunks = [(i, run.steps[start : start + CHUNK]) for i in models for start in range(0, len(run.steps), CHUNK)]
-    progress = [ProgressMeasures([run.configs[i]], run.seen[i : i + 1]) for i in models]
+    models, firsts = range(len(run.members)), range(0, len(run.steps), CHUNK)
+    chunks = {(i, first): run.steps[first : first + CHUNK] for i in models for first in firsts}
+    parts = {at: part for at, part in (known or {}).items() if at in chunks and list(part["step"]) == chunks[at]}
+    missing = [at for at in chunks if at not in parts]
+    progress = {i: progress_of(run, i) for i in dict(missing)}
 
-    def measure(chunk: tuple[int, list[int]]) -> Columns:
-        i, steps = chunk
-        return _measured(progress[i], steps, run.trajectory(steps, i))
+    def measure(at: tuple[int, int]) -> Columns:
+        return measured_chunk(progress[at[0]], run, at[0], chunks[at])
 
-    parts: dict[int, polars.DataFrame] = {}
-    done, total = 0, len(models) * len(run.steps)
-    listener(0, total)
-    for at, columns in in_parallel(measure, chunks, processes):
-        i, steps = chunks[at]
-        own = {MODEL: np.full(len(steps), i), SEED: np.full(len(steps), run.members[i].seed)}
-        parts[at] = polars.DataFrame({**own, **columns})
-        done += len(steps)
+    done, total = sum(len(chunks[at]) for at in parts), len(models) * len(run.steps)
+    listener(done, total)
+    for index, columns in in_parallel(measure, missing, processes):
+        parts[missing[index]] = columns
+        done += len(chunks[missing[index]])
         listener(done, total)
-    return polars.concat([parts[at] for at in range(len(chunks))])
+    own = {i: {MODEL: np.full(CHUNK, i), SEED: np.full(CHUNK, run.members[i].seed)} for i in models}
+    return polars.concat(
+        polars.DataFrame({**{name: x[: len(steps)] for name, x in own[at[0]].items()}, **parts[at]})
+        for at, steps in chunks.items()
+    )
+
+
+def progress_of(run: Run, model: int) -> ProgressMeasures:
+    return ProgressMeasures([run.configs[model]], run.seen[model : model + 1])
+
+
+def measured_chunk(progress: ProgressMeasures, run: Run, model: int, steps: Sequence[int]) -> Columns:
+    """Every measure of one model's checkpoints at these steps; `progress` is that of the model."""
+    return _measured(progress, steps, run.trajectory(steps, model))
 
 
 def _measured(progress: ProgressMeasures, steps: Sequence[int], stack: Stack) -> Columns:

@@ -86,9 +86,21 @@ class ProcessPool:
 
     def call(self, task: str, *arguments: Any) -> list[Any]:
         """tasks[task](item, *arguments) for every item, in the order of the items."""
+        self.start(task, *arguments)
+        return self.result()
+
+    def start(self, task: str, *arguments: Any) -> None:
+        """Begins what `call` does; its `result` has to be asked for before the next one."""
         for pipe in self._pipes:
             with suppress(BrokenPipeError):  # a dead process is noticed when its reply is due
                 pipe.send((task, arguments))
+
+    def finished(self) -> bool:
+        """Whether the result of what was started can be had without waiting."""
+        return all(pipe.poll() for pipe in self._pipes)
+
+    def result(self) -> list[Any]:
+        """What `call` returns, for what was started."""
         replies = [self._reply(pipe) for pipe in self._pipes]
         return [reply[i] for i in range(max(map(len, replies))) for reply in replies if i < len(reply)]
 

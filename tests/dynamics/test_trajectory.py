@@ -1,6 +1,8 @@
 """Every column is the measure on that checkpoint alone, and stored tables are read only for their own run."""
 
 import random
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ import torch
 
 from assignadd.api import train
 from assignadd.config import PRESETS
+from assignadd.dynamics import along as along_training
 from assignadd.dynamics import trajectory
+from assignadd.dynamics.along import AlongTraining
 from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_trajectory
 from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam, variable_sets
@@ -58,6 +62,44 @@ def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
     assert trajectory.read_measures(run) is None
     (run.path / MEASURES).write_bytes(b"no table")
     assert trajectory.read_measures(run) is None
+
+
+def test_what_is_measured_along_training_is_what_would_be_measured_afterwards(tmp_path):
+    smoke = PRESETS["smoke"]
+    optim, record = replace(smoke.optim, steps=140), replace(smoke.record, checkpoint_every=5)
+    config = replace(smoke, optim=optim, record=record)
+    with AlongTraining(tmp_path / "run", config.record.checkpoint_every) as along:
+
+        def patient(progress):
+            along(progress)
+            while along._asked and not along._pool.finished():
+                time.sleep(0.001)
+
+        run = train(config, [0, 1], tmp_path / "run", threads=1, listener=patient)
+    assert {(0, 0), (1, 0), (0, CHUNK)} <= set(along.found)
+    table = trajectory.measured_run(run)
+    assert trajectory.measured_run(run, known=along.found).equals(table)
+    # What is known is not measured again, unless it is of other checkpoints.
+    name = "ov2_mlp2_accuracy"
+    first, second = (columns | {name: np.full(CHUNK, 7, np.float32)} for columns in (along.found[0, 0],) * 2)
+    second["step"] = second["step"] + 1
+    found = trajectory.measured_run(run, known={(0, 0): first, (1, 0): second})[name].to_numpy()
+    expected = table[name].to_numpy().copy()
+    expected[:CHUNK] = 7
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_training_goes_on_when_measuring_along_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(along_training, "measured_chunk", lambda *given: 1 / 0)
+    with AlongTraining(tmp_path / "run", 1) as along:
+
+        def patient(progress):
+            along(progress)
+            while along._pool is not None and along._asked and not along._pool.finished():
+                time.sleep(0.001)
+
+        assert train(PRESETS["smoke"], [0], tmp_path / "run", threads=1, listener=patient).finished
+    assert along.found == {} and along._pool is None
 
 
 def test_a_damaged_table_is_never_read_as_other_numbers(run):
