@@ -33,7 +33,8 @@ class Reproduce:
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int | None = None
-    """CPU threads that train, and processes that measure and draw. If None, every core."""
+    """CPU threads that train, and processes that measure and draw; if more than one, another process measures during
+    training. If None, every core."""
 
 
 def main(arguments: list[str]) -> None:
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> None:
     for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
         seeds = list(range(first, first + SEEDS_PER_ROUND))
         folder = default_folder(config, [Member(seed) for seed in seeds], args.runs)
-        with AlongTraining(folder, config.record.checkpoint_every) as along:
+        with AlongTraining(folder, config.record.checkpoint_every, wanted=threads > 1) as along:
             train_on_screen(config, seeds, folder, device, threads, along)
         trained.append(open_run(folder))
         measured_table(trained[-1], threads, known=along.found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from assignadd.dynamics.trajectory import CHUNK, Columns, Known, measured_chunk, progress_of
@@ -24,12 +25,17 @@ class AlongTraining:
     Whatever goes wrong ends the measuring, not the training: what is not found is measured afterwards.
     """
 
-    def __init__(self, path: Path, every: int):
-        """`every` is the number of steps between checkpoints of the run at `path`, which need not exist yet."""
+    def __init__(self, path: Path, every: int, wanted: bool = True):
+        """`every` is the number of steps between checkpoints of the run at `path`, which need not exist yet.
+
+        Nothing is measured unless it is `wanted`.
+        """
         self.found: Known = {}
         self._every, self._ask_from, self._asked = every, 0, False
-        # Started before those of the trainer, so that it holds none of their pipes.
-        self._pool = ProcessPool([path], 1, {"measure": _measurer()}) if can_fork() else None
+        self._pool: ProcessPool | None = None
+        with suppress(OSError):  # too many processes or open files
+            # Started before those of the trainer, so that it holds none of their pipes.
+            self._pool = ProcessPool([path], 1, {"measure": _measurer()}) if wanted and can_fork() else None
 
     def __enter__(self) -> AlongTraining:
         return self
@@ -37,6 +43,7 @@ class AlongTraining:
     def __exit__(self, *_: object) -> None:
         if self._pool:
             self._pool.close()
+            self._pool = None
 
     def __call__(self, progress: TrainingProgress) -> None:
         if self._pool is None:
@@ -47,9 +54,8 @@ class AlongTraining:
             if not self._asked and progress.step >= self._ask_from:
                 self._pool.start("measure", len(self.found))
                 self._asked = True
-        except (RuntimeError, UserError):
-            self._pool.close()
-            self._pool = None
+        except (OSError, RuntimeError, UserError):
+            self.__exit__()
 
     def _keep(self, step: int) -> None:
         assert self._pool is not None
@@ -68,7 +74,7 @@ def _measurer() -> Callable[[Path, int], tuple[tuple[int, int] | None, Columns]]
     def measure(path: Path, done: int) -> tuple[tuple[int, int] | None, Columns]:
         run = Run.open(path)
         if not progress:
-            os.nice(NICE)
+            os.setpriority(os.PRIO_PROCESS, 0, NICE)
             prepare("cpu", 1, run.config)
         model, first = done % len(run.members), done // len(run.members) * CHUNK
         steps = run.steps[first : first + CHUNK]

@@ -78,7 +78,7 @@ def measured_run(
 ) -> polars.DataFrame:
     """Every progress measure of every model at every checkpoint: a table with a row per model and checkpoint.
 
-    Chunks that are `known` are not measured again; their steps are compared with those of the run.
+    Chunks that are `known` are not measured again, unless their steps are not those of the run.
     """
     import polars
 
@@ -88,7 +88,7 @@ def measured_run(
     chunks = {(i, first): run.steps[first : first + CHUNK] for i in models for first in firsts}
     parts = {at: part for at, part in (known or {}).items() if at in chunks and list(part["step"]) == chunks[at]}
     missing = [at for at in chunks if at not in parts]
-    progress = {i: progress_of(run, i) for i in dict(missing)}
+    progress = {i: progress_of(run, i) for i in {model for model, _ in missing}}
 
     def measure(at: tuple[int, int]) -> Columns:
         return measured_chunk(progress[at[0]], run, at[0], chunks[at])

@@ -12,8 +12,8 @@ from assignadd.model.circuits import OV
 from assignadd.model.stack import Stack
 from assignadd.task.arithmetic import answer_of
 
-# Models of a stack whose pairs a GPU computes together: each has the neurons of N^2 / 2 pairs in memory.
-TOGETHER = 32
+# Neurons and logits of all pairs that a GPU has in memory at once, in numbers of 4 bytes.
+MOST_AT_ONCE = 1 << 28
 
 
 @needs(*PAPER_NEEDS)
@@ -62,7 +62,8 @@ def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     x, readout, task = number_preactivations(stack), mlp_readout(stack), stack.config.task
     if stack.flat.device.type == "cpu":  # one model after the other stays in the caches
         return torch.stack([pairs_added(task, *own) for own in zip(x, readout, strict=True)])
-    return torch.cat([pairs_added(task, *own) for own in zip(x.split(TOGETHER), readout.split(TOGETHER), strict=True)])
+    n = max(1, MOST_AT_ONCE // (task.modulus**2 // 2 * (x.shape[-1] + task.modulus)))  # models at once
+    return torch.cat([pairs_added(task, *own) for own in zip(x.split(n), readout.split(n), strict=True)])
 
 
 def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:

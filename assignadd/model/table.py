@@ -56,7 +56,7 @@ class TableForward:
         attention_1 = self.kernels.layer_1(scores_1, tokens, usage)
         usage[..., C] = 1
         scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
-        torch.matmul(usage[..., : C + 1], tables.scores_2.mT, out=scores_2)
+        self.kernels.product(usage[..., : C + 1], tables.scores_2.mT, scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
         return TableTrace(tokens, w, attention_1, attention_2, usage, copied_scores, tables, self.kernels)
 
@@ -81,7 +81,7 @@ class TableForward:
         given = (trace.tokens, trace.attention_1, trace.attention_2)
         g_both, g_position_scores, g_passed_on = self.kernels.layer_2_backward(g_usage, *given)
         first = slice(self.C + 1)
-        g_scores_2 = g_both.mT @ trace.usage[..., first]
+        g_scores_2 = self.kernels.product(g_both.mT, trace.usage[..., first])
         self.kernels.plus_product(g_usage[..., first], g_both, trace.tables.scores_2)
         g_positions = (trace.copied_scores, g_position_scores, g_passed_on)
         return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2

@@ -72,10 +72,12 @@ def captured(do: Callable[[], object]) -> torch.cuda.CUDAGraph:
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     gc.collect()  # a graph of an earlier stack that is freed during a capture makes it fail
+    collects = gc.isenabled()
     gc.disable()
     try:
         with torch.cuda.graph(graph):
             do()
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
     return graph

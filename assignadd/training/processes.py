@@ -7,6 +7,7 @@ trains are in memory that it shares with its parent, which reads and saves them 
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import os
 import signal
@@ -131,7 +132,7 @@ class ProcessPool:
     def _reply(self, pipe: Connection) -> Any:
         try:
             failed, reply = pipe.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):
             raise ProcessDied from None
         if failed:
             raise RuntimeError(f"a process failed:\n{reply}")
@@ -171,6 +172,7 @@ def _serve(pipe: Connection, items: Sequence[Any], tasks: Mapping[str, Task], pa
     for signum in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to stop
         signal.signal(signum, signal.SIG_IGN)
     end_with_parent(parent)
+    gc.freeze()  # what the parent made, graphs of a GPU perhaps, is not freed here
     torch.set_num_threads(1)
     ForkingPickler.register(Tensor, _by_value)
     while True:

@@ -1,6 +1,8 @@
 """Every column is the measure on that checkpoint alone, and stored tables are read only for their own run."""
 
+import os
 import random
+import signal
 import time
 from dataclasses import replace
 
@@ -69,13 +71,7 @@ def test_what_is_measured_along_training_is_what_would_be_measured_afterwards(tm
     optim, record = replace(smoke.optim, steps=140), replace(smoke.record, checkpoint_every=5)
     config = replace(smoke, optim=optim, record=record)
     with AlongTraining(tmp_path / "run", config.record.checkpoint_every) as along:
-
-        def patient(progress):
-            along(progress)
-            while along._asked and not along._pool.finished():
-                time.sleep(0.001)
-
-        run = train(config, [0, 1], tmp_path / "run", threads=1, listener=patient)
+        run = train(config, [0, 1], tmp_path / "run", threads=1, listener=patience(along))
     assert {(0, 0), (1, 0), (0, CHUNK)} <= set(along.found)
     table = trajectory.measured_run(run)
     assert trajectory.measured_run(run, known=along.found).equals(table)
@@ -89,17 +85,31 @@ def test_what_is_measured_along_training_is_what_would_be_measured_afterwards(tm
     np.testing.assert_array_equal(found, expected)
 
 
-def test_training_goes_on_when_measuring_along_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(along_training, "measured_chunk", lambda *given: 1 / 0)
+@pytest.mark.parametrize("fault", ["raises", "is killed", "cannot start"])
+def test_training_goes_on_when_measuring_along_fails(tmp_path, monkeypatch, fault):
+    failing = {"raises": lambda *given: 1 / 0, "is killed": lambda *given: os.kill(os.getpid(), signal.SIGKILL)}
+    if fault == "cannot start":
+        monkeypatch.setattr(along_training, "ProcessPool", raises_os_error)
+    else:
+        monkeypatch.setattr(along_training, "measured_chunk", failing[fault])
     with AlongTraining(tmp_path / "run", 1) as along:
+        assert train(PRESETS["smoke"], [0], tmp_path / "run", threads=1, listener=patience(along)).finished
+        assert along.found == {} and along._pool is None
 
-        def patient(progress):
-            along(progress)
-            while along._pool is not None and along._asked and not along._pool.finished():
-                time.sleep(0.001)
 
-        assert train(PRESETS["smoke"], [0], tmp_path / "run", threads=1, listener=patient).finished
-    assert along.found == {} and along._pool is None
+def raises_os_error(*given):
+    raise OSError("no process left")
+
+
+def patience(along):
+    """Waits for the process that measures, so that nothing depends on its speed."""
+
+    def listener(progress):
+        along(progress)
+        while along._pool is not None and along._asked and not along._pool.finished():
+            time.sleep(0.001)
+
+    return listener
 
 
 def test_a_damaged_table_is_never_read_as_other_numbers(run):

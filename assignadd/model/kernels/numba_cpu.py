@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from numba import njit
 from torch import Tensor
 
@@ -28,7 +27,7 @@ class CompiledKernels(TensorKernels):
     name = "numba"
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
-        attention, factors = usage.new_empty(*tokens.shape, self.T), torch.empty_like(scores)
+        attention, factors = usage.new_empty(*tokens.shape, self.T), scores.new_empty(scores.shape)
         # exp(score) is a product of four entries: 8,100 exponentials for a table instead of 70,000 for a batch.
         _for_each_model(below_largest, scores, factors, tokens)
         _for_each_model(layer_1, scores, factors.exp_(), tokens, attention, usage)

@@ -21,8 +21,11 @@ from assignadd.model.kernels.tensor import Moments, TensorKernels
 TILE, SLICES, MOST_SLICES, TILE_WARPS = 128, 8, 64, 4
 QUERIES = 4
 LOSS_ROWS, UPDATE_BLOCK = 16, 1024
-# Products of this many models with this many multiplications each are faster here than in cuBLAS, with these tiles.
+# On an H200, products of this many models with this many multiplications each are faster here than in cuBLAS, with
+# these tiles. It takes tensor cores that are much faster than the units for float32, as those of data centres have
+# (A100, H100 and H200, B200).
 MANY_MODELS, LARGE = 8, 1 << 24
+FAST_TENSOR_CORES = {(8, 0), (9, 0), (10, 0)}
 PRODUCT_TILE = {"ROWS": 128, "COLUMNS": 64, "DEPTH": 32, "num_warps": 8, "num_stages": 3}
 
 
@@ -34,7 +37,7 @@ class TritonKernels(TensorKernels):
 
     def __init__(self, n_tokens: int, length: int, device: torch.device, tf32: bool = False):
         super().__init__(n_tokens, length, device)
-        self._tf32 = tf32
+        self._has_large = not tf32 and torch.cuda.get_device_capability(device) in FAST_TENSOR_CORES
         self._parts = 2 if tf32 else 3  # bfloat16 numbers that add up to a float32, or to more digits than TF32 has
         TP = 1 << (length - 1).bit_length()
         shared = {"T": length, "K": n_tokens, "TP": TP}
@@ -52,17 +55,18 @@ class TritonKernels(TensorKernels):
         return self._product(a, b, end="relu") if self._is_large(a, b) else super().relu_product(a, b)
 
     def gated_product(self, a: Tensor, b: Tensor, neurons: Tensor) -> Tensor:
-        large = self._is_large(a, b)
-        return self._product(a, b, None, neurons, "gate") if large else super().gated_product(a, b, neurons)
+        if self._is_large(a, b):
+            return self._product(a, b, None, neurons.contiguous(), "gate")
+        return super().gated_product(a, b, neurons)
 
     def _is_large(self, a: Tensor, b: Tensor) -> bool:
         """Whether the product is faster here than in cuBLAS, which is faster with TF32."""
-        return not self._tf32 and len(a) >= MANY_MODELS and math.prod(a.shape[1:]) * b.shape[-1] >= LARGE
+        return self._has_large and len(a) >= MANY_MODELS and math.prod(a.shape[1:]) * b.shape[-1] >= LARGE
 
     def _product(
         self, a: Tensor, b: Tensor, out: Tensor | None = None, other: Tensor | None = None, end: str = ""
     ) -> Tensor:
-        """a @ b and what follows it (`end`) in one pass; `other` is the sum so far, or neurons, in the order of out."""
+        """a @ b and what follows it (`end`) in one pass; `other` is the sum so far, or neurons; strides as `out`."""
         (M, rows, depth), columns = a.shape, b.shape[-1]
         out = a.new_empty(M, rows, columns) if out is None else out
         tiles = triton.cdiv(rows, PRODUCT_TILE["ROWS"]) * triton.cdiv(columns, PRODUCT_TILE["COLUMNS"])

@@ -18,8 +18,8 @@ def product(
     of `out`.
 
     Tensor cores multiply bfloat16 numbers. Each factor goes in as the sum of three, which hold a float32; the products
-    of small parts that a float32 would lose are left out. Tensor cores cut off digits where other units round, so only
-    DEPTH terms are added up there.
+    of small parts that a float32 would lose are left out. An infinite factor gives NaN. Tensor cores cut off digits
+    where other units round, so only DEPTH terms are added up there.
     """
     m = tl.program_id(1).to(tl.int64)
     across = tl.cdiv(columns, COLUMNS)
@@ -43,11 +43,11 @@ def product(
     at = m * out_model + i * out_row + j * out_column
     there = (i < rows) & (j < columns)
     if END == "relu":
-        total = tl.where(total < 0, 0.0, total)  # keeps NaN, as torch does
+        total = tl.where(total < 0, 0.0, total)  # keeps NaN, as torch does, and so does the gate
     elif END == "add":
         total += tl.load(other + at, mask=there, other=0.0)
     elif END == "gate":
-        total = tl.where(tl.load(other + at, mask=there, other=0.0) > 0, total, 0.0)
+        total = tl.where(tl.load(other + at, mask=there, other=0.0) <= 0, 0.0, total)
     tl.store(out + at, total, mask=there)
 
 
