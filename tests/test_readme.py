@@ -107,16 +107,20 @@ def test_the_caption_of_the_census_is_the_ledgers(ledger):
 
 
 def test_times_on_a_gpu_are_those_of_the_tables():
-    results = ROOT / "assignadd" / "results"
-    census = json.loads((results / "census.json").read_text())
-    assert f"took {census['wall_seconds']:.0f} s" in README and census["made_with"][0]["commit"].startswith("5a2a8d4")
-    for name, words in (
-        ("scaling-fp32", "{:.1f} us\nper model and step in fp32"),
-        ("scaling-tf32", "{:.1f} with TF32"),
-    ):
-        points = json.loads((results / f"{name}.json").read_text())["points"]
-        paper = next(p for p in points if p["setting"] == "N" and p["value"] == 59)
-        assert words.format(paper["us"]) in README
+    measured = json.loads((ROOT / "assignadd" / "results" / "speed-gpu.json").read_text())
+    assert f"took {measured['census']['wall_seconds']:.0f} s with TF32" in README
+    assert f"(commit {measured['commit']})" in README
+    scale = " ".join((ROOT / "docs" / "scale.md").read_text().split())
+    fp32, tf32, of_32, alone, alone_tf32 = (b["us_per_model_step"].popitem()[1] for b in measured["bench"])
+    assert f"{fp32:.1f} us\nper model and step in fp32, {tf32:.1f} with TF32" in README
+    ours = (
+        f"**{fp32:.1f} us** with 128 models and {of_32:.1f} with 32",
+        f"{alone:.0f} us a step, {alone_tf32:.0f} with TF32",
+    )
+    assert all(words in scale for words in ours)
+    ratios = [min(b["peers_us"].values()) / us for b, us in zip(measured["bench"], (fp32, tf32), strict=False)]
+    words = "{:.1f} and {:.1f} times as".format(*ratios)
+    assert words in README and words in scale
 
 
 def test_the_cure_of_the_documents_is_the_one_that_was_tested_and_no_preset_has_it():

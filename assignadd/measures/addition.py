@@ -62,7 +62,7 @@ def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     x, readout, task = number_preactivations(stack), mlp_readout(stack), stack.config.task
     if stack.flat.device.type == "cpu":  # one model after the other stays in the caches
         return torch.stack([pairs_added(task, *own) for own in zip(x, readout, strict=True)])
-    n = max(1, MOST_AT_ONCE // (task.modulus**2 // 2 * (x.shape[-1] + task.modulus)))  # models at once
+    n = max(1, MOST_AT_ONCE // (task.modulus**2 // 2 * (x.shape[-1] + readout.shape[-1])))  # models at once
     return torch.cat([pairs_added(task, *own) for own in zip(x.split(n), readout.split(n), strict=True)])
 
 
