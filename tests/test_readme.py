@@ -107,7 +107,7 @@ def test_the_caption_of_the_census_is_the_ledgers(ledger):
 
 
 def test_times_on_a_gpu_are_those_of_the_tables():
-    measured = json.loads((ROOT / "assignadd" / "results" / "speed-gpu.json").read_text())
+    measured = json.loads((ROOT / "docs" / "speed-gpu.json").read_text())
     assert f"took {measured['census']['wall_seconds']:.0f} s with TF32" in README
     assert f"(commit {measured['commit']})" in README
     scale = " ".join((ROOT / "docs" / "scale.md").read_text().split())
