@@ -66,7 +66,8 @@ def _table_products(config: Config) -> int:
     C = Vocabulary(config.task).size + config.task.length
     layer_1 = 3 * C * d * dh + C * dh * C + C * dh * d
     layer_2 = 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
-    return layer_1 + layer_2 + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + 2 * B * d * h + B * d * N
+    read_out = min(B * h * d, h * d * N + B * h * N) + B * d * N
+    return layer_1 + layer_2 + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + B * d * h + read_out
 
 
 def _reference_products(config: Config) -> int:

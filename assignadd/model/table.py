@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
@@ -50,25 +50,45 @@ class TableForward:
         """The trace of these sequences, through the weights' own tables or through edited ones."""
         if tokens.shape[-1] != self.T:  # compiled kernels would read past the end of an array
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
-        C, tables = self.C, self.tables(w) if tables is None else tables
+        C, tables = self.C, self._begun_tables(w) if tables is None else tables
         usage = self.kernels.matrix(tokens, 3 * C + 1, tables.outputs)
         scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)
         attention_1 = self.kernels.layer_1(scores_1, tokens, usage)
         usage[..., C] = 1
+        self.kernels.join()
         scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
         self.kernels.product(usage[..., : C + 1], tables.scores_2.mT, scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
         return TableTrace(tokens, w, attention_1, attention_2, usage, copied_scores, tables, self.kernels)
 
+    def logits(self, trace: TableTrace) -> Float[Tensor, "*M B N"]:
+        """The logits by the fewer operations: by way of W_out W_U, or of the residual after the MLP."""
+        return trace.read(trace.read_out) if self._reads_out(trace) else trace.logits
+
+    def _reads_out(self, trace: TableTrace) -> bool:
+        """Whether the neurons are multiplied by W_out W_U rather than by W_out, (h, N) rather than (h, d).
+
+        It has to be multiplied first. Forward and backward alike, that is h d N more, and B h (d - N) less. On a GPU a
+        product of so few columns takes no less time.
+        """
+        (d, N), B = trace.weights.U.shape[-2:], trace.tokens.shape[-2]
+        return trace.tokens.device.type == "cpu" and N * (d + B) < d * B
+
     def backward(self, w: Weights, trace: TableTrace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
-        product, aside = self.kernels.product, self.kernels.product_aside
-        aside(trace.resid_post.mT, grad, grads.U)
+        product, plus_product, aside = self.kernels.product, self.kernels.plus_product, self.kernels.product_aside
         g = grad @ w.U.mT  # (..., B, d)
-        product(trace.neurons.mT, g, grads.W_out)
-        g_neurons = self.kernels.gated_product(g, w.W_out.mT, trace.neurons)
+        if self._reads_out(trace):
+            g_read_out = product(trace.neurons.mT, grad)  # (..., h, N)
+            aside(g_read_out, w.U.mT, grads.W_out)
+            plus_product(torch.matmul(w.W_out.mT, g_read_out, out=grads.U), trace.resid_mid.mT, grad)
+            g_neurons = self.kernels.gated_product(grad, trace.read_out.mT, trace.neurons)
+        else:
+            aside(trace.resid_post.mT, grad, grads.U)
+            product(trace.neurons.mT, g, grads.W_out)
+            g_neurons = self.kernels.gated_product(g, w.W_out.mT, trace.neurons)
         aside(trace.resid_mid.mT, g_neurons, grads.W_in)
-        self.kernels.plus_product(g, g_neurons, w.W_in.mT)
+        plus_product(g, g_neurons, w.W_in.mT)
         g_usage = self.kernels.matrix(trace.tokens, 3 * self.C + 1, g)
         product(g, trace.tables.outputs.mT, g_usage)
         g_outputs = aside(trace.usage.mT, g)  # (..., 3C + 1, d)
@@ -77,50 +97,50 @@ class TableForward:
         self.kernels.join()
 
     def _attention_backward(self, trace: TableTrace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of both score tables from the gradient of the usage of the output table."""
+        """Gradients of both score tables from that of the usage; that of layer 1 must not be read before `join`."""
         given = (trace.tokens, trace.attention_1, trace.attention_2)
         g_both, g_position_scores, g_passed_on = self.kernels.layer_2_backward(g_usage, *given)
         first = slice(self.C + 1)
         g_scores_2 = self.kernels.product(g_both.mT, trace.usage[..., first])
         self.kernels.plus_product(g_usage[..., first], g_both, trace.tables.scores_2)
+        self.kernels.join()  # what is begun next takes long
         g_positions = (trace.copied_scores, g_position_scores, g_passed_on)
         return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2
 
     def tables(self, w: Weights) -> Tables:
         """All tables; most are views of one matrix: embeddings, layer 1's outputs, E_= + P_=, layer 2's outputs."""
-        C = self.C
+        tables = self._begun_tables(w)
+        self.kernels.join()
+        return tables
+
+    def _begun_tables(self, w: Weights) -> Tables:
+        """The tables; before `join`, only the embeddings, queries and keys of layer 1 may be read."""
+        C, aside = self.C, self.kernels.product_aside
         rows = torch.empty(*w.E.shape[:-2], 4 * C + 1, w.E.shape[-1], dtype=w.E.dtype, device=w.E.device)
         embeddings, outputs_1, constant, outputs_2 = rows.split_with_sizes([C, C, 1, 2 * C], -2)
         both, equal_rows, outputs = rows.narrow(-2, 0, 2 * C), rows.narrow(-2, C, C + 1), rows.narrow(-2, C, 3 * C + 1)
         torch.cat([w.E, w.pos], -2, out=embeddings)
-        aside = self.kernels.product_aside
-        queries_1, keys_1, OV2 = aside(embeddings, w.Q1), aside(embeddings, w.K1), aside(w.V2, w.O2)
-        values_1 = embeddings @ w.V1
-        torch.matmul(values_1, w.O1, out=outputs_1)
         torch.add(embeddings.narrow(-2, self.equals, 1), embeddings.narrow(-2, C - 1, 1), out=constant)
         QK2 = self._scaled(w.Q2, w.K2.mT)
-        self.kernels.join()
-        torch.matmul(both, OV2, out=outputs_2)
-        queries_2 = equal_rows @ QK2
+        values_1 = aside(embeddings, w.V1)
+        aside(values_1, w.O1, outputs_1)
+        OV2, queries_2 = aside(w.V2, w.O2), aside(equal_rows, QK2)
+        aside(both, OV2, outputs_2)
+        scores_2 = aside(both, queries_2.mT)
+        queries_1, keys_1 = embeddings @ w.Q1, embeddings @ w.K1
         return Tables(
-            embeddings, queries_1, keys_1, values_1, equal_rows, both, QK2, queries_2,
-            both @ queries_2.mT, OV2, outputs,
+            embeddings, queries_1, keys_1, values_1, equal_rows, both, QK2, queries_2, scores_2, OV2, outputs
         )  # fmt: skip
 
     def _tables_backward(
         self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
     ) -> None:
         C, aside, plus_product = self.C, self.kernels.product_aside, self.kernels.plus_product
-        self.kernels.join()
         g_equal, g_out2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
         g_OV2 = t.both.mT @ g_out2
-        aside(g_OV2, w.O2.mT, grads.V2)
-        aside(w.V2.mT, g_OV2, grads.O2)
         g_both = plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
         g_queries_2 = g_scores_2.mT @ t.both
         g_QK2 = self._scaled(t.equal_rows.mT, g_queries_2)
-        aside(g_QK2, w.K2, grads.Q2)
-        aside(g_QK2.mT, w.Q2, grads.K2)
         g_equal = plus_product(g_equal, g_queries_2, t.QK2.mT)
 
         g_embeddings, g_outputs_1 = g_both.split_with_sizes([C, C], -2)
@@ -128,14 +148,21 @@ class TableForward:
         g_outputs_1 += g_through
         g_embeddings.narrow(-2, self.equals, 1).add_(g_constant)
         g_embeddings.narrow(-2, C - 1, 1).add_(g_constant)
+        g_values_1 = g_outputs_1 @ w.O1.mT
+        plus_product(g_embeddings, g_values_1, w.V1.mT)
+        self.kernels.join()  # the gradient of layer 1's scores
+
+        aside(g_OV2, w.O2.mT, grads.V2)
+        aside(w.V2.mT, g_OV2, grads.O2)
+        aside(g_QK2, w.K2, grads.Q2)
+        aside(g_QK2.mT, w.Q2, grads.K2)
         aside(t.values_1.mT, g_outputs_1, grads.O1)
-        for g_rows, weight, grad in (
-            (g_outputs_1 @ w.O1.mT, w.V1, grads.V1),
-            (self._scaled(g_scores_1, t.keys_1), w.Q1, grads.Q1),
-            (self._scaled(g_scores_1.mT, t.queries_1), w.K1, grads.K1),
-        ):
-            aside(t.embeddings.mT, g_rows, grad)
-            g_embeddings = plus_product(g_embeddings, g_rows, weight.mT)
+        aside(t.embeddings.mT, g_values_1, grads.V1)
+        g_queries_1, g_keys_1 = self._scaled(g_scores_1, t.keys_1), self._scaled(g_scores_1.mT, t.queries_1)
+        aside(t.embeddings.mT, g_queries_1, grads.Q1)
+        aside(t.embeddings.mT, g_keys_1, grads.K1)
+        plus_product(g_embeddings, g_queries_1, w.Q1.mT)
+        plus_product(g_embeddings, g_keys_1, w.K1.mT)
         g_tokens, g_positions = g_embeddings.split_with_sizes([self.K, self.T], -2)
         grads.E.copy_(g_tokens)
         grads.pos.copy_(g_positions)

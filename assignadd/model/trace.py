@@ -159,6 +159,12 @@ class TableTrace(Trace):
     def logits(self) -> Float[Tensor, "*M B N"]:
         return self.resid_post @ self.weights.U
 
+    @cached_property
+    @torch.no_grad()
+    def read_out(self) -> Float[Tensor, "*M h N"]:
+        """The logits that a unit of each neuron adds, W_out W_U."""
+        return self.weights.W_out @ self.weights.U
+
     @torch.no_grad()
     def read(self, read_out: Float[Tensor, "*M h N"], direct: bool = True) -> Float[Tensor, "*M B N"]:
         """The logits, given W_out W_U: fewer operations, as there are fewer logits than dimensions of the residual.

@@ -49,7 +49,7 @@ class TableGradient:
     def __call__(self, batch: Batch) -> Tensor:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         trace = self._table.forward(self._weights, tokens)
-        loss, grad = self._cross_entropy(trace.logits, labels)
+        loss, grad = self._cross_entropy(self._table.logits(trace), labels)
         self._table.backward(self._weights, trace, grad, self._grads)
         return loss.view(-1)
 

@@ -1,7 +1,8 @@
 """The floor of the benchmark has the operations that run; `scaling` changes one setting at a time."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -28,15 +29,16 @@ class ProductCounter(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_flops_are_those_of_the_products_that_run():
-    config = PRESETS["paper"]
+@pytest.mark.parametrize("batch", [64, 512])  # logits from the residual, and from the neurons by W_out W_U
+def test_flops_are_those_of_the_products_that_run(batch):
+    config = replace(PRESETS["paper"], optim=replace(PRESETS["paper"].optim, batch=batch))
     tokens = Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(0, config.optim.batch).tokens
     weights = Weights.of({name: w[0] for name, w in initial_stack(config, [0]).weights.items()})
     grads = Weights(*(torch.empty_like(w) for w in weights))
     table = TableForward(config)
     with ProductCounter() as counter:
         trace = table.forward(weights, tokens[0])
-        table.backward(weights, trace, torch.ones_like(trace.logits), grads)
+        table.backward(weights, trace, torch.ones_like(table.logits(trace)), grads)
     assert counter.flops == flops(config)
 
 

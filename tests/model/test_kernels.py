@@ -41,6 +41,7 @@ def attention_part(
     given = (g_usage, tokens, attention_1, attention_2)
     g_both, g_scores, g_passed_on = kernels.layer_2_backward(*given)
     g_table = kernels.layer_1_backward(*given, copied, g_scores, g_passed_on)
+    kernels.join()
     after = kernels.after_layer_1(random(*lead, C, 6), random(*lead, C, 6), tokens, attention_1)
     return [usage, attention_1, attention_2, copied, g_both, g_scores, g_passed_on, g_table, after]
 

@@ -28,6 +28,11 @@ def make(config: Config, scale: float, batch: int = 48) -> tuple[Stack, torch.Te
     return stack, Sampler([config.task] * 2, seen, SEEDS).sample(0, batch).tokens
 
 
+def training_logits(stack: Stack, tokens: torch.Tensor) -> torch.Tensor:
+    table = TableForward(stack.config)
+    return table.logits(table.forward(Weights.of(stack.weights), tokens))
+
+
 def gradients(stack: Stack, tokens: torch.Tensor, grad: torch.Tensor, stacked: bool) -> dict[str, torch.Tensor]:
     table = TableForward(stack.config)
     out = torch.full_like(stack.flat, torch.nan)  # what is not written stays NaN and fails
@@ -44,26 +49,32 @@ def gradients(stack: Stack, tokens: torch.Tensor, grad: torch.Tensor, stacked: b
 
 @pytest.mark.parametrize("stacked", [True, False])
 @pytest.mark.parametrize(
-    ("preset", "scale", "dtype", "logit_error", "gradient_error"),
+    ("preset", "batch", "scale", "dtype", "logit_error", "gradient_error"),
     [
-        ("paper", 1.0, "float32", 1e-5, 1e-4),
-        ("paper", 2.0, "float32", 1e-5, 1e-4),
-        ("tiny", 2.0, "float32", 1e-5, 1e-4),
-        ("paper", 1.0, "float64", 1e-10, 1e-10),
-        ("tiny", 2.0, "float64", 1e-10, 1e-10),
-        ("odd", 2.0, "float64", 1e-10, 1e-10),  # a length that has no halves
-        ("tiny", 5.0, "float64", 1e-10, 1e-10),  # scores far apart
+        ("paper", 48, 1.0, "float32", 1e-5, 1e-4),
+        ("paper", 48, 2.0, "float32", 1e-5, 1e-4),
+        ("paper", 256, 2.0, "float32", 1e-5, 1e-4),  # logits by W_out W_U
+        ("tiny", 48, 2.0, "float32", 1e-5, 1e-4),
+        ("paper", 48, 1.0, "float64", 1e-10, 1e-10),
+        ("paper", 256, 1.0, "float64", 1e-10, 1e-10),
+        ("tiny", 16, 2.0, "float64", 1e-10, 1e-10),
+        ("tiny", 48, 2.0, "float64", 1e-10, 1e-10),
+        ("odd", 48, 2.0, "float64", 1e-10, 1e-10),  # a length that has no halves
+        ("tiny", 48, 5.0, "float64", 1e-10, 1e-10),  # scores far apart
     ],
 )
-def test_equals_reference_in_logits_and_every_gradient(preset, scale, dtype, logit_error, gradient_error, stacked):
+def test_equals_reference_in_logits_and_every_gradient(
+    preset, batch, scale, dtype, logit_error, gradient_error, stacked
+):
     config = replace(SETTINGS[preset], numerics=Numerics(dtype=dtype))
-    stack, tokens = make(config, scale)
+    stack, tokens = make(config, scale, batch)
     weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
     expected = reference_logits(stack, tokens, weights)
     grad = torch.randn(expected.shape, generator=torch.Generator().manual_seed(0)).to(expected.dtype)
     expected.backward(grad)
     size = expected.detach().abs().max()
     assert (answer_logits(stack, tokens) - expected).abs().max() <= logit_error * size
+    assert (training_logits(stack, tokens) - expected).abs().max() <= logit_error * size
     for name, found in gradients(stack, tokens, grad, stacked).items():
         wanted = weights[name].grad
         assert (found - wanted).norm() <= gradient_error * wanted.norm(), name

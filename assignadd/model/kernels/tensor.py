@@ -82,11 +82,11 @@ class TensorKernels:
         return torch.ops.aten.threshold_backward.grad_input(grad, neurons, 0, grad_input=grad)
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """a @ b, which must not be read before `join`; nor may its inputs change before it."""
+        """a @ b, which only products aside may read before `join`; nor may its inputs change before it."""
         return torch.matmul(a, b, out=out)
 
     def join(self) -> None:
-        """Waits for the products aside."""
+        """Waits for the products aside, and for the gradient of layer 1's score table."""
 
     def matrix(self, tokens: Int[Tensor, "*M B T"], width: int, like: Tensor) -> Float[Tensor, "*M B width"]:
         """A matrix with a row for each sequence, not initialised, in the memory order these kernels read fastest."""
@@ -156,7 +156,7 @@ class TensorKernels:
         g_position_scores: Float[Tensor, "*M B T"],
         g_passed_on: Float[Tensor, "*M B T"],
     ) -> Float[Tensor, "*M C C"]:
-        """Gradient of layer 1's score table."""
+        """Gradient of layer 1's score table, which must not be read before `join`."""
         g_attention = attention_2.unsqueeze(-1) * g_passed_on.unsqueeze(-2)
         g_attention += g_position_scores.unsqueeze(-1) * copied_scores.unsqueeze(-2)
         g_attention[..., -1, :] += collect(g_usage[..., : self.C], tokens)

@@ -8,6 +8,8 @@ up to a power of two, BB the number of sequences in a block. No atomic operation
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 import triton
@@ -77,12 +79,17 @@ class TritonKernels(TensorKernels):
         return out
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-        """On a second stream: one product of few models does not fill the device."""
         out = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
-        self._kept += (a, b)  # their memory must not be given to others before it is read
+        with self._on_second_stream(a, b):
+            return self.product(a, b, out)
+
+    @contextmanager
+    def _on_second_stream(self, *read: Tensor) -> Iterator[None]:
+        """Work that nothing on the first stream waits for before `join`: small products do not fill the device."""
+        self._kept += read  # their memory must not be given to others before it is read
         self._aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._aside):
-            return self.product(a, b, out)
+            yield
 
     def join(self) -> None:
         torch.cuda.current_stream().wait_stream(self._aside)
@@ -142,12 +149,13 @@ class TritonKernels(TensorKernels):
         grid = _blocks(B, self._wide), triton.cdiv(T, QUERIES), M
         triton_programs.pairs_backward[grid](*arrays, g_pairs, B, **self._wide)
         slices = max(SLICES, MOST_SLICES // M)
-        g_table = g_pairs.new_empty(M, slices, self.C, self.C)
-        triton_programs.table_backward[slices, triton.cdiv(self.C, TILE) ** 2, M](
-            g_pairs, arrays[1], g_table, B, triton.cdiv(B, slices),
-            T=T, K=self.K, TP=max(16, self._wide["TP"]), CR=TILE, CC=TILE, PARTS=self._parts, num_warps=TILE_WARPS,
-        )  # fmt: skip
-        return g_table.sum(1)
+        g_slices, g_table = (g_pairs.new_empty(*shape, self.C, self.C) for shape in ((M, slices), (M,)))
+        with self._on_second_stream(g_pairs, arrays[1], g_slices):
+            triton_programs.table_backward[slices, triton.cdiv(self.C, TILE) ** 2, M](
+                g_pairs, arrays[1], g_slices, B, triton.cdiv(B, slices),
+                T=T, K=self.K, TP=max(16, self._wide["TP"]), CR=TILE, CC=TILE, PARTS=self._parts, num_warps=TILE_WARPS,
+            )  # fmt: skip
+            return torch.sum(g_slices, 1, out=g_table)
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         M, B, N = logits.shape
