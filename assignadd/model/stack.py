@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from jaxtyping import Float
@@ -114,7 +115,8 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
     std = torch.tensor([[scale / math.sqrt(config.model.d_model)] for scale in own], dtype=torch.float64)
     dtype = getattr(torch, config.numerics.dtype)
     size = sum(math.prod(s) for s in weight_shapes(config).values())
-    flat = torch.stack([normals(seed, Stream.INIT, torch.arange(size)) for seed in init_seeds])
+    with ThreadPoolExecutor() as threads:  # torch does not hold Python's lock while it computes
+        flat = torch.stack(list(threads.map(lambda seed: normals(seed, Stream.INIT, torch.arange(size)), init_seeds)))
     stack = Stack(config, (flat * std).to(dtype))
     for name, weight in stack.weights.items():
         if ".W_" not in name:  # a bias, or a weight of a norm

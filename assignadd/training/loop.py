@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,36 +73,75 @@ def train_run(
             return Run.open(path)
         with closing(Trainer(config, members, seen, device, threads, observe)) as trainer:
             _mend(run, trainer, begin or set_start)
-            _resume(run, trainer, begin or set_start)
-            _train(run, trainer, signals, listener)
+            with Commits(run) as commits:
+                rows = _resume(run, commits, trainer, begin or set_start)
+                listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
+                _train(config, commits, trainer, signals, listener, rows)
     return Run.open(path)
 
 
-def _train(run: Writer, trainer: Trainer, signals: StopSignals, listener: Listener) -> None:
-    config, rows = run.config, run.metrics()[-len(run.members) :]
-    listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
+class Commits:
+    """Commits to a run in a thread of their own, one after the other, while training goes on.
+
+    A commit that fails ends the training at the next beat. All are made once the context is left.
+    """
+
+    def __init__(self, run: Writer):
+        self._run, self._thread, self._last = run, ThreadPoolExecutor(1), Future[None]()
+        self._last.set_result(None)
+
+    def __enter__(self) -> Commits:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()  # waits
+        self._last.result()
+
+    def commit(self, step: int, **parts: Any) -> None:
+        """Begins `Writer.commit`, after the one before it has ended."""
+        self._last.result()
+        self._last = self._thread.submit(self._run.commit, step, **parts)
+
+    def check(self) -> None:
+        """Raises what the last commit raised, if it has ended."""
+        if self._last.done():
+            self._last.result()
+
+
+def _train(
+    config: Config,
+    commits: Commits,
+    trainer: Trainer,
+    signals: StopSignals,
+    listener: Listener,
+    rows: list[dict[str, Any]],
+) -> None:
     while (step := trainer.step) < config.optim.steps:
         trainer.advance(min(next_stop(config, step), step + BEAT) - step)
+        commits.check()
         if is_stop(config, trainer.step):
-            rows = _commit(run, trainer) or rows
+            rows = _commit(commits, trainer) or rows
         listener(TrainingProgress(trainer.step, trainer.losses, rows))
         if signals.received:
             if not saves_state(config, trainer.step):
-                run.commit(trainer.step, state=trainer.state())
+                commits.commit(trainer.step, state=trainer.state())
             raise Interrupted(signals.received, trainer.step)
 
 
-def _resume(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> None:
+def _resume(run: Writer, commits: Commits, trainer: Trainer, begin: Callable[[Trainer], None]) -> list[dict[str, Any]]:
+    """Brings the trainer to where the run stands; returns the rows of its latest evaluation."""
     state = run.latest_state()
     if state is None:
         begin(trainer)
-        _commit(run, trainer, first=True)
-    else:
-        trainer.load_state(state)
+        return _commit(commits, trainer, first=True)
+    trainer.load_state(state)
+    return run.metrics()[-len(run.members) :]
 
 
 def _mend(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> None:
     """Makes damaged files of earlier steps again, by training from the newest intact state before each of them."""
+    if not run.damaged_steps:
+        return
     start = trainer.state()
     for step in run.damaged_steps:
         state = run.latest_state(at_most=step)
@@ -116,12 +156,12 @@ def _mend(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> No
     trainer.load_state(start)
 
 
-def _commit(run: Writer, trainer: Trainer, first: bool = False) -> list[dict[str, Any]]:
-    step, config = trainer.step, run.config
+def _commit(commits: Commits, trainer: Trainer, first: bool = False) -> list[dict[str, Any]]:
+    step, config = trainer.step, trainer.config
     rows = trainer.evaluate(with_measures=is_measurement(config, step)) if is_evaluation(config, step) else []
     checkpoint = trainer.stack() if is_checkpoint(config, step) else None
     state = trainer.state() if first or saves_state(config, step) else None
-    run.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
+    commits.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
     return rows
 
 

@@ -25,6 +25,11 @@ from assignadd.task.operands import count_banned
 from assignadd.task.roles import roles
 from assignadd.task.vocabulary import Vocabulary
 
+SMOKE = PRESETS["smoke"]
+MANY_CHECKPOINTS = replace(
+    SMOKE, optim=replace(SMOKE.optim, steps=140), record=replace(SMOKE.record, checkpoint_every=5)
+)
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
@@ -67,11 +72,8 @@ def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
 
 
 def test_what_is_measured_along_training_is_what_would_be_measured_afterwards(tmp_path):
-    smoke = PRESETS["smoke"]
-    optim, record = replace(smoke.optim, steps=140), replace(smoke.record, checkpoint_every=5)
-    config = replace(smoke, optim=optim, record=record)
-    with AlongTraining(tmp_path / "run", config.record.checkpoint_every) as along:
-        run = train(config, [0, 1], tmp_path / "run", threads=1, listener=patience(along))
+    with AlongTraining(tmp_path / "run", MANY_CHECKPOINTS.record.checkpoint_every) as along:
+        run = train(MANY_CHECKPOINTS, [0, 1], tmp_path / "run", threads=1, listener=patience(along))
     assert {(0, 0), (1, 0), (0, CHUNK)} <= set(along.found)
     table = trajectory.measured_run(run)
     assert trajectory.measured_run(run, known=along.found).equals(table)
@@ -93,7 +95,7 @@ def test_training_goes_on_when_measuring_along_fails(tmp_path, monkeypatch, faul
     else:
         monkeypatch.setattr(along_training, "measured_chunk", failing[fault])
     with AlongTraining(tmp_path / "run", 1) as along:
-        assert train(PRESETS["smoke"], [0], tmp_path / "run", threads=1, listener=patience(along)).finished
+        assert train(MANY_CHECKPOINTS, [0], tmp_path / "run", threads=1, listener=patience(along)).finished
         assert along.found == {} and along._pool is None
 
 

@@ -17,6 +17,7 @@ from assignadd.api import train
 from assignadd.cli import main
 from assignadd.config import PRESETS, Optim, Recording
 from assignadd.errors import RunError
+from assignadd.runs import atomic
 from assignadd.runs.folder import Run
 from assignadd.training.loop import BEAT, Interrupted, is_checkpoint, is_evaluation, is_stop, next_stop
 from tests.runs.kill import in_child
@@ -67,6 +68,25 @@ def test_killed_inside_a_save(tmp_path, uninterrupted):
         outcome = in_child(lambda path=path: run_to(path))
         assert outcome.error is None, outcome.error
         assert contents(path) == uninterrupted, k
+
+
+@pytest.mark.parametrize(("fails_at", "last"), [(15, 20), (47, 47)])
+def test_a_save_that_fails_ends_the_training(tmp_path, uninterrupted, monkeypatch, fails_at, last):
+    """At the next save at the latest, which waits for it; the last one fails when there is nothing left to train."""
+    write, path, steps = atomic.write, tmp_path / "run", []
+
+    def full(file: Path, data: bytes) -> None:
+        if file.name == f"{fails_at:08d}.safetensors":
+            raise RunError("the disk is full")
+        write(file, data)
+
+    monkeypatch.setattr(atomic, "write", full)
+    with pytest.raises(RunError, match="the disk is full"):
+        train(CONFIG, SEEDS, path, threads=1, listener=lambda progress: steps.append(progress.step))
+    assert fails_at <= steps[-1] <= last
+    monkeypatch.undo()
+    run_to(path)
+    assert contents(path) == uninterrupted
 
 
 @pytest.mark.parametrize(("threads", "wanted"), [(1, 8), (2, 4)])
