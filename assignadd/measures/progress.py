@@ -93,15 +93,15 @@ class AttentionRates:
 
     def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], types: Iterable[int], n: int):
         self.task = configs[0].task
-        self.tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
-        self.as_in_training = {v: as_in_training(self.task, seen, tokens) for v, tokens in self.tokens.items()}
+        tokens = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
+        self.as_in_training = {v: as_in_training(self.task, seen, of_type) for v, of_type in tokens.items()}
+        self.chunks = {v: [(c, roles(self.task, c)) for c in of_type.split(CHUNK, 1)] for v, of_type in tokens.items()}
 
     def __call__(self, stack: Stack) -> Columns:
         columns: Columns = {}
-        for n_vars, tokens in self.tokens.items():
-            chunks = tokens.split(CHUNK, 1)
+        for n_vars, chunks in self.chunks.items():
             n_layers, trained = stack.config.model.n_layers, self.as_in_training[n_vars]
-            parts = [pattern_counts(trace(stack, c), roles(self.task, c), self.task, n_layers) for c in chunks]
+            parts = [pattern_counts(trace(stack, c), own, self.task, n_layers) for c, own in chunks]
             for law, rows in (("", torch.ones_like(trained)), (f", {TRAINING_LAW}", trained)):
                 rates: Columns = {}
                 for name in [name for name in parts[0] if name.startswith("attn_")]:

@@ -112,12 +112,14 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
     `scales` are the models' own values of `init_scale`, where they differ from the stack's.
     """
     own = [config.model.init_scale] * len(init_seeds) if scales is None else scales
-    std = torch.tensor([[scale / math.sqrt(config.model.d_model)] for scale in own], dtype=torch.float64)
     dtype = getattr(torch, config.numerics.dtype)
     size = sum(math.prod(s) for s in weight_shapes(config).values())
+
+    def weights(seed: int, scale: float) -> Tensor:
+        return normals(seed, Stream.INIT, torch.arange(size)).mul_(scale / math.sqrt(config.model.d_model)).to(dtype)
+
     with ThreadPoolExecutor() as threads:  # torch does not hold Python's lock while it computes
-        flat = torch.stack(list(threads.map(lambda seed: normals(seed, Stream.INIT, torch.arange(size)), init_seeds)))
-    stack = Stack(config, (flat * std).to(dtype))
+        stack = Stack(config, torch.stack(list(threads.map(weights, init_seeds, own))))
     for name, weight in stack.weights.items():
         if ".W_" not in name:  # a bias, or a weight of a norm
             weight.fill_(1.0 if name.endswith(".w") else 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -21,8 +22,11 @@ from assignadd.training.start import check_start, set_start
 from assignadd.training.trainer import Observer, Trainer
 
 LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
-# Steps between looks at the clock, the signals and the progress bar; models wait for each other this often.
-BEAT = 10
+# Steps between looks at the clock, the signals and the progress bar; models wait for each other this often, and a GPU
+# for what it is to do next.
+BEAT, BEAT_ON_GPU = 10, 100
+# Commits that may wait for the disk, each in memory: there are as many in the first fifty steps.
+MOST_COMMITS = len(LOG_SPACED)
 
 
 @dataclass(frozen=True)
@@ -83,29 +87,36 @@ def train_run(
 class Commits:
     """Commits to a run in a thread of their own, one after the other, while training goes on.
 
-    A commit that fails ends the training at the next beat. All are made once the context is left.
+    A commit that fails ends the training at the next beat, and those that wait behind it are not made.
     """
 
     def __init__(self, run: Writer):
-        self._run, self._thread, self._last = run, ThreadPoolExecutor(1), Future[None]()
-        self._last.set_result(None)
+        self._run, self._thread, self._failed = run, ThreadPoolExecutor(1), False
+        self._begun: deque[Future[None]] = deque()
 
     def __enter__(self) -> Commits:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown()  # waits
-        self._last.result()
+        self.check()
 
     def commit(self, step: int, **parts: Any) -> None:
-        """Begins `Writer.commit`, after the one before it has ended."""
-        self._last.result()
-        self._last = self._thread.submit(self._run.commit, step, **parts)
+        """Begins `Writer.commit`."""
+        while len(self._begun) >= MOST_COMMITS:
+            self._begun.popleft().result()
+        self._begun.append(self._thread.submit(self._commit, step, parts))
 
     def check(self) -> None:
-        """Raises what the last commit raised, if it has ended."""
-        if self._last.done():
-            self._last.result()
+        """Raises what a commit that has ended raised."""
+        while self._begun and self._begun[0].done():
+            self._begun.popleft().result()
+
+    def _commit(self, step: int, parts: dict[str, Any]) -> None:
+        if not self._failed:
+            self._failed = True
+            self._run.commit(step, **parts)
+            self._failed = False
 
 
 def _train(
@@ -116,8 +127,9 @@ def _train(
     listener: Listener,
     rows: list[dict[str, Any]],
 ) -> None:
+    beat = BEAT if trainer.device == "cpu" else BEAT_ON_GPU
     while (step := trainer.step) < config.optim.steps:
-        trainer.advance(min(next_stop(config, step), step + BEAT) - step)
+        trainer.advance(min(next_stop(config, step), step + beat) - step)
         commits.check()
         if is_stop(config, trainer.step):
             rows = _commit(commits, trainer) or rows

@@ -57,7 +57,7 @@ class Trainer:
         threads: int = 1,
         observe: Observer | None = None,
     ):
-        self.config, self.members = config, list(members)
+        self.config, self.members, self.device = config, list(members), device
         configs = [m.config(config) for m in members]
         parts = [slice(i, i + 1) for i in range(len(configs))] if device == "cpu" else [slice(0, len(configs))]
         processes = min(threads, len(parts)) if can_fork() else 1
