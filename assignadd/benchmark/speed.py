@@ -54,20 +54,20 @@ def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) ->
     return 1e3 * statistics.median(times)
 
 
-def flops(config: Config) -> int:
+def flops(config: Config, device: str = "cpu") -> int:
     """Floating-point operations of the matrix products in one training step of one model (forward and backward)."""
-    return 2 * 3 * (_table_products(config) if covers(config) else _reference_products(config))
+    return 2 * 3 * (_table_products(config, device) if covers(config) else _reference_products(config))
 
 
-def _table_products(config: Config) -> int:
+def _table_products(config: Config, device: str) -> int:
     """Multiplications of a forward pass by the tables."""
     d, h = config.model.d_model, config.model.d_mlp[-1] or 0
     dh, B, N = config.model.d_head, config.optim.batch, config.task.modulus
     C = Vocabulary(config.task).size + config.task.length
     layer_1 = 3 * C * d * dh + C * dh * C + C * dh * d
     layer_2 = 2 * d * dh * d + (C + 1) * d * d + 2 * C * d * (C + 1) + 2 * C * d * d
-    read_out = min(B * h * d, h * d * N + B * h * N) + B * d * N
-    return layer_1 + layer_2 + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + B * d * h + read_out
+    of_neurons = B * h * d if device == "cuda" else min(B * h * d, h * d * N + B * h * N)
+    return layer_1 + layer_2 + 2 * C * (C + 1) * B + B * (3 * C + 1) * d + B * d * h + of_neurons + B * d * N
 
 
 def _reference_products(config: Config) -> int:
@@ -237,7 +237,7 @@ def scaling(config: Config, on_cuda: bool, seconds: float) -> list[dict[str, Any
     points = []
     for setting, value, own, n in measured:
         us = cuda_microseconds(own, n) if on_cuda else 1e3 * single_step_ms(own, seconds)
-        work = flops(own)
+        work = flops(own, "cuda" if on_cuda else "cpu")
         points.append(
             {"setting": setting, "value": value, "models": n, "gflop": work / 1e9, "us": us, "tflops": work / us / 1e6}
         )

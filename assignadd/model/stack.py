@@ -118,7 +118,7 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
     def weights(seed: int, scale: float) -> Tensor:
         return normals(seed, Stream.INIT, torch.arange(size)).mul_(scale / math.sqrt(config.model.d_model)).to(dtype)
 
-    with ThreadPoolExecutor() as threads:  # torch does not hold Python's lock while it computes
+    with ThreadPoolExecutor() as threads:  # on all cores: torch does not hold Python's lock while it computes
         stack = Stack(config, torch.stack(list(threads.map(weights, init_seeds, own))))
     for name, weight in stack.weights.items():
         if ".W_" not in name:  # a bias, or a weight of a norm

@@ -8,11 +8,11 @@ Layer 1 sees only W_E[token] + W_pos[position], so its scores and outputs are li
     scores of layer 2    entries of [C; C OV1] QK2 (that residual), gathered, mixed by the layer-1 patterns
     output of layer 2    w2 @ [C; C OV1] OV2
 
-The MLP and the unembedding follow, at one position. This file has the matrix products; the large ones, and what is
-between products (gathers, patterns, scatters), are done by exchangeable kernels (`kernels`). The backward pass is
-written out by hand; a test holds logits and every gradient equal to the reference transformer. All functions take
-weights with or without a leading axis M: on a CPU the plain matrix products of a single model are faster than batched
-ones.
+The MLP and the unembedding follow, at one position; on a CPU the logits of its neurons come from W_out W_U, which has
+fewer columns than W_out. This file has the matrix products; the large ones, and what is between products (gathers,
+patterns, scatters), are done by exchangeable kernels (`kernels`). The backward pass is written out by hand; a test
+holds logits and every gradient equal to the reference transformer. All functions take weights with or without a leading
+axis M: on a CPU the plain matrix products of a single model are faster than batched ones.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class TableForward:
     def _reads_out(self, trace: TableTrace) -> bool:
         """Whether the neurons are multiplied by W_out W_U rather than by W_out, (h, N) rather than (h, d).
 
-        It has to be multiplied first. Forward and backward alike, that is h d N more, and B h (d - N) less. On a GPU a
-        product of so few columns takes no less time.
+        W_out W_U has to be computed first: h d N more multiplications for B h (d - N) fewer, and twice that in the
+        backward pass. On a GPU a product of so few columns takes no less time.
         """
         (d, N), B = trace.weights.U.shape[-2:], trace.tokens.shape[-2]
         return trace.tokens.device.type == "cpu" and N * (d + B) < d * B
@@ -80,8 +80,8 @@ class TableForward:
         g = grad @ w.U.mT  # (..., B, d)
         if self._reads_out(trace):
             g_read_out = product(trace.neurons.mT, grad)  # (..., h, N)
-            aside(g_read_out, w.U.mT, grads.W_out)
-            plus_product(torch.matmul(w.W_out.mT, g_read_out, out=grads.U), trace.resid_mid.mT, grad)
+            product(g_read_out, w.U.mT, grads.W_out)
+            plus_product(product(w.W_out.mT, g_read_out, grads.U), trace.resid_mid.mT, grad)
             g_neurons = self.kernels.gated_product(grad, trace.read_out.mT, trace.neurons)
         else:
             aside(trace.resid_post.mT, grad, grads.U)
@@ -103,7 +103,7 @@ class TableForward:
         first = slice(self.C + 1)
         g_scores_2 = self.kernels.product(g_both.mT, trace.usage[..., first])
         self.kernels.plus_product(g_usage[..., first], g_both, trace.tables.scores_2)
-        self.kernels.join()  # what is begun next takes long
+        self.kernels.join()  # for the gradient of the outputs, before a longer product aside begins
         g_positions = (trace.copied_scores, g_position_scores, g_passed_on)
         return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2
 
@@ -135,6 +135,7 @@ class TableForward:
     def _tables_backward(
         self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
     ) -> None:
+        """Waits for `g_scores_1`; the other gradients that it reads must be there."""
         C, aside, plus_product = self.C, self.kernels.product_aside, self.kernels.plus_product
         g_equal, g_out2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
         g_OV2 = t.both.mT @ g_out2

@@ -38,7 +38,7 @@ MOST_TOGETHER = 256
 # and with TF32), what a step of any stack and the compilation of an architecture without tables take on a GPU, and what
 # comes on top for each stack there: building the evaluation sets, evaluating, saving (38 s a stack in the study of
 # operations, 57 in that of operands; results/).
-GPU_GFLOPS, CORE_GFLOPS = {False: 26_000.0, True: 46_000.0}, 27.0
+GPU_GFLOPS, CORE_GFLOPS = {False: 26_000.0, True: 46_000.0}, 26.0
 GPU_STEP_SECONDS, COMPILE_SECONDS, AROUND_SECONDS = 0.4e-3, 30.0, 45.0
 SHARE_OF_MEMORY = 0.8
 # What a GPU of a cluster is taken to have where this machine has none to ask.
@@ -133,7 +133,7 @@ def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
 
 
 def _seconds(job: Job, device: str) -> float:
-    work = job.model_steps * flops(job.config) / 1e9
+    work = job.model_steps * flops(job.config, device) / 1e9
     if device == "cpu":
         return work / CORE_GFLOPS
     launching = (job.config.optim.steps - job.done) * GPU_STEP_SECONDS

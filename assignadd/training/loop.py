@@ -25,7 +25,7 @@ LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
 # Steps between looks at the clock, the signals and the progress bar; models wait for each other this often, and a GPU
 # for what it is to do next.
 BEAT, BEAT_ON_GPU = 10, 100
-# Commits that may wait for the disk, each in memory: there are as many in the first fifty steps.
+# Commits without a state that may wait for the disk, in memory: there are as many in the first fifty steps.
 MOST_COMMITS = len(LOG_SPACED)
 
 
@@ -102,8 +102,11 @@ class Commits:
         self.check()
 
     def commit(self, step: int, **parts: Any) -> None:
-        """Begins `Writer.commit`."""
-        while len(self._begun) >= MOST_COMMITS:
+        """Begins `Writer.commit` with parts that nothing changes later; waits if too many are begun.
+
+        A state, the largest part, waits until all others are saved: no more than one is lost if the process is killed.
+        """
+        while len(self._begun) >= (1 if parts.get("state") else MOST_COMMITS):
             self._begun.popleft().result()
         self._begun.append(self._thread.submit(self._commit, step, parts))
 
@@ -114,7 +117,7 @@ class Commits:
 
     def _commit(self, step: int, parts: dict[str, Any]) -> None:
         if not self._failed:
-            self._failed = True
+            self._failed = True  # and so it stays if the commit raises
             self._run.commit(step, **parts)
             self._failed = False
 

@@ -99,7 +99,7 @@ def test_a_broken_model_stops_and_the_others_go_on():
         ("paper", 512, 1.0, 3),
         ("paper", 512, 1.0, 9),
         ("paper", 77, 2.0, 3),
-        ("tiny", 128, 3.0, 3),
+        ("tiny", 128, 3.0, 3),  # at 5 one sequence with two nearly equal scores decides the error
         ("smoke", 1, 2.0, 3),
     ],
 )

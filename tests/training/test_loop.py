@@ -7,19 +7,29 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from assignadd.api import train
 from assignadd.cli import main
 from assignadd.config import PRESETS, Optim, Recording
 from assignadd.errors import RunError
-from assignadd.runs import atomic
+from assignadd.runs import atomic, writer
 from assignadd.runs.folder import Run
-from assignadd.training.loop import BEAT, Interrupted, is_checkpoint, is_evaluation, is_stop, next_stop
+from assignadd.training.loop import (
+    BEAT,
+    Interrupted,
+    TrainingProgress,
+    is_checkpoint,
+    is_evaluation,
+    is_stop,
+    next_stop,
+)
 from tests.runs.kill import in_child
 from tests.runs.small import contents
 
@@ -73,7 +83,7 @@ def test_killed_inside_a_save(tmp_path, uninterrupted):
 @pytest.mark.parametrize("fails_at", [15, 47])
 def test_a_save_that_fails_ends_the_training(tmp_path, uninterrupted, monkeypatch, fails_at):
     """Saves that were begun after it are not made, as what it should have saved would be missing."""
-    write, path = atomic.write, tmp_path / "run"
+    write, path, steps = atomic.write, tmp_path / "run", []
 
     def full(file: Path, data: bytes) -> None:
         if file.name == f"{fails_at:08d}.safetensors":
@@ -81,13 +91,32 @@ def test_a_save_that_fails_ends_the_training(tmp_path, uninterrupted, monkeypatc
             raise RunError("the disk is full")
         write(file, data)
 
+    def wait(progress: TrainingProgress) -> None:
+        steps.append(progress.step)
+        if progress.step == 20:
+            time.sleep(1)
+
     monkeypatch.setattr(atomic, "write", full)
     with pytest.raises(RunError, match="the disk is full"):
-        run_to(path)
+        train(CONFIG, SEEDS, path, threads=1, listener=wait)
     assert Run.open(path).step < fails_at
+    assert steps[-1] == (20 if fails_at == 15 else 47)
     monkeypatch.undo()
     run_to(path)
     assert contents(path) == uninterrupted
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_slow_save_has_the_weights_of_its_own_step(tmp_path, uninterrupted, monkeypatch, threads):
+    encode = writer.encode_tensors
+
+    def slow(tensors: Mapping[str, Tensor]) -> bytes:
+        time.sleep(0.05)  # training goes on meanwhile
+        return encode(tensors)
+
+    monkeypatch.setattr(writer, "encode_tensors", slow)
+    run_to(tmp_path / "run", threads)
+    assert contents(tmp_path / "run") == uninterrupted
 
 
 @pytest.mark.parametrize(("threads", "wanted"), [(1, 8), (2, 4)])

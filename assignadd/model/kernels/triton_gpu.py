@@ -80,13 +80,13 @@ class TritonKernels(TensorKernels):
 
     def product_aside(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         out = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
-        with self._on_second_stream(a, b):
+        with self._on_second_stream(a, b, out):
             return self.product(a, b, out)
 
     @contextmanager
-    def _on_second_stream(self, *read: Tensor) -> Iterator[None]:
+    def _on_second_stream(self, *used: Tensor) -> Iterator[None]:
         """Work that nothing on the first stream waits for before `join`: small products do not fill the device."""
-        self._kept += read  # their memory must not be given to others before it is read
+        self._kept += used  # their memory must not be given to others before that
         self._aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._aside):
             yield
@@ -150,7 +150,7 @@ class TritonKernels(TensorKernels):
         triton_programs.pairs_backward[grid](*arrays, g_pairs, B, **self._wide)
         slices = max(SLICES, MOST_SLICES // M)
         g_slices, g_table = (g_pairs.new_empty(*shape, self.C, self.C) for shape in ((M, slices), (M,)))
-        with self._on_second_stream(g_pairs, arrays[1], g_slices):
+        with self._on_second_stream(g_pairs, arrays[1], g_slices, g_table):
             triton_programs.table_backward[slices, triton.cdiv(self.C, TILE) ** 2, M](
                 g_pairs, arrays[1], g_slices, B, triton.cdiv(B, slices),
                 T=T, K=self.K, TP=max(16, self._wide["TP"]), CR=TILE, CC=TILE, PARTS=self._parts, num_warps=TILE_WARPS,
