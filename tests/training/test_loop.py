@@ -80,30 +80,44 @@ def test_killed_inside_a_save(tmp_path, uninterrupted):
         assert contents(path) == uninterrupted, k
 
 
-@pytest.mark.parametrize("fails_at", [15, 47])
-def test_a_save_that_fails_ends_the_training(tmp_path, uninterrupted, monkeypatch, fails_at):
-    """Saves that were begun after it are not made, as what it should have saved would be missing."""
-    write, path, steps = atomic.write, tmp_path / "run", []
+def failing(monkeypatch, step: int) -> None:
+    """Makes the save of a checkpoint fail after a while, in which training goes on."""
+    write = atomic.write
 
     def full(file: Path, data: bytes) -> None:
-        if file.name == f"{fails_at:08d}.safetensors":
-            time.sleep(0.5)  # training goes on meanwhile
+        if file.name == f"{step:08d}.safetensors":
+            time.sleep(0.2)
             raise RunError("the disk is full")
         write(file, data)
 
-    def wait(progress: TrainingProgress) -> None:
+    monkeypatch.setattr(atomic, "write", full)
+
+
+@pytest.mark.parametrize("fails_at", [15, 47])
+def test_nothing_is_saved_after_a_save_that_fails(tmp_path, uninterrupted, monkeypatch, fails_at):
+    """What it should have saved would be missing. The same call makes it good once there is room."""
+    failing(monkeypatch, fails_at)
+    with pytest.raises(RunError, match="the disk is full"):
+        run_to(tmp_path / "run")
+    assert Run.open(tmp_path / "run").step < fails_at
+    monkeypatch.undo()
+    run_to(tmp_path / "run")
+    assert contents(tmp_path / "run") == uninterrupted
+
+
+def test_a_save_that_fails_ends_the_training_at_the_next_beat(tmp_path, monkeypatch):
+    failing(monkeypatch, 50)
+    config = replace(CONFIG, optim=replace(CONFIG.optim, steps=200), record=Recording(200, 16, 200, 200))
+    steps = []
+
+    def listener(progress: TrainingProgress) -> None:
         steps.append(progress.step)
-        if progress.step == 20:
+        if progress.step == 50 + BEAT:
             time.sleep(1)
 
-    monkeypatch.setattr(atomic, "write", full)
     with pytest.raises(RunError, match="the disk is full"):
-        train(CONFIG, SEEDS, path, threads=1, listener=wait)
-    assert Run.open(path).step < fails_at
-    assert steps[-1] == (20 if fails_at == 15 else 47)
-    monkeypatch.undo()
-    run_to(path)
-    assert contents(path) == uninterrupted
+        train(config, SEEDS, tmp_path / "run", threads=1, listener=listener)
+    assert steps[-1] == 50 + BEAT
 
 
 @pytest.mark.parametrize("threads", [1, 2])
