@@ -103,7 +103,7 @@ class TableForward:
         first = slice(self.C + 1)
         g_scores_2 = self.kernels.product(g_both.mT, trace.usage[..., first])
         self.kernels.plus_product(g_usage[..., first], g_both, trace.tables.scores_2)
-        self.kernels.join()  # for the gradient of the outputs, before a longer product aside begins
+        self.kernels.join()  # for the gradient of the outputs, before that of layer 1's scores, which takes longer
         g_positions = (trace.copied_scores, g_position_scores, g_passed_on)
         return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2
 

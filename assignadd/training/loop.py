@@ -66,9 +66,8 @@ def train_run(
 
     On another device a run continues with other last bits. `begin` brings the trainer of a new run, which holds the
     initial weights of the seeds, to where that run starts; by default, to step 0 with the weights that the settings ask
-    for (`start`). `observe(configs, seen)` returns
-    a function that is called with the models every `record.measure_every` steps and after the last step; what it
-    returns is stored in the metrics under `measures`.
+    for (`start`). `observe(configs, seen)` returns a function that is called with the models every
+    `record.measure_every` steps and after the last step; what it returns is stored in the metrics under `measures`.
     """
     if begin is None and not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
@@ -104,7 +103,7 @@ class Commits:
     def commit(self, step: int, **parts: Any) -> None:
         """Begins `Writer.commit` with parts that nothing changes later; waits if too many are begun.
 
-        A state, the largest part, waits until all others are saved: no more than one is lost if the process is killed.
+        A state, the largest part, waits until what was begun before it is saved: a kill loses no state but the newest.
         """
         while len(self._begun) >= (1 if parts.get("state") else MOST_COMMITS):
             self._begun.popleft().result()
