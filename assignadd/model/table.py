@@ -50,14 +50,13 @@ class TableForward:
         """The trace of these sequences, through the weights' own tables or through edited ones."""
         if tokens.shape[-1] != self.T:  # compiled kernels would read past the end of an array
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
-        C, tables = self.C, self._begun_tables(w) if tables is None else tables
+        C, tables = self.C, self.begun_tables(w) if tables is None else tables
         usage = self.kernels.matrix(tokens, 3 * C + 1, tables.outputs)
-        scores_1 = self._scaled(tables.queries_1, tables.keys_1.mT)
+        scores_1 = self._scaled(tables.queries_1, tables.T.keys_1)
         attention_1 = self.kernels.layer_1(scores_1, tokens, usage)
-        usage[..., C] = 1
         self.kernels.join()
         scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
-        self.kernels.product(usage[..., : C + 1], tables.scores_2.mT, scores_2)
+        self.kernels.product(usage[..., : C + 1], tables.T.scores_2, scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
         return TableTrace(tokens, w, attention_1, attention_2, usage, copied_scores, tables, self.kernels)
 
@@ -77,20 +76,20 @@ class TableForward:
     def backward(self, w: Weights, trace: TableTrace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
         product, plus_product, aside = self.kernels.product, self.kernels.plus_product, self.kernels.product_aside
-        g = grad @ w.U.mT  # (..., B, d)
+        g = grad @ w.T.U  # (..., B, d)
         if self._reads_out(trace):
             g_read_out = product(trace.neurons.mT, grad)  # (..., h, N)
-            product(g_read_out, w.U.mT, grads.W_out)
-            plus_product(product(w.W_out.mT, g_read_out, grads.U), trace.resid_mid.mT, grad)
+            product(g_read_out, w.T.U, grads.W_out)
+            plus_product(product(w.T.W_out, g_read_out, grads.U), trace.resid_mid.mT, grad)
             g_neurons = self.kernels.gated_product(grad, trace.read_out.mT, trace.neurons)
         else:
             aside(trace.resid_post.mT, grad, grads.U)
             product(trace.neurons.mT, g, grads.W_out)
-            g_neurons = self.kernels.gated_product(g, w.W_out.mT, trace.neurons)
+            g_neurons = self.kernels.gated_product(g, w.T.W_out, trace.neurons)
         aside(trace.resid_mid.mT, g_neurons, grads.W_in)
-        plus_product(g, g_neurons, w.W_in.mT)
+        plus_product(g, g_neurons, w.T.W_in)
         g_usage = self.kernels.matrix(trace.tokens, 3 * self.C + 1, g)
-        product(g, trace.tables.outputs.mT, g_usage)
+        product(g, trace.tables.T.outputs, g_usage)
         g_outputs = aside(trace.usage.mT, g)  # (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
@@ -108,29 +107,25 @@ class TableForward:
         return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2
 
     def tables(self, w: Weights) -> Tables:
-        """All tables; most are views of one matrix: embeddings, layer 1's outputs, E_= + P_=, layer 2's outputs."""
-        tables = self._begun_tables(w)
+        tables = self.begun_tables(w)
         self.kernels.join()
         return tables
 
-    def _begun_tables(self, w: Weights) -> Tables:
-        """The tables; before `join`, only the embeddings, queries and keys of layer 1 may be read."""
-        C, aside = self.C, self.kernels.product_aside
-        rows = torch.empty(*w.E.shape[:-2], 4 * C + 1, w.E.shape[-1], dtype=w.E.dtype, device=w.E.device)
-        embeddings, outputs_1, constant, outputs_2 = rows.split_with_sizes([C, C, 1, 2 * C], -2)
-        both, equal_rows, outputs = rows.narrow(-2, 0, 2 * C), rows.narrow(-2, C, C + 1), rows.narrow(-2, C, 3 * C + 1)
-        torch.cat([w.E, w.pos], -2, out=embeddings)
-        torch.add(embeddings.narrow(-2, self.equals, 1), embeddings.narrow(-2, C - 1, 1), out=constant)
-        QK2 = self._scaled(w.Q2, w.K2.mT)
-        values_1 = aside(embeddings, w.V1)
-        aside(values_1, w.O1, outputs_1)
-        OV2, queries_2 = aside(w.V2, w.O2), aside(equal_rows, QK2)
-        aside(both, OV2, outputs_2)
-        scores_2 = aside(both, queries_2.mT)
-        queries_1, keys_1 = embeddings @ w.Q1, embeddings @ w.K1
-        return Tables(
-            embeddings, queries_1, keys_1, values_1, equal_rows, both, QK2, queries_2, scores_2, OV2, outputs
-        )  # fmt: skip
+    def begun_tables(self, w: Weights, room: Tables | None = None) -> Tables:
+        """The tables, in new memory or in `room`; before `join`, only embeddings, queries_1 and keys_1 are there."""
+        t, aside = Tables.room(w) if room is None else room, self.kernels.product_aside
+        torch.cat([w.E, w.pos], -2, out=t.embeddings)
+        torch.add(w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1), out=t.constant)
+        self._scaled(w.Q2, w.T.K2, t.QK2)
+        aside(t.embeddings, w.V1, t.values_1)
+        aside(t.values_1, w.O1, t.outputs_1)
+        aside(w.V2, w.O2, t.OV2)
+        aside(t.equal_rows, t.QK2, t.queries_2)
+        aside(t.both, t.OV2, t.outputs_2)
+        aside(t.both, t.T.queries_2, t.scores_2)
+        torch.matmul(t.embeddings, w.Q1, out=t.queries_1)
+        torch.matmul(t.embeddings, w.K1, out=t.keys_1)
+        return t
 
     def _tables_backward(
         self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
@@ -138,38 +133,38 @@ class TableForward:
         """Waits for `g_scores_1`; the other gradients that it reads must be there."""
         C, aside, plus_product = self.C, self.kernels.product_aside, self.kernels.plus_product
         g_equal, g_out2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
-        g_OV2 = t.both.mT @ g_out2
-        g_both = plus_product(g_out2 @ t.OV2.mT, g_scores_2, t.queries_2)
+        g_OV2 = t.T.both @ g_out2
+        g_both = plus_product(g_out2 @ t.T.OV2, g_scores_2, t.queries_2)
         g_queries_2 = g_scores_2.mT @ t.both
-        g_QK2 = self._scaled(t.equal_rows.mT, g_queries_2)
-        g_equal = plus_product(g_equal, g_queries_2, t.QK2.mT)
+        g_QK2 = self._scaled(t.T.equal_rows, g_queries_2)
+        g_equal = plus_product(g_equal, g_queries_2, t.T.QK2)
 
         g_embeddings, g_outputs_1 = g_both.split_with_sizes([C, C], -2)
         g_through, g_constant = g_equal.split_with_sizes([C, 1], -2)
         g_outputs_1 += g_through
         g_embeddings.narrow(-2, self.equals, 1).add_(g_constant)
         g_embeddings.narrow(-2, C - 1, 1).add_(g_constant)
-        g_values_1 = g_outputs_1 @ w.O1.mT
-        plus_product(g_embeddings, g_values_1, w.V1.mT)
+        g_values_1 = g_outputs_1 @ w.T.O1
+        plus_product(g_embeddings, g_values_1, w.T.V1)
         self.kernels.join()  # the gradient of layer 1's scores
 
-        aside(g_OV2, w.O2.mT, grads.V2)
-        aside(w.V2.mT, g_OV2, grads.O2)
+        aside(g_OV2, w.T.O2, grads.V2)
+        aside(w.T.V2, g_OV2, grads.O2)
         aside(g_QK2, w.K2, grads.Q2)
         aside(g_QK2.mT, w.Q2, grads.K2)
-        aside(t.values_1.mT, g_outputs_1, grads.O1)
-        aside(t.embeddings.mT, g_values_1, grads.V1)
+        aside(t.T.values_1, g_outputs_1, grads.O1)
+        aside(t.T.embeddings, g_values_1, grads.V1)
         g_queries_1, g_keys_1 = self._scaled(g_scores_1, t.keys_1), self._scaled(g_scores_1.mT, t.queries_1)
-        aside(t.embeddings.mT, g_queries_1, grads.Q1)
-        aside(t.embeddings.mT, g_keys_1, grads.K1)
-        plus_product(g_embeddings, g_queries_1, w.Q1.mT)
-        plus_product(g_embeddings, g_keys_1, w.K1.mT)
+        aside(t.T.embeddings, g_queries_1, grads.Q1)
+        aside(t.T.embeddings, g_keys_1, grads.K1)
+        plus_product(g_embeddings, g_queries_1, w.T.Q1)
+        plus_product(g_embeddings, g_keys_1, w.T.K1)
         g_tokens, g_positions = g_embeddings.split_with_sizes([self.K, self.T], -2)
         grads.E.copy_(g_tokens)
         grads.pos.copy_(g_positions)
 
-    def _scaled(self, a: Tensor, b: Tensor) -> Tensor:
+    def _scaled(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         """a @ b / sqrt(d_head), without another pass over the product."""
-        product = a.new_empty(*a.shape[:-1], b.shape[-1])
+        product = a.new_empty(*a.shape[:-1], b.shape[-1]) if out is None else out
         plus = product.addmm_ if a.dim() == 2 else product.baddbmm_
         return plus(a, b, beta=0, alpha=self.scale)  # with beta = 0, what the memory held is not read

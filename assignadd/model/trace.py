@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -15,7 +15,8 @@ from torch import Tensor
 from assignadd.model.kernels.tensor import TensorKernels
 
 
-class Weights(NamedTuple):
+@dataclass(frozen=True)
+class Weights:
     """The weights the tables read (or their gradients), each (..., rows, columns), without the axis of the one head."""
 
     E: Tensor
@@ -31,6 +32,10 @@ class Weights(NamedTuple):
     W_in: Tensor
     W_out: Tensor
     U: Tensor
+
+    @cached_property
+    def T(self) -> Weights:
+        return _transposed(self)
 
     @classmethod
     def of(cls, named: Mapping[str, Tensor]) -> Weights:
@@ -125,12 +130,12 @@ class TableTrace(Trace):
     def after_layer(self, layer: int) -> Float[Tensor, "*M B T d"]:
         if layer != 1:
             raise ValueError(f"layer {layer}: the tables have the residual of every position after layer 1 alone")
-        copied = self.tables.equal_rows[..., :-1, :]
-        return self.kernels.after_layer_1(self.tables.embeddings, copied, self.tokens, self.attention_1)
+        tables = self.tables
+        return self.kernels.after_layer_1(tables.embeddings, tables.outputs_1, self.tokens, self.attention_1)
 
     @property
     def residuals(self) -> dict[str, Tensor]:
-        embedding = self.tables.equal_rows[..., -1:, :].expand_as(self.resid_pre)
+        embedding = self.tables.constant.expand_as(self.resid_pre)
         later = {"attention 1": self.resid_pre, "attention 2": self.resid_mid, "MLP 2": self.resid_post}
         return {"embedding": embedding, **later}
 
@@ -184,12 +189,13 @@ class TableTrace(Trace):
 
     @property
     def attention_output(self) -> Float[Tensor, "*M B d"]:
-        first = self.tables.equal_rows.shape[-2]
-        return self.usage[..., first:] @ self.tables.outputs[..., first:, :]
+        return self.usage[..., self.tables.equal_rows.shape[-2] :] @ self.tables.outputs_2
 
 
 @dataclass(frozen=True)
 class Tables:
+    """What follows from the weights alone. Most are views of one matrix; its rows are named on the right."""
+
     embeddings: Tensor  # (C, d)     [W_E; W_pos]
     queries_1: Tensor  # (C, dh)
     keys_1: Tensor  # (C, dh)
@@ -201,3 +207,42 @@ class Tables:
     scores_2: Tensor  # (2C, C + 1)
     OV2: Tensor
     outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]
+
+    @classmethod
+    def room(cls, w: Weights) -> Tables:
+        """Memory for the tables of such weights, not initialised."""
+        (K, d), T, dh = w.E.shape[-2:], w.pos.shape[-2], w.Q1.shape[-1]
+        C = K + T
+        new, axes = w.E.new_empty, w.E.shape[:-2]
+        rows, queries_2, scores_2 = (new(*axes, *shape) for shape in ((4 * C + 1, d), (C + 1, d), (2 * C, C + 1)))
+        QK2, OV2 = (new(*axes, d, d) for _ in range(2))
+        queries_1, keys_1, values_1 = (new(*axes, C, dh) for _ in range(3))
+        embeddings, both = rows.narrow(-2, 0, C), rows.narrow(-2, 0, 2 * C)
+        equal_rows, outputs = rows.narrow(-2, C, C + 1), rows.narrow(-2, C, 3 * C + 1)
+        return cls(
+            embeddings, queries_1, keys_1, values_1, equal_rows, both, QK2, queries_2, scores_2, OV2, outputs
+        )  # fmt: skip
+
+    @cached_property
+    def T(self) -> Tables:
+        return _transposed(self)
+
+    @cached_property
+    def outputs_1(self) -> Tensor:
+        """C OV1, (C, d)."""
+        return self.equal_rows[..., :-1, :]
+
+    @cached_property
+    def constant(self) -> Tensor:
+        """E_= + P_=, (1, d)."""
+        return self.equal_rows[..., -1:, :]
+
+    @cached_property
+    def outputs_2(self) -> Tensor:
+        """[C; C OV1] OV2, (2C, d)."""
+        return self.outputs[..., self.equal_rows.shape[-2] :, :]
+
+
+def _transposed(matrices: Any) -> Any:
+    """A dataclass of matrices with each of them transposed: views, made once, as a step reads them over and over."""
+    return type(matrices)(*(getattr(matrices, field.name).mT for field in fields(matrices)))

@@ -6,6 +6,7 @@ forward where it covers the architecture, and from autograd through the referenc
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,7 +21,7 @@ from assignadd.model.kernels.tensor import Moments, Placed, TensorKernels, cross
 from assignadd.model.last_layer import LastBlock
 from assignadd.model.stack import Stack, views
 from assignadd.model.table import covers
-from assignadd.model.trace import Weights
+from assignadd.model.trace import Tables, Weights
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
@@ -44,11 +45,13 @@ class TableGradient:
         if self._alone:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
         self._weights, self._grads = Weights.of(weights), Weights.of(grads)
+        self._tables = Tables.room(self._weights)
 
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> Tensor:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
-        trace = self._table.forward(self._weights, tokens)
+        tables = self._table.begun_tables(self._weights, self._tables)
+        trace = self._table.forward(self._weights, tokens, tables)
         loss, grad = self._cross_entropy(self._table.logits(trace), labels)
         self._table.backward(self._weights, trace, grad, self._grads)
         return loss.view(-1)
@@ -160,7 +163,7 @@ class Group:
             return
         first = int(self.step)
         for step in range(first, first + steps):
-            if (self.diverged_at >= 0).all():
+            if min(self.diverged_at.tolist()) >= 0:
                 self.step += 1  # nothing is left to train
             else:
                 self.update(self._batch(step))
@@ -168,13 +171,15 @@ class Group:
     def update(self, batch: Batch) -> None:
         """One step. A model whose loss is not finite stops before its update and keeps its weights."""
         self.loss.copy_(self.gradient(batch))
-        alive = self.loss.isfinite() & (self.diverged_at < 0)
-        torch.where(alive | (self.diverged_at >= 0), self.diverged_at, self.step, out=self.diverged_at)
+        on_gpu = self.loss.device.type == "cuda"  # which is not asked, as it would have to be waited for
+        if on_gpu or not all(map(math.isfinite, self.loss.tolist())):
+            goes_on = self.loss.isfinite() | (self.diverged_at >= 0)
+            torch.where(goes_on, self.diverged_at, self.step, out=self.diverged_at)
         if self._rates:
             self._rates.write(self.step, self.moments)
         before = self.stack.flat.clone() if self._frozen else None
         self.step += 1
-        self.gradient.kernels.adamw(self.stack.flat, self.gradient.flat, self.moments, alive, self.step)
+        self.gradient.kernels.adamw(self.stack.flat, self.gradient.flat, self.moments, self.diverged_at, self.step)
         if self._frozen and before is not None:
             self._frozen.restore(self.step, self.stack.flat, before)
 

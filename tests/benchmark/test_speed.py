@@ -8,9 +8,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from assignadd.benchmark.speed import VALUES, flops, variants
 from assignadd.config import PRESETS
+from assignadd.model.forward import unstacked
 from assignadd.model.stack import initial_stack
 from assignadd.model.table import TableForward
-from assignadd.model.trace import Weights
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 
@@ -33,8 +33,8 @@ class ProductCounter(TorchDispatchMode):
 def test_flops_are_those_of_the_products_that_run(batch):
     config = replace(PRESETS["paper"], optim=replace(PRESETS["paper"].optim, batch=batch))
     tokens = Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(0, config.optim.batch).tokens
-    weights = Weights.of({name: w[0] for name, w in initial_stack(config, [0]).weights.items()})
-    grads = Weights(*(torch.empty_like(w) for w in weights))
+    stack = initial_stack(config, [0])
+    weights, grads = unstacked(stack), unstacked(stack.clone())
     table = TableForward(config)
     with ProductCounter() as counter:
         trace = table.forward(weights, tokens[0])

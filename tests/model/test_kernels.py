@@ -134,7 +134,7 @@ def gradient(step: int) -> torch.Tensor:
 @pytest.mark.parametrize("update", [fused_adamw, stacked_adamw])
 def test_updates_equal_torch_with_a_rate_and_decay_per_model(update):
     start = torch.randn(3, 500, generator=torch.Generator().manual_seed(99), dtype=torch.float64)
-    flat, alive = start.clone(), torch.ones(3, dtype=torch.bool)
+    flat, diverged_at = start.clone(), torch.full((3,), -1)
     moments = Moments.zeros(flat, OPTIMS)
     theirs = [torch.nn.Parameter(row.clone()) for row in start]
     optimizers = [
@@ -142,7 +142,7 @@ def test_updates_equal_torch_with_a_rate_and_decay_per_model(update):
     ]
     for step in range(40):
         grad = gradient(step)
-        update(flat, grad, moments, alive, torch.tensor(step + 1))
+        update(flat, grad, moments, diverged_at, torch.tensor(step + 1))
         for parameter, optimizer, g in zip(theirs, optimizers, grad, strict=True):
             parameter.grad = g.clone()
             optimizer.step()
@@ -150,17 +150,17 @@ def test_updates_equal_torch_with_a_rate_and_decay_per_model(update):
 
 
 @pytest.mark.parametrize("update", [fused_adamw, stacked_adamw])
-def test_a_model_that_is_not_alive_keeps_its_weights_and_disturbs_no_other(update):
+def test_a_model_that_diverged_keeps_its_weights_and_disturbs_no_other(update):
     start = torch.randn(3, 500, generator=torch.Generator().manual_seed(99))
-    alive = torch.tensor([True, False, True])
+    diverged_at = torch.tensor([-1, 0, -1])
     ours, undisturbed = start.clone(), start.clone()
     moments = [Moments.zeros(start, OPTIMS) for _ in range(2)]
     for step in range(5):
         good = gradient(step).float()
         broken = good.clone()
         broken[1] = torch.nan
-        update(ours, broken, moments[0], alive, torch.tensor(step + 1))
-        update(undisturbed, good, moments[1], torch.ones_like(alive), torch.tensor(step + 1))
+        update(ours, broken, moments[0], diverged_at, torch.tensor(step + 1))
+        update(undisturbed, good, moments[1], torch.full_like(diverged_at, -1), torch.tensor(step + 1))
     assert torch.equal(ours[1], start[1])
     assert torch.equal(ours[[0, 2]], undisturbed[[0, 2]])
 

@@ -103,7 +103,7 @@ def below_largest(scores, out, tokens):
 
 @compiled
 def layer_1(scores, factors, tokens, attention, usage):
-    """Attention of layer 1, (B, query, key), and the amount of each row that `=` gets from it, usage[:, :C]."""
+    """Attention of layer 1, (B, query, key); usage[:, : C + 1]: the amount of each row that `=` gets from it, and 1."""
     B, T = tokens.shape
     C = len(scores)
     K = C - T
@@ -123,7 +123,7 @@ def layer_1(scores, factors, tokens, attention, usage):
             else:
                 _softmax_of_sums(scores[own[q]], scores[K + q], own, row[: q + 1])
             row[q + 1 :] = 0
-        used[:C] = 0
+        used[:C], used[C] = 0, 1
         from_equals = attention[b, T - 1]
         for k in range(T):
             used[own[k]] += from_equals[k]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.optim.adamw import adamw
 
@@ -95,11 +95,12 @@ class TensorKernels:
     def layer_1(
         self, scores: Float[Tensor, "*M C C"], tokens: Int[Tensor, "*M B T"], usage: Float[Tensor, "*M B rows"]
     ) -> Float[Tensor, "*M B T T"]:
-        """Attention (query, key) of layer 1; writes what `=` gets of each row into the first C columns of `usage`."""
+        """Attention (query, key) of layer 1; in the first columns of `usage`, what `=` gets of each row, and then 1."""
         of_queries = self._at_positions(scores, tokens)  # (..., B, query, C)
         of_pairs = collect(of_queries, tokens.unsqueeze(-2).expand(*tokens.shape, self.T))
         attention = of_pairs.masked_fill_(self._future, -torch.inf).softmax(-1)
         usage[..., : self.C] = spread(attention[..., -1, :], tokens, self.C)
+        usage[..., self.C] = 1
         return attention
 
     def layer_2(
@@ -179,14 +180,14 @@ class TensorKernels:
         flat: Float[Tensor, "M P"],
         grad: Float[Tensor, "M P"],
         moments: Moments,
-        alive: Bool[Tensor, " M"],
+        diverged_at: Int[Tensor, " M"],
         count: Int[Tensor, ""],
     ) -> None:
-        """AdamW update number `count` (Loshchilov and Hutter, 2019); a model that is not alive keeps its weights."""
+        """AdamW update number `count` (Loshchilov and Hutter, 2019) of the models that have not diverged (-1)."""
         if flat.device.type == "cpu":
-            fused_adamw(flat, grad, moments, alive, count)
+            fused_adamw(flat, grad, moments, diverged_at, count)
         else:
-            stacked_adamw(flat, grad, moments, alive, count)
+            stacked_adamw(flat, grad, moments, diverged_at, count)
 
     def _at_positions(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """The sum of the rows of its token and of its place, for every position: (..., B, T, d)."""
@@ -228,24 +229,24 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return loss, grad.div_(labels.shape[-1])
 
 
-def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
+def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, diverged_at: Tensor, count: Tensor) -> None:
     """Model by model through the kernel behind torch.optim.AdamW(fused=True), which reads memory once.
 
     Called directly, since `torch.optim.adamw.adamw`, which gives the same bits, takes 40 us more for each call.
     """
-    steps = count.float()
+    steps, rates, diverged = count.float(), moments.exact_rate[:, 0].tolist(), diverged_at.tolist()
     for i, o in enumerate(moments.optims):
-        if alive[i]:
+        if diverged[i] < 0:
             torch._fused_adamw_(
                 [flat[i]], [grad[i]], [moments.mean[i]], [moments.square[i]], [], [steps],
-                lr=float(moments.exact_rate[i]), beta1=o.beta1, beta2=o.beta2, weight_decay=o.weight_decay,
+                lr=rates[i], beta1=o.beta1, beta2=o.beta2, weight_decay=o.weight_decay,
                 eps=o.eps, amsgrad=False, maximize=False,
             )  # fmt: skip
 
 
-def stacked_adamw(flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
+def stacked_adamw(flat: Tensor, grad: Tensor, moments: Moments, diverged_at: Tensor, count: Tensor) -> None:
     """All models at once, without a branch that would have to wait for the device."""
-    alive, (size, correction) = alive.unsqueeze(1), moments.corrections(count)
+    alive, (size, correction) = diverged_at.unsqueeze(1) < 0, moments.corrections(count)
     new, kept, added, eps = moments.averaging.split(1, 1)
     grad = torch.where(alive, grad, 0)
     moments.mean.lerp_(grad, new)

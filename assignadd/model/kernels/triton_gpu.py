@@ -106,6 +106,7 @@ class TritonKernels(TensorKernels):
         grid = _blocks(B, self._wide), triton.cdiv(T, QUERIES), M
         triton_programs.patterns[grid](scores, tokens, attention, B, **self._wide)
         self._spread(attention[None, :, -1], tokens, usage.mT[:, : self.C])
+        usage[..., self.C] = 1
         return attention.permute(0, 3, 1, 2)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,10 +165,11 @@ class TritonKernels(TensorKernels):
         triton_programs.cross_entropy[blocks, M](logits, labels.contiguous(), losses, B, N=N, NP=width, BB=LOSS_ROWS)
         return losses.mean(1), logits
 
-    def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, alive: Tensor, count: Tensor) -> None:
+    def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, diverged_at: Tensor, count: Tensor) -> None:
         (M, P), o = flat.shape, moments
         triton_programs.adamw[triton.cdiv(P, UPDATE_BLOCK), M](
-            flat, grad, o.mean, o.square, o.rate, o.decay, o.averaging, o.betas, alive, count, P, BLOCK=UPDATE_BLOCK,
+            flat, grad, o.mean, o.square, o.rate, o.decay, o.averaging, o.betas, diverged_at, count, P,
+            BLOCK=UPDATE_BLOCK,
         )  # fmt: skip
 
     def _spread(self, amounts: Tensor, tokens: Tensor, rows: Tensor) -> None:
