@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,9 +11,9 @@ from html import escape
 from pathlib import Path
 
 from assignadd.palette import css_variables
-from assignadd.report.html import SCRIPT, Cell, Column, Row, marked, plain_table, sortable_table, tag
 
-SEVERAL = "; "  # between the groups of one kind, where a row belongs to several
+CONTENTS = "<!-- contents -->"
+CSS = css_variables() + Path(__file__).with_name("page.css").read_text()
 SCRIPT = Path(__file__).with_name("table.js").read_text()
 
 
@@ -24,30 +23,6 @@ class Cell:
 
     text: str
     tone: str = ""
-
-
-@dataclass(frozen=True)
-class Column:
-    name: str
-    numeric: bool = False
-    wide: bool = False
-    """Whether its text may wrap."""
-
-
-@dataclass(frozen=True)
-class SortedCell:
-    """HTML, and what it is sorted by: None sorts last."""
-
-    html: str
-    key: str | float | None
-
-
-@dataclass(frozen=True)
-class Row:
-    cells: Sequence[SortedCell]
-    groups: Sequence[str]
-    """For each kind of groups by which the table filters the groups of this row, joined by `SEVERAL`."""
-    id: str
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -80,72 +55,15 @@ def _plain(cell: str | Cell) -> str:
     return tag("td", marked(cell)) if isinstance(cell, str) else tag("td", marked(cell.text), class_=cell.tone or None)
 
 
-def sortable_table(columns: Sequence[Column], rows: Sequence[Row], kinds: Sequence[str]) -> str:
-    """A table with buttons as headers, and above it a search field and, for each kind of groups, a button per group.
-
-    All of them need `SCRIPT` in the page, which shows them.
-    """
-    head = "".join(
-        tag("th", tag("button", escape(c.name), type="button"), scope="col", data_kind="number" if c.numeric else None)
-        for c in columns
-    )
-    body = "".join(
-        tag("tr", "".join(map(_sorted, row.cells, columns)), id=row.id, data_groups="|".join(row.groups))
-        for row in rows
-    )
-    table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body), data_sortable=True)
-    search = tag("label", "Search " + '<input type="search" placeholder="words or an id">')
-    count = tag("p", f"{len(rows)} of {len(rows)} shown", class_="soft", role="status")
-    filters = "".join(_filters(kind, [row.groups[i] for row in rows]) for i, kind in enumerate(kinds))
-    tools = tag("div", search + filters + count, class_="tools", hidden=True)
-    return tag("div", tools + tag("div", table, class_="scroll"), data_table=True)
-
-
-def _sorted(cell: SortedCell, column: Column) -> str:
-    return tag(
-        "td",
-        cell.html,
-        data_label=column.name,
-        data_sort="" if cell.key is None else str(cell.key),
-        data_kind="number" if column.numeric else None,
-        class_="wide" if column.wide else None,
-    )
-
-
-def _filters(kind: str, groups: Sequence[str]) -> str:
-    """A button for every group of one kind, with the number of its rows."""
-    counts = Counter(one for group in groups for one in group.split(SEVERAL) if one)
-    buttons = [("", "all", len(groups)), *((group, group, n) for group, n in counts.items())]
-    made = (
-        tag("button", marked(f"{name} ({n})"), type="button", data_show=show, aria_pressed="false" if show else "true")
-        for show, name, n in buttons
-    )
-    return tag("div", tag("span", escape(kind)) + "".join(made), class_="filters", role="group", aria_label=kind)
-
-
-CONTENTS = "<!-- contents -->"
-CSS = css_variables() + Path(__file__).with_name("page.css").read_text()
-
-
-@dataclass(frozen=True)
-class Link:
-    words: str
-    to: str
-    """An address, or `#` and the name of a place on the page."""
-
-
 @dataclass(frozen=True)
 class Card:
     question: str
     verdict: str
     tone: str
     text: str
-    svg: Path | None
-    """The file of its picture; None where there is none."""
-    figure: str
-    """The label of the figure."""
-    claim: str
-    """The id of the claim that decides."""
+    svg: Path | None  # the file of its picture
+    figure: str  # its label
+    claim: str  # the id of the one that decides
 
 
 @dataclass
@@ -167,9 +85,9 @@ class Page:
         self._parts.append(CONTENTS)
         self._headings.clear()
 
-    def text(self, text: str, soft: bool = False, links: Sequence[Link] = ()) -> None:
-        """Adds a paragraph; the links follow the text."""
-        followed = "; ".join(tag("a", marked(link.words), href=link.to) for link in links)
+    def text(self, text: str, soft: bool = False, links: Sequence[tuple[str, str]] = ()) -> None:
+        """Adds a paragraph; links, as words and address or `#` and the name of a place here, follow the text."""
+        followed = "; ".join(tag("a", marked(words), href=to) for words, to in links)
         self._parts.append(
             tag("p", f"{marked(text)} {followed}".rstrip() + "." * bool(links), class_="soft" if soft else None)
         )
@@ -185,8 +103,9 @@ class Page:
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
         self._parts.append(plain_table(columns, rows))
 
-    def sortable(self, columns: Sequence[Column], rows: Sequence[Row], kinds: Sequence[str]) -> None:
-        self._parts.append(sortable_table(columns, rows, kinds))
+    def scripted(self, html: str) -> None:
+        """Adds HTML that needs `SCRIPT`."""
+        self._parts.append(html)
         self._scripted = True
 
     def folded(self, summary: str, text: str) -> None:
