@@ -1,4 +1,9 @@
-"""The page's data about the training of a network."""
+"""The training of a network on the page: its checkpoints, accuracies, measures and phases, and the story's claims.
+
+A page opened from disk may load scripts but not read files, so each checkpoint is a script that passes one string to
+the page. It needs only the products QK and OV of each head, the paper's own letters and a quarter smaller than
+the factors; they are in half precision.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +53,9 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
         jumps = (1 / (1 + math.exp(-(step - (s.before + s.after) / 2) / (SPIKE_WIDTH * last))) for s in spikes)
         return LOGARITHMIC * math.log1p(step) / math.log1p(last) + LINEAR * step / last + PER_SPIKE * sum(jumps)
 
-    wanted = [max(s for s in steps if s <= x.before) for x in spikes] + [
-        min(s for s in steps if s >= x.after) for x in spikes
-    ]
-    kept = sorted({min(steps), last, *wanted})[: max(most, 2)]
+    before = (max(s for s in steps if s <= x.before) for x in spikes)
+    after = (min(s for s in steps if s >= x.after) for x in spikes)
+    kept = sorted({min(steps), last, *before, *after})[: max(most, 2)]
     places = {step: place(step) for step in steps}
     distance = {step: min(abs(places[step] - places[k]) for k in kept) for step in steps}
     while len(kept) < most:
@@ -73,17 +77,12 @@ def shapes(one: Stack) -> list[tuple[str, int, int]]:
     return [(name, *matrix.shape) for name, matrix in circuits(one).items()]
 
 
-def halves(one: Stack) -> Tensor:
-    """All matrices in a row, as float16."""
+def script(key: str, step: int, one: Stack) -> str:
+    """The script of one checkpoint: all matrices in a row, as float16."""
     flat = torch.cat([matrix.flatten() for matrix in circuits(one).values()]).half()
     if not bool(flat.isfinite().all()):
         raise RunError("weights that are not finite, or too large for half precision, cannot be shown")
-    return flat
-
-
-def script(key: str, step: int, one: Stack) -> str:
-    """The script of one checkpoint."""
-    data = b64encode(halves(one).numpy().astype("<f2").tobytes()).decode()
+    data = b64encode(flat.numpy().astype("<f2").tobytes()).decode()
     return f"assignadd.weights({json.dumps(key)},{step},{json.dumps(data)});\n"
 
 
@@ -115,9 +114,8 @@ def curves_data(curves: Curves) -> dict[str, Any]:
 
 def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, Any]:
     """A few curves at few steps, for the wall of all seeds."""
-    at = np.unique(
-        (np.linspace(0, 1, most) ** 2 * (len(curves.steps) - 1)).round().astype(int)
-    )  # denser early, as the page's axis is
+    # Denser early, as the page's axis is.
+    at = np.unique((np.linspace(0, 1, most) ** 2 * (len(curves.steps) - 1)).round().astype(int))
     chosen = {name: _rounded(curves.accuracy[name][at], 3) for name in sets if name in curves.accuracy}
     return {"steps": curves.steps[at].tolist(), "values": chosen}
 
