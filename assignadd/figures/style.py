@@ -29,16 +29,12 @@ from assignadd.runs import atomic
 
 COLUMN_WIDTH = 5.5  # inches
 SMALLEST = 6.5  # points: no text is set smaller
-STYLE: Any = {
+# Every colour is written into the SVG file, also that of text, so that it can be another one on a dark screen.
+INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
+STYLE: Any = dict.fromkeys(INKED, INK) | {
     "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    # Every colour is written into the SVG file, also that of text, so that it can be another one on a dark screen.
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.edgecolor": INK,
     "axes.titlesize": 8.5,
     "axes.titlelocation": "left",
     "axes.labelsize": 8,
