@@ -22,8 +22,8 @@ from assignadd.claims.evidence import Evidence, evidence
 from assignadd.dynamics.binding import BINDING_SET
 from assignadd.dynamics.spikes import Spike
 from assignadd.errors import RunError
-from assignadd.explorer import checkpoints, history, prompts, tables
-from assignadd.explorer.checkpoints import chosen_steps
+from assignadd.explorer import history, tables
+from assignadd.explorer.history import chosen_steps
 from assignadd.explorer.population import population_data, studies_data
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.runs import atomic
@@ -88,7 +88,7 @@ def _index(
     That is one that binds, rather of the first run's task, and rather one whose training is on the page.
     """
     tasks = [tables.task_data(one.config) for one in evidences]
-    distinct = tables.distinct(tasks)
+    distinct = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
     told = max(
         range(len(models)),
         key=lambda i: (models[i]["binds"], tasks[i] == tasks[0], len(models[i]["phases"]["spikes"]), -i),
@@ -100,8 +100,7 @@ def _index(
         "story": models[told]["key"],
         "ledger": history.story_records(evidences[told], command, populations) if settings.ledger else [],
         "population": population_data(populations), "studies": studies_data(),
-        "sets": tables.sets_data(), "measures": tables.measures_table(),
-        "rules": tables.rules_data(), "palette": tables.palette_data(), "scales": tables.scales_data(),
+        **tables.package_tables(),
     }  # fmt: skip
 
 
@@ -114,7 +113,7 @@ def _export_model(
     steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints)
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
-        folder.write(f"data/{key}/{step:08d}.js", checkpoints.script(key, step, one.stack_at(step)).encode())
+        folder.write(f"data/{key}/{step:08d}.js", history.script(key, step, one.stack_at(step)).encode())
     listener(f"weights of {name}", len(steps), len(steps))
     measures = history.measures_data(
         run, one.index, steps, lambda done, total: listener(f"measures of {name}", done, total)
@@ -123,13 +122,13 @@ def _export_model(
         "curves": history.curves_data(one.curves),
         "measures": measures,
         "seen": "".join("1" if s else "0" for s in one.seen.flatten().tolist()),
-        "exam": prompts.exam(one.config, one.seen),
-        "reference": prompts.reference(one.config),
-        "examples": [vars(e) for e in prompts.examples(one.config, one.seen, one.stack)],
+        "exam": tables.exam(one.config, one.seen),
+        "reference": tables.reference(one.config),
+        "examples": tables.examples(one.config, one.seen, one.stack),
     }
     folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
     return {
-        "key": key, "run": run.name, "seed": one.seed, "steps": steps, "matrices": checkpoints.shapes(one.stack),
+        "key": key, "run": run.name, "seed": one.seed, "steps": steps, "matrices": history.shapes(one.stack),
         "binds": one.learned_binding, "accuracies": history.accuracies_data(one.accuracies),
         "phases": history.phases_data(one, spikes), "wall": history.thinned(one.curves, tables.WALL_SETS),
         "telling": _telling(one, spikes),
@@ -143,13 +142,13 @@ def _telling(one: Evidence, spikes: Mapping[str, Spike]) -> dict[str, str | None
         if spike is None:
             return None
         before, after = (one.stack_at(step) for step in one.checkpoint_steps(spike))
-        return prompts.wrong_answer(one.config, one.seen, before, sets, after)
+        return tables.wrong_answer(one.config, one.seen, before, sets, after)
 
     bound = [s for s in EVAL_SETS if s.name == BINDING_SET]
     return {
         "first": across(spikes.get("first"), bound),
         "second": across(spikes.get("second"), [s for s in EVAL_SETS if s.n_banned]),
-        "end": prompts.wrong_answer(one.config, one.seen, one.stack, bound),
+        "end": tables.wrong_answer(one.config, one.seen, one.stack, bound),
     }
 
 

@@ -6,26 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from assignadd import palette
 from assignadd.claims.population import SWEEPS, sweep_threshold
+from assignadd.explorer.history import DIGITS
 from assignadd.figures.census import NEVER, SKILLS, census_data
 from assignadd.figures.studies import COLORS, study_caption, study_data
 from assignadd.figures.sweeps import TWO_VAR, ZERO_VAR
+from assignadd.palette import BLUE, GREEN, GREY
 from assignadd.stats import median_interval, wilson
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.table import LABELS, StudyTable, shipped_study
 from assignadd.sweeps.population import Populations
 
-DIGITS = 4
 # For each sweep: its panel's title, the axis, the final test that is drawn, and the colour.
 PANELS = {
-    "fraction": ("Pairs of numbers in training", "share of all pairs in training, f", ZERO_VAR, palette.BLUE),
-    "two_var": (
-        "Sums of two variables in training",
-        "two-variable sums for each literal one, r",
-        TWO_VAR,
-        palette.GREEN,
-    ),
+    "fraction": ("Pairs of numbers in training", "share of all pairs in training, f", ZERO_VAR, BLUE),
+    "two_var": ("Sums of two variables in training", "two-variable sums for each literal one, r", TWO_VAR, GREEN),
 }
 TESTS = {ZERO_VAR: "literal sums held out from training", TWO_VAR: "two-variable sums not seen in training"}
 
@@ -39,15 +34,14 @@ def population_data(populations: Populations) -> dict[str, Any] | None:
 
 def studies_data() -> list[dict[str, Any]]:
     """The shares of every study whose table comes with the package: for each outcome and cell with their intervals."""
-    tables = [table for study in STUDIES.values() if (table := shipped_study(study))]
-    return [_study(table) for table in tables]
+    return [_study(table) for study in STUDIES.values() if (table := shipped_study(study))]
 
 
 def _study(table: StudyTable) -> dict[str, Any]:
     data, study = study_data(table), table.study
     rows = [
         {
-            "name": LABELS[outcome], "colour": COLORS.get(outcome, palette.GREY),
+            "name": LABELS[outcome], "colour": COLORS.get(outcome, GREY),
             "shares": [[round(float(v), DIGITS) for v in cell] if np.isfinite(cell).all() else None for cell in shares],
         }
         for outcome, shares in zip(data.outcomes, data.shares, strict=True)

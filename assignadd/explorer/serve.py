@@ -17,15 +17,9 @@ READ_SECONDS = 10.0
 MOST_CONNECTIONS = 64
 NOWHERE = ".no-such-file"
 # What the page may load and do: its own files; no connection, no frame, no form.
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self' 'unsafe-inline'",
-        "img-src 'self' data: blob:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "base-uri 'none'; form-action 'none'"
 )
 
 

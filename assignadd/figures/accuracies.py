@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from assignadd.claims.evidence import Evidence
-from assignadd.figures.pairs import CLASS_ROWS, class_panels, median_there, set_name
+from assignadd.figures.pairs_and_variables import CLASS_ROWS, SET_NAMES, class_panels, median_there
 from assignadd.figures.record import FigureData, FigureRecord, on_axes
 from assignadd.measures.accuracies import Accuracy
 from assignadd.palette import BLUE, BY_VARS, GREY, ORANGE, VERMILION
@@ -74,7 +74,7 @@ def _line_style(evalset: EvalSet) -> dict[str, Any]:
 
 
 # The sets of figure `held_out_classes`: seen pairs and three classes of held-out pairs, by the number of variables.
-CLASS_NAMES = [set_name(n_vars, kind) for n_vars in VARIABLES for kind in CLASS_ROWS]
+CLASS_NAMES = [SET_NAMES[n_vars, kind] for n_vars in VARIABLES for kind in CLASS_ROWS]
 # The sets of figure `doubly_held_out`, from top to bottom, with their colours: a new pair, a new slot, or both.
 DOUBLY_HELD_OUT = {
     "1-var add-restricted": BLUE,
@@ -126,7 +126,7 @@ def held_out_classes_caption(data: HeldOutData) -> str:
         values = [
             f"{median:.3f} ({label})"
             for kind, (label, _) in CLASS_ROWS.items()
-            if (name := set_name(n_vars, kind)) in data.sets
+            if (name := SET_NAMES[n_vars, kind]) in data.sets
             and np.isfinite(median := median_there(data.accuracy[data.sets.index(name), chosen]))
         ]
         if values:
@@ -152,11 +152,11 @@ def doubly_held_out_caption(data: HeldOutData) -> str:
 
 def draw_held_out_classes(data: HeldOutData, made: Figure) -> None:
     """A panel for each number of variables, with a row for each class."""
-    present = {n_vars: [kind for kind in CLASS_ROWS if set_name(n_vars, kind) in data.sets] for n_vars in VARIABLES}
+    present = {n_vars: [kind for kind in CLASS_ROWS if SET_NAMES[n_vars, kind] in data.sets] for n_vars in VARIABLES}
     for n_vars, axes in class_panels(made, [n_vars for n_vars, kinds in present.items() if kinds]).items():
         for y, kind in enumerate(CLASS_ROWS):
             if kind in present[n_vars]:
-                _dots(data, data.sets.index(set_name(n_vars, kind)), y, CLASS_ROWS[kind][1], axes)
+                _dots(data, data.sets.index(SET_NAMES[n_vars, kind]), y, CLASS_ROWS[kind][1], axes)
     if handles := _legend(data):
         made.legend(handles=handles, loc="outside lower left", ncols=3)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -43,11 +44,15 @@ def cosine_sim_data(
     a = {f"{VARIABLES[x]} and {VARIABLES[y]}": found for (x, y), found in across.items()} | {"one template": template}
     b = {f"residual, {VARIABLES[n]}": found.residual for n, found in against.items()}
     b |= {f"attention output, {VARIABLES[n]}": found.attention_output for n, found in against.items()}
-    # Both are (rows, kinds, mean and standard deviation).
-    of_a = np.array([[_of_first_model(getattr(found, kind)) for kind in A_KINDS] for found in a.values()])
-    of_b = np.array([[_of_first_model(getattr(found, kind)) for kind in B_KINDS] for found in b.values()])
-    of_b = of_b.reshape(len(b), len(B_KINDS), 2)  # also without rows
-    return CosineSimData(list(a), of_a[..., 0], of_a[..., 1], list(b), of_b[..., 0], of_b[..., 1], missing)
+    (a_mean, a_std), (b_mean, b_std) = _first_model(a, A_KINDS), _first_model(b, B_KINDS)
+    return CosineSimData(list(a), a_mean, a_std, list(b), b_mean, b_std, missing)
+
+
+def _first_model(rows: Mapping[str, Any], kinds: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the cosines of the first model, both (rows, kinds), also without rows."""
+    cosines: list[Cosine] = [getattr(row, kind) for row in rows.values() for kind in kinds]
+    mean, std = [float(c.mean[0]) for c in cosines], [float(c.std[0]) for c in cosines]
+    return np.reshape(mean, (len(rows), len(kinds))), np.reshape(std, (len(rows), len(kinds)))
 
 
 def cosine_sim_of(model: Evidence) -> CosineSimData:
@@ -74,10 +79,6 @@ def cosine_sim_caption(data: CosineSimData) -> str:
     return f"{found}; (b) {ranges(B_KINDS, data.b_mean)}."
 
 
-def _of_first_model(cosine: Cosine) -> tuple[float, float]:
-    return float(cosine.mean[0]), float(cosine.std[0])
-
-
 def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
     heights = [len(rows) for rows in (data.a_rows, data.b_rows) if rows]
     axes = made.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
@@ -92,16 +93,8 @@ def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
 def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, kinds: Mapping[str, str]) -> None:
     for k, (kind, color) in enumerate(kinds.items()):
         y = np.arange(len(rows)) + 0.18 * (k - (len(kinds) - 1) / 2)
-        ax.errorbar(
-            mean[:, k],
-            y,
-            xerr=std[:, k],
-            fmt="o",
-            color=color,
-            markersize=4.5,
-            elinewidth=1.2,
-            label=kind.replace("_", " "),
-        )
+        look: Any = {"color": color, "markersize": 4.5, "elinewidth": 1.2, "label": kind.replace("_", " ")}
+        ax.errorbar(mean[:, k], y, xerr=std[:, k], fmt="o", **look)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
@@ -144,25 +137,10 @@ def probes_caption(data: ProbesData) -> str:
 def draw_probes(data: ProbesData, axes: Axes) -> None:
     x = np.arange(len(data.stages))
     error = np.maximum(0, [data.test - data.low, data.high - data.test])
-    axes.bar(
-        x,
-        data.test,
-        0.55,
-        yerr=error,
-        color=BLUE,
-        error_kw={"elinewidth": 1.2},
-        label="pairs never trained on (95 % interval)",
-    )
-    axes.plot(
-        x,
-        data.control,
-        "D",
-        color=ORANGE,
-        markeredgecolor=INK,
-        markeredgewidth=0.5,
-        markersize=4.5,
-        label="labels shuffled",
-    )
+    bars: Any = {"yerr": error, "error_kw": {"elinewidth": 1.2}, "label": "pairs never trained on (95 % interval)"}
+    axes.bar(x, data.test, 0.55, color=BLUE, **bars)
+    diamonds: Any = {"markeredgecolor": INK, "markeredgewidth": 0.5, "markersize": 4.5, "label": "labels shuffled"}
+    axes.plot(x, data.control, "D", color=ORANGE, **diamonds)
     axes.axhline(data.chance, color=INK, linewidth=0.8, linestyle="--", label="chance")
     for at, value, top in zip(x, data.test, np.maximum(data.high, data.control), strict=True):
         axes.annotate(f"{value:.3f}", (at, top), (0, 4), textcoords="offset points", ha="center")

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from assignadd.config import Task
-from assignadd.figures.heatmap import bar, box_legend, cells, draw_heat, name_ticks
 from assignadd.figures.record import FigureData, FigureRecord, on_axes
-from assignadd.figures.style import SMALLEST
+from assignadd.figures.style import SMALLEST, bar, box_legend, cells, draw_heat, name_ticks
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +16,7 @@ from matplotlib.lines import Line2D
 from assignadd.claims.record import NO_POPULATION
 from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.pairs import CLASS_ROWS, class_panels, median_there, set_name
+from assignadd.figures.pairs_and_variables import CLASS_ROWS, SET_NAMES, class_panels, median_there
 from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ORANGE, VERMILION
 from assignadd.sweeps.population import Populations
@@ -94,17 +95,10 @@ def _draw_learned(data: CensusData, ax: Axes) -> None:
 
 def _draw_onsets(data: CensusData, ax: Axes) -> None:
     """Draws every seed as a line through its onsets, blue if it binds."""
+    dot: Any = {"marker": "o", "markersize": 1.5}
     for onsets, binds in zip(data.onsets.T, data.binds, strict=True):
-        came = [(i, step) for i, step in enumerate(onsets) if step != NEVER]
-        ax.plot(
-            [i for i, _ in came],
-            [step for _, step in came],
-            color=BLUE if binds else GREY,
-            linewidth=0.5,
-            alpha=0.5,
-            marker="o",
-            markersize=1.5,
-        )
+        came = np.flatnonzero(onsets != NEVER)
+        ax.plot(came, onsets[came], color=BLUE if binds else GREY, linewidth=0.5, alpha=0.5, **dot)
     ax.set_xticks(range(len(SKILLS)), [name for name, _, _ in SKILLS])
     ax.set(ylabel="step of the onset", yscale="log", xlim=(-0.3, len(SKILLS) - 0.7))
     ax.set_title("(b) every seed's onsets")
@@ -147,7 +141,7 @@ class CensusDoublesData(FigureData):
 
 
 def census_doubles_data(populations: Populations) -> CensusDoublesData:
-    names = [[set_name(n_vars, kind) for kind in CLASS_ROWS] for n_vars in VARIABLES]
+    names = [[SET_NAMES[n_vars, kind] for kind in CLASS_ROWS] for n_vars in VARIABLES]
     accuracy = [
         [[seed.final(name) if seed.has(name) else np.nan for seed in populations.seeds] for name in row]
         for row in names
@@ -168,6 +162,8 @@ def census_doubles_caption(data: CensusDoublesData) -> str:
 
 def draw_census_doubles(data: CensusDoublesData, made: Figure) -> None:
     jitter = np.random.default_rng(0).uniform(-0.13, 0.13, len(data.binds))
+    dot: Any = {"markersize": 2.2, "alpha": 0.55, "markeredgewidth": 0}
+    tick: Any = {"color": INK, "linewidth": 1.4, "solid_capstyle": "butt"}
     handles = []
     panels = class_panels(made, list(VARIABLES))
     for binds, words, color, offset in GROUPS:
@@ -176,16 +172,9 @@ def draw_census_doubles(data: CensusDoublesData, made: Figure) -> None:
             continue
         for axes, accuracy in zip(panels.values(), data.accuracy, strict=True):
             for y, values in enumerate(accuracy[:, chosen]):
-                axes.plot(
-                    values, y + offset + jitter[chosen], "o", color=color, markersize=2.2, alpha=0.55, markeredgewidth=0
-                )
-                axes.plot(
-                    [median_there(values)] * 2,
-                    [y + offset - 0.19, y + offset + 0.19],
-                    color=INK,
-                    linewidth=1.4,
-                    solid_capstyle="butt",
-                )
+                at, median = y + offset, median_there(values)
+                axes.plot(values, at + jitter[chosen], "o", color=color, **dot)
+                axes.plot([median, median], [at - 0.19, at + 0.19], **tick)
         handles.append(
             Line2D([], [], marker="o", linestyle="", color=color, markersize=4, label=f"{words} ({int(chosen.sum())})")
         )

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from assignadd.figures.heatmap import DARK_FROM, draw_heat, write_cells
 from assignadd.figures.record import FigureData, FigureRecord, on_axes
+from assignadd.figures.style import DARK_FROM, draw_heat, write_cells
 from assignadd.interventions.circuit import SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.paths import (
     EMBEDDING,
@@ -25,7 +26,7 @@ from assignadd.interventions.paths import (
     TOKEN_ROLES,
     VALUE,
     Path,
-)
+)  # fmt: skip
 from assignadd.palette import BLUE, GREEN, GREY, INK, PALE, PURPLE, SHARES, VERMILION
 from assignadd.task.evalsets import LABELS
 
@@ -34,13 +35,9 @@ LEAST = 0.03  # of the accuracy: smaller effects are not drawn
 COLOURS = {LAYER_1: BLUE, QUERY: VERMILION, KEY: GREEN, VALUE: PURPLE, MLP2: INK, LOGITS: INK}
 ORDER = ("other variable", "other number", "operand variable", "operand number", "PAD", "+", "first", "second", "=")
 PORTS = {
-    QUERY: (1.95, 7.6),
-    KEY: (1.95, 1.6),
-    VALUE: (1.95, 5.2),
-    LAYER_2: (2.32, 4.6),
-    MLP2: (3.0, 4.6),
+    QUERY: (1.95, 7.6), KEY: (1.95, 1.6), VALUE: (1.95, 5.2), LAYER_2: (2.32, 4.6), MLP2: (3.0, 4.6),
     LOGITS: (3.65, 4.6),
-}
+}  # fmt: skip
 TITLES = {0.0: "embeddings, by role", 1.0: "layer 1's output", 2.13: "layer 2", 3.0: "MLP2", 3.65: "logits"}
 
 
@@ -95,25 +92,19 @@ def draw_circuit(data: CircuitData, axes: Axes) -> None:
         if name != LAYER_2:
             _box(axes, place, name, on=True)
     _box(axes, PORTS[LAYER_2], "attention\nof =", on=True, height=7.0)
-    for arrow in arrows:
-        _draw_arrow(axes, arrow)
     for arrow, (x, y) in zip(arrows, _label_places(arrows), strict=True):
-        label = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
-        axes.text(
-            x, y, f"{arrow.effect:.2f}", ha="center", va="center", fontsize=6.5, color=arrow.color, bbox=label,
-            zorder=5,
+        patch = FancyArrowPatch(
+            *arrow.points(np.array([0.0, 1.0])), arrowstyle="-|>,head_length=3.2,head_width=1.6", color=arrow.color,
+            linewidth=0.6 + 3.2 * abs(arrow.effect), alpha=0.85, shrinkA=0, shrinkB=0, zorder=2,
         )  # fmt: skip
+        axes.add_patch(patch)
+        label: Any = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}, "zorder": 5}
+        axes.text(x, y, f"{arrow.effect:.2f}", ha="center", va="center", fontsize=6.5, color=arrow.color, **label)
     for x, title in TITLES.items():
         axes.text(x, -0.95, title, ha="center", va="bottom", fontsize=7.5, fontweight="bold")
     total, mlp = data.direct[:, shown].sum(), data.direct[-1, shown]
-    axes.text(
-        3.8,
-        8.0,
-        f"MLP2 writes {mlp / total:.1%} of the\nright answer's logit itself",
-        ha="right",
-        va="center",
-        fontsize=7,
-    )
+    share = f"MLP2 writes {mlp / total:.1%} of the\nright answer's logit itself"
+    axes.text(3.8, 8.0, share, ha="right", va="center", fontsize=7)
     axes.set(xlim=(-0.32, 3.85), ylim=(8.9, -1.3), xticks=[], yticks=[])
     axes.set_axis_off()
 
@@ -151,16 +142,6 @@ class _Arrow:
         tail, head = self.start[0] + _half(self.start[0]) + 0.02, self.end[0] - _half(self.end[0]) - 0.02
         x, y = tail + shares * (head - tail), self.start[1] + shares * (self.end[1] - self.start[1])
         return np.stack([x, y], axis=1)
-
-
-def _draw_arrow(axes: Axes, arrow: _Arrow) -> None:
-    """As wide as the effect of the path."""
-    tail, head = arrow.points(np.array([0.0, 1.0]))
-    patch = FancyArrowPatch(
-        tail, head, arrowstyle="-|>,head_length=3.2,head_width=1.6", linewidth=0.6 + 3.2 * abs(arrow.effect),
-        color=arrow.color, alpha=0.85, shrinkA=0, shrinkB=0, zorder=2,
-    )  # fmt: skip
-    axes.add_patch(patch)
 
 
 ASPECT = 4.0  # a unit of x is as long on paper as so many of y
@@ -233,7 +214,7 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
     rows = np.concatenate([start + np.arange(size) for start, size in zip(starts, sizes, strict=True)])
     cells[rows] = np.column_stack([data.accuracy, data.relative])
     draw_heat(axes, cells, SHARES, (0, 1.25))
-    words = np.reshape(["" if np.isnan(value) else f"{value:.2f}" for value in cells.flat], cells.shape)
+    words = ["" if np.isnan(value) else f"{value:.2f}" for value in cells.flat]
     for mean in write_cells(axes, words, cells > DARK_FROM)[columns - 1 :: columns]:
         mean.set_fontweight("bold")
     axes.axvline(columns - 1.5, color="white", linewidth=3)

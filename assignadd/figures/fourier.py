@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from assignadd.figures.heatmap import bar, draw_heat
 from assignadd.figures.record import FigureData, FigureRecord
+from assignadd.figures.style import bar, draw_heat
 from assignadd.measures.fourier import (
     Waves,
     context_preactivations,
@@ -19,7 +19,7 @@ from assignadd.measures.fourier import (
     network_frequencies,
     preactivation_spectrum,
     readout_spectrum,
-)
+)  # fmt: skip
 from assignadd.model.stack import Stack
 from assignadd.palette import BLUE, GREY, INK
 
@@ -99,20 +99,16 @@ def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
     draw_spectrum(spectrum, data.power, data.network)
     spectrum.set(ylabel="share of\nall power", title=_frequencies_text((np.flatnonzero(data.network) + 1).tolist()))
     spectrum.tick_params(labelbottom=False)
-    _draw_neurons(neurons, data)
+    # A dot for each neuron above its frequency, spread sideways in the order of the neurons.
+    sideways = (np.arange(len(data.share)) * 0.618034 % 1 - 0.5) * 0.6
+    colors = np.where(data.network[data.frequency - 1], BLUE, GREY)
+    neurons.scatter(data.frequency + sideways, data.share, s=5, c=colors, alpha=0.7, linewidths=0)
     neurons.set(xlabel="frequency of a neuron's best wave", ylabel="share of its variance", ylim=(0, 1.02))
     histogram.hist(data.share, bins=BINS, orientation="horizontal", color=BLUE, linewidth=0)
     median = float(np.median(data.share))
     histogram.axhline(median, color=INK, linewidth=0.8, linestyle="--")
     histogram.set(xlabel="neurons", title=f"median {median:.2f}")
     histogram.tick_params(labelleft=False)
-
-
-def _draw_neurons(ax: Axes, data: FourierSharesData) -> None:
-    """Draws a dot for each neuron above its frequency, spread sideways in the order of the neurons."""
-    sideways = (np.arange(len(data.share)) * 0.618034 % 1 - 0.5) * 0.6
-    colors = np.where(data.network[data.frequency - 1], BLUE, GREY)
-    ax.scatter(data.frequency + sideways, data.share, s=5, c=colors, alpha=0.7, linewidths=0)
 
 
 def _frequencies_text(frequencies: list[int]) -> str:
@@ -155,10 +151,8 @@ def draw_spectra(data: SpectraData, made: Figure) -> None:
         draw_spectrum(axes, power, data.network)
         axes.axhline(equal, color=INK, linewidth=0.8, linestyle="--")
         axes.text(1.01, equal, "equal\nshare", transform=axes.get_yaxis_transform(), va="center", fontsize=7)
-        axes.set(
-            ylabel="share of\nall power",
-            title=f"{what}: {100 * power[data.network].sum():.1f} % in the network's frequencies",
-        )
+        axes.set_ylabel("share of\nall power")
+        axes.set_title(f"{what}: {100 * power[data.network].sum():.1f} % in the network's frequencies")
     below.set_xlabel("frequency $k$ (blue: the network's)")
 
 

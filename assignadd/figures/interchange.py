@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 
 from assignadd.alignment.interchange import ALIGNMENTS, PAPER_MEASURES, QUERY_AND_TAG, Outcome, onset_steps
 from assignadd.dynamics.phases import Phases
-from assignadd.figures.heatmap import draw_heat, write_cells
 from assignadd.figures.record import FigureData, FigureRecord
-from assignadd.figures.training_axis import dots, legend_beside, name_phases, phase_ends, rule_phases
+from assignadd.figures.style import dots, draw_heat, legend_beside, name_phases, phase_ends, rule_phases, write_cells
 from assignadd.measures.columns import column_label
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.stats import wilson
@@ -90,12 +89,8 @@ def _draw_alignments(data: InterchangeData, axes: Axes) -> None:
         errors = np.stack([value - data.low[:, i], data.high[:, i] - value]).clip(0)
         axes.errorbar(value, y + 0.13 * (i - 2), xerr=errors, linestyle="none", markersize=4, elinewidth=0.9, **look)
     axes.set_yticks(y, [f"{a}\n({n:,} pairs)" for a, n in zip(data.alignments, data.n, strict=True)])
-    axes.set(
-        xlim=(-0.03, 1.03),
-        ylim=(len(y) - 0.5, -0.5),
-        xlabel="interchange accuracy",
-        title="(a) exchanged between prompts",
-    )
+    axes.set(xlim=(-0.03, 1.03), ylim=(len(y) - 0.5, -0.5), xlabel="interchange accuracy")
+    axes.set_title("(a) exchanged between prompts")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=2, handletextpad=0.3, columnspacing=1.0)
 
 
@@ -103,7 +98,7 @@ def _draw_types(data: InterchangeData, name: str, axes: Axes, last: bool) -> Non
     values = data.by_types[data.alignments.index(name)]
     draw_heat(axes, values, SHARES, (0, 2))
     words = ["" if np.isnan(value) else f"{value:.3f}" for value in values.flat]
-    write_cells(axes, np.reshape(words, values.shape), np.zeros_like(values))
+    write_cells(axes, words, np.zeros_like(values))
     axes.set_xticks(range(3), list("012") if last else [""] * 3)
     axes.set_yticks(range(3), list("012"))
     axes.set(ylabel="base", xlabel="variables in the source" if last else "")

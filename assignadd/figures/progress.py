@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from textwrap import wrap
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,8 +16,7 @@ from matplotlib.lines import Line2D
 from assignadd.claims.evidence import Evidence
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import Absent, FigureData, FigureRecord
-from assignadd.figures.style import SMALLEST
-from assignadd.figures.training_axis import dots, legend_beside, name_phases, phase_ends, rule_phases
+from assignadd.figures.style import SMALLEST, dots, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column, measure_of
 from assignadd.measures.variables import SLOTS
 from assignadd.palette import BY_VARS, INK
@@ -75,29 +75,17 @@ def draw_progress_measures(data: ProgressMeasuresData, made: Figure) -> None:
         legend_beside(axes, title)
         rule_phases(axes, data.ends)
     lower.set_xlabel("training step")
-    lower.text(
-        1.03,
-        0.0,
-        "attends to: mean over sums with\n0, 1, 2 variables; band: range",
-        transform=lower.transAxes,
-        fontsize=7,
-    )
+    what = "attends to: mean over sums with\n0, 1, 2 variables; band: range"
+    lower.text(1.03, 0.0, what, transform=lower.transAxes, fontsize=7)
     name_phases(upper, data.phases, data.ends, data.summary)
 
 
 def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Column) -> None:
     """A curve with the range of its types; thin for a variant of ours."""
     width, size, zorder = (1.4, 2.6, 2.5) if measure.paper else (0.8, 1.6, 2.6)
-    axes.plot(
-        data.steps,
-        data.measures[row],
-        label="\n".join(wrap(measure.label, 26)),
-        color=measure.colour,
-        linestyle=measure.line,
-        linewidth=width,
-        zorder=zorder,
-        **dots(data.steps, size),
-    )
+    line: Any = {"color": measure.colour, "linestyle": measure.line, "linewidth": width, "zorder": zorder}
+    label = "\n".join(wrap(measure.label, 26))
+    axes.plot(data.steps, data.measures[row], label=label, **line, **dots(data.steps, size))
     axes.fill_between(data.steps, data.low[row], data.high[row], color=measure.colour, alpha=0.13, linewidth=0)
 
 
@@ -154,31 +142,21 @@ def _n_vars(curve: str) -> int:
     return int((measure_of(curve).fields(curve) or {}).get("n_vars", NO_TYPE))
 
 
-def _row_label(row: str) -> str:
-    return LABELS[row] if row in LABELS else next(m.label for m in COLUMNS if m.family == row)
-
-
 def draw_onsets(data: OnsetsData, made: Figure) -> None:
     axes = made.add_subplot()
     first = max(data.last / 1000, min([*data.low[data.low > 0], data.last / 10]) / 1.3)
     axes.set(xscale="log", xlim=(first, 1.4 * data.last), ylim=(len(data.rows) - 0.4, -0.6), xlabel="training step")
-    for i, y in enumerate(_heights(data)):
+    alone = np.bincount(data.row)[data.row] == 1
+    heights = data.row + np.where(alone, 0.0, APART * (data.n_vars - 1))  # types of a measure one above the other
+    for i, y in enumerate(heights):
         _draw_onset(axes, data, i, y, first)
     rule_phases(axes, data.ends)
     levels = [data.threshold[data.row == row][0] for row in range(len(data.rows))]
-    axes.set_yticks(
-        range(len(data.rows)),
-        [f"{_row_label(name)}  {level:g}" for name, level in zip(data.rows, levels, strict=True)],
-        fontsize=SMALLEST,
-    )
+    labels = {m.family: m.label for m in reversed(COLUMNS)} | LABELS
+    names = [f"{labels[name]}  {level:g}" for name, level in zip(data.rows, levels, strict=True)]
+    axes.set_yticks(range(len(names)), names, fontsize=SMALLEST)
     made.suptitle(data.summary, fontsize=8, x=0.01, ha="left")
     made.legend(handles=_onset_legend(data), loc="outside lower center", ncols=3)
-
-
-def _heights(data: OnsetsData) -> np.ndarray:
-    """The height of each curve: the middle of its row, or one above the other for the types of a measure."""
-    alone = np.bincount(data.row)[data.row] == 1
-    return data.row + np.where(alone, 0.0, APART * (data.n_vars - 1))
 
 
 def _draw_onset(axes: Axes, data: OnsetsData, i: int, y: float, first: float) -> None:

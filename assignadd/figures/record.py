@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.claims.evidence import Evidence
-from assignadd.figures.style import COLUMN_WIDTH, figure, save, save_arrays
+from assignadd.figures.style import COLUMN_WIDTH, figure, save
 from assignadd.model.architecture import NotDefined
 from assignadd.palette import GREY
+from assignadd.runs import atomic
 from assignadd.sweeps.population import Populations
 
 
@@ -87,7 +89,9 @@ class FigureRecord:
         with figure(self.width, self.height) as made:
             self.draw(data, made)
             save(made, stem)
-        save_arrays(data.arrays(), stem.with_suffix(".npz"))
+        archive = io.BytesIO()
+        np.savez(archive, **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag
+        atomic.write(stem.with_suffix(".npz"), archive.getvalue())
 
     def caption(self, data: FigureData) -> str:
         if isinstance(data, Absent):

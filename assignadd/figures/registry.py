@@ -22,23 +22,20 @@ from assignadd.claims.theory import LABEL as THEORY_LABEL
 from assignadd.figures.accuracies import DOUBLY_HELD_OUT_FIGURE, HELD_OUT_CLASSES_FIGURE
 from assignadd.figures.answer import COSINE_SIM_FIGURE, PROBES_FIGURE
 from assignadd.figures.attention import ATTENTION_FIGURE, TOKEN_SEQS_FIGURE
+from assignadd.figures.binding import COMPOSITION_FIGURE, CUES_FIGURE, WITHOUT_NAMES_FIGURE
 from assignadd.figures.census import CENSUS_DOUBLES_FIGURE, CENSUS_FIGURE
 from assignadd.figures.circuit import CIRCUIT_FIGURE, CIRCUIT_ONLY_FIGURE
-from assignadd.figures.cues import CUES_FIGURE
-from assignadd.figures.first_spike import EARLY_FIGURE
 from assignadd.figures.fourier import FOURIER_SHARES_FIGURE, PREACTS_FIGURE, SPECTRA_FIGURE
 from assignadd.figures.interchange import CAUSES_OVER_TIME_FIGURE, INTERCHANGE_FIGURE
-from assignadd.figures.late_variable import LATE_FIGURE
-from assignadd.figures.nameless import COMPOSITION_FIGURE, WITHOUT_NAMES_FIGURE
-from assignadd.figures.pairs import PAIRS_FIGURE
+from assignadd.figures.pairs_and_variables import PAIRS_FIGURE, VARIABLES_FIGURE
 from assignadd.figures.progress import ONSETS_FIGURE, PROGRESS_MEASURES_FIGURE
 from assignadd.figures.record import FigureRecord
 from assignadd.figures.scores import QK0_FIGURE, QK0POS_AND_QK1_FIGURE
+from assignadd.figures.spikes import EARLY_FIGURE, LATE_FIGURE
 from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.figures.sweeps import GENERALIZATION_FIGURE, SCALING_FIGURE
 from assignadd.figures.theory import THEORY_ATTENTION_FIGURE, THEORY_BETA_FIGURE, THEORY_REMAINDER_FIGURE
 from assignadd.figures.theory_real_gradient import THEORY_REAL_GRADIENT_FIGURE
-from assignadd.figures.variables import VARIABLES_FIGURE
 
 
 @dataclass(frozen=True)

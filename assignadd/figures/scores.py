@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from assignadd.config import Task
-from assignadd.figures.heatmap import bar, box, box_legend, cells, draw_heat, name_ticks, thinned
 from assignadd.figures.record import FigureData, FigureRecord
-from assignadd.figures.style import SMALLEST
+from assignadd.figures.style import SMALLEST, bar, box, box_legend, cells, draw_heat, name_ticks, thinned
 from assignadd.measures.scores import EXCLUDED, admissible, qk1_positions, qk1_table, qk2_ov1_var_scores
 from assignadd.model.stack import Stack
 from assignadd.palette import HATCH, ORANGE, PALE, POSITIONS, PURPLE, RED, RULE
@@ -22,6 +21,7 @@ from assignadd.task_settings import LETTERS
 
 # How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest has names.
 WIDE = 3
+BELOW: Any = {"location": "bottom", "pad": 0.03, "aspect": 25}  # where colour bars stand
 # Rows, columns, colour (the paper's) and name of each outlined block.
 OUTLINES = (
     ("numbers", "variables", PURPLE, "number to variable"),
@@ -162,12 +162,12 @@ def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, made: Figure) -> None:
     name_ticks(right, data.letters, data.letters)
     right.set_title("(b) copied variables, layer 2")
     right.set(xlabel="variable held by a number (key)", ylabel="variable held by = (query)", aspect="equal")
-    _bar_below(image, right, "score under QK$_2$")
+    bar(image, right, "score under QK$_2$", **BELOW)
 
 
 def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
     scores = np.where(data.admissible, data.positions, np.nan)
-    image = draw_heat(ax, scores, POSITIONS, _limits(scores))
+    image = draw_heat(ax, scores, POSITIONS, (float(np.nanmin(scores)), float(np.nanmax(scores))))
     for row, column in np.argwhere(~data.admissible & np.tri(len(scores), dtype=bool)):
         ax.add_patch(
             Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor=HATCH, hatch="////", linewidth=0)
@@ -178,15 +178,7 @@ def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
     cells(ax, data.admissible & (best == best.max(1, keepdims=True)), RED)
     ax.set_title("(a) positions, layer 1")
     ax.set(xlabel="position attended to, $j$ (key)", ylabel="position of a number, $i$ (query)", aspect="equal")
-    _bar_below(image, ax, "score under QK$_1$")
-
-
-def _limits(scores: np.ndarray) -> tuple[float, float]:
-    return float(np.nanmin(scores)), float(np.nanmax(scores))
-
-
-def _bar_below(image: AxesImage, ax: Axes, label: str) -> None:
-    bar(image, ax, label, location="bottom", pad=0.03, aspect=25)
+    bar(image, ax, "score under QK$_1$", **BELOW)
 
 
 QK0_FIGURE = FigureRecord(

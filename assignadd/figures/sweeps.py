@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -85,15 +86,8 @@ def draw_generalization(data: GeneralizationData, made: Figure) -> None:
 def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
     n = accuracy.shape[1]
     jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
-    ax.plot(
-        (settings[:, None] + jitter).ravel(),
-        accuracy.ravel(),
-        "o",
-        color=GREY,
-        markersize=1.8,
-        alpha=0.7,
-        label="one seed",
-    )
+    dot: Any = {"color": GREY, "markersize": 1.8, "alpha": 0.7, "label": "one seed"}
+    ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", **dot)
     intervals = [median_interval(row[np.isfinite(row)].tolist()) for row in accuracy]
     ax.plot(settings, [m for m, _ in intervals], color=color, label="median, 95 % interval")
     low, high = zip(*((i.low, i.high) if i else (m, m) for m, i in intervals), strict=True)
@@ -101,25 +95,16 @@ def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, thres
     if np.isfinite(threshold[0]):
         ax.axvline(threshold[0], color=INK, linewidth=0.9)
         ax.axvspan(threshold[1], threshold[2], color=INK, alpha=0.1, linewidth=0)
-        ax.annotate(
-            f"half of those\nthat bind: {threshold[0]:.2f}",
-            (threshold[0], 0.55),
-            xytext=(4, 0),
-            textcoords="offset points",
-            fontsize=7,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1},
-        )
+        words = f"half of those\nthat bind: {threshold[0]:.2f}"
+        box: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1}
+        ax.annotate(words, (threshold[0], 0.55), (4, 0), textcoords="offset points", fontsize=7, bbox=box)
 
 
 PRECISIONS = {"fp32": BLUE, "TF32": VERMILION}
 SETTINGS = {
-    "M": "models in the stack",
-    "batch": "batch",
-    "d": "width d (MLP 4d)",
-    "N": "numbers N",
-    "V": "variables V",
+    "M": "models in the stack", "batch": "batch", "d": "width d (MLP 4d)", "N": "numbers N", "V": "variables V",
     "T": "tokens T",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -153,8 +138,9 @@ def scaling_caption(data: ScalingData) -> str:
 def draw_scaling(data: ScalingData, made: Figure) -> None:
     """One panel for each setting, with logarithmic axes."""
     axes = made.subplots(2, 3)
-    for setting, ax in zip(SETTINGS, axes.flat, strict=True):
+    for (setting, title), ax in zip(SETTINGS.items(), axes.flat, strict=True):
         _draw_costs(data, setting, ax)
+        ax.set_title(title)
     for ax in axes[:, 0]:
         ax.set_ylabel("µs per model and step")
     axes[0, 0].legend()
@@ -173,7 +159,6 @@ def _draw_costs(data: ScalingData, setting: str, ax: Axes) -> None:
     low, high = data.microseconds[here].min(), data.microseconds[here].max()
     marks = [2**k for k in range(3, 11) if low / 2 < 2**k < high * 2]
     ax.set_yticks(marks, [str(v) for v in marks], minor=False)
-    ax.set_title(SETTINGS[setting])
 
 
 GENERALIZATION_FIGURE = FigureRecord(

@@ -16,7 +16,7 @@ from assignadd.claims.theory import PAPER_THEORY as PAPER
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.palette import BLUE, GREEN, GREY, INK, ON_LIGHT, PURPLE, SHADE, VERMILION
 from assignadd.theory.beta import FACTOR, BetaScan
-from assignadd.theory.composition import Moment, StepNumbers, after_step, attention
+from assignadd.theory.composition import StepNumbers, after_step, attention
 from assignadd.theory.setting import Setting
 from assignadd.theory.theorem import MEMORY_NORM, Check, check, fitted_constant
 
@@ -42,20 +42,17 @@ class TheoryBetaData(FigureData):
 
 
 def theory_beta_data(scan: BetaScan) -> TheoryBetaData:
-    """The arrays of figure `theory_beta`."""
     checks = [p.check for p in scan.points]
+    conditions, composing = (np.array(found).reshape(-1, 2) for found in (scan.conditions, scan.composing))
     return TheoryBetaData(
-        (scan.s.N, scan.s.T, scan.s.V),
-        scan.most,
-        np.array([p.beta for p in scan.points]),
-        np.array([c.constant for c in checks]),
-        np.array([c.remainder for c in checks]) / MEMORY_NORM,
-        np.array([c.attenuation for c in checks]) / MEMORY_NORM,
-        np.array([p.stated for p in scan.points]).T,
-        np.array([p.balanced for p in scan.points]).T,
-        np.array(scan.conditions).reshape(-1, 2),
-        np.array(scan.composing).reshape(-1, 2),
-    )
+        (scan.s.N, scan.s.T, scan.s.V), scan.most, _column(scan.points, "beta"), _column(checks, "constant"),
+        _column(checks, "remainder") / MEMORY_NORM, _column(checks, "attenuation") / MEMORY_NORM,
+        _column(scan.points, "stated").T, _column(scan.points, "balanced").T, conditions, composing,
+    )  # fmt: skip
+
+
+def _column(records: Sequence[Any], name: str) -> np.ndarray:
+    return np.array([getattr(record, name) for record in records])
 
 
 def draw_theory_beta(data: TheoryBetaData, figure: Figure) -> None:
@@ -114,19 +111,12 @@ def theory_remainder_data(checks: Sequence[Check], here: Check) -> TheoryRemaind
     """The arrays of figure `theory_remainder`, from the checks over a grid and the one at the setting to mark."""
     s, V = here.s, [v for v in MAP_V if v <= here.s.N]
     mapped = [[check(Setting(s.N, t, v, s.alpha)) for t in MAP_T] for v in V]
+    settings = [c.s for c in checks]
     return TheoryRemainderData(
-        np.array([c.s.T for c in checks]),
-        np.array([c.s.bound for c in checks]),
-        np.array([c.remainder for c in checks]),
-        fitted_constant(checks),
-        (s.N, s.T, s.V, s.alpha),
-        s.bound,
-        here.remainder,
-        np.array(MAP_T),
-        np.array(V),
-        np.array([[c.remainder for c in row] for row in mapped]),
-        np.array([[c.s.bound for c in row] for row in mapped]),
-    )
+        _column(settings, "T"), _column(settings, "bound"), _column(checks, "remainder"), fitted_constant(checks),
+        (s.N, s.T, s.V, s.alpha), s.bound, here.remainder, np.array(MAP_T), np.array(V),
+        np.array([_column(row, "remainder") for row in mapped]), np.array([[c.s.bound for c in row] for row in mapped]),
+    )  # fmt: skip
 
 
 def draw_theory_remainder(data: TheoryRemainderData, figure: Figure) -> None:
@@ -193,28 +183,18 @@ class TheoryAttentionData(FigureData):
 
 
 def theory_attention_data(step: StepNumbers) -> TheoryAttentionData:
-    """The arrays of figure `theory_attention`."""
     lengths = np.linspace(0, 1.1, 111)
     weights = [attention(after_step(step.s, length), 1) for length in lengths]
-    accuracy = [[c.accuracy for c in row] for row in (step.before, step.stated, step.shorter)]
-
-    def of(moments: Sequence[Moment], name: str) -> np.ndarray:
-        return np.array([getattr(m, name) for m in moments])
-
-    return TheoryAttentionData(
-        (step.s.N, step.s.T, step.s.V),
-        lengths,
-        np.array([float(w.target) for w in weights]),
-        np.array([float(w.second) for w in weights]),
-        step.balanced,
-        np.array([c.K for c in step.stated]),
-        np.array([*accuracy, list(step.further[-1].accuracy)]),
-        of(step.further, "step"),
-        of(step.further, "memory"),
-        of(step.further, "spurious"),
-        of(step.further_one, "memory"),
-        of(step.further_one, "spurious"),
+    accuracy = [_column(row, "accuracy") for row in (step.before, step.stated, step.shorter)]
+    memory, spurious, memory_one, spurious_one = (
+        _column(moments, name) for moments in (step.further, step.further_one) for name in ("memory", "spurious")
     )
+    return TheoryAttentionData(
+        (step.s.N, step.s.T, step.s.V), lengths, np.array([float(w.target) for w in weights]),
+        np.array([float(w.second) for w in weights]), step.balanced, _column(step.stated, "K"),
+        np.array([*accuracy, step.further[-1].accuracy]), _column(step.further, "step"), memory, spurious,
+        memory_one, spurious_one,
+    )  # fmt: skip
 
 
 def draw_theory_attention(data: TheoryAttentionData, figure: Figure) -> None:

@@ -34,16 +34,9 @@ def real_gradient_of(model: Evidence) -> TheoryRealGradientData | Absent:
 
 
 def theory_real_gradient_data(found: TheoryGradient, name: str) -> TheoryRealGradientData:
-    """The arrays of figure `theory_real_gradient`."""
     spike_at = -1 if found.spike_at is None else found.spike_at
-    return TheoryRealGradientData(
-        name,
-        np.array(found.steps),
-        found.accuracy.numpy(),
-        spike_at,
-        _with_bands(found.descent),
-        _with_bands(found.change),
-    )
+    bands = _with_bands(found.descent), _with_bands(found.change)
+    return TheoryRealGradientData(name, np.array(found.steps), found.accuracy.numpy(), spike_at, *bands)
 
 
 def _with_bands(found: Alignment) -> np.ndarray:

@@ -1,53 +1,79 @@
-"""The ledger as a table: what the paper says, what was measured, and the verdict."""
+"""The ledger as tables: every claim with its verdict, and which hold for all, most or few seeds."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from html import escape
 
+from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import paper_network
 from assignadd.claims.record import OURS, Record, SeedResult
-from assignadd.report.html import SEVERAL, Column, Row, SortedCell, marked, number, tag
-from assignadd.report.page import Page
+from assignadd.config import PRESETS, Config
+from assignadd.report.page import Page, marked, number, tag
 from assignadd.verdicts import FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
 ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
-KINDS = ("Verdict", "Changed since the paper")
 AS_STATED, NOT_AS_STATED, NEW = "as the paper says", "not as the paper says", "not in the paper"
 OTHER_NETWORK = "another verdict than the paper's own network"
 CHANGES = {HOLDS: AS_STATED, FAILS: NOT_AS_STATED, SOME_SEEDS: NOT_AS_STATED}
-COLUMNS = (
-    Column("claim", wide=True),
-    Column("verdict", numeric=True, wide=True),
-    Column("paper", wide=True),
-    Column("measured", numeric=True),
-    Column("n", numeric=True, wide=True),
-    Column("seeds", numeric=True),
-    Column("where"),
-)
+# Whether a column sorts by numbers, and the class of its cells: the text of wide ones may wrap.
+COLUMNS = {
+    "claim": (None, "wide"), "verdict": ("number", "wide"), "paper": (None, "wide"), "measured": ("number", None),
+    "n": ("number", "wide"), "seeds": ("number", None), "where": (None, None),
+}  # fmt: skip
 
 
 def claims_table(page: Page, records: Sequence[Record], figures: Collection[str] = ()) -> None:
-    """Adds the table; `figures` are the labels of the figures on the page, to which it links."""
-    page.sortable(COLUMNS, [_row(record, record.label in figures) for record in records], KINDS)
+    """Adds the table: headers that sort it, and above it a search field and buttons that filter it (`table.js`).
 
-
-def _row(record: Record, has_figure: bool) -> Row:
-    verdict = group(record.verdict)
-    pill = tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip())
-    place = marked(record.label)
-    cells = (
-        SortedCell(marked(record.claim) + _details(record), record.claim),
-        SortedCell(pill, _rank(record.verdict)),
-        SortedCell(marked(record.paper), record.paper),
-        SortedCell(_measured(record), record.value),
-        SortedCell(escape(record.sample), record.n or None),
-        SortedCell(str(record.seeds) if record.seeds else "", record.seeds or None),
-        SortedCell(tag("a", place, href=f"#{record.label}") if has_figure else place, record.label),
+    `figures` are the labels of the figures on the page, to which it links.
+    """
+    head = "".join(
+        tag("th", tag("button", name, type="button"), scope="col", data_kind=kind)
+        for name, (kind, _) in COLUMNS.items()
     )
-    return Row(cells, (verdict, SEVERAL.join(_since_the_paper(record))), f"claim-{record.id}")
+    body = "".join(_row(record, record.label in figures) for record in records)
+    table = tag("table", tag("thead", tag("tr", head)) + tag("tbody", body), data_sortable=True)
+    search = tag("label", 'Search <input type="search" placeholder="words or an id">')
+    count = tag("p", f"{len(records)} of {len(records)} shown", class_="soft", role="status")
+    filters = _filters("Verdict", [[group(record.verdict)] for record in records])
+    filters += _filters("Changed since the paper", [_since_the_paper(record) for record in records])
+    tools = tag("div", search + filters + count, class_="tools", hidden=True)
+    page.scripted(tag("div", tools + tag("div", table, class_="scroll"), data_table=True))
+
+
+def _row(record: Record, has_figure: bool) -> str:
+    verdict, place = group(record.verdict), marked(record.label)
+    pill = tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip())
+    # What each cell shows, and what it is sorted by: None comes last.
+    cells: list[tuple[str, str | float | None]] = [
+        (marked(record.claim) + _details(record), record.claim),
+        (pill, _rank(record.verdict)),
+        (marked(record.paper), record.paper),
+        (_measured(record), record.value),
+        (escape(record.sample), record.n or None),
+        (str(record.seeds) if record.seeds else "", record.seeds or None),
+        (tag("a", place, href=f"#{record.label}") if has_figure else place, record.label),
+    ]
+    written = "".join(
+        tag("td", html, data_label=name, data_sort="" if key is None else str(key), data_kind=kind, class_=wide)
+        for (html, key), (name, (kind, wide)) in zip(cells, COLUMNS.items(), strict=True)
+    )
+    return tag("tr", written, id=f"claim-{record.id}", data_groups=f"{verdict}|{'; '.join(_since_the_paper(record))}")
+
+
+def _filters(kind: str, groups: Sequence[Sequence[str]]) -> str:
+    """A button for every group of one kind, with the number of its rows."""
+    counts = Counter(one for of_row in groups for one in of_row)
+    buttons = [("", "all", len(groups)), *((group, group, n) for group, n in counts.items())]
+    made = (
+        tag("button", marked(f"{name} ({n})"), type="button", data_show=show, aria_pressed="false" if show else "true")
+        for show, name, n in buttons
+    )
+    return tag("div", tag("span", kind) + "".join(made), class_="filters", role="group", aria_label=kind)
 
 
 def _since_the_paper(record: Record) -> list[str]:
@@ -94,4 +120,61 @@ def _details(record: Record) -> str:
 
 
 def _mark(seed: SeedResult) -> str:
-    return {HOLDS: "", FAILS: f" ({FAILS})"}.get(seed.verdict, f" ({seed.verdict})")
+    return "" if seed.verdict == HOLDS else f" ({seed.verdict})"
+
+
+GROUPS = (("for all", 1.0, 2.0), ("for most", 0.5, 1.0), ("for few", 0.0, 0.5))
+
+
+def across_seeds(page: Page, records: Sequence[Record], evidences: Sequence[Evidence]) -> None:
+    _census(page, records)
+    # Networks that were trained here, on the paper's task and model, and bind as the paper's network does.
+    ours = [e for e in evidences if is_the_papers(e.config) and not e.imported and e.learned_binding]
+    _papers_own(page, records, ours)
+
+
+def _census(page: Page, records: Sequence[Record]) -> None:
+    """Adds the claims about all initialisations, by the share of seeds in which they hold."""
+    asked = [r for r in records if r.unit == "seeds" and r.by_seed and r.value is not None]
+    if not asked:
+        return
+    page.text(
+        f"The claims about all initialisations, asked of every seed of one population, {asked[0].population} (or of "
+        "those that bind, where the claim says so). Seeds are counted by their value; where the interval leaves the "
+        "verdict of some open, their number follows."
+    )
+    grouped = [(name, r) for name, low, high in GROUPS for r in asked if low <= (r.value or 0.0) < high]
+    page.table(("what holds", "seeds"), [(f"{name}: {r.claim}", _count(r.by_seed)) for name, r in grouped])
+
+
+def is_the_papers(config: Config) -> bool:
+    """Whether these are the paper's task, in either reading of its banned slots, and its network."""
+    return any(config.task == p.task and config.model == p.model for p in (PRESETS["paper"], PRESETS["authors"]))
+
+
+def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence]) -> None:
+    """Adds the claims about one network that hold in the paper's, by whether they hold in ours."""
+    names = {(e.name, e.seed) for e in ours}
+    both = [(r, [s for s in r.by_seed if (s.run, s.seed) in names]) for r in records if r.id in paper_network()]
+    held = [(r, asked) for r, asked in both if asked and paper_network()[r.id].verdict == HOLDS]
+    if not held:
+        return
+    in_none = [(r, asked) for r, asked in held if not any(s.holds for s in asked)]
+    in_some = [(r, asked) for r, asked in held if 0 < sum(s.holds for s in asked) < len(asked)]
+    page.text(
+        f"The claims about one network, asked of the {len(ours)} of this page that bind: {len(held)} hold in the "
+        f"paper's own, imported from its checkpoints. Of these {len(held) - len(in_none) - len(in_some)} hold in all "
+        f"of ours that could be asked, {len(in_some)} in some, and {len(in_none)} in none, so far only for the "
+        "paper's run. Rules and intervals are in the table of claims."
+    )
+    grouped = [("only for the paper's run", *one) for one in in_none] + [("for some", *one) for one in in_some]
+    rows = []
+    for name, r, asked in grouped:
+        values = ", ".join(f"{s.value:.4g}" for s in asked)
+        rows.append((f"{name}: {r.claim}", f"{paper_network()[r.id].value:.4g}", values, _count(asked)))
+    page.table(("what holds in the paper's network", "its value", "ours", "seeds"), rows)
+
+
+def _count(asked: Sequence[SeedResult]) -> str:
+    undecided = sum(s.verdict == UNDECIDED for s in asked)
+    return f"{sum(s.holds for s in asked)} of {len(asked)}" + (f" ({undecided} undecided)" if undecided else "")

@@ -12,11 +12,9 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import NOT_REPORTED, OF_BINDING, OURS, Record
 from assignadd.config import Task
 from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.report.across_seeds import is_the_papers
-from assignadd.report.claims_table import ORDER, TONES, group
-from assignadd.report.html import number
+from assignadd.report.claims_table import ORDER, TONES, group, is_the_papers
 from assignadd.report.hub_folder import ARXIV
-from assignadd.report.page import Card, Link, Page
+from assignadd.report.page import Card, Page, number
 from assignadd.task import examples
 from assignadd.task.evalsets import LABELS
 from assignadd.task.text import render
@@ -34,32 +32,26 @@ def first_screen(
 ) -> None:
     """Adds it; `picture` returns the file of a figure, `explorer` is the address of the interactive page, if any."""
     _summary(page, evidences)
-    links = [Link("the paper", f"https://arxiv.org/abs/{ARXIV}"), Link("commands", "#section-provenance-and-commands")]
-    links += [Link("every claim with its verdict", "#section-every-claim")]
-    page.text("See also:", links=links + ([Link("the interactive page", explorer)] if explorer else []))
+    links = [("the paper", f"https://arxiv.org/abs/{ARXIV}"), ("commands", "#section-provenance-and-commands")]
+    links += [("every claim with its verdict", "#section-every-claim")]
+    page.text("See also:", links=links + ([("the interactive page", explorer)] if explorer else []))
     if other := next((e for e in evidences if not is_the_papers(e.config)), None):
+        task = other.config.task
         page.banner(
-            f"This page has {_other(other)}. The thresholds of the claims are the paper's, for its own task and "
-            "network: a verdict says whether a number of these networks passes that threshold, not whether the paper "
-            "is right."
+            f"This page has another task or network than the paper's: {_verb(task)} with {task.n_vars} variables in "
+            f"sequences of {task.length} tokens, and {_architecture(other)}, width {other.config.model.d_model}. The "
+            "thresholds of the claims are the paper's, for its own task and network: a verdict says whether a number "
+            "of these networks passes that threshold, not whether the paper is right."
         )
     if cards := findings(records, picture):
         page.heading(f"{len(cards)} findings" if len(cards) > 1 else "One finding")
         page.cards(cards)
 
 
-def _other(evidence: Evidence) -> str:
-    task, model = evidence.config.task, evidence.config.model
-    return (
-        f"another task or network than the paper's: {_verb(task)} with {task.n_vars} variables in "
-        f"sequences of {task.length} tokens, and {_architecture(evidence)}, width {model.d_model}"
-    )
-
-
 def _verb(task: Task) -> str:
     """What is done with the values, as an infinitive."""
-    words = {name: f"to {name}" for name in ("add", "subtract", "multiply")}
-    return f"{words.get(task.operation, f'to compute `{task.operation}`')} mod {task.modulus}"
+    verb = task.operation if task.operation in ("add", "subtract", "multiply") else f"compute `{task.operation}`"
+    return f"to {verb} mod {task.modulus}"
 
 
 def name_of(evidence: Evidence) -> str:
@@ -101,7 +93,7 @@ def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
     page.text(f"The {claims} of this section by {'their verdicts' if len(records) > 1 else 'its verdict'}: {words}.")
     refuted = [r for r in records if r.label != OURS and group(r.verdict) in (FAILS, SOME_SEEDS)]
     if refuted:
-        links = [Link(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted[:LISTED]]
+        links = [(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted[:LISTED]]
         more = f" (the first {LISTED} of {len(refuted)})" if len(refuted) > LISTED else ""
         page.text(f"The paper's statements that do not hold, or not in every seed{more}:", links=links)
 
@@ -113,10 +105,8 @@ OPEN = (UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
 @dataclass(frozen=True)
 class Finding:
     question: str
-    claim: str
-    """The id of the claim that answers it."""
-    figures: tuple[str, ...]
-    """Labels, the preferred one first: where a network has no such figure, the next one is shown."""
+    claim: str  # the id of the one that answers it
+    figures: tuple[str, ...]  # labels; where a network has no such figure, the next one is shown
 
 
 # The first five that could be tested are shown.

@@ -15,7 +15,6 @@ import msgspec
 from assignadd import __version__
 from assignadd.claims.record import Record
 from assignadd.errors import RunError
-from assignadd.model.stack import Stack
 from assignadd.report.claims_table import ORDER, group
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
@@ -50,7 +49,8 @@ def write_hub_folder(
     for step in steps:
         stack = run.checkpoint(step)
         for i, member in enumerate(run.members):
-            data = _weights(stack, i, member.seed, step)
+            data = encode_tensors({name: weight[i] for name, weight in stack.weights.items()})
+            data = with_metadata(data, {"format": "pt", "seed": str(member.seed), "step": str(step)})
             write(checkpoint_name(member.seed, step), data)
             if i == 0 and step == steps[-1]:
                 write("model.safetensors", data)
@@ -72,12 +72,6 @@ def _is_index(folder: Path) -> bool:
     except (msgspec.MsgspecError, RunError):
         return False
     return True
-
-
-def _weights(stack: Stack, model: int, seed: int, step: int) -> bytes:
-    """One model's weights as safetensors bytes, with its seed and step as metadata."""
-    data = encode_tensors({name: weight[model] for name, weight in stack.weights.items()})
-    return with_metadata(data, {"format": "pt", "seed": str(seed), "step": str(step)})
 
 
 def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:

@@ -11,17 +11,48 @@ from html import escape
 from pathlib import Path
 
 from assignadd.palette import css_variables
-from assignadd.report.html import SCRIPT, Cell, Column, Row, marked, plain_table, sortable_table, tag
 
 CONTENTS = "<!-- contents -->"
 CSS = css_variables() + Path(__file__).with_name("page.css").read_text()
+SCRIPT = Path(__file__).with_name("table.js").read_text()
 
 
 @dataclass(frozen=True)
-class Link:
-    words: str
-    to: str
-    """An address, or `#` and the name of a place on the page."""
+class Cell:
+    """A cell of a plain table, with a verdict's colour: good, bad or none."""
+
+    text: str
+    tone: str = ""
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with so many digits, whole and in groups of three from a thousand on."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.{digits}g}"
+
+
+def marked(text: str) -> str:
+    """Escaped text in which `back-quoted` words are code."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts))
+
+
+def tag(name: str, content: str, **attributes: str | bool | None) -> str:
+    """An element around HTML. Attributes are escaped; None and False leave one out; `data_sort` becomes `data-sort`."""
+    given = {
+        key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value not in (None, False)
+    }
+    written = "".join(f" {key}" if value is True else f' {key}="{escape(str(value))}"' for key, value in given.items())
+    return f"<{name}{written}>{content}</{name}>"
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
+    head = "".join(tag("th", escape(c), scope="col") for c in columns)
+    body = "".join(tag("tr", "".join(_plain(c) for c in row)) for row in rows)
+    return tag("div", tag("table", tag("thead", tag("tr", head)) + tag("tbody", body)), class_="scroll", tabindex="0")
+
+
+def _plain(cell: str | Cell) -> str:
+    return tag("td", marked(cell)) if isinstance(cell, str) else tag("td", marked(cell.text), class_=cell.tone or None)
 
 
 @dataclass(frozen=True)
@@ -30,12 +61,9 @@ class Card:
     verdict: str
     tone: str
     text: str
-    svg: Path | None
-    """The file of its picture; None where there is none."""
-    figure: str
-    """The label of the figure."""
-    claim: str
-    """The id of the claim that decides."""
+    svg: Path | None  # the file of its picture
+    figure: str  # its label
+    claim: str  # the id of the one that decides
 
 
 @dataclass
@@ -57,9 +85,9 @@ class Page:
         self._parts.append(CONTENTS)
         self._headings.clear()
 
-    def text(self, text: str, soft: bool = False, links: Sequence[Link] = ()) -> None:
-        """Adds a paragraph; the links follow the text."""
-        followed = "; ".join(tag("a", marked(link.words), href=link.to) for link in links)
+    def text(self, text: str, soft: bool = False, links: Sequence[tuple[str, str]] = ()) -> None:
+        """Adds a paragraph; links, as words and address or `#` and the name of a place here, follow the text."""
+        followed = "; ".join(tag("a", marked(words), href=to) for words, to in links)
         self._parts.append(
             tag("p", f"{marked(text)} {followed}".rstrip() + "." * bool(links), class_="soft" if soft else None)
         )
@@ -75,8 +103,9 @@ class Page:
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> None:
         self._parts.append(plain_table(columns, rows))
 
-    def sortable(self, columns: Sequence[Column], rows: Sequence[Row], kinds: Sequence[str]) -> None:
-        self._parts.append(sortable_table(columns, rows, kinds))
+    def scripted(self, html: str) -> None:
+        """Adds HTML that needs `SCRIPT`."""
+        self._parts.append(html)
         self._scripted = True
 
     def folded(self, summary: str, text: str) -> None:

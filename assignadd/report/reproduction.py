@@ -17,11 +17,9 @@ from assignadd.figures.record import Absent, FigureRecord, Sources
 from assignadd.figures.registry import POPULATIONS, SECTIONS
 from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.measures.accuracies import Accuracy
-from assignadd.report.across_seeds import across_seeds
-from assignadd.report.claims_table import claims_table
+from assignadd.report.claims_table import across_seeds, claims_table
 from assignadd.report.first_screen import first_screen, name_of, verdicts_in_words
-from assignadd.report.html import Cell
-from assignadd.report.page import Page
+from assignadd.report.page import Cell, Page
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
 from assignadd.runs.files import read_regular
@@ -73,7 +71,9 @@ def draw_pictures(
 
     def draw(picture: tuple[FigureRecord, Sequence[Evidence]]) -> None:
         record, models = picture
-        _draw_picture(record, Sources(models, populations), folder)
+        stem, data = _stem(record.label, folder), record.data_of(Sources(models, populations))
+        record.save(data, stem)
+        atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
 
     for i, _ in in_parallel(draw, pictures, processes):
         listener(pictures[i][0].label)
@@ -84,7 +84,9 @@ def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Re
     """Writes `folder`/index.html, with the figures drawn into `folder`, and returns its path; `command` made it."""
     shown = _binding_first(evidences)
     page = Page(TITLE)
-    first_screen(page, evidences, records, lambda label: _picture_file(folder, label), _explorer(folder))
+    # The interactive page, if `make explorer` or `assignadd explore` made it beside the report.
+    explorer = "../explorer/index.html" if (folder.parent / "explorer" / "index.html").is_file() else None
+    first_screen(page, evidences, records, lambda label: _picture_file(folder, label), explorer)
     page.contents()
     page.heading("Accuracies during training")
     _curves(page, shown, folder, command)
@@ -129,18 +131,10 @@ def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Seque
     return [(replace(record, title=_title(e)), [e]) for record, e in zip(records, trained, strict=False)]
 
 
-def _draw_picture(record: FigureRecord, sources: Sources, folder: Path) -> None:
-    """Draws one figure into `folder`/figures: the picture, the arrays that it shows, and its caption."""
-    stem = _stem(record, folder)
-    data = record.data_of(sources)
-    record.save(data, stem)
-    atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
-
-
 def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -> None:
     """Adds a figure that was drawn into `folder` to the page."""
     files = [f"figures/{record.label}{suffix}" for suffix in SUFFIXES]
-    stem = _stem(record, folder)
+    stem = _stem(record.label, folder)
     look_for = stem.with_suffix(CAPTION).read_text(encoding="utf-8")
     page.picture(
         record.label, record.title, look_for, stem.with_suffix(".svg"), files, f"made by `{command}`",
@@ -148,23 +142,18 @@ def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -
     )  # fmt: skip
 
 
-def _stem(record: FigureRecord, folder: Path) -> Path:
-    return folder / "figures" / record.label
+def _stem(label: str, folder: Path) -> Path:
+    return folder / "figures" / label
 
 
 def _picture_file(folder: Path, label: str) -> Path | None:
     """The SVG file of a figure; None where it was not drawn, or there were no data for it."""
-    stem = folder / "figures" / label
+    stem = _stem(label, folder)
     if not stem.with_suffix(".npz").is_file():
         return None
     with np.load(stem.with_suffix(".npz"), allow_pickle=False) as arrays:
         absent = arrays.files == [field.name for field in fields(Absent)]
     return None if absent else stem.with_suffix(".svg")
-
-
-def _explorer(folder: Path) -> str | None:
-    """The address of the interactive page, if `make explorer` or `assignadd explore` made it beside the report."""
-    return "../explorer/index.html" if (folder.parent / "explorer" / "index.html").is_file() else None
 
 
 def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -> None:
@@ -188,11 +177,8 @@ def _title(evidence: Evidence) -> str:
 
 
 def _which(page: Page, first: Evidence) -> None:
-    which = (
-        "the first that learned to bind variables"
-        if first.learned_binding
-        else "although it has not learned to bind variables"
-    )
+    bound, unbound = "the first that learned to bind variables", "although it has not learned to bind variables"
+    which = bound if first.learned_binding else unbound
     page.text(
         f"Drawn for {name_of(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
         "Every picture is also beside this page as SVG and PNG, with the arrays it was drawn from."

@@ -1,6 +1,6 @@
 """PyTorch's numbers for the page's forward pass: `python -m tests.explorer.numbers FOLDER` writes them as a JSON file.
 
-Half precision is part of what is compared: both sides start from the rounded circuits of `explorer.checkpoints`.
+Half precision is part of what is compared: both sides start from the rounded circuits of `explorer.history`.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from assignadd.config import Config, Model
-from assignadd.explorer import checkpoints, prompts
+from assignadd.explorer import history, tables
 from assignadd.explorer.tables import task_data
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import COMPONENTS, specification
@@ -84,7 +84,7 @@ TEXTS = (
 
 def rounded(one: Stack) -> Stack:
     """The model whose circuits are the rounded ones: QK and OV in the first factor, the identity in the second."""
-    parts = {name: matrix.half().float() for name, matrix in checkpoints.circuits(one).items()}
+    parts = {name: matrix.half().float() for name, matrix in history.circuits(one).items()}
     eye, named = torch.eye(one.config.model.d_model), {"embed.W_E": parts["W_E"], "pos_embed.W_pos": parts["W_pos"]}
     for layer in (1, 2):
         attention = f"blocks.{layer - 1}.attn."
@@ -113,9 +113,9 @@ def numbers(config: Config = CONFIG) -> dict:
     patterns = [cache[f"blocks.{layer}.attn.hook_pattern"][:, 0].tolist() for layer in (0, 1)]
     waves = circuit_waves(ours)
     return {
-        "task": task_data(config), "matrices": checkpoints.shapes(one), "step": 30000, "other_step": OTHER_STEP,
-        "weights": checkpoints.script("m0", 30000, one), "other": checkpoints.script("m0", OTHER_STEP, other),
-        "prompts": tokens[0].tolist(), "reference": prompts.reference(config),
+        "task": task_data(config), "matrices": history.shapes(one), "step": 30000, "other_step": OTHER_STEP,
+        "weights": history.script("m0", 30000, one), "other": history.script("m0", OTHER_STEP, other),
+        "prompts": tokens[0].tolist(), "reference": tables.reference(config),
         "interventions": INTERVENTIONS, "logits": logits,
         "patterns": patterns, "waves": {"frequency": waves.frequency[0].tolist(), "share": waves.share[0].tolist()},
         "texts": [said(text, config) for text in TEXTS],

@@ -17,10 +17,9 @@ from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.errors import DestinationError, RunError
-from assignadd.explorer import checkpoints, prompts, tables
-from assignadd.explorer.checkpoints import chosen_steps
+from assignadd.explorer import history, tables
 from assignadd.explorer.export import INDEX, PageFolder, Settings, export
-from assignadd.explorer.history import phases_data, straddled
+from assignadd.explorer.history import chosen_steps, phases_data, straddled
 from assignadd.explorer.population import population_data
 from assignadd.measures.columns import measure_of
 from assignadd.model.circuits import QK
@@ -51,12 +50,12 @@ def whole_numbers(text):
 
 def test_a_checkpoint_holds_the_circuits_in_half_precision():
     stack = initial_stack(PRESETS["smoke"], [3])
-    text = checkpoints.script("m0", 7, stack)
+    text = history.script("m0", 7, stack)
     data = np.frombuffer(b64decode(text.split('"')[3]), dtype="<f2").astype(np.float32)
-    exact = torch.cat([m.flatten() for m in checkpoints.circuits(stack).values()])
+    exact = torch.cat([m.flatten() for m in history.circuits(stack).values()])
     assert text.startswith('assignadd.weights("m0",7,"') and len(data) == len(exact)
     assert np.allclose(data, exact, rtol=2**-10, atol=1e-6)
-    sizes = {name: rows * cols for name, rows, cols in checkpoints.shapes(stack)}
+    sizes = {name: rows * cols for name, rows, cols in history.shapes(stack)}
     start = sizes["W_E"] + sizes["W_pos"]
     assert np.allclose(data[start : start + sizes["QK1"]], QK(stack, 1)[0].flatten(), rtol=2**-10, atol=1e-6)
 
@@ -65,7 +64,7 @@ def test_weights_that_half_precision_cannot_hold_are_refused():
     stack = initial_stack(PRESETS["smoke"], [0])
     stack["unembed.W_U"][0, 0, 0] = 1e6
     with pytest.raises(Exception, match="half precision"):
-        checkpoints.script("m0", 0, stack)
+        history.script("m0", 0, stack)
 
 
 def test_checkpoints_are_dense_where_things_happen():
@@ -111,8 +110,8 @@ def test_a_model_s_file_has_its_exam_and_its_pairs(page_folder):
 def test_the_example_answered_wrong_is_answered_wrong():
     nothing, _, whole = states()
     seen = pair_split(CONFIG.task, 0)
-    assert prompts.wrong_answer(whole.config, seen, whole) is None
-    text = prompts.wrong_answer(nothing.config, seen, nothing)
+    assert tables.wrong_answer(whole.config, seen, whole) is None
+    text = tables.wrong_answer(nothing.config, seen, nothing)
     tokens = torch.tensor(parse(text, CONFIG.task))
     assert int(answer_logits(nothing, tokens[None, None]).argmax()) != answer(tokens.tolist(), CONFIG.task)
 
@@ -120,8 +119,8 @@ def test_the_example_answered_wrong_is_answered_wrong():
 def test_examples_read_and_are_what_they_say():
     config = PRESETS["paper"]
     found = {
-        e.label: parse(e.text, config.task)
-        for e in prompts.examples(config, pair_split(config.task, 0), handmade(config))
+        e["label"]: parse(e["text"], config.task)
+        for e in tables.examples(config, pair_split(config.task, 0), handmade(config))
     }
     assert {"from the paper", "held-out pair", "banned slot"} <= found.keys()
     first, second = found["banned slot"][13:15]
@@ -195,7 +194,7 @@ def test_first_view_is_small():
     page = sum(
         len((files("assignadd.explorer") / "page" / name).read_bytes()) for name in ("index.html", "app.js", "app.css")
     )
-    assert page + len(checkpoints.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
+    assert page + len(history.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
 
 
 def test_a_skill_that_came_at_the_very_end_has_no_onset():
@@ -215,13 +214,14 @@ def test_a_skill_that_came_at_the_very_end_has_no_onset():
 
 
 def test_labels_and_colours_are_those_of_the_package_s_tables():
-    rows = {row["name"]: row for row in tables.measures_table()}
+    ours = tables.package_tables()
+    rows = {row["name"]: row for row in ours["measures"]}
     assert set(rows) == set(tables.MEASURED) and len({row["family"] for row in rows.values()}) == 7
     for name, row in rows.items():
         measure = measure_of(name)
         assert (row["title"], row["unit"]) == (measure.label, measure.unit)
-    assert rows["attn_l1_num_to_prev (2-var)"]["colour"] == palette.GREEN == tables.palette_data()["green"]
-    assert {s["name"]: s["label"] for s in tables.sets_data()} == {s.name: s.label for s in ALL_SETS}
+    assert rows["attn_l1_num_to_prev (2-var)"]["colour"] == palette.GREEN == ours["palette"]["green"]
+    assert {s["name"]: s["label"] for s in ours["sets"]} == {s.name: s.label for s in ALL_SETS}
 
 
 @pytest.mark.parametrize("setting", [{"hops": 1}, {"rebinding": 0.5}])

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 import torch
 
-from assignadd.explorer import checkpoints
+from assignadd.explorer import history
 from assignadd.explorer.serve import Server
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import specification
@@ -364,7 +364,7 @@ def test_panels_save_what_they_draw(tab):
         "#training [data-chart='0-var train'] [data-value]", "all => all.map(p => Number(p.dataset.value))"
     )
     assert points == [numbers["training"]["accuracies"]["values"]["0-var train"][-1]]
-    exact = checkpoints.circuits(rounded(states()[2]))
+    exact = history.circuits(rounded(states()[2]))
     table = torch.cat([exact["W_E"], exact["W_pos"]])
     assert torch.allclose(
         torch.tensor(numbers["weights"]["qk1"]).float(), table @ exact["QK1"] @ table.T, atol=1e-2, rtol=1e-3

@@ -15,7 +15,7 @@ from assignadd.figures.accuracies import (
     held_out_classes_caption,
     held_out_data,
 )
-from assignadd.figures.pairs import draw_pairs, pairs_caption, pairs_data
+from assignadd.figures.pairs_and_variables import draw_pairs, pairs_caption, pairs_data
 from assignadd.figures.style import figure, save
 from assignadd.measures.accuracies import Accuracy
 from assignadd.stats import wilson

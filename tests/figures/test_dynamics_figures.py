@@ -15,8 +15,7 @@ from assignadd.dynamics.onsets import Onset
 from assignadd.dynamics.phases import CurveOnset, Curves, Phases
 from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import accuracy_curves
-from assignadd.figures.first_spike import allowed_example, draw_early, early_caption, early_data
-from assignadd.figures.late_variable import companions, draw_late, late_caption, late_data, window
+from assignadd.figures.pairs_and_variables import draw_variables, variables_caption, variables_data
 from assignadd.figures.progress import (
     draw_onsets,
     draw_progress_measures,
@@ -26,9 +25,18 @@ from assignadd.figures.progress import (
 )
 from assignadd.figures.record import Absent, Sources
 from assignadd.figures.registry import DYNAMICS
-from assignadd.figures.style import SMALLEST, figure
-from assignadd.figures.training_axis import spread
-from assignadd.figures.variables import draw_variables, variables_caption, variables_data
+from assignadd.figures.spikes import (
+    allowed_example,
+    companions,
+    draw_early,
+    draw_late,
+    early_caption,
+    early_data,
+    late_caption,
+    late_data,
+    window,
+)
+from assignadd.figures.style import SMALLEST, figure, spread
 from assignadd.measures.columns import COLUMNS
 from assignadd.measures.variables import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.circuits import OV, QK

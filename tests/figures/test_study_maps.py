@@ -5,10 +5,18 @@ import polars
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 
-from assignadd.figures.heatmap import DARK_FROM, draw_heat, write_cells
-from assignadd.figures.studies import NAMED, draw_study, drawing_of, study_caption, study_data
-from assignadd.figures.study_maps import data_map, draw_data_map, draw_fate_map, fate_map
-from assignadd.figures.style import figure
+from assignadd.figures.studies import (
+    NAMED,
+    data_map,
+    draw_data_map,
+    draw_fate_map,
+    draw_study,
+    drawing_of,
+    fate_map,
+    study_caption,
+    study_data,
+)  # fmt: skip
+from assignadd.figures.style import DARK_FROM, draw_heat, figure, write_cells
 from assignadd.palette import BLUE, DARK_FIGURES, VERMILION
 from assignadd.studies.data import DATA
 from assignadd.studies.fate import FATE
@@ -60,7 +68,7 @@ def test_words_in_dark_cells_are_white():
     with figure() as made:
         axes = made.add_subplot()
         draw_heat(axes, shares, "Blues", (0, 1))
-        write_cells(axes, np.array([["low", "high"]]), shares >= DARK_FROM)
+        write_cells(axes, ["low", "high"], shares >= DARK_FROM)
         light, dark = axes.texts
     assert light.get_position() == (0, 0) and dark.get_position() == (1, 0)
     assert sum(to_rgb(light.get_color())) < 1 and sum(to_rgb(dark.get_color())) > 2.9

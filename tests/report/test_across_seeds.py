@@ -9,7 +9,7 @@ from assignadd.claims.ledger import PaperResult
 from assignadd.claims.record import Record, SeedResult
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack
-from assignadd.report import across_seeds as section
+from assignadd.report import claims_table as section
 from assignadd.report.page import Page
 from assignadd.task.splits import pair_split
 from assignadd.verdicts import FAILS, HOLDS

@@ -27,7 +27,7 @@ def test_verdicts_are_coloured_and_written():
 
 
 def test_verdicts_sort_from_what_holds_to_what_is_not_measured():
-    column = [c.name for c in COLUMNS].index("verdict")
+    column = list(COLUMNS).index("verdict")
     keys = [a["data-sort"] for a in reader(*RECORDS).named("td")][column :: len(COLUMNS)]
     order = sorted(RECORDS, key=lambda r: float(keys[RECORDS.index(r)]))
     assert [r.id for r in order] == ["nine", "tiny", "minus", "ten", "half", "none"]

@@ -5,8 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from assignadd.report.claims_table import claims_table
-from assignadd.report.html import SCRIPT, Cell
-from assignadd.report.page import Card, Link, Page
+from assignadd.report.page import SCRIPT, Card, Cell, Page
 from tests.report.reader import Reader
 from tests.report.records import HOSTILE, RECORDS
 
@@ -21,7 +20,7 @@ def page(tmp_path: Path, claims: bool = False) -> str:
     made.folded(HOSTILE, HOSTILE)
     made.banner(HOSTILE)
     made.contents()
-    made.text("see", links=[Link(HOSTILE, "#x")])
+    made.text("see", links=[(HOSTILE, "#x")])
     made.cards([Card(HOSTILE, HOSTILE, "good", HOSTILE, svg, HOSTILE, HOSTILE)])
     made.picture(HOSTILE, HOSTILE, HOSTILE, svg, [f"figures/{HOSTILE}.npz"], HOSTILE)
     if claims:

@@ -1,4 +1,4 @@
-"""Figure `late`: the variable that is learned last, around its spike (paper, section 6)."""
+"""Figures `early` and `late`: the first spike, and the variable that is learned last (paper, section 6)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,100 @@ from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
 from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.spikes import Spike
-from assignadd.figures.heatmap import DARK_FROM, bar, box, draw_heat, name_ticks, write_cells
+from assignadd.figures.attention import attention_data
 from assignadd.figures.record import Absent, FigureData, FigureRecord
-from assignadd.figures.training_axis import dots
+from assignadd.figures.style import DARK_FROM, bar, box, cells, dots, draw_heat, name_ticks, write_cells
+from assignadd.measures.scores import qk2_ov1_var_scores
 from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
-from assignadd.palette import BLUE, GREY, SPIKE, VERMILION
+from assignadd.palette import BLUE, GREY, RED, SHARES, SPIKE, VERMILION
+from assignadd.task import examples
+from assignadd.task.roles import operand_slots
+from assignadd.task.text import render_tokens
+from assignadd.task.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class EarlyData(FigureData):
+    steps: np.ndarray  # (2,): before, after
+    tokens: list[str]
+    attention: np.ndarray  # (2, T, T): layer 1, query, key; NaN where the key is ahead of the query
+    to_operands: np.ndarray  # (T, T): the two cells of `=`
+    variables: np.ndarray  # (2, V, V)
+    letters: list[str]
+
+
+def early_data(model: Evidence) -> EarlyData | Absent:
+    """Attention and scores at the last checkpoint before the first spike and at the first one after it."""
+    spike, task = model.phases.first_spike, model.config.task
+    if spike is None:
+        return Absent(f"seed {model.seed}: no first spike\n{model.phases.summary}")
+    steps = model.checkpoint_steps(spike)
+    stacks = [model.stack_at(step) for step in steps]
+    text = render_tokens(allowed_example(task), task)
+    looks = [attention_data(stack, text) for stack in stacks]
+    return EarlyData(
+        np.array(steps),
+        looks[0].tokens,
+        np.stack([look.patterns[0] for look in looks]),
+        looks[0].to_operands,
+        np.stack([_numbers(qk2_ov1_var_scores(stack)[0]) for stack in stacks]),
+        list(task.variables),
+    )
+
+
+def allowed_example(task: Task) -> list[int]:
+    """The sequence of figure `attention`, with a variable that may stand in both slots: a banned one may come later."""
+    tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
+    if tokens is None:
+        raise ValueError("the task has no sums with one variable")
+    variable = vocabulary.name(tokens[operand_slots(task)[0]])
+    free = [v for v in task.variables if v not in task.banned_first + task.banned_second]
+    if variable in free or not free:
+        return tokens
+    return examples.exchanged(tokens, vocabulary.variable(variable), vocabulary.variable(free[0]))
+
+
+def early_caption(data: EarlyData) -> str:
+    """The values of the boxed cells and the number of matches before and after the spike, in words."""
+    (before, after), cells_of_equals = data.attention, np.argwhere(data.to_operands)
+    moved = [f"to {data.tokens[k]} from {before[q, k]:.2f} to {after[q, k]:.2f}" for q, k in cells_of_equals]
+    first, second = matches(data)
+    counted = f"{first} of {len(data.letters)} variables match before it and {second} after it"
+    return f"Across this spike attention goes {' and '.join(moved)}; {counted}."
+
+
+def matches(data: EarlyData) -> list[int]:
+    """How many variables have their best score with themselves, before and after."""
+    return [int((scores.argmax(1) == np.arange(len(data.letters))).sum()) for scores in data.variables]
+
+
+def draw_early(data: EarlyData, made: Figure) -> None:
+    upper, lower = made.subplots(2, 2, height_ratios=(1.12, 1))
+    most = float(np.abs(data.variables).max())
+    for i, (when, found) in enumerate(zip(("before", "after"), matches(data), strict=True)):
+        weights = draw_heat(upper[i], data.attention[i], SHARES, (0, 1))
+        _attention(upper[i], data, data.attention[i])
+        upper[i].set_title(f"({'ab'[i]}) {when}: step {data.steps[i]:,}")
+        scores = draw_heat(lower[i], data.variables[i], limits=(-most, most))
+        name_ticks(lower[i], data.letters, data.letters)
+        lower[i].set_title(f"({'cd'[i]}) step {data.steps[i]:,}: {found} of {len(data.letters)} match")
+        lower[i].set(xlabel="variable held by a number (key)", aspect="equal")
+    upper[0].set_ylabel("attending (query)")
+    lower[0].set_ylabel("variable held by = (query)")
+    bar(weights, list(upper), "layer-1 attention")
+    bar(scores, list(lower), "score under QK$_2$")
+
+
+def _attention(ax: Axes, data: EarlyData, pattern: np.ndarray) -> None:
+    """Names the tokens along both axes; the values of the boxed cells stand in the empty corner."""
+    name_ticks(ax, data.tokens, data.tokens)
+    ax.tick_params(axis="x", rotation=90)
+    cells(ax, data.to_operands, RED)
+    held = [f"to {data.tokens[key]}: {pattern[query, key]:.2f}" for query, key in np.argwhere(data.to_operands)]
+    ax.text(0.98, 0.95, "\n".join(["= attends", *held]), transform=ax.transAxes, ha="right", va="top", linespacing=1.4)
+    ax.set(xlabel="attended to (key)", aspect="equal")
+
 
 AROUND = 3000  # steps before and after the spike: scores move for a while before accuracy jumps
 AT_LEAST = 2  # checkpoints on either side, however far
@@ -29,6 +117,10 @@ COMPARED = 5  # variables in (c)
 TWICE_BANNED = "2-var var-restricted (2)"
 # How the late variable in its slot is drawn, and what it is compared with.
 OWN: dict[str, Any] = {"color": VERMILION, "linewidth": 1.6, "zorder": 3}
+ABOVE: dict[str, Any] = {  # the axes, where no curve can run through a legend
+    "loc": "lower left", "bbox_to_anchor": (-0.02, 0.98), "ncols": 2, "handlelength": 1.6, "handletextpad": 0.5,
+    "columnspacing": 1.0, "borderaxespad": 0,
+}  # fmt: skip
 SECOND: dict[str, Any] = {"color": BLUE, "linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2.5}
 
 
@@ -63,24 +155,13 @@ def late_data(model: Evidence) -> LateData | Absent:
     accuracy, curves = columns[f"accuracy {late.variable} {late.slot}"], model.curves
     twice = curves.accuracy.get(TWICE_BANNED, np.zeros(0))
     inside = (curves.steps >= steps[0]) & (curves.steps <= steps[-1]) & (len(twice) > 0)
+    parts = qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist()))
     return LateData(
-        steps,
-        late.variable,
-        late.slot,
-        late.banned,
-        list(task.variables),
-        np.array([late.spike.before, late.spike.after]),
-        ends,
-        _numbers(qk1_equals_to_variables(stack)),
-        accuracy[np.searchsorted(columns["step"], steps)],
-        curves.steps[inside],
-        twice[inside[: len(twice)]],
-        compared,
-        _numbers(qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist())))[
-            ..., [task.variables.index(v) for v in compared]
-        ],
-        _numbers(qk2_path_terms(stack)),
-    )
+        steps, late.variable, late.slot, late.banned, list(task.variables),
+        np.array([late.spike.before, late.spike.after]), ends, _numbers(qk1_equals_to_variables(stack)),
+        accuracy[np.searchsorted(columns["step"], steps)], curves.steps[inside], twice[inside[: len(twice)]],
+        compared, _numbers(parts)[..., [task.variables.index(v) for v in compared]], _numbers(qk2_path_terms(stack)),
+    )  # fmt: skip
 
 
 def _why_absent(model: Evidence, late: LateVariable | None) -> str:
@@ -141,31 +222,23 @@ def draw_late(data: LateData, made: Figure) -> None:
         axes.axvspan(*data.spike, color=SPIKE, linewidth=0, zorder=0)
         axes.set(xlim=(data.steps[0], data.steps[-1]), xlabel="training step")
         axes.locator_params(axis="x", nbins=4)
-        # Above the axes, where no curve can run through it.
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(-0.02, 0.98),
-            ncols=2,
-            handlelength=1.6,
-            handletextpad=0.5,
-            columnspacing=1.0,
-            borderaxespad=0,
-        )
+        axes.legend(**ABOVE)
         axes.set_title(axes.get_title("left"), pad=19)
 
 
 def _asked(axes: Axes, data: LateData) -> None:
     own = data.letters.index(data.variable)
-    _curve(axes, data.steps, data.asked[:, own], data.variable, OWN)
+    axes.plot(data.steps, data.asked[:, own], label=data.variable, **OWN, **dots(data.steps))
     _others(axes, data.steps, np.delete(data.asked, own, 1), "every other variable")
     axes.set_title("(a) score of = for a variable")
     axes.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
 
 
 def _accuracy(axes: Axes, data: LateData) -> None:
-    _curve(axes, data.steps, data.accuracy, f"{data.variable} {data.slot}", OWN)
+    axes.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **OWN, **dots(data.steps))
     if len(data.twice_banned):
-        _curve(axes, data.twice_banned_steps, data.twice_banned, "both operands banned", SECOND)
+        x = data.twice_banned_steps
+        axes.plot(x, data.twice_banned, label="both operands banned", **SECOND, **dots(x))
     axes.set_title("(b) sums of two variables")
     axes.set(ylabel="accuracy", ylim=(-0.03, 1.04))
 
@@ -178,7 +251,7 @@ def _parts(panels: list[Axes], data: LateData) -> None:
         name_ticks(axes, ["E$_=$", "P$_=$"], data.compared)
         axes.set_ylabel(f"{when}\n{step:,}")
         words = [f"{value:.1f}".replace("-", "\u2212") for value in parts.flat]
-        write_cells(axes, np.reshape(words, parts.shape), abs(parts) > DARK_FROM * most)
+        write_cells(axes, words, abs(parts) > DARK_FROM * most)
         box(axes, (0, 1), (own, own), VERMILION)
     panels[0].tick_params(labelbottom=False)
     panels[0].set_title("(c) the two parts of (a)")
@@ -189,14 +262,11 @@ def _parts(panels: list[Axes], data: LateData) -> None:
 def _path(axes: Axes, data: LateData) -> None:
     own, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
     for which, style in ((slot, OWN), (1 - slot, SECOND)):
-        _curve(axes, data.steps, data.path[:, which, own], f"{data.variable} {SLOTS[which]}", style)
+        label = f"{data.variable} {SLOTS[which]}"
+        axes.plot(data.steps, data.path[:, which, own], label=label, **style, **dots(data.steps))
     _others(axes, data.steps, np.delete(data.path[:, slot], own, 1), None)
     axes.set_title(f"(d) = finds the value of {data.variable} in layer 2")
     axes.set_ylabel("term of the QK$_2$ score")
-
-
-def _curve(axes: Axes, steps: np.ndarray, values: np.ndarray, label: str, style: dict[str, Any]) -> None:
-    axes.plot(steps, values, label=label, **style, **dots(steps))
 
 
 def _others(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str | None) -> None:
@@ -204,6 +274,12 @@ def _others(axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str | None
         axes.plot(steps, curve, label=None if i else label, color=GREY, linewidth=0.6, alpha=0.8)
 
 
+EARLY_FIGURE = FigureRecord(
+    "early", "Across the first spike",
+    "Above, the boxed cells are layer 1's attention from `=` to the two operands. Below, a dark diagonal means "
+    "that each variable finds itself; `match` counts variables whose best score is with themselves.",
+    lambda s: early_data(s.model), draw_early, height=5.3, found=early_caption, along_training=True,
+)  # fmt: skip
 LATE_FIGURE = FigureRecord(
     "late", "The variable that comes last",
     "The orange curve is the last variable that the network learned to look up, in its slot. Look whether the "
