@@ -37,7 +37,7 @@ from torch import Tensor
 from assignadd.alignment.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.alignment.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.config import Config, Task
-from assignadd.dynamics.onsets import first_lasting
+from assignadd.dynamics.curves import first_lasting
 from assignadd.dynamics.trajectory import Listener, Read
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, SECOND_LAYER, lacking, require
 from assignadd.model.forward import CHUNK

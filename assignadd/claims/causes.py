@@ -19,7 +19,7 @@ from assignadd.claims.circuits import CIRCUIT_ALONE, PATHS
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
-from assignadd.dynamics.onsets import Onset, onset
+from assignadd.dynamics.curves import Onset, onset
 from assignadd.measures.columns import measure_of, require_column
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, require
 from assignadd.stats import Z_95

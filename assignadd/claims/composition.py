@@ -26,8 +26,7 @@ import numpy as np
 
 from assignadd.claims.measured import Measured
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim
-from assignadd.dynamics.binding import BINDING_SET, binds
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, Curves
+from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, BINDING_SET, Curves, binds
 from assignadd.measures.nameless import HELD_OUT, TRAINED
 from assignadd.measures.progress import TRAINING_LAW
 from assignadd.sweeps.population import Populations, SeedCurves

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference, mean_of
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
-from assignadd.dynamics.binding import BINDING_SET
+from assignadd.dynamics.phases import BINDING_SET
 from assignadd.measures.nameless import BANNED, HELD_OUT, TRAINED, TWO, Nameless, name_attention
 from assignadd.sweeps.population import SeedCurves
 from assignadd.task.evalsets import EVAL_SETS

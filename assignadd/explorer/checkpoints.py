@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.curves import Spike
 from assignadd.errors import RunError
 from assignadd.model.circuits import OV, QK
 from assignadd.model.stack import Stack

@@ -19,8 +19,8 @@ from typing import Any
 
 from assignadd import __version__
 from assignadd.claims.evidence import Evidence, evidence
-from assignadd.dynamics.binding import BINDING_SET
-from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.curves import Spike
+from assignadd.dynamics.phases import BINDING_SET
 from assignadd.errors import RunError
 from assignadd.explorer import checkpoints, history, prompts, tables
 from assignadd.explorer.checkpoints import chosen_steps

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from assignadd import palette
 from assignadd.config import Config, ConfigError, Task
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.onsets import LASTING
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD
+from assignadd.dynamics.curves import LASTING
+from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, BINDING_SET, BINDING_THRESHOLD, THRESHOLD
 from assignadd.measures.columns import COLUMNS, column_label
 from assignadd.task.arithmetic import answer_of
 from assignadd.task.evalsets import ALL_SETS, VARIABLES

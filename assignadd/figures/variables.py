@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from assignadd.config import Task
-from assignadd.dynamics.onsets import first_lasting
+from assignadd.dynamics.curves import first_lasting
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.heatmap import bar, draw_heat
 from assignadd.figures.record import FigureData, FigureRecord

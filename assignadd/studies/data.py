@@ -8,8 +8,14 @@ from itertools import product
 
 import numpy as np
 
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, REFINEMENT_SETS, THRESHOLD
+from assignadd.dynamics.phases import (
+    ADDITION_SET,
+    ADDITION_THRESHOLD,
+    BINDING_SET,
+    BINDING_THRESHOLD,
+    REFINEMENT_SETS,
+    THRESHOLD,
+)
 from assignadd.stats import wilson
 from assignadd.studies.study import Cell, ComputedHypothesis, Study, slug, study_base
 from assignadd.studies.table import Estimate, StudyTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from assignadd.dynamics.binding import BINDING_SET, binds
+from assignadd.dynamics.phases import BINDING_SET, binds
 from assignadd.stats import wilson
 from assignadd.studies.study import Cell, ComputedHypothesis, Hypothesis, Study, slug, study_base
 from assignadd.studies.table import Estimate, StudyTable, early_column

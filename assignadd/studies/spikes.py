@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.dynamics.curves import bursts, fast_rises
 from assignadd.dynamics.phases import BINDING_SETS, Curves, find_phases
-from assignadd.dynamics.spikes import bursts, fast_rises
 from assignadd.measures.progress import ProgressObserver
 from assignadd.measures.saturation import LOSS, QK2_IDENTITY, QK2_MARGIN, SATURATED, Saturation
 from assignadd.model.stack import Stack

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assignadd.config import Member, UserError
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD, Curves, skill_onset
+from assignadd.dynamics.phases import (
+    ADDITION_SET,
+    ADDITION_THRESHOLD,
+    BINDING_SET,
+    BINDING_THRESHOLD,
+    THRESHOLD,
+    Curves,
+    skill_onset,
+)
 from assignadd.errors import RunError
 from assignadd.stats import median_interval, wilson
 from assignadd.studies.study import Estimate as Estimate

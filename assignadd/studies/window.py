@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assignadd.dynamics.binding import BINDING_SET, binds
+from assignadd.dynamics.phases import BINDING_SET, binds
 from assignadd.studies.again import FROZEN, UNTIL
 from assignadd.studies.order import window
 from assignadd.studies.parts import PARTS

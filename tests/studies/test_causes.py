@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from assignadd.claims.studies import study_records
-from assignadd.dynamics.binding import learned_binding
-from assignadd.dynamics.phases import REFINEMENT_SETS
+from assignadd.dynamics.phases import REFINEMENT_SETS, learned_binding
 from assignadd.runs.folder import open_run
 from assignadd.studies.data import DATA, FRACTIONS, RATIOS, near_failures
 from assignadd.studies.data import label as label_of_data
