@@ -1,8 +1,9 @@
 """Whether a model binds, and the phases of its training: addition, binding, refinement (paper, section 6 and App. B).
 
-Also when every recorded accuracy and every measure with a level reached that level to stay, and the variable that comes
-last. A point of most curves is a share of n sequences; this noise widens the interval of the onset. What is read off the
-weights alone, over all pairs, positions or variables, has no noise: its interval is the distance between checkpoints.
+Also the variable that comes last, and when every recorded accuracy and every measure with a level reached that level to
+stay. A point of most curves is a share of n sequences; this noise widens the interval of the onset. What is read off
+the weights alone, over all pairs, positions or variables, has no noise: its interval is the distance between
+checkpoints.
 """
 
 from __future__ import annotations

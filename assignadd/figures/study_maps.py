@@ -16,8 +16,7 @@ from assignadd.figures.heatmap import DARK_FROM, bar, draw_heat, write_cells
 from assignadd.figures.record import FigureData
 from assignadd.palette import BLUE, GREY, SHARES
 from assignadd.studies.data import FRACTIONS, RATIOS, label
-from assignadd.studies.fate import FACTORIAL, KNOWN, REPEATED, STEPS_OF_PREDICTION
-from assignadd.studies.fate_numbers import auc, fates, repeats
+from assignadd.studies.fate import FACTORIAL, KNOWN, REPEATED, STEPS_OF_PREDICTION, auc, fates, repeats
 from assignadd.studies.table import StudyTable
 
 PANELS = ("answer held-out\npairs of literals", "bind variables", "use banned slots,\nof those that bind")

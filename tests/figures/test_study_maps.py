@@ -11,8 +11,8 @@ from assignadd.figures.study_maps import data_map, draw_data_map, draw_fate_map,
 from assignadd.figures.style import figure
 from assignadd.palette import BLUE, DARK_FIGURES, VERMILION
 from assignadd.studies.data import DATA
+from assignadd.studies.doubles import LONGER
 from assignadd.studies.fate import FATE
-from assignadd.studies.longer import LONGER
 from assignadd.studies.rate import RATE
 from assignadd.studies.table import read_study
 
