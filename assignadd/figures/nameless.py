@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from assignadd.claims.composition import composition_of
+from assignadd.claims.nameless import composition_of
 from assignadd.figures.record import Absent, FigureData, FigureRecord, on_axes
 from assignadd.palette import BLUE, INK, VERMILION
 from assignadd.sweeps.population import Populations

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assignadd.claims.record import Record
-from assignadd.claims.studies import study_records
+from assignadd.claims.statements import study_records
 from assignadd.figures.studies import study_caption, study_data
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import ComputedHypothesis, Hypothesis, Study

@@ -258,7 +258,8 @@ RESET_STUDY = Study(
         f"All {RESET_SEEDS} networks of a run of the paper's settings, {STEPS:,} steps long (`{RESET_COMMAND}`, "
         f"which has to be trained first), are trained for {STEPS:,} steps more on new data: as they are, or with one "
         "part set to initial weights of another seed, which is trained on or frozen until the end. Moments of AdamW "
-        "start at zero. A network that does not bind in the cell `as it is` counts as stuck. The seeds are used nowhere else."
+        "start at zero. A network that does not bind in the cell `as it is` counts as stuck. The seeds are used "
+        "nowhere else."
     ),
     base=study_base(steps=STEPS),
     cells=(

@@ -7,7 +7,7 @@ import polars
 import pytest
 import torch
 
-from assignadd.claims.studies import study_records
+from assignadd.claims.statements import study_records
 from assignadd.dynamics.phases import REFINEMENT_SETS, learned_binding
 from assignadd.runs.folder import open_run
 from assignadd.studies.data import DATA, FRACTIONS, RATIOS, near_failures

@@ -6,7 +6,7 @@ import polars
 import pytest
 import torch
 
-from assignadd.claims.studies import study_records
+from assignadd.claims.statements import study_records
 from assignadd.config import PRESETS
 from assignadd.measures.doubles import VOTE_SEEN, doubles_columns
 from assignadd.model.handmade import handmade
