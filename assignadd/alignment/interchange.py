@@ -92,10 +92,6 @@ class Exchange(NamedTuple):
     logits: Callable[[LastLayer, Side, Tensor], Tensor]
     """The answer logits of the base with a difference added to the activation, (B, N)."""
 
-    def __call__(self, model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Float[Tensor, "B N"]:
-        """The answer logits of the base with the source's activation, in the span of a basis if given."""
-        return self.logits(model, base, within(self.difference(model, base, source), basis))
-
 
 def _layer_1(*names: str) -> Exchange:
     """Exchanges layer 1's output at the tokens of these roles, which are the rows of the difference."""
