@@ -37,6 +37,9 @@ def study_base(steps: int, **sections: Any) -> Config:
     return replace(paper, optim=replace(paper.optim, steps=steps), **({"record": RECORD} | sections))
 
 
+BASE = study_base(steps=15_000)
+
+
 def slug(label: str) -> str:
     """A label as a part of the identifier of a statement: "scale 0.4, decay 0.1" is scale-0.4-decay-0.1."""
     return re.sub(
@@ -114,7 +117,7 @@ class Study:
     seeds: int
     """Models in each cell that has no settings for each model."""
     hypotheses: tuple[Hypothesis | ComputedHypothesis, ...]
-    base: Config = study_base(steps=15_000)
+    base: Config = BASE
     outcomes: tuple[str, ...] = ("adds", "binds", "refines")
     """The outcomes whose shares its figure and its summary show."""
     numbers: tuple[str, ...] = ("addition at", "binding at")
