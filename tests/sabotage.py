@@ -75,7 +75,7 @@ PATCHES = (
     Patch("interval", "stats.py", "Z_95 * math.sqrt(p * (1 - p) / n", "math.sqrt(p * (1 - p) / n", "test_stats.py"),
     Patch("verdict", "verdicts.py", "decided(measured.low >= self.threshold", "decided(measured.high >= self.threshold",
           "test_verdicts.py"),
-    Patch("onset", "dynamics/onsets.py", "above[i : ends[i] + 1].all()", "above[i]", "dynamics/test_curves.py"),
+    Patch("onset", "dynamics/curves.py", "above[i : ends[i] + 1].all()", "above[i]", "dynamics/test_curves.py"),
     Patch("seal", "runs/manifest.py", "if manifest.sealed() != data:", "if False:", "runs/test_damage.py -k flipped"),
     Patch("hash", "runs/manifest.py", "if hashlib.sha256(data).hexdigest() != self.sha256:", "if False:",
           "runs/test_damage.py -k flipped"),

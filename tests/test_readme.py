@@ -11,8 +11,9 @@ from assignadd.claims.ledger import paper_network
 from assignadd.claims.record import Record
 from assignadd.cli import COMMANDS
 from assignadd.config import PRESETS
-from assignadd.studies.again import AGAIN, LARGER
-from assignadd.studies.cure import CURE, CURE_STUDY, PAPER
+from assignadd.studies.frozen import AGAIN, LARGER
+from assignadd.studies.rate import CURE, CURE_STUDY
+from assignadd.studies.study import PAPER
 from assignadd.studies.table import read_study
 from assignadd.verdicts import UNDECIDED
 

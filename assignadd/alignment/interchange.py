@@ -37,7 +37,7 @@ from torch import Tensor
 from assignadd.alignment.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.alignment.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.config import Config, Task
-from assignadd.dynamics.onsets import first_lasting
+from assignadd.dynamics.curves import first_lasting
 from assignadd.dynamics.trajectory import Listener, Read
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, SECOND_LAYER, lacking, require
 from assignadd.model.forward import CHUNK
@@ -91,10 +91,6 @@ class Exchange(NamedTuple):
     """The activation of the source less that of the base, (rows, d)."""
     logits: Callable[[LastLayer, Side, Tensor], Tensor]
     """The answer logits of the base with a difference added to the activation, (B, N)."""
-
-    def __call__(self, model: LastLayer, base: Side, source: Side, basis: Tensor | None) -> Float[Tensor, "B N"]:
-        """The answer logits of the base with the source's activation, in the span of a basis if given."""
-        return self.logits(model, base, within(self.difference(model, base, source), basis))
 
 
 def _layer_1(*names: str) -> Exchange:

@@ -9,10 +9,8 @@ import numpy as np
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference
 from assignadd.claims.record import Measure
-from assignadd.dynamics.late_variable import APART
-from assignadd.dynamics.onsets import Delay, steps_between
-from assignadd.dynamics.phases import Curves, skill_onset
-from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.curves import Delay, Spike, steps_between
+from assignadd.dynamics.phases import APART, Curves, skill_onset
 from assignadd.model.accuracy import Exam
 from assignadd.task.evalsets import EvalSet
 

@@ -23,7 +23,7 @@ from assignadd.alignment.interchange import (
 )
 from assignadd.alignment.subspaces import PLACES, Search
 from assignadd.config import Config
-from assignadd.dynamics.onsets import Onset, onset
+from assignadd.dynamics.curves import Onset, onset
 from assignadd.dynamics.trajectory import Read
 from assignadd.interventions import operand_attention as attention
 from assignadd.interventions.circuit import CircuitAlone, circuit_alone

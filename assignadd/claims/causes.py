@@ -1,7 +1,9 @@
 """Claims on causes (ours): what interventions on one network say where the paper shows cosines, probes and patterns.
 
 Activations are exchanged between two prompts, paths are replaced by their mean, and MLP2 is trained again (sections 5.1
-and 5.2).
+and 5.2). A search trains the directions, or a non-linear map, that are exchanged. A map that is free enough aligns any
+network with any program (Sutter et al., 2025), so every number of a search has beside it that of the untrained network,
+and networks that never learned binding are seeds of the record as all others are.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from assignadd.alignment.interchange import PAPER_MEASURES, QUERY_AND_TAG, THRESHOLD, Outcome
+from assignadd.alignment.subspaces import SEARCHED
 from assignadd.claims.addition import needs_two_variables
-from assignadd.claims.causal import EXCHANGED
+from assignadd.claims.causal import EXCHANGED, INITIAL, TRAINED
 from assignadd.claims.circuits import CIRCUIT_ALONE, PATHS
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
-from assignadd.dynamics.onsets import Onset, onset
+from assignadd.dynamics.curves import Onset, onset
 from assignadd.measures.columns import measure_of, require_column
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, require
 from assignadd.stats import Z_95
@@ -253,3 +256,29 @@ ORDER = (
 CAUSES = tuple(
     replace(claim, of_last_layer=True) for claim in (*INTERCHANGE, *CIRCUIT_ALONE, *PATHS, *ONE_MODULE, *ORDER)
 )
+
+
+def sum_found(network: str, how: str) -> Measure:
+    """How often the answer is the source's sum if what the search `how` found is exchanged."""
+    return lambda e: _share(getattr(e.causal.searched[network], how), SEARCHED)
+
+
+SUBSPACE = "one half of the directions before MLP2, found by a search,"
+MAP = "one half of a non-linear map's coordinates before MLP2"
+FITTED, UNSEEN = "on the pairs that the map was fitted to", "on pairs that the map was not fitted to"
+PAIRS = "As many pairs are for the search as for the test."
+SUTTER = "Sutter et al. (2025): a map that is free enough aligns any network with any program."
+
+ALIGNMENT = tuple(
+    Claim(f"{id}{suffix}", OURS, says.format(what, which), NOT_REPORTED, sum_found(network, how), rule, comment,
+          of_last_layer=True)
+    for id, what, which, how, comment in (
+        ("search-sum", SUBSPACE, "", "subspace", PAIRS),
+        ("search-map", MAP, f", {UNSEEN}", "unseen", PAIRS),
+        ("search-map-fitted", MAP, f", {FITTED}", "fitted", SUTTER),
+    )
+    for suffix, says, network, rule in (
+        ("", "If {} are exchanged, the answer is the other prompt's sum{}.", TRAINED, AtLeast(0.9)),
+        ("-untrained", "Control: in the untrained network, {} do not hold the sum{}.", INITIAL, AtMost(0.1)),
+    )
+)  # fmt: skip

@@ -15,10 +15,17 @@ from torch import Tensor
 
 from assignadd.claims.causal import Causal
 from assignadd.config import Config, ConfigError
-from assignadd.dynamics.binding import learned_binding
-from assignadd.dynamics.late_variable import LateVariable, late_variable
-from assignadd.dynamics.phases import CurveOnset, Curves, Phases, curve_onsets, find_phases
-from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.curves import Spike
+from assignadd.dynamics.phases import (
+    CurveOnset,
+    Curves,
+    LateVariable,
+    Phases,
+    curve_onsets,
+    find_phases,
+    late_variable,
+    learned_binding,
+)
 from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at, trajectory_of
 from assignadd.errors import RunError
 from assignadd.interventions.tags import Exchanged, exchanged_tags

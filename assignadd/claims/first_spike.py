@@ -24,8 +24,8 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference, lowest, mean_of
 from assignadd.claims.phases import ONE_VARIABLE
 from assignadd.claims.record import OURS, Claim, Measure
+from assignadd.dynamics.curves import rise_time
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS
-from assignadd.dynamics.spikes import rise_time
 from assignadd.measures.routing import top_keys_are
 from assignadd.measures.scores import qk2_ov1_var_margin
 from assignadd.model.architecture import ONE_HEAD, SECOND_LAYER, require

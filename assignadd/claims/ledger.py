@@ -12,23 +12,19 @@ import msgspec
 
 from assignadd.claims.addition import ADDITION
 from assignadd.claims.ahead import Job, measure_ahead, properties
-from assignadd.claims.alignment import ALIGNMENT
-from assignadd.claims.causes import CAUSES
-from assignadd.claims.composition import COMPOSITION
-from assignadd.claims.cues import CUES
+from assignadd.claims.causes import ALIGNMENT, CAUSES
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.first_spike import FIRST_SPIKE
 from assignadd.claims.generalisation import GENERALISATION
+from assignadd.claims.look_up import CUES, OPERAND_ATTENTION
 from assignadd.claims.mechanism import MECHANISM
-from assignadd.claims.nameless import STUCK, STUCK_SEEDS
-from assignadd.claims.operand_attention import OPERAND_ATTENTION
+from assignadd.claims.nameless import COMPOSITION, STUCK, STUCK_SEEDS
 from assignadd.claims.phases import PHASES, ROUTING_PLATEAU
 from assignadd.claims.population import POPULATION
 from assignadd.claims.record import Claim, Record, judge
 from assignadd.claims.second_spike import SECOND_SPIKE
-from assignadd.claims.studies import shipped_study_records
-from assignadd.claims.theory import LABEL as THEORY_LABEL
-from assignadd.claims.theory import PAPER_THEORY, theory_records
+from assignadd.claims.statements import LABEL as THEORY_LABEL
+from assignadd.claims.statements import PAPER_THEORY, shipped_study_records, theory_records
 from assignadd.config import ConfigError
 from assignadd.sweeps.population import Populations, populations_for
 

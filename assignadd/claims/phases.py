@@ -23,9 +23,9 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.generalisation import counted, lowest_on
 from assignadd.claims.measured import Measured, lowest
 from assignadd.claims.record import OURS, Claim, Measure
-from assignadd.dynamics.late_variable import APART
 from assignadd.dynamics.phases import (
     ADDITION_SET,
+    APART,
     HELD_OUT_SETS,
     LITERAL_SETS,
     REFINEMENT_SETS,

@@ -210,13 +210,18 @@ def _record(
     elif found:
         value, interval = median_interval([m.value for m in found])
         low, high = (interval.low, interval.high) if interval else (None, None)
-    rule = f"{claim.rule}; undecided if the 95 % interval reaches to both sides of the threshold" if claim.rule else ""
+    rule = by_interval(claim.rule) if claim.rule else ""
     seeds = len(results) or (n if unit == "seeds" else 0)
     return Record(
         claim.id, claim.label, claim.claim, claim.paper, value, low, high, n, unit, seeds, verdict, rule, comment,
         command,
         tuple(results), population,
     )  # fmt: skip
+
+
+def by_interval(rule: Rule) -> str:
+    """A rule in words, with what the interval does."""
+    return f"{rule}; undecided if the 95 % interval reaches to both sides of the threshold"
 
 
 def _range(found: Sequence[Measured]) -> str:

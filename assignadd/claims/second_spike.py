@@ -25,8 +25,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.generalisation import VARIABLES
 from assignadd.claims.measured import Measured, difference, highest, lowest
 from assignadd.claims.record import OURS, Claim, Measure
-from assignadd.dynamics.late_variable import LateVariable, surrounding
-from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS
+from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS, LateVariable, surrounding
 from assignadd.measures.variables import SLOTS, attn_l2_equal_to_value, qk2_path_terms, variable_exam
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 from assignadd.task.operands import LITERAL, count_banned

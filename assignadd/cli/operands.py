@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _model(evidence: Evidence) -> dict[str, Any]:
-    from assignadd.claims.operand_attention import losses
+    from assignadd.claims.look_up import losses
     from assignadd.interventions.operand_attention import UNCHANGED, operand_attention
 
     sets: dict[str, Any] = {}

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignadd.claims.evidence import Evidence
-    from assignadd.dynamics.late_variable import LateVariable
-    from assignadd.dynamics.onsets import Onset
-    from assignadd.dynamics.phases import CurveOnset
-    from assignadd.dynamics.spikes import Spike
+    from assignadd.dynamics.curves import Onset, Spike
+    from assignadd.dynamics.phases import CurveOnset, LateVariable
 
 CAPTION = (
     "The onset is after low and not after high, given the noise of n sequences (95 %); - if it may never have come. "

@@ -47,8 +47,8 @@ def main(arguments: list[str]) -> None:
     from assignadd.cli.measure import measured_table
     from assignadd.cli.report import report_on_screen
     from assignadd.cli.train import train_on_screen
-    from assignadd.dynamics.along import AlongTraining
-    from assignadd.dynamics.binding import learned_binding
+    from assignadd.dynamics.phases import learned_binding
+    from assignadd.dynamics.trajectory import AlongTraining
     from assignadd.report.reproduction import claim_report
     from assignadd.runs.folder import open_run
     from assignadd.runs.names import default_folder

@@ -116,7 +116,7 @@ def _list(as_json: bool) -> None:
 
 def _show(table: StudyTable, args: Study, out: Path | None) -> None:
     """Prints the summary and the statements, and draws the figure into OUT, or into runs/studies/NAME."""
-    from assignadd.claims.studies import study_records
+    from assignadd.claims.statements import study_records
     from assignadd.figures.studies import drawing_of, study_caption, study_data
     from assignadd.figures.style import figure, save
     from assignadd.report.studies_page import estimate_text, study_cells

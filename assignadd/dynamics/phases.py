@@ -1,22 +1,51 @@
-"""The phases of a run, found from its curves: addition, binding, refinement (paper, section 6 and App. B).
+"""Whether a model binds, and the phases of its training: addition, binding, refinement (paper, section 6 and App. B).
 
-Also when every recorded accuracy and every measure with a level reached that level to stay. A point of most curves is a
-share of n sequences; this noise widens the interval of the onset. What is read off the weights alone, over all pairs,
-positions or variables, has no noise: its interval is the distance between checkpoints.
+Also the variable that comes last, and when every recorded accuracy and every measure with a level reached that level to
+stay. A point of most curves is a share of n sequences; this noise widens the interval of the onset. What is read off
+the weights alone, over all pairs, positions or variables, has no noise: its interval is the distance between
+checkpoints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from assignadd.dynamics.onsets import LASTING, Onset, onset
-from assignadd.dynamics.spikes import Spike, largest_spike, spikes
-from assignadd.measures.columns import COLUMNS, VARIABLE_ACCURACY, column_label
+from assignadd.dynamics.curves import LASTING, Onset, Spike, first_lasting, largest_spike, onset, spikes
+from assignadd.measures.columns import COLUMNS, HALF, VARIABLE_ACCURACY, column_label
+from assignadd.measures.variables import SLOTS
 from assignadd.task.evalsets import EVAL_SETS, LABELS, RECORDED_SETS
+
+BINDING_SET = "1-var train"
+# Between the plateau before the first spike (.75 in the paper's run) and the one after it (.99).
+BINDING_THRESHOLD = 0.95
+
+Result = TypeVar("Result", covariant=True)
+
+
+@runtime_checkable
+class Comparable(Protocol[Result]):
+    """A number, an array or a column of a table."""
+
+    def __ge__(self, other: float, /) -> Result: ...
+
+
+def binds(accuracy: Comparable[Result]) -> Result:
+    """Whether an accuracy on `BINDING_SET` at the end of training is at least 95 %; one answer per entry of an array.
+
+    The accuracy is that of the last checkpoint on fresh sequences, or of the final exam of a sweep; where a model has
+    neither, that of the last evaluation during training. NaN, of a model that diverged, is below the threshold.
+    """
+    return accuracy >= BINDING_THRESHOLD
+
+
+def learned_binding(accuracies: Mapping[str, float]) -> bool:
+    """Whether a model binds, from its accuracies by evaluation set; never where the task has no such set."""
+    return binds(accuracies.get(BINDING_SET, 0.0))
+
 
 # Between the plateaus before and after each phase, in the paper's run and in ours. The lower level is for the first
 # phase, which is about held-out sums; the order of skills is judged at one level, on sets of the same kind (see
@@ -163,3 +192,49 @@ def _onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: i
     found = onset(steps, values, n, level)
     step, low, high = (found.step, found.low, found.high) if found else (None, None, None)
     return CurveOnset(curve, level, LASTING, step, low, high, n)
+
+
+APART = 1500  # steps between "before" and "after" the spike, as in the paper's figure late (c)
+
+
+@dataclass(frozen=True)
+class LateVariable:
+    variable: str
+    slot: str
+    banned: bool
+    """Whether training never put it there."""
+    onset: int | None
+    """The step from which at least half of its sums are right to stay; None for never."""
+    spike: Spike | None
+    """The largest rise of its accuracy."""
+
+
+def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], since: int) -> LateVariable | None:
+    """The last (variable, slot) that is looked up, if that is later than step `since`, the end of the first spike.
+
+    Of several at the same evaluation it is the one with the lowest mean accuracy. `columns` are those of a measured
+    trajectory, `banned` the letters banned from each slot.
+    """
+    steps = columns["step"]
+    fields = [found for name in columns if (found := VARIABLE_ACCURACY.fields(name))]
+    variables = list(dict.fromkeys(found["variable"] for found in fields))
+    onsets: list[tuple[float, float, str, str]] = []
+    for slot in SLOTS:
+        for v in variables:
+            accuracy = columns[f"accuracy {v} {slot}"]
+            at = first_lasting(steps, accuracy >= HALF)
+            # One that is right at the first checkpoint may have come at any time before.
+            onsets.append((np.inf if at is None else float(steps[at]) if at else 0.0, -float(accuracy.mean()), v, slot))
+    last, _, v, slot = max(onsets)
+    if last <= since:
+        return None
+    spike = largest_spike(steps, columns[f"accuracy {v} {slot}"], since)
+    return LateVariable(v, slot, v in banned[slot], None if np.isinf(last) else int(last), spike)
+
+
+def surrounding(steps: np.ndarray, spike: Spike) -> np.ndarray:
+    """The nearest checkpoints around a spike that are at least `APART` steps apart, else the first and last."""
+    middle = (spike.before + spike.after) / 2
+    early = steps[(steps <= spike.before) & (steps <= middle - APART / 2)]
+    late = steps[(steps >= spike.after) & (steps >= middle + APART / 2)]
+    return np.array([early[-1] if len(early) else steps[0], late[0] if len(late) else steps[-1]])

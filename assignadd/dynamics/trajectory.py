@@ -1,10 +1,14 @@
-"""The measures of a run at every checkpoint: measured now, or read from the table that `assignadd measure` wrote."""
+"""The measures of a run at every checkpoint: taken now or while the run trains, or read from the table beside it.
+
+`assignadd measure` writes that table.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +18,7 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.dynamics.phases import Curves
-from assignadd.errors import RunError
+from assignadd.errors import RunError, UserError
 from assignadd.measures.progress import ProgressMeasures
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
@@ -24,7 +28,9 @@ from assignadd.runs.folder import Run
 from assignadd.runs.manifest import MEASURES
 from assignadd.runs.tables import decode_sealed, encode_table
 from assignadd.task.evalsets import RECORDED_SETS
-from assignadd.training.processes import in_parallel
+from assignadd.training.loop import TrainingProgress
+from assignadd.training.processes import ProcessPool, can_fork, in_parallel
+from assignadd.training.trainer import prepare
 
 if TYPE_CHECKING:
     import polars
@@ -192,3 +198,75 @@ def accuracies_at(config: Config, seen: Tensor, steps: Sequence[int], read: Read
     exam = Exam([config], seen[None], RECORDED_SETS, n)
     shares = np.concatenate([(exam.count_correct(read([step])) / n).numpy() for step in steps])
     return Curves(np.array(steps), dict(zip(exam.names, shares.T, strict=True)), n)
+
+
+# The process gives way to those that train where there are fewer cores than processes.
+NICE = 5
+
+
+class AlongTraining:
+    """A listener for the training loop. `found` has what was measured, for `measured_run` to go on from.
+
+    Whatever goes wrong ends the measuring, not the training: what is not found is measured afterwards.
+    """
+
+    def __init__(self, path: Path, every: int, wanted: bool = True):
+        """`every` is the number of steps between checkpoints of the run at `path`, which need not exist yet.
+
+        Nothing is measured unless it is `wanted`.
+        """
+        self.found: Known = {}
+        self._every, self._ask_from, self._asked = every, 0, False
+        self._pool: ProcessPool | None = None
+        with suppress(OSError):  # too many processes or open files
+            # Started before those of the trainer, so that it holds none of their pipes.
+            self._pool = ProcessPool([path], 1, {"measure": _measurer()}) if wanted and can_fork() else None
+
+    def __enter__(self) -> AlongTraining:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.close()
+            self._pool = None
+
+    def __call__(self, progress: TrainingProgress) -> None:
+        if self._pool is None:
+            return
+        try:
+            if self._asked and self._pool.finished():
+                self._keep(progress.step)
+            if not self._asked and progress.step >= self._ask_from:
+                self._pool.start("measure", len(self.found))
+                self._asked = True
+        except (OSError, RuntimeError, UserError):
+            self.__exit__()
+
+    def _keep(self, step: int) -> None:
+        assert self._pool is not None
+        ((chunk, columns),) = self._pool.result()
+        self._asked = False
+        if chunk is None:
+            self._ask_from = step + self._every
+        else:
+            self.found[chunk] = columns
+
+
+def _measurer() -> Callable[[Path, int], tuple[tuple[int, int] | None, Columns]]:
+    """Measures the next chunk of checkpoints, given how many are done; (None, {}) where it is not complete yet."""
+    progress: dict[int, ProgressMeasures] = {}
+
+    def measure(path: Path, done: int) -> tuple[tuple[int, int] | None, Columns]:
+        run = Run.open(path)
+        if not progress:
+            os.setpriority(os.PRIO_PROCESS, 0, NICE)
+            prepare("cpu", 1, run.config)
+        model, first = done % len(run.members), done // len(run.members) * CHUNK
+        steps = run.steps[first : first + CHUNK]
+        if len(steps) < CHUNK:
+            return None, {}
+        if model not in progress:
+            progress[model] = progress_of(run, model)
+        return (model, first), measured_chunk(progress[model], run, model, steps)
+
+    return measure

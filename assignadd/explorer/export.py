@@ -19,8 +19,8 @@ from typing import Any
 
 from assignadd import __version__
 from assignadd.claims.evidence import Evidence, evidence
-from assignadd.dynamics.binding import BINDING_SET
-from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.curves import Spike
+from assignadd.dynamics.phases import BINDING_SET
 from assignadd.errors import RunError
 from assignadd.explorer import history, tables
 from assignadd.explorer.history import chosen_steps

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import ledger
-from assignadd.dynamics.onsets import LASTING
+from assignadd.dynamics.curves import LASTING, Spike
 from assignadd.dynamics.phases import Curves, Phases
-from assignadd.dynamics.spikes import Spike
 from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, trajectory_of
 from assignadd.errors import RunError
 from assignadd.explorer.tables import MEASURED

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from assignadd import palette
 from assignadd.config import Config, ConfigError
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.onsets import LASTING
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD
+from assignadd.dynamics.curves import LASTING
+from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, BINDING_SET, BINDING_THRESHOLD, THRESHOLD
 from assignadd.interventions.apply import reference_sequences
 from assignadd.interventions.edits import shuffled
 from assignadd.measures.columns import COLUMNS, column_label

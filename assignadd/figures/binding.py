@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from assignadd.claims.composition import composition_of
-from assignadd.claims.cues import on_layout
 from assignadd.claims.evidence import Evidence
+from assignadd.claims.look_up import on_layout
+from assignadd.claims.nameless import composition_of
 from assignadd.figures.record import Absent, FigureData, FigureRecord, on_axes
 from assignadd.measures.cues import LAYOUTS
 from assignadd.palette import BLUE, INK, ORANGE, VERMILION

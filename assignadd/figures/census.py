@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from assignadd.claims.record import NO_POPULATION
-from assignadd.dynamics.onsets import Onset
+from assignadd.dynamics.curves import Onset
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.pairs_and_variables import CLASS_ROWS, SET_NAMES, class_panels, median_there
 from assignadd.figures.record import Absent, FigureData, FigureRecord

@@ -16,7 +16,7 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from assignadd.config import Task
-from assignadd.dynamics.onsets import first_lasting
+from assignadd.dynamics.curves import first_lasting
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST, bar, draw_heat, name_phases, phase_ends, rule_phases, thinned

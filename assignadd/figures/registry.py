@@ -6,19 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assignadd.claims.addition import ADDITION
-from assignadd.claims.alignment import ALIGNMENT
+from assignadd.claims.causes import ALIGNMENT
 from assignadd.claims.causes import CAUSES as CAUSAL_CLAIMS
-from assignadd.claims.composition import COMPOSITION
-from assignadd.claims.cues import CUES
 from assignadd.claims.generalisation import GENERALISATION
 from assignadd.claims.ledger import DYNAMICS as DYNAMIC_CLAIMS
+from assignadd.claims.look_up import CUES, OPERAND_ATTENTION
 from assignadd.claims.mechanism import MECHANISM as MECHANISM_CLAIMS
-from assignadd.claims.nameless import STUCK, STUCK_SEEDS
-from assignadd.claims.operand_attention import OPERAND_ATTENTION
+from assignadd.claims.nameless import COMPOSITION, STUCK, STUCK_SEEDS
 from assignadd.claims.population import POPULATION
 from assignadd.claims.record import Claim, Record
-from assignadd.claims.studies import of_a_study
-from assignadd.claims.theory import LABEL as THEORY_LABEL
+from assignadd.claims.statements import LABEL as THEORY_LABEL
+from assignadd.claims.statements import of_a_study
 from assignadd.figures.accuracies import DOUBLY_HELD_OUT_FIGURE, HELD_OUT_CLASSES_FIGURE
 from assignadd.figures.answer import COSINE_SIM_FIGURE, PROBES_FIGURE
 from assignadd.figures.attention import ATTENTION_FIGURE, TOKEN_SEQS_FIGURE

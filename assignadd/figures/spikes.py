@@ -13,8 +13,8 @@ from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
 from assignadd.config import Task
-from assignadd.dynamics.late_variable import LateVariable, surrounding
-from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.curves import Spike
+from assignadd.dynamics.phases import LateVariable, surrounding
 from assignadd.figures.attention import attention_data
 from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.style import DARK_FROM, bar, box, cells, dots, draw_heat, name_ticks, write_cells

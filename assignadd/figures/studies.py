@@ -17,8 +17,7 @@ from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import DARK_FROM, bar, draw_heat, write_cells
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, VERMILION
 from assignadd.studies.data import DATA, FRACTIONS, RATIOS, label
-from assignadd.studies.fate import FACTORIAL, FATE, KNOWN, REPEATED, STEPS_OF_PREDICTION
-from assignadd.studies.fate_numbers import auc, fates, repeats
+from assignadd.studies.fate import FACTORIAL, FATE, KNOWN, REPEATED, STEPS_OF_PREDICTION, auc, fates, repeats
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import Study
 from assignadd.studies.table import LABELS, ONSETS, RESULTS, StudyTable, file_of, read_study

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from assignadd.claims.theory import PAPER_THEORY as PAPER
+from assignadd.claims.statements import PAPER_THEORY as PAPER
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.palette import BLUE, GREEN, GREY, INK, ON_LIGHT, PURPLE, SHADE, VERMILION
 from assignadd.theory.beta import FACTOR, BetaScan

@@ -11,7 +11,7 @@ from pathlib import Path
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import NOT_REPORTED, OF_BINDING, OURS, Record
 from assignadd.config import Task
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
+from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.report.claims_table import ORDER, TONES, group, is_the_papers
 from assignadd.report.hub_folder import ARXIV
 from assignadd.report.page import Card, Page, number

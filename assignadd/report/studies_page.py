@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assignadd.claims.record import Record
-from assignadd.claims.studies import study_records
+from assignadd.claims.statements import study_records
 from assignadd.figures.studies import study_caption, study_data
 from assignadd.studies.registry import STUDIES
 from assignadd.studies.study import ComputedHypothesis, Hypothesis, Study
@@ -18,8 +18,8 @@ INTRODUCTION = """\
 Each study trains many networks whose task or architecture differs from the paper's, and asks what becomes of them.
 `assignadd study` lists them, `assignadd study NAME --dry-run` says what one costs, `assignadd study NAME --device
 cuda --tf32` runs it (again after an interruption: it goes on), and `assignadd study NAME --show` shows the table that
-comes with the package. The cells, the outcomes and the rules of a study stand in one file,
-`assignadd/studies/NAME.py`. The rules of architecture, size and hops are those of the commit that trained their
+comes with the package. The cells, the outcomes and the rules of a study stand in one file
+of `assignadd/studies`. The rules of architecture, size and hops are those of the commit that trained their
 networks; those of operations and operands were changed between the start of training and the first look at a value
 (docs/findings.md says how). This page is written by `assignadd study --markdown` from the tables in
 `assignadd/results`; no number in it is typed by hand.

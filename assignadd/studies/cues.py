@@ -15,12 +15,12 @@ from assignadd.measures.cues import FARTHER_NAME, REVERSED, TWICE, cue_answers
 from assignadd.measures.sequences import sequences
 from assignadd.model.forward import answers
 from assignadd.model.stack import Stack, single_models
-from assignadd.studies.study import Cell, FinalMeasures, Hypothesis, Study, slug, study_base
+from assignadd.studies.study import PAPER, Cell, FinalMeasures, Hypothesis, Study, slug, study_base
 from assignadd.sweeps.final_tests import final_column
 from assignadd.task.roles import roles
 from assignadd.verdicts import AtLeast, Between
 
-PAPER, FEW = "the paper's", "at most 3 assignments"
+FEW = "at most 3 assignments"
 SEQUENCES = 1000
 OTHER_NAME, OWN_PLACE = "names exchanged, the other number", "places exchanged, its own number"
 LATER = f"{TWICE}, y less x"

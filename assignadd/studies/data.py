@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
+from operator import itemgetter
 
 import numpy as np
 
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, REFINEMENT_SETS, THRESHOLD
-from assignadd.stats import wilson
-from assignadd.studies.study import Cell, ComputedHypothesis, Study, slug, study_base
+from assignadd.dynamics.phases import (
+    ADDITION_SET,
+    ADDITION_THRESHOLD,
+    BINDING_SET,
+    BINDING_THRESHOLD,
+    REFINEMENT_SETS,
+    THRESHOLD,
+)
+from assignadd.studies.study import Cell, ComputedHypothesis, Study, slug
 from assignadd.studies.table import Estimate, StudyTable
 from assignadd.sweeps.final_tests import final_column
 from assignadd.verdicts import AtLeast, AtMost
@@ -37,24 +43,12 @@ def _settings(fraction: float, ratio: float) -> dict[str, float]:
     return {} if (fraction, ratio) == PAPER else own
 
 
-def _added(setting: Setting) -> object:
-    return setting[0]
-
-
-def _refined(setting: Setting) -> object:
-    return setting[1]
-
-
-def _bound(setting: Setting) -> object:
-    return setting
-
-
 # For each skill: its sets and level, which settings are taken together, and whether only networks that bind count.
 Skill = tuple[Sequence[str], float, Callable[[Setting], object], bool]
 SKILLS: dict[str, Skill] = {
-    "adding": ((ADDITION_SET,), ADDITION_THRESHOLD, _added, False),
-    "using banned slots": (REFINEMENT_SETS, THRESHOLD, _refined, True),
-    "binding": ((BINDING_SET,), BINDING_THRESHOLD, _bound, False),
+    "adding": ((ADDITION_SET,), ADDITION_THRESHOLD, itemgetter(0), False),
+    "using banned slots": (REFINEMENT_SETS, THRESHOLD, itemgetter(1), True),
+    "binding": ((BINDING_SET,), BINDING_THRESHOLD, tuple, False),
 }
 GROUPS = {"adding": "shares f", "using banned slots": "ratios r, among networks that bind", "binding": "settings"}
 
@@ -77,11 +71,7 @@ def near_failures(skill: str, table: StudyTable) -> Estimate | None:
     groups = [values for values in accuracies(table, skill).values() if len(values)]
     at = [values for values in groups if few <= (values >= level).mean() <= most]
     failing = np.concatenate([values[values < level] for values in at]) if at else np.empty(0)
-    if len(failing) < 2:
-        return None
-    near = int((failing >= level - NEAR).sum())
-    ends = wilson(near, len(failing))
-    return Estimate(near / len(failing), ends.low, ends.high, len(failing))
+    return Estimate.share(int((failing >= level - NEAR).sum()), len(failing)) if len(failing) > 1 else None
 
 
 DATA = Study(
@@ -98,10 +88,8 @@ DATA = Study(
         "level of a skill. If one mode moves, most networks that fail there are near the level (less than .2 below); "
         "if the weight of two modes changes, few are."
     ),
-    base=study_base(steps=15_000),
     cells=tuple(Cell(label(f, r), _settings(f, r)) for f, r in product(FRACTIONS, RATIOS)),
     seeds=16,
-    outcomes=("adds", "binds", "refines"),
     numbers=("binding at",),
     hypotheses=tuple(
         ComputedHypothesis(

@@ -1,15 +1,192 @@
-"""Study `fate`: does the initialisation, the order of the data, the split or rounding decide whether a seed binds?"""
+"""Study `fate`: do the initialisation, the data, the split or rounding decide whether a seed binds? And its numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 
-from assignadd.studies.fate_numbers import SOURCES, auc, both_outcomes, main_share, rounding_share
+import numpy as np
+
+from assignadd.stats import Z_95
 from assignadd.studies.rate import OF_THE_PAPER
 from assignadd.studies.study import RECORD, Cell, ComputedHypothesis, Study, study_base
+from assignadd.studies.table import Estimate, StudyTable, early_column
 from assignadd.verdicts import AtLeast, AtMost
+
+SOURCES = ("seed.init", "seed.data", "seed.split")
+# Levels of each source that are predicted together, from networks that have none of them.
+BLOCK = 2
+RIDGE = 1.0
+BOUND = 0.95
+
+
+def fates(table: StudyTable, cell: str) -> np.ndarray:
+    """Whether each combination of initialisation, data and split binds, as an array with an axis for each."""
+    frame = table.cells[cell].sort(SOURCES)
+    sizes = [frame[source].n_unique() for source in SOURCES]
+    if frame.height != np.prod(sizes):
+        return np.empty((0, 0, 0))  # some combinations were not trained
+    return frame["binds"].to_numpy().astype(float).reshape(sizes)
+
+
+def components(y: np.ndarray) -> dict[tuple[int, ...], float]:
+    """The variance components of a crossed design with one value a combination, by the axes of each effect.
+
+    Unbiased under random effects, from mean squares; a component may come out negative. That of all axes together
+    includes the variance between repeats.
+    """
+    axes = range(y.ndim)
+    effects = [group for n in range(1, y.ndim + 1) for group in combinations(axes, n)]
+    squares = {group: _mean_square(y, group) for group in effects}
+    found = {}
+    for group in effects:
+        above = [other for other in effects if set(group) <= set(other)]
+        signed = sum((-1) ** (len(other) - len(group)) * squares[other] for other in above)
+        found[group] = signed / np.prod([y.shape[i] for i in axes if i not in group])
+    return found
+
+
+def _mean_square(y: np.ndarray, group: tuple[int, ...]) -> float:
+    """The mean square of an effect: of means over the other axes, less all effects of fewer axes."""
+    effect = y.mean(tuple(i for i in range(y.ndim) if i not in group), keepdims=True)
+    for i in group:
+        effect = effect - effect.mean(i, keepdims=True)
+    others = np.prod([y.shape[i] for i in range(y.ndim) if i not in group])
+    return float(others * (effect**2).sum() / np.prod([y.shape[i] - 1 for i in group]))
+
+
+def shares(y: np.ndarray) -> dict[tuple[int, ...], float]:
+    """The variance components over their sum."""
+    found = components(y)
+    total = sum(found.values())
+    return {group: value / total for group, value in found.items()} if total > 0 else dict.fromkeys(found, np.nan)
+
+
+def jackknife(y: np.ndarray, number: Callable[[np.ndarray], float], axes: Sequence[int]) -> Estimate | None:
+    """A number of an array with its 95 % interval, from leaving out one level after the other of each of these axes.
+
+    With eight levels on each of three axes it covers the truth in 90 to 93 % of simulated designs of zeros and ones.
+    """
+    value, variance = number(y), 0.0
+    for axis in axes:
+        n = y.shape[axis]
+        without = np.array([number(np.delete(y, i, axis)) for i in range(n)])
+        variance += (n - 1) / n * ((without - without.mean()) ** 2).sum()
+    half = Z_95 * float(np.sqrt(variance))
+    return Estimate(value, value - half, value + half, y.size) if np.isfinite(half) and np.isfinite(value) else None
+
+
+def main_share(cell: str, source: str, table: StudyTable) -> Estimate | None:
+    """The share of the variance of the fate that one source carries alone."""
+    y, axis = fates(table, cell), SOURCES.index(source)
+    return jackknife(y, lambda part: shares(part)[(axis,)], range(3)) if y.size and min(y.shape) > 2 else None
+
+
+def repeats(table: StudyTable, factorial: str, repeated: str) -> np.ndarray:
+    """Whether each repeat of a combination binds: (combinations, repeats), that of the factorial design first."""
+    by_combination: dict[tuple[int, ...], list[float]] = {}
+    for row in table.cells[repeated].iter_rows(named=True):
+        by_combination.setdefault(tuple(row[source] for source in SOURCES), []).append(float(row["binds"]))
+    for row in table.cells[factorial].iter_rows(named=True):
+        if (own := by_combination.get(tuple(row[source] for source in SOURCES))) is not None:
+            own.insert(0, float(row["binds"]))
+    n = min(map(len, by_combination.values()), default=0)
+    return np.array([values[:n] for _, values in sorted(by_combination.items())]).reshape(len(by_combination), n)
+
+
+def within_share(y: np.ndarray) -> float:
+    """The variance between repeats over the variance of all repeats, without bias: combinations are the rows."""
+    within = y.var(1, ddof=1).mean()
+    total = within + y.mean(1).var(ddof=1) - within / y.shape[1]
+    return float(within / total) if total > 0 else np.nan
+
+
+def rounding_share(factorial: str, repeated: str, table: StudyTable) -> Estimate | None:
+    """The share of the variance of the fate that lies between repeats of one combination."""
+    y = repeats(table, factorial, repeated)
+    return jackknife(y, within_share, [0]) if y.shape[0] > 2 and y.shape[1] > 1 else None
+
+
+def both_outcomes(factorial: str, repeated: str, table: StudyTable) -> Estimate | None:
+    """The share of the repeated combinations of which some repeats bind and others do not."""
+    y = repeats(table, factorial, repeated)
+    if y.shape[0] < 2 or y.shape[1] < 2:
+        return None
+    return Estimate.share(int((y.min(1) < y.max(1)).sum()), len(y))
+
+
+def auc(cell: str, known: Sequence[str], step: int, table: StudyTable) -> Estimate | None:
+    """The probability that of two networks with different fates the one that binds is predicted to, from these columns
+    at this step; networks that bind by then are left out.
+
+    The variance adds up each network's influence on the area (DeLong et al., 1988), where networks that share levels
+    may depend on each other (Cameron, Gelbach and Miller, 2011).
+    """
+    found = predictions(cell, known, step, table)
+    if found is None or len(np.unique(found[2])) < 2:
+        return None
+    levels, scores, binds = found
+    value, order = area(scores, binds), _in_order(scores, binds)
+    influence = np.empty(len(binds))
+    influence[binds] = (order.mean(1) - value) / order.shape[0]
+    influence[~binds] = (order.mean(0) - value) / order.shape[1]
+    variance = (influence**2).sum()  # of all axes together: each network has its own combination
+    for axes in [group for n in (1, 2) for group in combinations(range(3), n)]:
+        clusters = np.unique(levels[:, axes], axis=0, return_inverse=True)[1].ravel()
+        variance += (-1) ** (len(axes) + 1) * (np.bincount(clusters, influence) ** 2).sum()
+    half = Z_95 * float(np.sqrt(max(variance, (influence**2).sum())))
+    return Estimate(value, max(0.0, value - half), min(1.0, value + half), len(binds))
+
+
+def predictions(
+    cell: str, known: Sequence[str], step: int, table: StudyTable
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The levels (models, 3), the predicted log odds and the fates of the networks that do not bind by the step.
+
+    Each is predicted from networks that have neither its initialisation nor its data nor its split.
+    """
+    frame = table.cells[cell]
+    frame = frame.filter(frame[early_column("1-var train", step)] < BOUND)
+    levels, binds = frame.select(SOURCES).to_numpy(), frame["binds"].to_numpy().astype(bool)
+    values = frame.select([early_column(name, step) for name in known]).to_numpy().astype(float)
+    if not len(binds) or not np.isfinite(values).all():
+        return None
+    blocks, scores = levels // BLOCK, np.full(len(binds), np.nan)
+    for block in np.unique(blocks, axis=0):
+        own, others = (blocks == block).all(1), (blocks != block).all(1)
+        if len(np.unique(binds[others])) == 2:
+            scores[own] = predicted(values[others], binds[others], values[own])
+    return (levels, scores, binds) if np.isfinite(scores).all() else None
+
+
+def predicted(values: np.ndarray, binds: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The log odds of new rows by logistic regression with a ridge penalty on standardised columns."""
+    mean, deviation = values.mean(0), values.std(0)
+    deviation[deviation == 0] = 1
+    x = np.column_stack([np.ones(len(values)), (values - mean) / deviation])
+    penalty, weights = RIDGE * np.eye(x.shape[1]), np.zeros(x.shape[1])
+    penalty[0, 0] = 0  # none on the intercept
+    for _ in range(50):  # Newton's method
+        p = (1 + np.tanh(x @ weights / 2)) / 2
+        step = np.linalg.solve((x.T * (p * (1 - p))) @ x + penalty, x.T @ (binds - p) - penalty @ weights)
+        weights = weights + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return np.column_stack([np.ones(len(new)), (new - mean) / deviation]) @ weights
+
+
+def area(scores: np.ndarray, binds: np.ndarray) -> float:
+    """The area under the ROC curve: the share of pairs of different fates in the right order, ties counted half."""
+    return float(_in_order(scores, binds).mean())
+
+
+def _in_order(scores: np.ndarray, binds: np.ndarray) -> np.ndarray:
+    """Whether each network that binds has a higher score than each that does not: 1, 0, or .5 for a tie."""
+    yes, no = scores[binds][:, None], scores[~binds]
+    return (yes > no) + 0.5 * (yes == no)
+
 
 LEVELS = 8
 FACTORIAL, REPEATED = "8 x 8 x 8", "repeated"
@@ -56,8 +233,6 @@ FATE = Study(
         ),
     ),
     seeds=LEVELS**3,
-    outcomes=("adds", "binds", "refines"),
-    numbers=("addition at", "binding at"),
     early_steps=STEPS_OF_PREDICTION,
     early=KNOWN,
     hypotheses=(

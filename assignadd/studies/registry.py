@@ -7,36 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from assignadd.config import ConfigError
-from assignadd.studies.again import AGAIN
-from assignadd.studies.architecture import ARCHITECTURE
-from assignadd.studies.bursts import BURSTS_STUDY
 from assignadd.studies.cues import CUES_STUDY
-from assignadd.studies.cure import CURE_STUDY
 from assignadd.studies.data import DATA
-from assignadd.studies.doubles import DOUBLES
-from assignadd.studies.doubles_causes import DOUBLES_CAUSES
+from assignadd.studies.doubles import DOUBLES, LONGER, SMALL_WEIGHTS
+from assignadd.studies.doubles_causes import DOUBLES_CAUSES, MLP_WIDTH
 from assignadd.studies.fate import FATE
-from assignadd.studies.hops import HOPS_STUDY
-from assignadd.studies.longer import LONGER
-from assignadd.studies.mlp_width import MLP_WIDTH
-from assignadd.studies.operands import OPERANDS
-from assignadd.studies.operations import OPERATIONS_STUDY
-from assignadd.studies.order import ORDER
-from assignadd.studies.parts import PARTS_STUDY
-from assignadd.studies.plateau import PLATEAU_STUDY
-from assignadd.studies.rate import RATE
-from assignadd.studies.reset import RESET_STUDY
-from assignadd.studies.scale import SCALE
-from assignadd.studies.size import SIZE
-from assignadd.studies.small_weights import SMALL_WEIGHTS
-from assignadd.studies.spikes import SPIKES_STUDY
+from assignadd.studies.frozen import AGAIN, ORDER, PARTS_STUDY, WINDOW
+from assignadd.studies.rate import CURE_STUDY, RATE, WHEN
+from assignadd.studies.replaced import PLATEAU_STUDY, RESET_STUDY, TRANSPLANT
+from assignadd.studies.spikes import BURSTS_STUDY, SPIKES_STUDY, SUDDEN
 from assignadd.studies.study import Study
-from assignadd.studies.sudden import SUDDEN
 from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
-from assignadd.studies.training import TRAINING
-from assignadd.studies.transplant import TRANSPLANT
-from assignadd.studies.when import WHEN
-from assignadd.studies.window import WINDOW
+from assignadd.studies.tasks import ARCHITECTURE, HOPS_STUDY, OPERANDS, OPERATIONS_STUDY, SIZE
+from assignadd.studies.training import SCALE, TRAINING
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.local import Report
 from assignadd.sweeps.results import TABLE, claim_results, write_results

@@ -1,4 +1,4 @@
-"""Study `spikes`: are the spikes of training a matter of rounding or of circuits?"""
+"""Studies of sudden changes in training: are they a matter of rounding, of the optimizer, or of circuits?"""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.dynamics.curves import bursts, fast_rises
 from assignadd.dynamics.phases import BINDING_SETS, Curves, find_phases
-from assignadd.dynamics.spikes import bursts, fast_rises
 from assignadd.measures.progress import ProgressObserver
 from assignadd.measures.saturation import LOSS, QK2_IDENTITY, QK2_MARGIN, SATURATED, Saturation
 from assignadd.model.stack import Stack
-from assignadd.studies.study import RECORD, Cell, Hypothesis, Study, study_base
+from assignadd.studies.frozen import FIRST, FREE, held, window, window_cell
+from assignadd.studies.study import PAPER, RECORD, Cell, Hypothesis, Study, slug, study_base
 from assignadd.sweeps.final_tests import final_exam
 from assignadd.task.evalsets import RECORDED_SETS
-from assignadd.verdicts import AtLeast, AtMost, Between
+from assignadd.verdicts import AtLeast, AtMost, Between, Rule
 
 if TYPE_CHECKING:
     import polars
@@ -150,5 +151,111 @@ SPIKES_STUDY = Study(
                    "its median over training.", SATURATED_BURST, AtMost(0.05), (SINGLE,)),
         *_of_cells("qk2", "at least a tenth of the variables come to match themselves in QK2 from the 200 steps before "
                    "the first spike to the 200 steps after it.", QK2_RISE, AtLeast(0.1), (SINGLE, DOUBLE)),
+    ),
+)  # fmt: skip
+
+
+LOWER = "a third of the rate from 8,000"
+FAST, SLOW = "beta2 0.99", "beta2 0.9999"
+EPS, LARGE_EPS, NO_DECAY = "eps 1e-6", "eps 1e-5", "no decay"
+FROM = 8000
+LATE = "late bursts"
+
+
+def late_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
+    """The columns of the study `spikes`, and how many bursts come after step 8,000."""
+    found = spike_columns(rows, n)
+    return found | {LATE: float(sum(step > FROM for step in found["burst steps"]))}
+
+
+def _statement(id: str, cell: str, words: str, rule: Rule) -> Hypothesis:
+    return Hypothesis(
+        f"study-bursts-{id}", f"With {cell}, networks that bind have {words} after step {FROM:,}, on average.",
+        LATE, cell, rule, versus=PAPER, among="binds",
+    )  # fmt: skip
+
+
+FEWER, MORE = "at least 3 fewer bursts than with the paper's settings", "at least 3 more bursts than with the paper's"
+BURSTS_STUDY = Study(
+    name="bursts",
+    title="Bursts of the loss and the optimizer",
+    question="Are bursts of the loss late in training instabilities of AdamW?",
+    method=(
+        "The paper's network and task. AdamW divides by the root of the second moment of the gradient, which shrinks "
+        "once the loss is small; if bursts come from updates that become too large in this way, there should be fewer "
+        f"with a third of the learning rate (from step {FROM:,} on), with a longer memory of the second moment or a "
+        "larger eps, and more with a shorter memory. Spikes and bursts as in the study `spikes`; bursts after step "
+        f"{FROM:,} are compared. The seeds, 9100 to 9115, are used nowhere else."
+    ),
+    base=study_base(steps=15_000, record=SPIKES_STUDY.base.record),
+    cells=(
+        Cell(PAPER),
+        Cell(LOWER, {"optim.later_lr": 1e-3 / 3, "optim.later_from": FROM}),
+        Cell(FAST, {"optim.beta2": 0.99}),
+        Cell(SLOW, {"optim.beta2": 0.9999}),
+        Cell(EPS, {"optim.eps": 1e-6}),
+        Cell(LARGE_EPS, {"optim.eps": 1e-5}),
+        Cell(NO_DECAY, {"optim.weight_decay": 0.0}),
+    ),
+    seeds=16,
+    first_seed=9100,
+    numbers=(BURSTS, LATE),
+    shown=(LATE,),
+    shown_on="bursts of the loss after step 8,000",
+    observe=SpikeObserver,
+    of_curves=late_columns,
+    hypotheses=(
+        _statement("rate", LOWER, FEWER, AtMost(-3)),
+        _statement("short-memory", FAST, MORE, AtLeast(3)),
+        _statement("long-memory", SLOW, FEWER, AtMost(-3)),
+        _statement("eps", EPS, FEWER, AtMost(-3)),
+        _statement("large-eps", LARGE_EPS, FEWER, AtMost(-3)),
+        _statement("decay", NO_DECAY, "as many bursts as with the paper's settings, up to 3", Between(-3, 3)),
+    ),
+)  # fmt: skip
+
+
+STEPS = 12_000
+NEVER = "QK2 never trained"
+FROZEN = ("QK2", "W_E")
+
+
+SUDDEN = Study(
+    name="sudden",
+    title="The first spike with a frozen part",
+    question="Is the first rise as sudden if QK2 does not change, and do networks bind with a QK2 that never learned?",
+    method=(
+        f"The paper's task, network and settings. QK2 or W_E keep the weights that they have at step {FIRST:,} until "
+        f"the end, or QK2 keeps its initial weights; an evaluation every {SPIKES_STUDY.base.record.eval_every} steps. "
+        "The study `window` has the first two with an evaluation every 250 steps. A spike is a rise of the mean "
+        "accuracy on sums with variables (no banned slots) by .1 or more within 100 steps after addition is learned. "
+        "The seeds, 9200 to 9231, are used nowhere else."
+    ),
+    base=study_base(steps=STEPS, record=SPIKES_STUDY.base.record),
+    cells=(
+        Cell(FREE),
+        *(window_cell(part, FIRST, STEPS) for part in FROZEN),
+        Cell(NEVER, held("QK2", STEPS)),
+    ),
+    seeds=32,
+    first_seed=9200,
+    outcomes=("adds", "binds", SHARP),
+    numbers=(SPIKES, QK2_RISE, "binding at"),
+    observe=SpikeObserver,
+    of_curves=spike_columns,
+    hypotheses=(
+        *(
+            Hypothesis(
+                f"study-sudden-{slug(part)}",
+                f"With {part} frozen from step {FIRST:,}, at least half of the networks that bind have a spike.",
+                SHARP, window(part, FIRST, STEPS), AtLeast(0.5), among="binds",
+            )
+            for part in FROZEN
+        ),
+        Hypothesis(
+            "study-sudden-never",
+            "With a QK2 that is never trained, at most a fifth of the networks bind.",
+            "binds", NEVER, AtMost(0.2),
+        ),
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from assignadd.config import PRESETS, Config, ConfigError, Member
 from assignadd.model.stack import Stack
+from assignadd.stats import wilson
 from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.jobs import SweepObserver
 from assignadd.sweeps.settings import Sweep
@@ -25,6 +26,18 @@ if TYPE_CHECKING:
 RECORD = replace(
     PRESETS["paper"].record, eval_every=250, checkpoint_every=5000, state_every=1 << 31, final_sequences=20_000
 )
+
+# The label of the cell with the paper's settings, in most studies.
+PAPER = "the paper's"
+
+
+def study_base(steps: int, **sections: Any) -> Config:
+    """The paper's settings with the record of a study, this many steps, and other sections where given."""
+    paper = PRESETS["paper"]
+    return replace(paper, optim=replace(paper.optim, steps=steps), **({"record": RECORD} | sections))
+
+
+BASE = study_base(steps=15_000)
 
 
 def slug(label: str) -> str:
@@ -73,6 +86,12 @@ class Estimate:
     high: float | None
     n: int
 
+    @classmethod
+    def share(cls, successes: float, n: int) -> Estimate:
+        """A share of n models with Wilson's interval."""
+        ends = wilson(successes, n)
+        return cls(successes / n, ends.low, ends.high, n)
+
 
 @dataclass(frozen=True)
 class ComputedHypothesis:
@@ -94,14 +113,14 @@ class Study:
     question: str
     method: str
     """What differs between cells and what is held fixed, in a few sentences."""
-    base: Config
     cells: tuple[Cell, ...]
     seeds: int
     """Models in each cell that has no settings for each model."""
-    outcomes: tuple[str, ...]
-    """The outcomes whose shares its figure and its summary show."""
     hypotheses: tuple[Hypothesis | ComputedHypothesis, ...]
-    numbers: tuple[str, ...] = ()
+    base: Config = BASE
+    outcomes: tuple[str, ...] = ("adds", "binds", "refines")
+    """The outcomes whose shares its figure and its summary show."""
+    numbers: tuple[str, ...] = ("addition at", "binding at")
     """Numbers of each model whose medians the summary shows."""
     shown: tuple[str, ...] = ()
     shown_on: str = ""
@@ -160,12 +179,6 @@ class Study:
     def _labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
         every = ((cell, own) for cell in self.cells for own in cell.models or ({},))
         return {Member(0, {**cell.settings, **own}).own: cell.label for cell, own in every}
-
-
-def study_base(steps: int, **sections: Any) -> Config:
-    """The paper's settings with the record of a study, this many steps, and other sections where given."""
-    paper = PRESETS["paper"]
-    return replace(paper, optim=replace(paper.optim, steps=steps), **({"record": RECORD} | sections))
 
 
 Columns = Callable[[Stack, Sequence[Config], Tensor], list[dict[str, float]]]

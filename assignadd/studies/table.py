@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assignadd.config import Member, UserError
-from assignadd.dynamics.binding import BINDING_SET, BINDING_THRESHOLD
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, THRESHOLD, Curves, skill_onset
+from assignadd.dynamics.phases import (
+    ADDITION_SET,
+    ADDITION_THRESHOLD,
+    BINDING_SET,
+    BINDING_THRESHOLD,
+    THRESHOLD,
+    Curves,
+    skill_onset,
+)
 from assignadd.errors import RunError
-from assignadd.stats import median_interval, wilson
+from assignadd.stats import median_interval
 from assignadd.studies.study import Estimate as Estimate
 from assignadd.studies.study import Study
 from assignadd.sweeps.engine import last_rows
@@ -105,10 +112,7 @@ class StudyTable:
     def share(self, cell: str, outcome: str) -> Estimate | None:
         """The share of a cell's models with an outcome, with Wilson's interval; None where no model was tested."""
         values = self.values(cell, outcome)
-        if not len(values):
-            return None
-        ends = wilson(float(values.sum()), len(values))
-        return Estimate(float(values.mean()), ends.low, ends.high, len(values))
+        return Estimate.share(float(values.sum()), len(values)) if len(values) else None
 
     def median(self, cell: str, column: str) -> Estimate | None:
         """The median of a number over the models of a cell that have it; None where none has."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from assignadd.dynamics.binding import BINDING_SET, binds
+from assignadd.dynamics.phases import BINDING_SET, binds
 from assignadd.runs.destination import claim_folder
 from assignadd.runs.folder import Run
 from assignadd.sweeps.final_tests import final_column

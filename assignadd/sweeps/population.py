@@ -14,9 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Task, UserError
-from assignadd.dynamics.binding import BINDING_SET, binds
-from assignadd.dynamics.late_variable import LateVariable, late_variable
-from assignadd.dynamics.phases import Curves, Phases, find_phases
+from assignadd.dynamics.phases import BINDING_SET, Curves, LateVariable, Phases, binds, find_phases, late_variable
 from assignadd.errors import RunError
 from assignadd.measures.progress import TRAINING_LAW
 from assignadd.member import SHORT_NAMES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignadd.claims.alignment import ALIGNMENT
+from assignadd.claims.causes import ALIGNMENT
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.record import judge
 from assignadd.verdicts import FAILS, HOLDS

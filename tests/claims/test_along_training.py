@@ -11,9 +11,8 @@ from assignadd.claims.ledger import DYNAMICS
 from assignadd.claims.measured import Measured, difference
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
-from assignadd.dynamics.late_variable import LateVariable
-from assignadd.dynamics.phases import HELD_OUT_SETS, TRAINED_SETS, Curves, Phases
-from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.curves import Spike
+from assignadd.dynamics.phases import HELD_OUT_SETS, TRAINED_SETS, Curves, LateVariable, Phases
 from assignadd.measures.accuracies import Accuracy
 from assignadd.model.handmade import SCORE, handmade
 from assignadd.stats import wilson

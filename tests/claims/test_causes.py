@@ -20,7 +20,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.evidence import evidence as evidence_of
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
-from assignadd.dynamics.onsets import Onset
+from assignadd.dynamics.curves import Onset
 from assignadd.interventions.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone
 from assignadd.interventions.paths import PAPER_PATHS
 from assignadd.task.splits import pair_split

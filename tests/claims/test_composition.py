@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from assignadd.claims.composition import NEEDED, composition
+from assignadd.claims.nameless import NEEDED, composition
 from assignadd.dynamics.phases import Curves
 
 LITERALS, ADDING, ONE, HELD_OUT, TWO = NEEDED

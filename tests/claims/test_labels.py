@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assignadd.claims.ledger import CLAIMS
-from assignadd.claims.theory import LABEL as THEORY_LABEL
+from assignadd.claims.statements import LABEL as THEORY_LABEL
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "assign-and-add.tex"
 # Numbers that the paper gives in its text alone, by a name of ours; the sentence must be there.

@@ -2,11 +2,10 @@
 
 import pytest
 
-from assignadd.claims.alignment import ALIGNMENT
-from assignadd.claims.causes import CAUSES, INTERCHANGE
-from assignadd.claims.cues import CUES
+from assignadd.claims.causes import ALIGNMENT, CAUSES, INTERCHANGE
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.claims.ledger import CLAIMS, DYNAMICS, chosen
+from assignadd.claims.look_up import CUES
 from assignadd.claims.nameless import STUCK
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, ConfigError, Member

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from assignadd.claims.composition import COMPOSITION
 from assignadd.claims.evidence import evidence
-from assignadd.claims.nameless import STUCK, STUCK_SEEDS
+from assignadd.claims.nameless import COMPOSITION, STUCK, STUCK_SEEDS
 from assignadd.claims.record import judge
 from assignadd.measures.nameless import TRAINED
 from assignadd.runs.folder import Run, shipped

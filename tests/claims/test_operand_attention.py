@@ -3,7 +3,7 @@
 import pytest
 
 from assignadd.claims.evidence import evidence
-from assignadd.claims.operand_attention import OPERAND_ATTENTION
+from assignadd.claims.look_up import OPERAND_ATTENTION
 from assignadd.claims.record import judge
 from assignadd.runs.folder import Run, shipped
 from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE

@@ -3,10 +3,29 @@
 import numpy as np
 import pytest
 
-from assignadd.dynamics.late_variable import late_variable
-from assignadd.dynamics.onsets import Delay, Onset, first_lasting, onset, steps_between
-from assignadd.dynamics.phases import HELD_OUT_SETS, LITERAL_SETS, TRAINED_SETS, Curves, find_phases, skill_onset
-from assignadd.dynamics.spikes import Spike, bursts, change_points, fast_rises, largest_spike, rise_time, spikes
+from assignadd.dynamics.curves import (
+    Delay,
+    Onset,
+    Spike,
+    bursts,
+    change_points,
+    fast_rises,
+    first_lasting,
+    largest_spike,
+    onset,
+    rise_time,
+    spikes,
+    steps_between,
+)
+from assignadd.dynamics.phases import (
+    HELD_OUT_SETS,
+    LITERAL_SETS,
+    TRAINED_SETS,
+    Curves,
+    find_phases,
+    late_variable,
+    skill_onset,
+)
 from assignadd.task.evalsets import EVAL_SETS
 
 STEPS = np.arange(0, 10_001, 100)

@@ -12,10 +12,8 @@ import torch
 
 from assignadd.api import train
 from assignadd.config import PRESETS
-from assignadd.dynamics import along as along_training
 from assignadd.dynamics import trajectory
-from assignadd.dynamics.along import AlongTraining
-from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_trajectory
+from assignadd.dynamics.trajectory import CHUNK, AlongTraining, accuracy_curves, measured_trajectory
 from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam, variable_sets
 from assignadd.model.handmade import handmade
@@ -91,9 +89,9 @@ def test_what_is_measured_along_training_is_what_would_be_measured_afterwards(tm
 def test_training_goes_on_when_measuring_along_fails(tmp_path, monkeypatch, fault):
     failing = {"raises": lambda *given: 1 / 0, "is killed": lambda *given: os.kill(os.getpid(), signal.SIGKILL)}
     if fault == "cannot start":
-        monkeypatch.setattr(along_training, "ProcessPool", raises_os_error)
+        monkeypatch.setattr(trajectory, "ProcessPool", raises_os_error)
     else:
-        monkeypatch.setattr(along_training, "measured_chunk", failing[fault])
+        monkeypatch.setattr(trajectory, "measured_chunk", failing[fault])
     with AlongTraining(tmp_path / "run", 1) as along:
         assert train(MANY_CHECKPOINTS, [0], tmp_path / "run", threads=1, listener=patience(along)).finished
         assert along.found == {} and along._pool is None

@@ -13,9 +13,8 @@ import torch
 from assignadd import palette
 from assignadd.cli import main
 from assignadd.config import PRESETS, ConfigError
-from assignadd.dynamics.onsets import Onset
+from assignadd.dynamics.curves import Onset, Spike
 from assignadd.dynamics.phases import Phases
-from assignadd.dynamics.spikes import Spike
 from assignadd.errors import DestinationError, RunError
 from assignadd.explorer import history, tables
 from assignadd.explorer.export import INDEX, PageFolder, Settings, export

@@ -10,10 +10,8 @@ from matplotlib.text import Text
 
 from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS, Config
-from assignadd.dynamics.late_variable import LateVariable
-from assignadd.dynamics.onsets import Onset
-from assignadd.dynamics.phases import CurveOnset, Curves, Phases
-from assignadd.dynamics.spikes import Spike
+from assignadd.dynamics.curves import Onset, Spike
+from assignadd.dynamics.phases import CurveOnset, Curves, LateVariable, Phases
 from assignadd.dynamics.trajectory import accuracy_curves
 from assignadd.figures.pairs_and_variables import draw_variables, variables_caption, variables_data
 from assignadd.figures.progress import (

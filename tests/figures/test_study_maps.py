@@ -19,8 +19,8 @@ from assignadd.figures.studies import (
 from assignadd.figures.style import DARK_FROM, draw_heat, figure, write_cells
 from assignadd.palette import BLUE, DARK_FIGURES, VERMILION
 from assignadd.studies.data import DATA
+from assignadd.studies.doubles import LONGER
 from assignadd.studies.fate import FATE
-from assignadd.studies.longer import LONGER
 from assignadd.studies.rate import RATE
 from assignadd.studies.table import read_study
 

@@ -7,7 +7,7 @@ import polars
 import pytest
 
 import assignadd.stats
-from assignadd.dynamics import onsets
+from assignadd.dynamics import curves
 from tests.independent.curves import logistic_threshold, onset, rise
 
 RESULTS = Path(__file__).parents[2] / "assignadd" / "results"
@@ -34,7 +34,7 @@ def test_onsets_of_the_census(column, level):
     found = {}
     for (seed,), part in table.group_by("seed", maintain_order=True):
         steps, values = part["step"].to_list(), part[column].to_list()
-        theirs = onsets.onset(np.array(steps), np.array(values), None, level)
+        theirs = curves.onset(np.array(steps), np.array(values), None, level)
         found[seed] = onset(steps, values, level)
         assert found[seed] == (theirs and theirs.step), seed
     assert len(found) == 128

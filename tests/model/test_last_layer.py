@@ -7,7 +7,7 @@ import torch
 
 from assignadd.alignment.interchange import EXCHANGES, NAMED, _side
 from assignadd.alignment.pairs import prompts, query_pairs, tag_pairs
-from assignadd.alignment.subspaces import random_directions
+from assignadd.alignment.subspaces import random_directions, within
 from assignadd.config import Config
 from assignadd.model.architecture import NotDefined
 from assignadd.model.last_layer import LastLayer
@@ -40,7 +40,8 @@ class Setting:
     def agrees(self, name, variant, source, basis, hook, edit):
         expected = self.reference.run_with_hooks(BASE, fwd_hooks=[(hook, edit)])[:, -1]
         base, other = (_side(self.model, Positions(TASK, tokens)) for tokens in (BASE, source))
-        found = EXCHANGES[name][variant](self.model, base, other, basis)
+        exchange = EXCHANGES[name][variant]
+        found = exchange.logits(self.model, base, within(exchange.difference(self.model, base, other), basis))
         torch.testing.assert_close(found, expected)
         assert (expected - self.reference(BASE)[:, -1]).abs().amax() > 1e-3  # something was exchanged
 

@@ -7,19 +7,17 @@ import polars
 import pytest
 import torch
 
-from assignadd.claims.studies import study_records
-from assignadd.dynamics.binding import learned_binding
-from assignadd.dynamics.phases import REFINEMENT_SETS
+from assignadd.claims.statements import study_records
+from assignadd.dynamics.phases import REFINEMENT_SETS, learned_binding
 from assignadd.runs.folder import open_run
 from assignadd.studies.data import DATA, FRACTIONS, RATIOS, near_failures
 from assignadd.studies.data import label as label_of_data
-from assignadd.studies.order import ORDER, bound_without_literals
-from assignadd.studies.rate import IN_THE_WINDOW, RATE, RATES, best_rate
+from assignadd.studies.frozen import ORDER, bound_without_literals
+from assignadd.studies.rate import IN_THE_WINDOW, RATE, RATES, WHEN, best_rate, comes_to_bind
 from assignadd.studies.registry import run_study
+from assignadd.studies.replaced import BIND, STUCK, TRANSPLANT
 from assignadd.studies.study import Cell, ComputedHypothesis
 from assignadd.studies.table import Estimate, StudyTable, shipped_study
-from assignadd.studies.transplant import BIND, STUCK, TRANSPLANT
-from assignadd.studies.when import WHEN, comes_to_bind
 from assignadd.sweeps.data_dictionary import sweep_columns
 from assignadd.training.start import check_start
 from assignadd.verdicts import AtLeast

@@ -4,8 +4,10 @@ import numpy as np
 import polars
 import pytest
 
-from assignadd.studies.fate import FACTORIAL, FATE, REPEATED
-from assignadd.studies.fate_numbers import (
+from assignadd.studies.fate import (
+    FACTORIAL,
+    FATE,
+    REPEATED,
     SOURCES,
     area,
     auc,

@@ -6,14 +6,13 @@ import polars
 import pytest
 import torch
 
-from assignadd.claims.studies import study_records
+from assignadd.claims.statements import study_records
 from assignadd.config import PRESETS
 from assignadd.measures.doubles import VOTE_SEEN, doubles_columns
 from assignadd.model.handmade import handmade
 from assignadd.runs.find import find_runs
-from assignadd.studies.bursts import late_columns
 from assignadd.studies.cues import LATER, OTHER_NAME, OWN_PLACE, cue_columns
-from assignadd.studies.doubles import DOUBLES, PAPER
+from assignadd.studies.doubles import AS_IN_THE_PAPER, DOUBLES
 from assignadd.studies.doubles_causes import DOUBLES_CAUSES, rank_correlation
 from assignadd.studies.registry import run_study
 from assignadd.studies.spikes import (
@@ -24,6 +23,7 @@ from assignadd.studies.spikes import (
     SATURATED_BURST_NEARBY,
     SATURATED_RISE,
     SPIKES_STUDY,
+    late_columns,
     spike_columns,
 )
 from assignadd.studies.table import StudyTable
@@ -49,7 +49,7 @@ def test_votes_are_those_of_the_last_checkpoint(tmp_path):
             found[config] = row
     assert len(found) == len(DOUBLES.cells) == table.frame.height
     paper = next(row for config, row in found.items() if config.task == BASE.task)
-    assert table.cells[PAPER][final_column(VOTE_SEEN)].item() == pytest.approx(paper[VOTE_SEEN], rel=1e-5)
+    assert table.cells[AS_IN_THE_PAPER][final_column(VOTE_SEEN)].item() == pytest.approx(paper[VOTE_SEEN], rel=1e-5)
     assert {r.verdict for r in study_records(table)} == {"cannot be tested"}  # one seed, and it does not bind
 
 

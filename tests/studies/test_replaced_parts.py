@@ -3,12 +3,10 @@
 import polars
 import pytest
 
-from assignadd.studies.longer import learned_column
-from assignadd.studies.plateau import PLATEAU_STUDY
-from assignadd.studies.reset import AS_IT_IS, COMMAND, RESET_STUDY, binding
+from assignadd.studies.doubles import learned_column
+from assignadd.studies.frozen import bound_columns
+from assignadd.studies.replaced import BIND, PLATEAU_STUDY, RESET_COMMAND, RESET_STUDY, STUCK, TRAINED_ON, binding
 from assignadd.studies.table import StudyTable
-from assignadd.studies.transplant import BIND, STUCK
-from assignadd.studies.window import bound_columns
 from assignadd.training.start import check_start
 
 
@@ -30,7 +28,7 @@ def test_a_network_counts_by_whether_it_binds_as_it_is():
     bind_as_they_are, with_a_part_reset = [True, True, True, False, False], [True, False, False, True, None]
     rows = [
         {"cell": cell, "seed": 8000 + i, "binds": binds}
-        for cell, outcomes in ((AS_IT_IS, bind_as_they_are), ("OV1 reset, frozen", with_a_part_reset))
+        for cell, outcomes in ((TRAINED_ON, bind_as_they_are), ("OV1 reset, frozen", with_a_part_reset))
         for i, binds in enumerate(outcomes) if binds is not None
     ]  # fmt: skip
     table = StudyTable(RESET_STUDY, polars.DataFrame(rows), {})
@@ -41,8 +39,11 @@ def test_a_network_counts_by_whether_it_binds_as_it_is():
 
 def test_every_network_of_the_first_run_is_in_every_cell_with_data_of_its_own():
     first, last = RESET_STUDY.first_seed, RESET_STUDY.first_seed + RESET_STUDY.seeds - 1
-    assert f"--seeds {first}..{last} " in COMMAND and f"--optim.steps {RESET_STUDY.base.optim.steps} " in COMMAND
-    run = COMMAND.rpartition("runs/")[2]
+    assert (
+        f"--seeds {first}..{last} " in RESET_COMMAND
+        and f"--optim.steps {RESET_STUDY.base.optim.steps} " in RESET_COMMAND
+    )
+    run = RESET_COMMAND.rpartition("runs/")[2]
     for cell in RESET_STUDY.cells:
         assert [model["start.network"] for model in cell.models] == [f"{run}:{s}" for s in range(first, last + 1)]
         assert not {model["seed.data"] for model in cell.models} & set(range(first, last + 1))

@@ -9,7 +9,7 @@ import polars
 import pytest
 import torch
 
-from assignadd.claims.studies import measured, study_records
+from assignadd.claims.statements import measured, study_records
 from assignadd.cli import main
 from assignadd.config import Member, UserError
 from assignadd.figures.studies import draw_study, study_caption, study_data

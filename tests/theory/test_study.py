@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from assignadd.claims.record import CANNOT
-from assignadd.claims.theory import _summary
+from assignadd.claims.statements import _summary
 from assignadd.measures.theory_gradient import one_variable_batch
 from assignadd.model.forward import traces
 from assignadd.task.roles import roles

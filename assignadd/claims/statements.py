@@ -1,19 +1,81 @@
-"""Claims of section 7 and appendix C as records: about the theory itself, and about the training of given networks."""
+"""The statements of our studies, and those of section 7 and appendix C (theory), as records of the ledger."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from assignadd.claims.evidence import Evidence, runs_of
-from assignadd.claims.record import CANNOT, Record, SeedResult, verdict_over
+from assignadd.claims.measured import Measured, difference
+from assignadd.claims.record import CANNOT, NOT_REPORTED, OURS, Record, SeedResult, by_interval, verdict_over
 from assignadd.measures.theory_gradient import CLAIMS, RULES, real_statements
 from assignadd.model.architecture import PAPER_NEEDS, lacking
-from assignadd.stats import median_interval
+from assignadd.stats import mean_interval, median_interval
+from assignadd.studies.registry import STUDIES
+from assignadd.studies.study import ComputedHypothesis, Hypothesis
+from assignadd.studies.table import StudyTable, shipped_study
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import Study, statements, theory_study
-from assignadd.verdicts import HOLDS, NOT_APPLICABLE, Statement
+from assignadd.verdicts import HOLDS, NOT_APPLICABLE, UNTESTABLE, Statement
+
+UNIT = "models"
+POPULATION = "study "  # and its name
+TOO_FEW = "Too few models have this number."
+
+
+@cache
+def shipped_study_records() -> tuple[Record, ...]:
+    """The records of every study whose table comes with the package."""
+    tables = [shipped_study(study) for study in STUDIES.values()]
+    return tuple(record for table in tables if table is not None for record in study_records(table))
+
+
+def of_a_study(record: Record) -> bool:
+    """Whether a record is a statement of one of our studies."""
+    return record.population.startswith(POPULATION)
+
+
+def study_records(table: StudyTable) -> list[Record]:
+    """A record for each statement of a study."""
+    return [_of_study(table, hypothesis) for hypothesis in table.study.hypotheses]
+
+
+def _of_study(table: StudyTable, h: Hypothesis | ComputedHypothesis) -> Record:
+    found = measured(table, h)
+    if found is None:
+        value, low, high, n, verdict, comment = None, None, None, 0, UNTESTABLE, TOO_FEW
+    else:
+        value, low, high, n, verdict = found.value, found.low, found.high, found.n, h.rule.verdict(found)
+        comment = f"Each cell has its own models, with the same seeds; after {table.provenance['steps']:,} steps."
+    return Record(
+        h.id, OURS, h.claim, NOT_REPORTED, value, low, high, n, UNIT, n, verdict, by_interval(h.rule), comment,
+        f"assignadd study {table.study.name} --show", (), f"{POPULATION}{table.study.name}",
+    )  # fmt: skip
+
+
+def measured(table: StudyTable, h: Hypothesis | ComputedHypothesis) -> Measured | None:
+    """The number of a statement with its interval; None where a cell has too few models to which it applies."""
+    if isinstance(h, ComputedHypothesis):
+        number = h.number(table)
+        if number is None or number.low is None or number.high is None:
+            return None
+        return Measured(number.value, number.low, number.high, number.n, UNIT)
+    own, other = (_of_cell(table, h, cell) if cell is not None else None for cell in (h.cell, h.versus))
+    if h.versus is None or own is None:
+        return own
+    return None if other is None else difference(own, other)
+
+
+def _of_cell(table: StudyTable, h: Hypothesis, cell: str) -> Measured | None:
+    values = table.values(cell, h.outcome, h.among)
+    if len(values) < 2:
+        return None
+    if table.is_outcome(h.outcome):
+        return Measured.share(float(values.sum()), len(values), UNIT)
+    ends = mean_interval(values.tolist())
+    return Measured(float(values.mean()), ends.low, ends.high, len(values), UNIT)
+
 
 LABEL = "thm:c1"
 COMMAND = "assignadd theory"
@@ -44,10 +106,10 @@ def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
     if undefined:
         words = f"Not defined for this architecture: it {undefined}."
         real = [replace(record, verdict=NOT_APPLICABLE, comment=words) for record in real]
-    return [*map(_record, statements(PAPER_THEORY.study)), *real]
+    return [*map(_of_theory, statements(PAPER_THEORY.study)), *real]
 
 
-def _record(v: Statement) -> Record:
+def _of_theory(v: Statement) -> Record:
     found = v.record()
     n, unit = (v.draws, "sequences") if v.draws else (0, "")
     return Record(
