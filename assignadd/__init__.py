@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         train,
     )
     from assignadd.config import PRESETS, Config, ConfigError, Member
-    from assignadd.runs.lens_bridge import from_transformer_lens, to_transformer_lens
+    from assignadd.runs.transformer_lens import from_transformer_lens, to_transformer_lens
     from assignadd.task.text import parse, render
 
 _HOMES = {
@@ -47,7 +47,7 @@ _HOMES = {
         "train",
     ),
     "assignadd.config": ("PRESETS", "Config", "ConfigError", "Member"),
-    "assignadd.runs.lens_bridge": ("from_transformer_lens", "to_transformer_lens"),
+    "assignadd.runs.transformer_lens": ("from_transformer_lens", "to_transformer_lens"),
     "assignadd.task.text": ("parse", "render"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -22,8 +22,8 @@ from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, weight_shapes
 from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
-from assignadd.runs.find import find_runs
 from assignadd.runs.folder import Run
+from assignadd.runs.names import find_runs
 from assignadd.sweeps.final_tests import addition_tests, final_exam
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of

@@ -10,7 +10,7 @@ from assignadd.claims.studies import study_records
 from assignadd.config import PRESETS
 from assignadd.measures.doubles import VOTE_SEEN, doubles_columns
 from assignadd.model.handmade import handmade
-from assignadd.runs.find import find_runs
+from assignadd.runs.names import find_runs
 from assignadd.studies.bursts import late_columns
 from assignadd.studies.cues import LATER, OTHER_NAME, OWN_PLACE, cue_columns
 from assignadd.studies.doubles import DOUBLES, PAPER
