@@ -37,8 +37,7 @@ from assignadd.studies.training import TRAINING
 from assignadd.studies.transplant import TRANSPLANT
 from assignadd.studies.when import WHEN
 from assignadd.studies.window import WINDOW
-from assignadd.sweeps.engine import run_sweep
-from assignadd.sweeps.local import Report
+from assignadd.sweeps.engine import Report, run_sweep
 from assignadd.sweeps.results import TABLE, claim_results, write_results
 from assignadd.sweeps.settings import Sweep
 
