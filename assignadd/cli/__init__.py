@@ -43,6 +43,7 @@ COMMANDS = {
 ELSEWHERE = {
     "eval": ("measure", "eval_main"),
     "import": ("runs", "import_main"),
+    "publish": ("runs", "publish_main"),
     "reproduce": ("report", "reproduce_main"),
     "show": ("ask", "show_main"),
     "zoom": ("train", "zoom_main"),
