@@ -15,22 +15,25 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from typing import Any
 
-    from assignadd.api import (
-        evaluate,
-        ledger,
-        load,
-        load_stack,
-        measure,
-        metrics,
-        onsets,
-        open_run,
-        phases,
-        table,
-        train,
-    )
-    from assignadd.config import PRESETS, Config, ConfigError, Member
-    from assignadd.runs.lens_bridge import from_transformer_lens, to_transformer_lens
-    from assignadd.task.text import parse, render
+    from assignadd.api import evaluate as evaluate
+    from assignadd.api import ledger as ledger
+    from assignadd.api import load as load
+    from assignadd.api import load_stack as load_stack
+    from assignadd.api import measure as measure
+    from assignadd.api import metrics as metrics
+    from assignadd.api import onsets as onsets
+    from assignadd.api import open_run as open_run
+    from assignadd.api import phases as phases
+    from assignadd.api import table as table
+    from assignadd.api import train as train
+    from assignadd.config import PRESETS as PRESETS
+    from assignadd.config import Config as Config
+    from assignadd.config import ConfigError as ConfigError
+    from assignadd.config import Member as Member
+    from assignadd.runs.transformer_lens import from_transformer_lens as from_transformer_lens
+    from assignadd.runs.transformer_lens import to_transformer_lens as to_transformer_lens
+    from assignadd.task.text import parse as parse
+    from assignadd.task.text import render as render
 
 _HOMES = {
     "assignadd.api": (
@@ -47,32 +50,11 @@ _HOMES = {
         "train",
     ),
     "assignadd.config": ("PRESETS", "Config", "ConfigError", "Member"),
-    "assignadd.runs.lens_bridge": ("from_transformer_lens", "to_transformer_lens"),
+    "assignadd.runs.transformer_lens": ("from_transformer_lens", "to_transformer_lens"),
     "assignadd.task.text": ("parse", "render"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "PRESETS",
-    "Config",
-    "ConfigError",
-    "Member",
-    "evaluate",
-    "from_transformer_lens",
-    "ledger",
-    "load",
-    "load_stack",
-    "measure",
-    "metrics",
-    "onsets",
-    "open_run",
-    "parse",
-    "phases",
-    "render",
-    "table",
-    "to_transformer_lens",
-    "train",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

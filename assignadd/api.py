@@ -19,7 +19,8 @@ from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.progress import ProgressObserver
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
-from assignadd.runs.folder import Run, open_run
+from assignadd.runs.folder import Run
+from assignadd.runs.folder import open_run as open_run
 from assignadd.runs.hub import SCHEME, load_published
 from assignadd.runs.names import default_folder
 from assignadd.sweeps.population import populations_for
@@ -30,20 +31,6 @@ from assignadd.training.trainer import check_machine
 
 if TYPE_CHECKING:
     import polars
-
-__all__ = [
-    "evaluate",
-    "ledger",
-    "load",
-    "load_stack",
-    "measure",
-    "metrics",
-    "onsets",
-    "open_run",
-    "phases",
-    "table",
-    "train",
-]
 
 
 def train(

@@ -13,7 +13,7 @@ from torch.func import functional_call, vmap
 from assignadd.config import Config
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.runs.lens_bridge import LENS, lens_config
+from assignadd.runs.transformer_lens import LENS, lens_config
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import captured
 

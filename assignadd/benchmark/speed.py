@@ -22,7 +22,7 @@ from assignadd.config import Config, Member
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import covers
-from assignadd.runs.lens_bridge import lens_installed
+from assignadd.runs.transformer_lens import lens_installed
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split

@@ -40,7 +40,14 @@ COMMANDS = {
     "bench": "time the training step, the sampler and the evaluation, beside lower bounds",
 }
 # Where a command is not `main` in the module of its name: the module and the function.
-ELSEWHERE = {"eval": ("evaluate", "main"), "import": ("runs", "import_main"), "zoom": ("train", "zoom_main")}
+ELSEWHERE = {
+    "eval": ("measure", "eval_main"),
+    "import": ("runs", "import_main"),
+    "publish": ("runs", "publish_main"),
+    "reproduce": ("report", "reproduce_main"),
+    "show": ("ask", "show_main"),
+    "zoom": ("train", "zoom_main"),
+}
 
 USAGE = """\
 usage: assignadd COMMAND [OPTIONS]

@@ -139,8 +139,7 @@ def _mechanism(name: str, args: Bench) -> None:
     from assignadd.model.stack import concatenate
     from assignadd.runs.folder import open_run
 
-    if not 1 <= args.networks <= 10_000:
-        raise ConfigError("networks", args.networks, "a whole number from 1 to 10000")
+    options.within("networks", args.networks, 1, 10_000)
     run = open_run(name)
     require(run.config, "the time of the measures", *PAPER_NEEDS)
     each = -(-args.networks // len(run.members))

@@ -10,7 +10,6 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import console, note, say
-from assignadd.config import ConfigError
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,8 @@ class Explore:
 
 def main(arguments: list[str]) -> None:
     args = options.read(Explore, arguments, "explore")
-    if not 2 <= args.checkpoints <= 100_000:
-        raise ConfigError("checkpoints", args.checkpoints, "a whole number from 2 to 100000")
-    if not 0 <= args.port < 65536:
-        raise ConfigError("port", args.port, "a whole number from 0 to 65535")
+    options.within("checkpoints", args.checkpoints, 2, 100_000)
+    options.within("port", args.port, 0, 65535)
     if args.runs or not (args.serve and (args.out / "index.html").exists()):
         _export(args)
     if args.serve:

@@ -76,8 +76,8 @@ def _check(args: Interchange) -> None:
     if args.checkpoints is not None and (args.search or args.step is not None):
         raise UsageError("--checkpoints goes along training: it takes neither --step nor --search")
     for name, value, least in (("pairs", args.pairs, LEAST_PAIRS), ("checkpoints", args.checkpoints, 2)):
-        if value is not None and not least <= value <= 1_000_000:
-            raise ConfigError(name, value, f"a whole number from {least} to 1000000")
+        if value is not None:
+            options.within(name, value, least, 1_000_000)
 
 
 def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:

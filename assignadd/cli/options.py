@@ -85,8 +85,8 @@ def without_files(arguments: Sequence[str]) -> list[str]:
 
 def run_or_newest(name: str | None) -> Run:
     """The run of this name; without a name the newest under runs/, or one of the package's where there is none."""
-    from assignadd.runs.find import newest_run
     from assignadd.runs.folder import open_run
+    from assignadd.runs.names import newest_run
 
     if name:
         return open_run(name)
@@ -144,9 +144,7 @@ def resolve_threads(threads: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if threads is None:
         return cores
-    if not 1 <= threads <= 1024:
-        raise ConfigError("threads", threads, "a whole number from 1 to 1024")
-    return threads
+    return within("threads", threads, 1, 1024)
 
 
 def check_seed(name: str, seed: int | None) -> int | None:
@@ -155,10 +153,15 @@ def check_seed(name: str, seed: int | None) -> int | None:
     return seed
 
 
-def check_count(name: str, n: int) -> int:
-    if not 1 <= n <= 1_000_000:
-        raise ConfigError(name, n, "a whole number from 1 to 1000000")
+def within(name: str, n: int, least: int, most: int) -> int:
+    """The number, or an error where it is out of this range."""
+    if not least <= n <= most:
+        raise ConfigError(name, n, f"a whole number from {least} to {most}")
     return n
+
+
+def check_count(name: str, n: int) -> int:
+    return within(name, n, 1, 1_000_000)
 
 
 def _value_of(flag: str, arguments: Sequence[str]) -> str | None:

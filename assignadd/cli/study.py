@@ -11,7 +11,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import SweepScreen, print_json, print_table, say
-from assignadd.cli.sweep import check_per_gpu, print_plan, resolve_device
+from assignadd.cli.sweep import print_plan, resolve_device
 from assignadd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> None:
         made_here = None if shipped_study(study) or not (default / file_of(study.name)).exists() else default
         return _show(read_study(study, args.out or made_here), args, args.out)
     threads, device = options.resolve_threads(args.threads), resolve_device(args.engine, args.device)
-    check_per_gpu(args.per_gpu)
+    options.within("per_gpu", args.per_gpu, 1, 64)
     out = args.out or default
     from assignadd.sweeps.engine import plan
 

@@ -74,11 +74,10 @@ class Sweep:
 def main(arguments: list[str]) -> None:
     args = options.read(Sweep, arguments, "sweep")
     base = options.base_config(arguments)
-    if not 1 <= args.seeds <= options.MOST_MODELS:
-        raise ConfigError("seeds", args.seeds, f"a whole number from 1 to {options.MOST_MODELS}")
+    options.within("seeds", args.seeds, 1, options.MOST_MODELS)
     threads = options.resolve_threads(args.threads)
     device = resolve_device(args.engine, args.device)
-    check_per_gpu(args.per_gpu)
+    options.within("per_gpu", args.per_gpu, 1, 64)
     table = cells(args, base)
     out = args.out or Path("runs") / "sweeps" / f"{table.name}-{args.preset}"
     from assignadd.sweeps.engine import plan
@@ -95,11 +94,6 @@ def resolve_device(engine: str, device: str) -> str:
     if engine not in ("local", "ray"):
         raise ConfigError("engine", engine, "local or ray")
     return device if engine == "ray" and device in ("cpu", "cuda") else options.resolve_device(device)
-
-
-def check_per_gpu(per_gpu: int) -> None:
-    if not 1 <= per_gpu <= 64:
-        raise ConfigError("per_gpu", per_gpu, "a whole number from 1 to 64")
 
 
 def cells(args: Sweep, base: Config) -> SweepTable:

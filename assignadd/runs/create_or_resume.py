@@ -1,10 +1,16 @@
-"""Create a run folder, or check that the run in it has the given settings; any other folder is refused."""
+"""Open a run folder for writing: create the run, or check that it has the given settings; refuse any other folder.
+
+One process at a time writes: a kernel lock ends with its process, however that ends.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -12,11 +18,10 @@ import torch
 from torch import Tensor
 
 from assignadd.config import ConfigError
-from assignadd.errors import RunError
+from assignadd.errors import RunBusy, RunError
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
 from assignadd.runs.files import decode_tensors, read_regular
-from assignadd.runs.lock import LOCK, Holder
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -32,11 +37,17 @@ from assignadd.runs.manifest import (
     read_manifest,
 )
 
+LOCK = "lock"
 # What an interrupted write to a run leaves.
 TEMPORARY = re.compile(
     r"\.(manifest\.json|config\.json|metrics\.jsonl|splits\.safetensors|measures\.parquet|[0-9]{8,}\.safetensors)"
     r"\.[0-9a-f]{8}\.tmp"
 )
+
+
+class Holder(msgspec.Struct):
+    pid: int
+    started: str
 
 
 def refuse_foreign(path: Path) -> None:
@@ -133,3 +144,59 @@ def file_problem(path: Path, manifest: Manifest, name: str) -> str | None:
     except RunError as error:
         return str(error)
     return None
+
+
+_held: set[int] = set()
+
+
+def _let_go() -> None:
+    """In a forked child: the lock is the parent's, and must end with it."""
+    for fd in _held:
+        os.close(fd)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder for writing, or refuse naming the process that does.
+
+    The file stays when the lock is released: removing it would let two processes lock two files of one name.
+    """
+    fd = _acquire(folder)
+    _held.add(fd)
+    try:
+        yield
+    finally:
+        if fd in _held:
+            _held.remove(fd)
+            os.close(fd)
+
+
+def _acquire(folder: Path) -> int:
+    try:
+        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise RunError(f"{folder / LOCK} could not be opened: {atomic.reason(error)}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, msgspec.json.encode(Holder(os.getpid(), datetime.now(UTC).isoformat(timespec="seconds"))), 0)
+    except BlockingIOError as error:
+        holder = _holder(fd)
+        os.close(fd)
+        raise RunBusy(f"{folder} is being written by {holder}; wait until it ends, or stop it") from error
+    except OSError as error:
+        os.close(fd)
+        raise RunError(f"{folder / LOCK} could not be locked: {atomic.reason(error)}") from error
+    return fd
+
+
+def _holder(fd: int) -> str:
+    try:
+        holder = msgspec.json.decode(os.pread(fd, 1000, 0), type=Holder)
+    except (OSError, msgspec.DecodeError):
+        return "another process"
+    return f"process {holder.pid} since {holder.started}"

@@ -12,9 +12,11 @@ This class only reads; `writer` writes. Every file is checked against the manife
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,10 +28,9 @@ from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Member
 from assignadd.errors import RunError, printable
-from assignadd.model.stack import Stack, concatenate, flatten
-from assignadd.runs.checks import absent_checkpoint, checkpoint_problem, state_problem, unsound_models
+from assignadd.model.stack import Stack, concatenate
 from assignadd.runs.config_json import parse, read_run_document, run_document
-from assignadd.runs.files import decode_tensors, read_regular
+from assignadd.runs.files import decode_tensors, read_regular, stack_of, state_problem
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -140,8 +141,21 @@ class Run:
         """The weights after `step` updates."""
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
-            raise RunError(absent_checkpoint(self.name, self.manifest, self.config, step))
+            raise RunError(self._absent(step))
         return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
+
+    def _absent(self, step: int) -> str:
+        """What to say of a step that has no checkpoint."""
+        at = bisect.bisect(self.steps, step)
+        near = self.steps[max(at - 1, 0) : at + 1]
+        if not near:
+            return f"run {self.name} has no checkpoints yet; train it on"
+        closest = min(near, key=lambda s: (abs(s - step), -s))
+        listed = f"nearest are {near[0]} and {near[1]}" if len(near) == 2 else f"nearest is {near[0]}"
+        says = f"run {self.name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
+        if self.manifest.sources or not 0 <= step <= self.step:
+            return f"{says}."
+        return f"{says}, or train with --record.checkpoint-every {math.gcd(step, self.config.record.checkpoint_every)}."
 
     def checkpoint_sha256(self, step: int) -> str:
         """The sha256 of the file of a checkpoint that there is."""
@@ -157,7 +171,15 @@ class Run:
             diverged = self.diverged_at
         except RunError:  # damaged metrics: the weights alone have to tell
             diverged = [None] * len(self.members)
-        return unsound_models(self.name, self.members, self.steps, diverged, step, stack)
+        found, finite = {}, stack.flat.isfinite().all(1).tolist()
+        for i, (seed, end) in enumerate(zip(self.manifest.seeds, diverged, strict=True)):
+            if end is not None and end <= step:
+                before = [s for s in self.steps if s < end]
+                earlier = f"; --step {before[-1]} is from before that" if before else ""
+                found[i] = f"seed {seed} of {self.name} diverged at step {end}: its loss was not finite{earlier}"
+            elif not finite[i]:
+                found[i] = f"seed {seed} of {self.name} has weights at step {step} that are not finite"
+        return found
 
     def model_at(self, step: int | None, index: int) -> tuple[int, Stack, list[str]]:
         """As `at`, for one model, which is refused if it has diverged."""
@@ -242,18 +264,6 @@ class Run:
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
         return decode_tensors(read_committed(self.path, self.manifest, name), str(self.path / name))
-
-
-def stack_of(config: Config, weights: Mapping[str, Tensor], M: int, where: str) -> Stack:
-    """The stack of these weights with a leading axis M, or an error if they are not those of the model.
-
-    Weights in half precision, as in a run of the package, are widened.
-    """
-    dtype = getattr(torch, config.numerics.dtype)
-    weights = {name: w.to(dtype) if w.dtype == torch.float16 else w for name, w in weights.items()}
-    if problem := checkpoint_problem(weights, config, M):
-        raise RunError(f"{where} does not fit the run's model: {problem}")
-    return Stack(config, flatten(config, weights))
 
 
 def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:

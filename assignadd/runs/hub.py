@@ -28,8 +28,7 @@ from assignadd.errors import ConfigError, RunError, UsageError
 from assignadd.model.transformer import Transformer
 from assignadd.runs.config_json import read_run_document
 from assignadd.runs.destination import MARK
-from assignadd.runs.files import decode_tensors
-from assignadd.runs.folder import stack_of
+from assignadd.runs.files import decode_tensors, stack_of
 from assignadd.runs.manifest import CONFIG, Blob
 
 SCHEME = "hf://"

@@ -1,4 +1,6 @@
-"""The name of a run's folder where none is given: one scheme for `assignadd train` and `assignadd.train`.
+"""The folders of runs: the name of one where none is given, those under a folder, and the newest.
+
+`assignadd train` and `assignadd.train` name folders by one scheme:
 
     paper-seed-0            the settings of a preset, one seed
     paper-seeds-0-31        consecutive seeds
@@ -12,11 +14,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from assignadd.config import PRESETS, Config, Member
+from assignadd.errors import RunError
 from assignadd.runs.config_json import read_run_document, run_document
+from assignadd.runs.folder import Run
+from assignadd.runs.manifest import MANIFEST
 
 MOST_LISTED = 6
 
@@ -50,3 +56,39 @@ def _n_differences(config: Config, preset: Config) -> int:
     """How many fields of the two configurations differ."""
     pairs = [(getattr(config, f.name), getattr(preset, f.name)) for f in dataclasses.fields(Config)]
     return sum(getattr(a, f.name) != getattr(b, f.name) for a, b in pairs for f in dataclasses.fields(a))
+
+
+def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
+    """The runs under `root` by name, and a line for each that cannot be opened; runs are not looked for inside runs."""
+    runs, problems = [], []
+    for folder in _run_folders(root):
+        try:
+            runs.append(Run.open(folder))
+        except RunError as error:
+            problems.append(str(error))
+    return runs, problems
+
+
+def newest_run(root: str | os.PathLike[str]) -> tuple[Run | None, list[str]]:
+    """The run under `root` that was committed to last and can be opened, and a line for each newer one that cannot.
+
+    None where there is no run at all.
+    """
+    notes: list[str] = []
+    for folder in sorted(_run_folders(root), key=lambda folder: -(folder / MANIFEST).stat().st_mtime_ns):
+        try:
+            return Run.open(folder), notes
+        except RunError as error:
+            notes.append(str(error))
+    if notes:
+        raise RunError(notes[0])
+    return None, []
+
+
+def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
+    found = []
+    for folder, inner, files in os.walk(root):
+        if MANIFEST in files:
+            found.append(Path(folder))
+            inner.clear()
+    return sorted(found)

@@ -26,11 +26,10 @@ from assignadd.errors import RunError
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import run_document
-from assignadd.runs.create_or_resume import TEMPORARY, create, file_problem, refuse_foreign, resume
+from assignadd.runs.create_or_resume import TEMPORARY, create, file_problem, locked, refuse_foreign, resume
 from assignadd.runs.environment import Environment
 from assignadd.runs.files import encode_tensors, read_regular
 from assignadd.runs.folder import Run
-from assignadd.runs.lock import locked
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,

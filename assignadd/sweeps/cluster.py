@@ -19,8 +19,7 @@ from typing import Any
 from assignadd.config import ConfigError, UserError
 from assignadd.errors import RunBusy, RunError
 from assignadd.runs.folder import Run
-from assignadd.sweeps.jobs import Job, run_job
-from assignadd.sweeps.local import JobFailed, Report, SweepStopped
+from assignadd.sweeps.jobs import Job, JobFailed, Report, SweepStopped, run_job
 from assignadd.training.processes import StopSignals
 
 OLDEST = (2, 54)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +16,14 @@ from torch import Tensor
 
 from assignadd.benchmark.speed import flops
 from assignadd.config import Config, Member
-from assignadd.errors import RunError
+from assignadd.errors import RunError, UserError
 from assignadd.measures.progress import ProgressObserver, StackProgress
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, weight_shapes
 from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
-from assignadd.runs.find import find_runs
 from assignadd.runs.folder import Run
+from assignadd.runs.names import find_runs
 from assignadd.sweeps.final_tests import addition_tests, final_exam
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of
@@ -45,6 +45,20 @@ SHARE_OF_MEMORY = 0.8
 ELSEWHERE = 40 * 2**30
 # The run folders of a sweep are named by a hash of their settings.
 STACKS = "stack-" + 12 * "[0-9a-f]"
+# (number of the job, the step it is at)
+Report = Callable[[int, int], None]
+
+
+class SweepStopped(UserError):
+    """The sweep was asked to stop; every stack has saved."""
+
+    def __init__(self, signum: int):
+        super().__init__("stopped; run the same command to go on")
+        self.exit_code = 128 + signum
+
+
+class JobFailed(UserError):
+    exit_code = 1
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_out_of_memory_is_one_line(error, monkeypatch, capsys):
     def fail(arguments):
         raise error
 
-    monkeypatch.setattr("assignadd.cli.show.main", fail)
+    monkeypatch.setattr("assignadd.cli.ask.show_main", fail)
     assert main(["show"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("assignadd: out of memory") and said.count("\n") == 1

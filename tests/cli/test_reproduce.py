@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from assignadd.cli import reproduce
+from assignadd.cli import report
 from tests.cli.asking import said
 
 
 def test_reproduce_smoke(capsys, tmp_path, monkeypatch, few_figures, short_searches):
     """Nothing is learned, so seeds are trained to the limit and shown, and the page says so."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reproduce, "MOST_SEEDS", 2)
-    monkeypatch.setattr(reproduce, "SEEDS_PER_ROUND", 1)
+    monkeypatch.setattr(report, "MOST_SEEDS", 2)
+    monkeypatch.setattr(report, "SEEDS_PER_ROUND", 1)
     said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
     page = (tmp_path / "reproduction" / "index.html").read_text()
     assert "No seed learned binding" in page and all(f"seed {s}" in page for s in range(2))

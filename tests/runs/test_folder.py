@@ -17,8 +17,9 @@ from assignadd.dynamics.trajectory import measured_run
 from assignadd.errors import RunError
 from assignadd.model.accuracy import Exam
 from assignadd.runs.environment import Environment
-from assignadd.runs.find import find_runs, newest_run
-from assignadd.runs.folder import Run, open_run, shipped, stack_of
+from assignadd.runs.files import stack_of
+from assignadd.runs.folder import Run, open_run, shipped
+from assignadd.runs.names import find_runs, newest_run
 from assignadd.task.evalsets import EVAL_SETS
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 

@@ -144,6 +144,6 @@ def test_what_our_model_cannot_hold_is_refused():
 
 
 def test_without_transformer_lens_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("assignadd.runs.lens_bridge.find_spec", lambda name: None)
+    monkeypatch.setattr("assignadd.runs.transformer_lens.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'assignadd\[lens\]'"):
         assignadd.to_transformer_lens(another())

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from assignadd.errors import RunError
 from assignadd.model.stack import Stack
-from assignadd.runs.find import find_runs
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob, File, read_manifest
+from assignadd.runs.names import find_runs
 from tests.runs.small import CONFIG, train, weights_at
 
 NEWEST = "states/00000025.safetensors"

@@ -10,7 +10,7 @@ from assignadd.claims.statements import study_records
 from assignadd.config import PRESETS
 from assignadd.measures.doubles import VOTE_SEEN, doubles_columns
 from assignadd.model.handmade import handmade
-from assignadd.runs.find import find_runs
+from assignadd.runs.names import find_runs
 from assignadd.studies.cues import LATER, OTHER_NAME, OWN_PLACE, cue_columns
 from assignadd.studies.doubles import AS_IN_THE_PAPER, DOUBLES
 from assignadd.studies.doubles_causes import DOUBLES_CAUSES, rank_correlation

@@ -20,9 +20,8 @@ from assignadd.config import PRESETS, Member, Optim
 from assignadd.errors import DestinationError
 from assignadd.runs.destination import MARK
 from assignadd.runs.folder import Run
-from assignadd.sweeps.engine import plan, run_sweep, tally
+from assignadd.sweeps.engine import plan, run_local, run_sweep, tally
 from assignadd.sweeps.jobs import jobs_of, run_job
-from assignadd.sweeps.local import run_local
 from assignadd.sweeps.settings import Sweep, named_sweep
 from tests.runs.test_damage import flip
 from tests.sweeps.small import CONFIG, SWEEP, rows_by_cell, stores
