@@ -39,7 +39,7 @@ class Patch(NamedTuple):
 
 
 PATCHES = (
-    Patch("bans", "task/operands.py", " and n_banned in (None, _count(choice, banned))", "",
+    Patch("bans", "task/sampling_tables.py", " and n_banned in (None, _count(choice, banned))", "",
           "task/test_operands.py"),
     Patch("split", "task/splits.py", "(stable=True)[: task.n_seen]", "(stable=True)[: task.n_seen - 1]",
           "task/test_splits.py"),

@@ -29,7 +29,7 @@ from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS
 from assignadd.measures.variables import SLOTS, attn_l2_equal_to_value, qk2_path_terms, variable_exam
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
-from assignadd.task.operands import LITERAL, count_banned
+from assignadd.task.sampling_tables import LITERAL, count_banned
 from assignadd.verdicts import AtLeast, AtMost
 
 # Sequences for each variable in each slot, where all of them are tested.

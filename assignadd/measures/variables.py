@@ -17,8 +17,8 @@ from assignadd.model.forward import trace
 from assignadd.model.stack import Stack
 from assignadd.task import examples
 from assignadd.task.evalsets import EvalSet
-from assignadd.task.operands import LITERAL, count_banned
 from assignadd.task.roles import operand_names, operand_slots, roles
+from assignadd.task.sampling_tables import LITERAL, count_banned
 from assignadd.task.vocabulary import Vocabulary
 
 SLOTS = ("first", "second")

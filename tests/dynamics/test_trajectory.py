@@ -21,8 +21,8 @@ from assignadd.measures.variables import qk1_equals_to_variables, variable_accur
 from assignadd.model.handmade import handmade
 from assignadd.runs.manifest import MEASURES
 from assignadd.runs.tables import encode_table
-from assignadd.task.operands import count_banned
 from assignadd.task.roles import roles
+from assignadd.task.sampling_tables import count_banned
 from assignadd.task.vocabulary import Vocabulary
 
 SMOKE = PRESETS["smoke"]
