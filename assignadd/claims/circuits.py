@@ -27,8 +27,7 @@ from assignadd.interventions.circuit import (
     SECTION_7_STEP,
     WHOLE,
 )
-from assignadd.interventions.path_circuits import AT_RANDOM, BY_EFFECT, BY_SIZE, PROPORTIONS
-from assignadd.interventions.paths import LAYER_1, MLP2, PAPER_PATHS
+from assignadd.interventions.paths import AT_RANDOM, BY_EFFECT, BY_SIZE, LAYER_1, MLP2, PAPER_PATHS, PROPORTIONS
 from assignadd.stats import Z_95
 from assignadd.verdicts import AtLeast, AtMost
 

@@ -28,11 +28,10 @@ from assignadd.claims.measured import Measured
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim
 from assignadd.dynamics.binding import BINDING_SET, binds
 from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, Curves
-from assignadd.measures.nameless import HELD_OUT, TRAINED
+from assignadd.measures.nameless import HELD_OUT, TRAINED, has_rule, nameless_accuracy
 from assignadd.measures.progress import TRAINING_LAW
 from assignadd.sweeps.population import Populations, SeedCurves
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.nameless import has_rule, nameless_accuracy
 from assignadd.verdicts import Between
 
 ATTENDING = f"attn_l2_equal_to_values (1-var, {TRAINING_LAW})"

@@ -9,9 +9,8 @@ from torch import Tensor
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, paired_difference
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
-from assignadd.interventions.tags import NAMES, PLACES
-from assignadd.measures.cues import FARTHER_NAME, ONE_PAD, REVERSED, TWICE, TWO_NUMBERS, TWO_PADS
-from assignadd.task.nameless import has_rule
+from assignadd.interventions.cues import FARTHER_NAME, NAMES, ONE_PAD, PLACES, REVERSED, TWICE, TWO_NUMBERS, TWO_PADS
+from assignadd.measures.nameless import has_rule
 from assignadd.verdicts import AtLeast, AtMost, Between
 
 

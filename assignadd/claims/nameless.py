@@ -8,10 +8,19 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference, mean_of
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.dynamics.binding import BINDING_SET
-from assignadd.measures.nameless import BANNED, HELD_OUT, TRAINED, TWO, Nameless, name_attention
+from assignadd.measures.nameless import (
+    BANNED,
+    HELD_OUT,
+    RULE_SEQUENCES,
+    TRAINED,
+    TWO,
+    Nameless,
+    has_rule,
+    name_attention,
+    nameless_accuracy,
+)
 from assignadd.sweeps.population import SeedCurves
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.nameless import SEQUENCES, has_rule, nameless_accuracy
 from assignadd.verdicts import AtLeast, AtMost, Between
 
 LITERALS, ADDS = "0-var train", 0.95
@@ -77,7 +86,7 @@ def above_level(name: str) -> Callable[[SeedCurves], Measured | None]:
             return None
         n = seed.n_final(name)
         level = nameless_accuracy(seed.task, evalset)
-        predicted = Measured.share(level * SEQUENCES, SEQUENCES, "sequences")
+        predicted = Measured.share(level * RULE_SEQUENCES, RULE_SEQUENCES, "sequences")
         return difference(Measured.share(seed.final(name) * n, n, "sequences"), predicted)
 
     return measure

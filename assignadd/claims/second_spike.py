@@ -27,7 +27,9 @@ from assignadd.claims.measured import Measured, difference, highest, lowest
 from assignadd.claims.record import OURS, Claim, Measure
 from assignadd.dynamics.late_variable import LateVariable, surrounding
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS
-from assignadd.measures.variables import SLOTS, attn_l2_equal_to_value, qk2_path_terms, variable_exam
+from assignadd.measures.accuracies import SLOTS, variable_exam
+from assignadd.measures.routing import attn_l2_equal_to_value
+from assignadd.measures.scores import qk2_path_terms
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 from assignadd.task.sampling_tables import LITERAL, count_banned
 from assignadd.verdicts import AtLeast, AtMost

@@ -9,8 +9,8 @@ import numpy as np
 
 from assignadd.dynamics.onsets import first_lasting
 from assignadd.dynamics.spikes import Spike, largest_spike
+from assignadd.measures.accuracies import SLOTS
 from assignadd.measures.columns import HALF, VARIABLE_ACCURACY
-from assignadd.measures.variables import SLOTS
 
 APART = 1500  # steps between "before" and "after" the spike, as in the paper's figure late (c)
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from assignadd.claims.cues import on_layout
 from assignadd.claims.evidence import Evidence
 from assignadd.figures.record import Absent, FigureData, FigureRecord, on_axes
-from assignadd.measures.cues import LAYOUTS
+from assignadd.interventions.cues import LAYOUTS
 from assignadd.palette import BLUE, ORANGE
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from assignadd.figures.heatmap import bar, draw_heat
 from assignadd.figures.record import FigureData, FigureRecord
-from assignadd.measures.fourier import (
+from assignadd.measures.addition import (
     Waves,
     context_preactivations,
     embedding_spectrum,

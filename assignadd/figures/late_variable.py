@@ -18,7 +18,8 @@ from assignadd.dynamics.spikes import Spike
 from assignadd.figures.heatmap import DARK_FROM, bar, box, draw_heat, name_ticks, write_cells
 from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.training_axis import dots
-from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
+from assignadd.measures.accuracies import SLOTS
+from assignadd.measures.scores import qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.stack import concatenate
 from assignadd.palette import BLUE, GREY, SPIKE, VERMILION
 

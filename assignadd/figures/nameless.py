@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 
 from assignadd.claims.composition import composition_of
 from assignadd.figures.record import Absent, FigureData, FigureRecord, on_axes
+from assignadd.measures.nameless import nameless_accuracy
 from assignadd.palette import BLUE, INK, VERMILION
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.nameless import nameless_accuracy
 
 LEVELS = tuple(s for s in EVAL_SETS if s.n_vars and not s.n_banned)
 WIDTH = 0.05

@@ -19,8 +19,8 @@ from assignadd.figures.heatmap import bar, draw_heat
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST
 from assignadd.figures.training_axis import name_phases, phase_ends, rule_phases
+from assignadd.measures.accuracies import SLOTS
 from assignadd.measures.columns import HALF
-from assignadd.measures.variables import SLOTS
 from assignadd.palette import INK, ORANGE, RED, SHARES
 
 COLUMNS = 600  # cells along the steps: about as many as the paper has pixels there

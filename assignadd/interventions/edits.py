@@ -17,7 +17,7 @@ from torch import Tensor
 
 from assignadd.config import ConfigError
 from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace, Swap
-from assignadd.measures.fourier import at_frequencies, circuit_waves
+from assignadd.measures.addition import at_frequencies, circuit_waves
 from assignadd.model.stack import Stack
 from assignadd.task.randomness import Stream, permutation
 from assignadd.task.roles import SINGLE_ROLES, Positions

@@ -16,13 +16,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.addition import ov2_mlp2_accuracy
-from assignadd.measures.fourier import filtered_accuracies, network_frequencies
+from assignadd.measures.accuracies import variable_accuracy, variable_exam
+from assignadd.measures.addition import filtered_accuracies, network_frequencies, ov2_mlp2_accuracy
 from assignadd.measures.probes import variable_probes
 from assignadd.measures.routing import Routing, pattern_counts, routings
-from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
+from assignadd.measures.scores import (
+    qk1_equals_to_variables,
+    qk1_num_to_prev_var,
+    qk2_ov1_var_identity,
+    qk2_ov1_var_margin,
+)
 from assignadd.measures.sequences import any_sequences, sequences
-from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import NotDefined
 from assignadd.model.forward import CHUNK, trace

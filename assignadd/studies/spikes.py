@@ -12,8 +12,8 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.dynamics.phases import BINDING_SETS, Curves, find_phases
 from assignadd.dynamics.spikes import bursts, fast_rises
+from assignadd.measures.accuracies import LOSS, QK2_IDENTITY, QK2_MARGIN, SATURATED, Saturation
 from assignadd.measures.progress import ProgressObserver
-from assignadd.measures.saturation import LOSS, QK2_IDENTITY, QK2_MARGIN, SATURATED, Saturation
 from assignadd.model.stack import Stack
 from assignadd.studies.study import RECORD, Cell, Hypothesis, Study, study_base
 from assignadd.sweeps.final_tests import final_exam

@@ -16,8 +16,9 @@ from assignadd.dynamics import along as along_training
 from assignadd.dynamics import trajectory
 from assignadd.dynamics.along import AlongTraining
 from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_trajectory
+from assignadd.measures.accuracies import variable_accuracy, variable_exam, variable_sets
 from assignadd.measures.progress import ProgressMeasures
-from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam, variable_sets
+from assignadd.measures.scores import qk1_equals_to_variables
 from assignadd.model.handmade import handmade
 from assignadd.runs.manifest import MEASURES
 from assignadd.runs.tables import encode_table

@@ -74,7 +74,7 @@ def test_no_two_reserved_ranges_overlap(reserved):
 
 
 def test_draws_fit_into_their_reserved_range():
-    from assignadd.measures.variables import variable_sets
+    from assignadd.measures.accuracies import variable_sets
     from assignadd.task.evalsets import ALL_SETS
 
     most = max(len(variable_sets(Task(n_vars=len(LETTERS)))), len(ALL_SETS))
