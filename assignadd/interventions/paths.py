@@ -195,11 +195,7 @@ class PathPatching:
         return written
 
     def _read(
-        self,
-        receiver: str,
-        before: Float[Tensor, "B T d"],
-        layer_1: Float[Tensor, "B T d"],
-        patched: Collection[Path],
+        self, receiver: str, before: Float[Tensor, "B T d"], layer_1: Float[Tensor, "B T d"], patched: Collection[Path]
     ) -> Float[Tensor, "B positions d"]:
         """The residual before layer 2 as this receiver reads it, if these paths to it are replaced.
 

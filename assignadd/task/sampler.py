@@ -24,7 +24,7 @@ from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.chains import Chains, has_chains
 from assignadd.task.evalsets import EvalSet, PairKind
 from assignadd.task.randomness import Digits, Stream, word_of_each_draw, words
-from assignadd.task.sampling_tables import LITERAL, SamplingTables, choice_table, kinds, operand_choices, pair_table
+from assignadd.task.sampling_tables import LITERAL, SamplingTables, choice_table, kinds, operand_choices
 from assignadd.task.splits import EmptySetError as EmptySetError
 from assignadd.task.splits import pair_codes
 from assignadd.task.vocabulary import Vocabulary
@@ -150,7 +150,7 @@ class Sampler:
             torch.stack([self.starts, self.counts], 1),
             choice_table(self.operands, self.vocabulary),
             self.n_pairs.flatten(),
-            pair_table(self.pairs, self.answers, self.task),
+            torch.stack([*tuple_values(self.pairs, self.task.modulus, self.task.operands), self.answers], -1),
             self._word_of_draw,
         )
         return module.CompiledSampler(tables)
@@ -200,14 +200,11 @@ class Sampler:
 
         In an evaluation set it is uniform on the possible numbers, as for the reference accuracies.
         """
-        most, least = self.task.max_assignments, (self._n_variables(kind) * self._of_operand).clamp(min=1)
+        n_variables = torch.stack([kind >> i & 1 for i in range(self.task.operands)]).sum(0)
+        most, least = self.task.max_assignments, (n_variables * self._of_operand).clamp(min=1)
         if self.stream == Stream.DATA:
             return torch.maximum(1 + draw.below(most, most), least)
         return least + draw.below(most + 1 - least, most)
-
-    def _n_variables(self, kind: Tensor) -> Tensor:
-        """The number of operands that are variables."""
-        return torch.stack([kind >> i & 1 for i in range(self.task.operands)]).sum(0)
 
     def _operand_slots(self, kind: Tensor, n: Tensor, draw: Digits) -> list[Tensor]:
         """Which of the n assignments each operand has: a free one, uniformly; `most`, past the end, for a literal."""

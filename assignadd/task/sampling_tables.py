@@ -14,7 +14,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from assignadd.config import Task
-from assignadd.task.arithmetic import tuple_values
 from assignadd.task.randomness import Stream
 from assignadd.task.vocabulary import Vocabulary
 
@@ -74,11 +73,6 @@ class SamplingTables:
     """The values of each tuple, and its answer."""
     begins: tuple[int, ...]
     """For each draw, the random word that it uses (`word_of_each_draw`)."""
-
-
-def pair_table(codes: Int[Tensor, "M P"], answers: Int[Tensor, "M P"], task: Task) -> Int[Tensor, "M P k1"]:
-    """The values and the answer of each tuple, which is given as a code."""
-    return torch.stack([*tuple_values(codes, task.modulus, task.operands), answers], -1)
 
 
 def choice_table(choices: Int[Tensor, "n k"], vocabulary: Vocabulary) -> Int[Tensor, "n k2"]:
