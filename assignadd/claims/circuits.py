@@ -1,7 +1,7 @@
 """Claims on circuits (ours): what the parts that the paper names do alone, and which paths the answer needs.
 
 Sections 5 and 7 of the paper name the parts. Circuits of paths are judged by CPR and CMD, as the MIB benchmark defines
-them (see `interventions.path_circuits`).
+them (see `interventions.paths`).
 """
 
 from __future__ import annotations

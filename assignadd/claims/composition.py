@@ -11,7 +11,7 @@ two keys of `=` in the last layer are the two values. Then
 
     one variable, trained pair    accuracy on literal sums x attending
 
-Below 95 % binding is not a skill that is there or not: a network that does not bind still guesses (`task.nameless`).
+Below 95 % binding is not a skill that is there or not: a network without it still guesses (`measures.nameless`).
 With g and h the accuracies of these guesses on trained and held-out pairs, `bound` = (binding - g) / (1 - g), and
 
     one variable, held-out pair   adding x bound + h (1 - bound)

@@ -1,4 +1,4 @@
-"""Claims on networks that add but do not bind: they answer as a reader without names would (`task.nameless`)."""
+"""Claims on networks that add but do not bind: they answer as a reader without names would (`measures.nameless`)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class SamplingTables:
     pairs: Int[Tensor, "M P k1"]
     """The values of each tuple, and its answer."""
     begins: tuple[int, ...]
-    """For each draw, the random word that it uses (`word_of_each_draw`)."""
+    """For each draw, the random word that it uses (`randomness.word_of_each_draw`)."""
 
 
 def choice_table(choices: Int[Tensor, "n k"], vocabulary: Vocabulary) -> Int[Tensor, "n k2"]:
