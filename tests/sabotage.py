@@ -39,7 +39,7 @@ class Patch(NamedTuple):
 
 
 PATCHES = (
-    Patch("bans", "task/operands.py", " and n_banned in (None, _count(choice, banned))", "",
+    Patch("bans", "task/sampling_tables.py", " and n_banned in (None, _count(choice, banned))", "",
           "task/test_operands.py"),
     Patch("split", "task/splits.py", "(stable=True)[: task.n_seen]", "(stable=True)[: task.n_seen - 1]",
           "task/test_splits.py"),
@@ -105,9 +105,9 @@ PATCHES = (
     Patch("keys", "runs/config_json.py", "if key in found:", "if False:", "runs/test_config_json.py"),
     Patch("paths", "interventions/paths.py", "written.addcmul_(self._any(at), change)", "written += change",
           "interventions/test_paths.py"),
-    Patch("ranking", "interventions/path_circuits.py", "[0::2].mean() for", "[1::2].mean() for",
+    Patch("ranking", "interventions/paths.py", "[0::2].mean() for", "[1::2].mean() for",
           "interventions/test_path_circuits.py"),
-    Patch("area", "interventions/path_circuits.py", "np.sign(1 - self.faithfulness)", "1",
+    Patch("area", "interventions/paths.py", "np.sign(1 - self.faithfulness)", "1",
           "interventions/test_path_circuits.py -k more_than"),
     Patch("unseen", "alignment/subspaces.py", "return pairs.counts & even, pairs.counts & ~even",
           "return pairs.counts & even, pairs.counts & even", "alignment/test_subspaces.py -k test_pairs"),

@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from assignadd.alignment.pairs import Outcome, Pairs, prompts, value_pairs
 from assignadd.config import Config, ConfigError
 from assignadd.interventions.edits import shuffled
-from assignadd.measures.addition import number_outputs
-from assignadd.measures.fourier import at_frequencies, network_frequencies
+from assignadd.measures.addition import at_frequencies, network_frequencies, number_outputs
 from assignadd.measures.scores import variable_outputs
 from assignadd.model.kernels.tensor import AdamW
 from assignadd.model.last_layer import LastLayer

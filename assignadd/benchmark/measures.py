@@ -12,8 +12,7 @@ from torch import Tensor
 
 from assignadd.benchmark.speed import milliseconds
 from assignadd.config import Config, Member
-from assignadd.measures import fourier, scores
-from assignadd.measures.addition import wrong_pairs
+from assignadd.measures import addition, scores
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
 from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.routing import routing
@@ -62,14 +61,14 @@ def mechanism_seconds(
     measures: dict[str, Callable[[], object]] = {
         "attention patterns": lambda: [routing(stack, sequences(configs, seen, v, n).tokens) for v in (0, 1, 2)],
         "similarities": lambda: _similarities(stack, random_contexts(configs, seen, n_contexts)),
-        "addition circuit": lambda: wrong_pairs(stack),
+        "addition circuit": lambda: addition.wrong_pairs(stack),
         "probes for the answer": lambda: [answer_probes(stack, configs, seen, split) for split in ("pair", "row")],
         "probes for the variable": lambda: [
             probe_l1_var_from_num(stack, mixed_sequences(configs, seen, 512), s) for s in (None, 4)
         ],
         "Fourier analysis": lambda: (
-            fourier.context_waves(stack, configs, seen), fourier.circuit_waves(stack),
-            fourier.filtered_accuracies(stack), fourier.embedding_spectrum(stack), fourier.readout_spectrum(stack),
+            addition.context_waves(stack, configs, seen), addition.circuit_waves(stack),
+            addition.filtered_accuracies(stack), addition.embedding_spectrum(stack), addition.readout_spectrum(stack),
         ),
         "score tables": lambda: (
             scores.qk1_blocks(stack), scores.qk2_ov1_var_identity(stack), scores.qk2_ov1_var_margin(stack),

@@ -11,8 +11,13 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.generalisation import VARIABLES
 from assignadd.claims.measured import Measured
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
-from assignadd.measures.addition import ov2_mlp2_accuracy, wrong_pairs
-from assignadd.measures.fourier import circuit_waves, network_frequencies, preactivation_spectrum
+from assignadd.measures.addition import (
+    circuit_waves,
+    network_frequencies,
+    ov2_mlp2_accuracy,
+    preactivation_spectrum,
+    wrong_pairs,
+)
 from assignadd.measures.similarity import PAIRS_OF_TYPES, Cosine
 from assignadd.model.architecture import LAST_MLP, RELU, require
 from assignadd.verdicts import AtLeast, AtMost

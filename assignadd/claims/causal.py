@@ -28,8 +28,7 @@ from assignadd.dynamics.trajectory import Read
 from assignadd.interventions import operand_attention as attention
 from assignadd.interventions.circuit import CircuitAlone, circuit_alone
 from assignadd.interventions.one_addition import FrequencyDamage, frequency_damage, grafted
-from assignadd.interventions.path_circuits import CircuitCurve, circuit_curves
-from assignadd.interventions.paths import Path, PathAnswers, PathPatching
+from assignadd.interventions.paths import CircuitCurve, Path, PathAnswers, PathPatching, circuit_curves
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.sequences import sequences
 from assignadd.model.stack import Stack, initial_stack

@@ -1,7 +1,7 @@
 """Claims on circuits (ours): what the parts that the paper names do alone, and which paths the answer needs.
 
 Sections 5 and 7 of the paper name the parts. Circuits of paths are judged by CPR and CMD, as the MIB benchmark defines
-them (see `interventions.path_circuits`).
+them (see `interventions.paths`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from assignadd.interventions.circuit import (
     SECTION_7_STEP,
     WHOLE,
 )
-from assignadd.interventions.path_circuits import AT_RANDOM, BY_EFFECT, BY_SIZE, PROPORTIONS
-from assignadd.interventions.paths import LAYER_1, MLP2, PAPER_PATHS
+from assignadd.interventions.paths import AT_RANDOM, BY_EFFECT, BY_SIZE, LAYER_1, MLP2, PAPER_PATHS, PROPORTIONS
 from assignadd.stats import Z_95
 from assignadd.verdicts import AtLeast, AtMost
 

@@ -28,12 +28,11 @@ from assignadd.dynamics.phases import (
 )
 from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at, trajectory_of
 from assignadd.errors import RunError
-from assignadd.interventions.tags import Exchanged, exchanged_tags
+from assignadd.interventions.cues import SEQUENCES as CUE_SEQUENCES
+from assignadd.interventions.cues import Exchanged, cue_answers, exchanged_tags
 from assignadd.measures.accuracies import Accuracy, on_three_literals, pair_accuracy, set_accuracies
+from assignadd.measures.addition import Filtered, Waves, context_waves, filtered_accuracies
 from assignadd.measures.columns import require_column
-from assignadd.measures.cues import SEQUENCES as CUE_SEQUENCES
-from assignadd.measures.cues import cue_answers
-from assignadd.measures.fourier import Filtered, Waves, context_waves, filtered_accuracies
 from assignadd.measures.nameless import SEQUENCES as NAMELESS_SEQUENCES
 from assignadd.measures.nameless import MeanOfValues, Nameless, mean_of_values, nameless
 from assignadd.measures.probes import AnswerProbes, answer_probes

@@ -11,6 +11,7 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference
 from assignadd.claims.record import IMPLIED, NOT_REPORTED, OURS, Claim, Measure
 from assignadd.interventions.circuit import LOSS
+from assignadd.interventions.cues import FARTHER_NAME, NAMES, ONE_PAD, PLACES, REVERSED, TWICE, TWO_NUMBERS, TWO_PADS
 from assignadd.interventions.operand_attention import (
     BANNED,
     EXCHANGED,
@@ -24,10 +25,8 @@ from assignadd.interventions.operand_attention import (
     UNCHANGED,
     OperandAttention,
 )
-from assignadd.interventions.tags import NAMES, PLACES
-from assignadd.measures.cues import FARTHER_NAME, ONE_PAD, REVERSED, TWICE, TWO_NUMBERS, TWO_PADS
+from assignadd.measures.nameless import has_rule
 from assignadd.model.architecture import PAPER_NEEDS, require
-from assignadd.task.nameless import has_rule
 from assignadd.verdicts import AtLeast, AtMost, Between
 
 # A change that costs at most this much accuracy is considered harmless.

@@ -1,4 +1,4 @@
-"""Claims on answers without names (`task.nameless`): of networks that do not bind, and along the way to binding.
+"""Claims on answers without names (`measures.nameless`): of networks that do not bind, and along the way to binding.
 
 Networks that add but do not bind answer as a reader without names would. Along the trajectories of a census, sums with
 variables are compared with a product of adding and binding: `adding` is the accuracy on literal sums (of held-out
@@ -30,11 +30,20 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference, mean_of
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
 from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, BINDING_SET, Curves, binds
-from assignadd.measures.nameless import BANNED, HELD_OUT, TRAINED, TWO, Nameless, name_attention
+from assignadd.measures.nameless import (
+    BANNED,
+    HELD_OUT,
+    RULE_SEQUENCES,
+    TRAINED,
+    TWO,
+    Nameless,
+    has_rule,
+    name_attention,
+    nameless_accuracy,
+)
 from assignadd.measures.progress import TRAINING_LAW
 from assignadd.sweeps.population import Populations, SeedCurves
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.nameless import SEQUENCES, has_rule, nameless_accuracy
 from assignadd.verdicts import AtLeast, AtMost, Between
 
 LITERALS, ADDS = "0-var train", 0.95
@@ -100,7 +109,7 @@ def above_level(name: str) -> Callable[[SeedCurves], Measured | None]:
             return None
         n = seed.n_final(name)
         level = nameless_accuracy(seed.task, evalset)
-        predicted = Measured.share(level * SEQUENCES, SEQUENCES, "sequences")
+        predicted = Measured.share(level * RULE_SEQUENCES, RULE_SEQUENCES, "sequences")
         return difference(Measured.share(seed.final(name) * n, n, "sequences"), predicted)
 
     return measure

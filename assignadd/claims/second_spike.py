@@ -26,9 +26,11 @@ from assignadd.claims.generalisation import VARIABLES
 from assignadd.claims.measured import Measured, difference, highest, lowest
 from assignadd.claims.record import OURS, Claim, Measure
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS, LateVariable, surrounding
-from assignadd.measures.variables import SLOTS, attn_l2_equal_to_value, qk2_path_terms, variable_exam
+from assignadd.measures.accuracies import SLOTS, variable_exam
+from assignadd.measures.routing import attn_l2_equal_to_value
+from assignadd.measures.scores import qk2_path_terms
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
-from assignadd.task.operands import LITERAL, count_banned
+from assignadd.task.sampling_tables import LITERAL, count_banned
 from assignadd.verdicts import AtLeast, AtMost
 
 # Sequences for each variable in each slot, where all of them are tested.

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.measured import Measured, difference
 from assignadd.claims.record import CANNOT, NOT_REPORTED, OURS, Record, SeedResult, by_interval, verdict_over
-from assignadd.measures.theory_gradient import CLAIMS, RULES, real_statements
+from assignadd.measures.theory_gradient import CLAIMS, real_statements
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.stats import mean_interval, median_interval
 from assignadd.studies.registry import STUDIES
@@ -130,10 +130,10 @@ def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Statement]
     ]
     n = len(results)
     value, low, high, comment = _summary([r.value for r in results], [v.detail for v in found if v.value is not None])
-    claim, paper = CLAIMS[name]
+    claim, paper, rule = CLAIMS[name]
     return Record(
         _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict_over(results),
-        RULES[name], comment, command, tuple(results),
+        rule, comment, command, tuple(results),
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def base_config(arguments: Sequence[str]) -> Config:
     operation = _value_of("--task.operation", arguments)
     if operation is None or named_operation(operation):
         return base
-    from assignadd.task.table_file import operation_settings
+    from assignadd.task.arithmetic import operation_settings
 
     return replace(base, task=replace(base.task, **operation_settings(operation)))
 

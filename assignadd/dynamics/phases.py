@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from assignadd.dynamics.curves import LASTING, Onset, Spike, first_lasting, largest_spike, onset, spikes
+from assignadd.measures.accuracies import SLOTS
 from assignadd.measures.columns import COLUMNS, HALF, VARIABLE_ACCURACY, column_label
-from assignadd.measures.variables import SLOTS
 from assignadd.task.evalsets import EVAL_SETS, LABELS, RECORDED_SETS
 
 BINDING_SET = "1-var train"

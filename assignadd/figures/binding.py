@@ -12,11 +12,11 @@ from assignadd.claims.evidence import Evidence
 from assignadd.claims.look_up import on_layout
 from assignadd.claims.nameless import composition_of
 from assignadd.figures.record import Absent, FigureData, FigureRecord, on_axes
-from assignadd.measures.cues import LAYOUTS
+from assignadd.interventions.cues import LAYOUTS
+from assignadd.measures.nameless import nameless_accuracy
 from assignadd.palette import BLUE, INK, ORANGE, VERMILION
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.nameless import nameless_accuracy
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import bar, draw_heat
-from assignadd.measures.fourier import (
+from assignadd.measures.addition import (
     Waves,
     context_preactivations,
     embedding_spectrum,
     network_frequencies,
     preactivation_spectrum,
     readout_spectrum,
-)  # fmt: skip
+)
 from assignadd.model.stack import Stack
 from assignadd.palette import BLUE, GREY, INK
 

@@ -20,9 +20,8 @@ from assignadd.dynamics.curves import first_lasting
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST, bar, draw_heat, name_phases, phase_ends, rule_phases, thinned
-from assignadd.measures.accuracies import CONTEXTS
+from assignadd.measures.accuracies import CONTEXTS, SLOTS
 from assignadd.measures.columns import HALF
-from assignadd.measures.variables import SLOTS
 from assignadd.palette import BLUE, ERRORS, GREY, INK, ORANGE, RED, SHARES, VERMILION
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, HELD_OUT_CLASSES, VARIABLES, PairKind
 from assignadd.task.splits import pair_mask

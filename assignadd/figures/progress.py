@@ -17,8 +17,8 @@ from assignadd.claims.evidence import Evidence
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.style import SMALLEST, dots, legend_beside, name_phases, phase_ends, rule_phases
+from assignadd.measures.accuracies import SLOTS
 from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column, measure_of
-from assignadd.measures.variables import SLOTS
 from assignadd.palette import BY_VARS, INK
 from assignadd.task.evalsets import ALL_SETS, LABELS, VARIABLES
 

@@ -18,8 +18,8 @@ from assignadd.dynamics.phases import LateVariable, surrounding
 from assignadd.figures.attention import attention_data
 from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.style import DARK_FROM, bar, box, cells, dots, draw_heat, name_ticks, write_cells
-from assignadd.measures.scores import qk2_ov1_var_scores
-from assignadd.measures.variables import SLOTS, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
+from assignadd.measures.accuracies import SLOTS
+from assignadd.measures.scores import qk1_equals_parts, qk1_equals_to_variables, qk2_ov1_var_scores, qk2_path_terms
 from assignadd.model.stack import concatenate
 from assignadd.palette import BLUE, GREY, RED, SHARES, SPIKE, VERMILION
 from assignadd.task import examples

@@ -34,7 +34,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.measures.fourier import kept, network_frequencies
+from assignadd.measures.addition import kept, network_frequencies
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import CHUNK, table_forward, unstacked

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from assignadd.config import ConfigError
 from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace, Swap
-from assignadd.measures.fourier import at_frequencies, circuit_waves
+from assignadd.measures.addition import at_frequencies, circuit_waves
 from assignadd.model.stack import Stack
 from assignadd.task.randomness import Stream, permutation
 from assignadd.task.roles import SINGLE_ROLES, Positions
@@ -71,10 +71,11 @@ class EditBuilder:
 
     def edits(self, tokens: Int[Tensor, "B T"], interventions: Sequence[Intervention], first_row: int = 0) -> Edits:
         """The edits for these sequences, which begin at row `first_row` of a larger batch."""
-        positions, found = Positions(self.task, tokens), Edits()
+        positions, found, n_layers = Positions(self.task, tokens), Edits(), self.one.config.model.n_layers
         cuts = [one for one in interventions if isinstance(one, Cut)]
         for one in interventions:
-            self._check_layer(one)
+            if isinstance(one, Cut | Pattern) and one.layer > n_layers:
+                raise ConfigError("layer", one.layer, f"a layer from 1 to {n_layers}")
         for layer, head in dict.fromkeys((one.layer, one.head) for one in cuts):
             together = [one for one in cuts if (one.layer, one.head) == (layer, head)]
             for hook, edit in zip(("hook_attn_scores", "hook_pattern"), _cut(together, positions), strict=True):
@@ -88,11 +89,6 @@ class EditBuilder:
                 edit = self._on_head(one.head, self._replacement(one, positions, first_row))
                 found.add(one.hook, _by_heads(edit) if one.hook.endswith(HEAD_OUTPUT) else edit)
         return found
-
-    def _check_layer(self, one: Intervention) -> None:
-        n_layers = self.one.config.model.n_layers
-        if isinstance(one, Cut | Pattern) and one.layer > n_layers:
-            raise ConfigError("layer", one.layer, f"a layer from 1 to {n_layers}")
 
     def _on_head(self, head: int | None, edit: Edit) -> Edit:
         """The edit restricted to one head of an activation (B, heads, queries, keys); unchanged if `head` is None."""

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace
+from assignadd.interventions.specification import IN_LAYER, Cut, Intervention, Pattern, Replace
 from assignadd.task.roles import Place
 
 HOOK_WORDS = {"hook_embed": "the token embeddings", "hook_pos_embed": "the position embeddings"}
-IN_LAYER_WORDS = {
-    "attn.hook_pattern": "the attention pattern of layer {}",
-    "attn.hook_z": "what each head of layer {} collects",
-    "hook_attn_out": "what attention writes in layer {}",
-    "hook_resid_pre": "the residual stream before layer {}",
-    "hook_resid_mid": "the residual stream before the MLP of layer {}",
-    "mlp.hook_pre": "the neurons of layer {} before the activation function",
-    "mlp.hook_post": "the neurons of layer {} after the activation function",
-    "hook_mlp_out": "what the MLP of layer {} writes",
-    "hook_resid_post": "the residual stream after layer {}",
-}
 ROLE_WORDS = {
     "plus": "the operator",
     "first": "the first operand slot",
@@ -69,7 +58,7 @@ def _hook(name: str) -> str:
     if name in HOOK_WORDS:
         return HOOK_WORDS[name]
     _, layer, inside = name.split(".", 2)
-    return IN_LAYER_WORDS[inside].format(int(layer) + 1)
+    return IN_LAYER[inside].format(int(layer) + 1)
 
 
 def _what(one: Replace) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Optim
 from assignadd.interventions.apply import reference_sequences
-from assignadd.measures.fourier import circuit_waves, network_frequencies
+from assignadd.measures.addition import circuit_waves, network_frequencies
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.forward import CHUNK, traces

@@ -23,11 +23,18 @@ from assignadd.runs.files import read_input
 from assignadd.task.roles import ROLES, Place
 
 PROTOCOL = 1
-# Hooks of any layer, counted from 0 as in the field, and of its neurons and heads.
-IN_LAYER = (
-    "attn.hook_pattern", "attn.hook_z", "hook_attn_out", "hook_resid_pre", "hook_resid_mid", "mlp.hook_pre",
-    "mlp.hook_post", "hook_mlp_out", "hook_resid_post",
-)  # fmt: skip
+# Hooks of any layer, counted from 0 as in the field, in words that count from 1; those of its neurons and heads.
+IN_LAYER = {
+    "attn.hook_pattern": "the attention pattern of layer {}",
+    "attn.hook_z": "what each head of layer {} collects",
+    "hook_attn_out": "what attention writes in layer {}",
+    "hook_resid_pre": "the residual stream before layer {}",
+    "hook_resid_mid": "the residual stream before the MLP of layer {}",
+    "mlp.hook_pre": "the neurons of layer {} before the activation function",
+    "mlp.hook_post": "the neurons of layer {} after the activation function",
+    "hook_mlp_out": "what the MLP of layer {} writes",
+    "hook_resid_post": "the residual stream after layer {}",
+}
 OF_NEURONS, OF_HEADS = ("mlp.hook_pre", "mlp.hook_post"), ("attn.hook_pattern", "attn.hook_z")
 COMPONENTS = ("embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed")
 """The components of the paper's network; others have `qk`, `ov` and `mlp` of each of their layers."""

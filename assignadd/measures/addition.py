@@ -1,19 +1,37 @@
-"""The isolated addition circuit W_U MLP2(OV2(a) + OV2(b)), without attention and residual (section 5.1; App. B)."""
+"""The isolated addition circuit W_U MLP2(OV2(a) + OV2(b)), without attention and residual, and its Fourier features
+(section 5.1; App. B; figure preacts shows one neuron of MLP2).
+
+Functions of a number n are written in the orthonormal real basis over Z_N: the constant, then cos(2 pi k n / N) and
+sin(2 pi k n / N) for k = 1..F, where F = N // 2 (for even N the last one has no sine). Every preactivation of the
+circuit is a function of the first operand plus a function of the second, so a spectrum over numbers describes it.
+Entry k - 1 of an axis F is frequency k.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from assignadd.config import Task
+from assignadd.config import Config, Task
+from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
-from assignadd.model.stack import Stack
-from assignadd.task.arithmetic import answer_of
+from assignadd.model.forward import traces
+from assignadd.model.stack import Stack, single_models
+from assignadd.task.arithmetic import answer_of, tuple_values
+from assignadd.task.roles import with_values
 
 # Neurons and logits of all pairs that a GPU has in memory at once, in numbers of 4 bytes.
 MOST_AT_ONCE = 1 << 28
+# A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/F. On the
+# paper's network the weakest of its ten frequencies has 2.1 / F, the strongest of the others .015 / F.
+LEAST_SHARE = 0.5
 
 
 @needs(*PAPER_NEEDS)
@@ -74,3 +92,172 @@ def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:
 def wrong_pairs(stack: Stack) -> list[list[tuple[int, int]]]:
     """For each model, the pairs that the circuit adds wrongly."""
     return [[(n, m) for n, m in pairs.nonzero().tolist()] for pairs in ~ov2_mlp2_correct(stack)]
+
+
+@lru_cache(maxsize=8)
+def fourier_basis(N: int) -> Float[Tensor, "N N"]:
+    """Orthonormal rows in float64: the constant, then cosine and sine of frequency 1, of frequency 2, and so on."""
+    n, k = torch.arange(N, dtype=torch.float64), basis_frequencies(N)
+    angle = 2 * math.pi * ((k[:, None] * n) % N) / N
+    is_sine = (torch.arange(N) % 2 == 0)[:, None] & (k > 0)[:, None]
+    rows = torch.where(is_sine, angle.sin(), angle.cos())
+    return rows / rows.norm(dim=1, keepdim=True)
+
+
+def basis_frequencies(N: int) -> Int[Tensor, " N"]:
+    """The frequency of every row of the basis: 0, 1, 1, 2, 2, ..."""
+    return (torch.arange(N) + 1) // 2
+
+
+def spectrum(functions: Float[Tensor, "M N d"]) -> Float[Tensor, "M F"]:
+    """Share of each frequency in the power of d functions of a number without their means; 0 if they are constant."""
+    N = functions.shape[1]
+    centred = functions - functions.mean(1, keepdim=True)
+    power = (fourier_basis(N)[1:].to(functions) @ centred).square().sum(-1)  # (M, N - 1)
+    by_frequency = _by_frequency(power)
+    return by_frequency / by_frequency.sum(1, keepdim=True).clamp(min=torch.finfo(power.dtype).tiny)
+
+
+def _by_frequency(power: Float[Tensor, "M rows ..."]) -> Float[Tensor, "M F ..."]:
+    """The power of each frequency: the sum over its cosine and its sine, the rows of the basis after the constant."""
+    N = power.shape[1] + 1
+    frequency = basis_frequencies(N)[1:].to(power.device)
+    return power.new_zeros(len(power), N // 2, *power.shape[2:]).index_add_(1, frequency - 1, power)
+
+
+def embedding_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
+    """The spectrum of the rows of W_E that embed numbers."""
+    return spectrum(stack.W_E[:, : stack.config.task.modulus])
+
+
+def preactivation_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
+    """The spectrum of the neurons' preactivations OV2(n) W_in as functions of one operand n."""
+    return spectrum(number_preactivations(stack))
+
+
+@needs(*PAPER_NEEDS)
+def readout_spectrum(stack: Stack) -> Float[Tensor, "M F"]:
+    """The spectrum of W_out W_U, each neuron's effect on the logits, as a function of the answer."""
+    return spectrum(mlp_readout(stack).mT)
+
+
+def network_frequencies(stack: Stack) -> Bool[Tensor, "M F"]:
+    """Which frequencies are the network's: those with a share of at least 1 / (2F) of its preactivations' power."""
+    shares = preactivation_spectrum(stack)
+    return shares >= LEAST_SHARE / shares.shape[1]
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Every neuron's best fit A cos(2 pi k n / N + alpha) + B cos(2 pi k m / N + beta) with one frequency k."""
+
+    frequency: Int[Tensor, "M h"]
+    share: Float[Tensor, "M h"]
+    """Share of the variance over the N^2 pairs that this fit explains (0 for a constant neuron)."""
+    amplitude: Float[Tensor, "M 2 h"]
+    """A for the first operand, B for the second."""
+    phase: Float[Tensor, "M 2 h"]
+    """alpha, beta in (-pi, pi]."""
+
+    def fitted(self, N: int, neuron: int) -> Float[Tensor, "M N N"]:
+        """One neuron's fit for all pairs (n, m), to be compared with its preactivations (figure preacts)."""
+        n = torch.arange(N, dtype=self.share.dtype, device=self.share.device)
+        angle = self.frequency[:, neuron, None] * n * (2 * math.pi / N)  # (M, N)
+        first, second = (
+            self.amplitude[:, i, neuron, None] * (angle + self.phase[:, i, neuron, None]).cos() for i in (0, 1)
+        )
+        return first.unsqueeze(2) + second.unsqueeze(1)
+
+
+def circuit_waves(stack: Stack) -> Waves:
+    """The waves of the preactivations (OV2(n) + OV2(m)) W_in; by symmetry A = B and alpha = beta."""
+    alone = (number_preactivations(one) for one in single_models(stack))
+    return _together(waves(x.unsqueeze(2) + x.unsqueeze(1)) for x in alone)
+
+
+def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> Waves:
+    """The waves of the preactivations in training sequences (see `context_preactivations`)."""
+    models = enumerate(single_models(stack))
+    return _together(waves(context_preactivations(one, configs[i : i + 1], seen[i : i + 1])) for i, one in models)
+
+
+def context_preactivations(
+    stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]
+) -> Float[Tensor, "M N N h"]:
+    """The last MLP's mean preactivations for all pairs (n, m), over a training sequence of each type."""
+    task = stack.config.task
+    N = task.modulus
+    pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)
+    found = []
+    for i, one in enumerate(single_models(stack)):
+        mean = torch.zeros((), dtype=one.flat.dtype, device=one.flat.device)
+        for n_vars in (0, 1, 2):
+            own = sequences(configs[i : i + 1], seen[i : i + 1], n_vars, N * N).tokens
+            (trace,) = traces(one, with_values(task, own, pairs))
+            mean = mean + trace.preactivations / 3
+        found.append(mean.unflatten(0, (N, N)))
+    return torch.stack(found)
+
+
+def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
+    """The wave of one frequency that fits each neuron best, by projection of its mean over either operand."""
+    N = preactivations.shape[1]
+    basis = fourier_basis(N).to(preactivations)
+    marginals = torch.stack([preactivations.mean(2), preactivations.mean(1)], 1)  # (M, 2, N, h)
+    coefficients = (basis @ marginals)[:, :, 1:]  # (M, 2, N - 1, h)
+    power = N * coefficients.square().sum(1)  # (M, N - 1, h)
+    by_frequency = _by_frequency(power)
+    best = by_frequency.argmax(1)  # (M, h)
+    variance = (preactivations - preactivations.mean((1, 2), keepdim=True)).square().sum((1, 2))
+    share = by_frequency.amax(1) / variance.clamp(min=torch.finfo(variance.dtype).tiny)
+    # Row 2k - 1 is the cosine of frequency k, row 2k its sine (which k = N/2 does not have).
+    padded = torch.cat([coefficients, torch.zeros_like(coefficients[:, :, :1])], 2)
+    at = (2 * best)[:, None, None].expand(-1, 2, 1, -1)
+    cosine, sine = padded.gather(2, at).squeeze(2), padded.gather(2, at + 1).squeeze(2)  # (M, 2, h)
+    unit = (torch.where(2 * (best + 1) == N, 1, 2).to(share) / N).sqrt()[:, None]  # the amplitude of a row of the basis
+    return Waves(best + 1, share, unit * torch.hypot(cosine, sine), torch.atan2(-sine, cosine))
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with only some frequencies of OV2(n), and its constant."""
+
+    restricted: Float[Tensor, " M"]
+    """With only the network's frequencies."""
+    excluded: Float[Tensor, " M"]
+    """With all other frequencies."""
+    without: Float[Tensor, "M F"]
+    """With all frequencies but one, for each of the network's frequencies; NaN for the others."""
+
+
+def filtered_accuracies(stack: Stack) -> Filtered:
+    """The accuracies of the circuit with some frequencies removed.
+
+    The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
+    """
+    accuracies, task = [], stack.config.task
+    for one, own, x in zip(single_models(stack), network_frequencies(stack), number_preactivations(stack), strict=True):
+        readout, K = mlp_readout(one)[0], torch.arange(len(own), device=own.device)
+        without = torch.full_like(own, torch.nan, dtype=x.dtype)
+        for i in K[own].tolist():
+            without[i] = pairs_added(task, x - at_frequencies(x[None], i == K)[0], readout).to(x.dtype).mean()
+        parts = (kept(x[None], keep)[0] for keep in (own, ~own))
+        accuracies.append((*(pairs_added(task, part, readout).to(x.dtype).mean() for part in parts), without))
+    return Filtered(*(torch.stack(values) for values in zip(*accuracies, strict=True)))
+
+
+def kept(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
+    """The functions of a number restricted to these frequencies and the constant."""
+    return at_frequencies(functions, keep) + functions.mean(1, keepdim=True)
+
+
+def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
+    """The functions of a number restricted to these frequencies, without the constant."""
+    basis = fourier_basis(functions.shape[1]).to(functions)
+    rows = torch.cat([keep.new_zeros(1), keep])[basis_frequencies(len(basis)).to(keep.device)]
+    return basis[rows].T @ (basis[rows] @ functions)
+
+
+def _together(parts: Iterable[Waves]) -> Waves:
+    """The waves of several models as those of one stack."""
+    return Waves(*(torch.cat(values) for values in zip(*(vars(part).values() for part in parts), strict=True)))

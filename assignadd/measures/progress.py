@@ -16,13 +16,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.measures.addition import ov2_mlp2_accuracy
-from assignadd.measures.fourier import filtered_accuracies, network_frequencies
+from assignadd.measures import scores
+from assignadd.measures.accuracies import variable_accuracy, variable_exam
+from assignadd.measures.addition import filtered_accuracies, network_frequencies, ov2_mlp2_accuracy
 from assignadd.measures.probes import variable_probes
 from assignadd.measures.routing import Routing, pattern_counts, routings
-from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import any_sequences, sequences
-from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import NotDefined
 from assignadd.model.forward import CHUNK, trace
@@ -122,27 +121,21 @@ def where_defined(measures: Measures, stack: Stack) -> Columns:
 
 def circuit_columns(stack: Stack) -> Columns:
     """The measures that depend only on the weights, as far as they are defined for the architecture."""
-    columns: Columns = {}
-    for measures in (_adding_columns, _previous_columns, _matching_columns):
-        columns |= where_defined(measures, stack)
-    return columns
-
-
-def _adding_columns(stack: Stack) -> Columns:
-    return {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(stack)}
+    adding = where_defined(lambda some: {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(some)}, stack)
+    return adding | where_defined(_previous_columns, stack) | where_defined(_matching_columns, stack)
 
 
 def _previous_columns(stack: Stack) -> Columns:
     return {
-        "qk1_num_to_prev_var": qk1_num_to_prev_var(stack),
-        "qk1_num_to_prev_var (rows 3 on)": qk1_num_to_prev_var(stack, first_row=3),
+        "qk1_num_to_prev_var": scores.qk1_num_to_prev_var(stack),
+        "qk1_num_to_prev_var (rows 3 on)": scores.qk1_num_to_prev_var(stack, first_row=3),
     }
 
 
 def _matching_columns(stack: Stack) -> Columns:
-    margin = qk2_ov1_var_margin(stack)
+    margin = scores.qk2_ov1_var_margin(stack)
     return {
-        "qk2_ov1_var_identity": qk2_ov1_var_identity(stack),
+        "qk2_ov1_var_identity": scores.qk2_ov1_var_identity(stack),
         "qk2_ov1_var_margin": margin.mean(1),
         "qk2_ov1_var_margin (least)": margin.amin(1),
     }
@@ -150,8 +143,8 @@ def _matching_columns(stack: Stack) -> Columns:
 
 def variable_score_columns(stack: Stack) -> Columns:
     """The QK1 score of `=` with each variable."""
-    scores = qk1_equals_to_variables(stack)
-    return {f"qk1 = to {v}": scores[:, i] for i, v in enumerate(stack.config.task.variables)}
+    found = scores.qk1_equals_to_variables(stack)
+    return {f"qk1 = to {v}": found[:, i] for i, v in enumerate(stack.config.task.variables)}
 
 
 def accuracy_columns(stack: Stack, exam: Exam) -> Columns:

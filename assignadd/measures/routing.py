@@ -24,6 +24,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Task
+from assignadd.model.architecture import SECOND_LAYER, needs
+from assignadd.model.forward import trace as trace_of
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack
 from assignadd.model.trace import Trace
@@ -110,3 +112,14 @@ def _to_previous(attention: Float[Tensor, "*M B heads T T"], numbers: Bool[Tenso
 def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:
     """Whether the k keys with the most attention are these positions, one for each operand, in any order."""
     return (attention.topk(positions.shape[-1], -1).indices.sort(-1).values == positions.sort(-1).values).all(-1)
+
+
+@needs(SECOND_LAYER)
+def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: int) -> Float[Tensor, " M"]:
+    """Share of sequences in which `=` attends to the value of one operand in layer 2 (section 6), of the best head.
+
+    The value must be among the two keys with the most attention. `slot` is 0 for the first operand, 1 for the second.
+    """
+    top = trace_of(stack, tokens).attention(2)[..., -1, :].topk(2, -1).indices  # (M, B, heads, 2)
+    value = roles(stack.config.task, tokens).value_positions[..., slot, None, None]  # (M, B, 1, 1)
+    return (top == value).any(-1).float().mean(1).amax(-1)

@@ -1,4 +1,5 @@
-"""Attention scores computed from the weights: QK1 between embeddings, QK2 between copied variables (section 5.2)."""
+"""Attention scores computed from the weights: QK1 between embeddings, QK2 between copied variables (section 5.2), and
+those of `=` with each variable (section 6, figure late)."""
 
 from __future__ import annotations
 
@@ -7,13 +8,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from assignadd.config import Task
 from assignadd.model.architecture import QK1_NEEDS, QK2_NEEDS, needs
 from assignadd.model.circuits import OV, QK
+from assignadd.model.forward import trace
 from assignadd.model.stack import Stack
-from assignadd.task.roles import operand_slots
+from assignadd.task import examples
+from assignadd.task.roles import operand_slots, roles
 from assignadd.task.vocabulary import Vocabulary
 
 Excluded = Literal["self", "two_back"]
@@ -116,3 +120,51 @@ def qk2_ov1_var_margin(stack: Stack) -> Float[Tensor, "M V"]:
     diagonal = scores.diagonal(dim1=1, dim2=2)
     is_self = torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)
     return diagonal - scores.masked_fill(is_self, -torch.inf).amax(-1)
+
+
+@needs(*QK1_NEEDS)
+def qk1_equals_parts(stack: Stack) -> Float[Tensor, "M 2 V"]:
+    """[E_=; P_=] QK1 E_v: scores of the token `=` and of its position with each variable (figure late c)."""
+    vocabulary = Vocabulary(stack.config.task)
+    queries = torch.stack([stack.W_E[:, vocabulary.equals], stack.W_pos[:, -1]], 1)  # (M, 2, d)
+    return queries @ QK(stack, 1) @ stack.W_E[:, vocabulary.first_variable :].mT
+
+
+def qk1_equals_to_variables(stack: Stack) -> Float[Tensor, "M V"]:
+    """(E_= + P_=) QK1 E_v: the score of `=` with each variable (figure late a)."""
+    return qk1_equals_parts(stack).sum(1)
+
+
+@needs(*QK2_NEEDS)
+def qk2_path_terms(stack: Stack) -> Float[Tensor, "M 2 V"]:
+    """sum_p a1(=, p) a1(n, n - 1) ((E_x + P_p) OV1) QK2 (E_v OV1)^T over both operand slots p, x the token there.
+
+    The part of the layer-2 score between `=` and the number n assigned to v (position 4 in the paper's sequence) that
+    is due to what layer 1 copied into both (figure late d), by the slot of v and by v; a1 are attention weights of
+    layer 1.
+    """
+    task = stack.config.task
+    tokens = path_sequences(task).to(stack.flat.device)  # (B, T), B = 2 V
+    slots = torch.tensor(operand_slots(task), device=tokens.device)
+    role, each = roles(task, tokens), torch.arange(len(tokens), device=tokens.device)
+    number = role.value_positions[role.is_variable]  # (B,): each sequence has one variable
+    attention = trace(stack, tokens[None]).attention(1).squeeze(2)  # (M, B, T, T)
+    OV1 = OV(stack, 1)
+    in_equals = (stack.W_E[:, tokens[:, slots]] + stack.W_pos[:, None, slots]) @ OV1[:, None]  # (M, B, 2, d)
+    in_number = (stack.W_E[:, tokens[each, number - 1]] @ OV1).unsqueeze(2)  # (M, B, 1, d)
+    scores = ((in_equals @ QK(stack, 2)[:, None]) * in_number).sum(-1)  # (M, B, 2)
+    terms = (attention[:, :, -1, slots] * scores).sum(-1) * attention[:, each, number, number - 1]  # (M, B)
+    return terms.view(len(stack), 2, -1)
+
+
+def path_sequences(task: Task) -> Int[Tensor, "B T"]:
+    """`PAD PAD PAD v 7 ... + v 9 =` for every v, then `PAD PAD PAD v 7 ... + 9 v =`, from the sequence of figure
+    attention."""
+    tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
+    if tokens is None:
+        raise ValueError("the task has no sums with one variable")
+    slots = list(operand_slots(task))
+    first = torch.tensor([examples.exchanged(tokens, tokens[slots[0]], v) for v in vocabulary.variables])
+    second = first.clone()
+    second[:, slots] = first[:, slots].flip(1)
+    return torch.cat([first, second])

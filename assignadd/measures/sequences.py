@@ -25,15 +25,18 @@ def any_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars
     return _drawn(configs, seen, any_sums(n_vars), EvalSteps.ANY_SUMS[n_vars], n)
 
 
-def every_pair(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int) -> Batch:
-    """Every pair of values once for each model, in the order of their codes, with `n_vars` variables in any slot."""
-    task = configs[0].task
-    seeds = [c.seed.data or 0 for c in configs]
-    sampler = EveryPair([c.task for c in configs], seen, seeds, any_sums(n_vars), seen.device)
-    return sampler.sample(EvalSteps.EVERY_PAIR[n_vars], math.prod(task.tuples))
+def every_pair(configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n_vars: int, contexts: int = 1) -> Batch:
+    """Every pair of values `contexts` times for each model, with `n_vars` variables in any slot.
+
+    The pairs are in the order of their codes: row i adds pair i modulo N * N.
+    """
+    n = math.prod(configs[0].task.tuples) * contexts
+    return _drawn(configs, seen, any_sums(n_vars), EvalSteps.EVERY_PAIR[n_vars], n, EveryPair)
 
 
-def _drawn(configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int) -> Batch:
+def _drawn(
+    configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int, n: int, sampler: type[Sampler] = Sampler
+) -> Batch:
     """The first `n` sequences of an evaluation set at this step, for each model."""
     tasks, seeds = [c.task for c in configs], [c.seed.data or 0 for c in configs]
-    return Sampler(tasks, seen, seeds, evalset, seen.device).sample(step, n)
+    return sampler(tasks, seen, seeds, evalset, seen.device).sample(step, n)

@@ -29,7 +29,7 @@ from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.training.step import gradient_of
-from assignadd.verdicts import UNTESTABLE, Statement, decided
+from assignadd.verdicts import UNTESTABLE, Statement, Verdict, decided
 
 ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
 # Halfway between the accuracies of the paper's run before its first spike (.75) and after it (.99).
@@ -166,43 +166,45 @@ def derangements(V: int, count: int, g: torch.Generator) -> Tensor:
     return torch.stack(found)
 
 
-CLAIMS = {
-    "real_gradient": (
-        "While a network learns to bind, the gradient of QK2 on one-variable data points along the predicted memory",
-        "section 7: sum_v OV1 e_v (OV1 e_v + p_T)^T is in the negative gradient (simplified setup)",
-    ),
-    "real_change": (
-        "While a network learns to bind, QK2 moves along the predicted memory",
-        "section 7: an update along this negative gradient leads to the QK_2 mechanism",
-    ),
-    "real_dominant": (
-        "The predicted memory is the dominant term of a real gradient",
-        'section 7: "has the following associative memory as its dominant term"',
-    ),
-    "real_spurious": (
-        "The memory comes with a term in p_T of the same weight",
-        "section 7: (OV1 e_v + p_T), where both have coefficient one",
-    ),
-}
-
 # The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
 # the binding), not the null's own value: a network without the effect passes in at most about 5 % of cases.
 NULL = (
     f"holds if the mean cosine is above the 95 % quantile of {DIRECTIONS} directions with variables permuted and of "
     f"{DIRECTIONS} random ones"
 )
-RULES = {
-    "real_gradient": NULL,
-    "real_change": NULL,
-    "real_dominant": "holds if it has more than half of the gradient's squared norm at some checkpoint: a cosine above "
-    "0.707",
-    "real_spurious": "holds if the p_T term's cosine is more than half of the binding's",
+# The claim, what the paper says, and the rule of the verdict.
+CLAIMS = {
+    "real_gradient": (
+        "While a network learns to bind, the gradient of QK2 on one-variable data points along the predicted memory",
+        "section 7: sum_v OV1 e_v (OV1 e_v + p_T)^T is in the negative gradient (simplified setup)",
+        NULL,
+    ),
+    "real_change": (
+        "While a network learns to bind, QK2 moves along the predicted memory",
+        "section 7: an update along this negative gradient leads to the QK_2 mechanism",
+        NULL,
+    ),
+    "real_dominant": (
+        "The predicted memory is the dominant term of a real gradient",
+        'section 7: "has the following associative memory as its dominant term"',
+        "holds if it has more than half of the gradient's squared norm at some checkpoint: a cosine above 0.707",
+    ),
+    "real_spurious": (
+        "The memory comes with a term in p_T of the same weight",
+        "section 7: (OV1 e_v + p_T), where both have coefficient one",
+        "holds if the p_T term's cosine is more than half of the binding's",
+    ),
 }
+
+
+def _statement(key: str, value: float | None, verdict: Verdict, detail: str) -> Statement:
+    claim, paper, rule = CLAIMS[key]
+    return Statement(f"theory.{key}", claim, paper, value, verdict, detail, rule)
 
 
 def untested(why: str) -> list[Statement]:
     """Each of the four statements as one that cannot be tested, with the reason."""
-    return [Statement(f"theory.{key}", *words, None, UNTESTABLE, why, RULES[key]) for key, words in CLAIMS.items()]
+    return [_statement(key, None, UNTESTABLE, why) for key in CLAIMS]
 
 
 def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statement]:
@@ -232,10 +234,7 @@ def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statem
         "real_dominant": (top, top > math.sqrt(0.5), share),
         "real_spurious": (ratio, ratio > 0.5, f"{parts} ({gradient.binding:+.3f}), {where}"),
     }
-    return [
-        Statement(f"theory.{key}", *CLAIMS[key], value, decided(holds), detail, RULES[key])
-        for key, (value, holds, detail) in values.items()
-    ]
+    return [_statement(key, value, decided(holds), detail) for key, (value, holds, detail) in values.items()]
 
 
 class _Means:

@@ -18,7 +18,7 @@ import msgspec
 from assignadd.config import SCHEDULES, Config, ConfigError, Member, Start
 from assignadd.member import OWN_IN_A_STACK, SHORT_NAMES
 from assignadd.runs.files import read_input
-from assignadd.task.table_file import operation_settings
+from assignadd.task.arithmetic import operation_settings
 from assignadd.task_settings import FAMILY
 
 DEFAULTS = Config()

@@ -10,8 +10,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.interventions.tags import NAMES, PLACES, exchanged_tags
-from assignadd.measures.cues import FARTHER_NAME, REVERSED, TWICE, cue_answers
+from assignadd.interventions.cues import FARTHER_NAME, NAMES, PLACES, REVERSED, TWICE, cue_answers, exchanged_tags
 from assignadd.measures.sequences import sequences
 from assignadd.model.forward import answers
 from assignadd.model.stack import Stack, single_models

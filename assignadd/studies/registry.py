@@ -21,7 +21,7 @@ from assignadd.studies.table import StudyTable, file_of, read_study, study_frame
 from assignadd.studies.tasks import ARCHITECTURE, HOPS_STUDY, OPERANDS, OPERATIONS_STUDY, SIZE
 from assignadd.studies.training import SCALE, TRAINING
 from assignadd.sweeps.engine import run_sweep
-from assignadd.sweeps.local import Report
+from assignadd.sweeps.jobs import Report
 from assignadd.sweeps.results import TABLE, claim_results, write_results
 from assignadd.sweeps.settings import Sweep
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.dynamics.curves import bursts, fast_rises
 from assignadd.dynamics.phases import BINDING_SETS, Curves, find_phases
+from assignadd.measures.accuracies import LOSS, QK2_IDENTITY, QK2_MARGIN, SATURATED, Saturation
 from assignadd.measures.progress import ProgressObserver
-from assignadd.measures.saturation import LOSS, QK2_IDENTITY, QK2_MARGIN, SATURATED, Saturation
 from assignadd.model.stack import Stack
 from assignadd.studies.frozen import FIRST, FREE, held, window, window_cell
 from assignadd.studies.study import PAPER, RECORD, Cell, Hypothesis, Study, slug, study_base

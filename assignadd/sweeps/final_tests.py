@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.measures.fourier import network_frequencies
+from assignadd.measures.addition import network_frequencies
 from assignadd.measures.progress import AttentionRates, where_defined
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import CHUNK, answer_logits

@@ -17,7 +17,7 @@ from assignadd.member import SHORT_NAMES
 from assignadd.runs.config_json import exact_value, parse
 from assignadd.runs.files import read_input
 from assignadd.runs.tables import decode_foreign
-from assignadd.task.table_file import operation_settings
+from assignadd.task.arithmetic import operation_settings
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
 FRACTIONS = (0.05, 0.10, 0.15, 0.19, 0.21, 0.23, 0.25, 0.27, 0.29, 0.31, 0.33, 0.36, 0.40, 0.50, 0.70, 0.90)

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from assignadd.config import Task
 from assignadd.task.evalsets import EvalSet
-from assignadd.task.operands import LITERAL
 from assignadd.task.randomness import DIGIT_SPACE, Digits
+from assignadd.task.sampling_tables import LITERAL
 from assignadd.task.vocabulary import Vocabulary
 
 

@@ -57,8 +57,7 @@ class CompiledSampler:
         tokens, labels = np.empty((*shape, self.length), dtype=np.int64), np.empty(shape, dtype=np.int64)
         draw_sequences(
             *(steps.view(np.uint64), np.int64(first_row), np.uint64(rows), self.seeds),
-            *self.law,
-            *(tokens.view(np.uint64).reshape(-1, self.length), labels.view(np.uint64).reshape(-1)),
+            *(self.law, tokens.view(np.uint64).reshape(-1, self.length), labels.view(np.uint64).reshape(-1)),
         )
         return torch.from_numpy(tokens), torch.from_numpy(labels)
 
@@ -68,24 +67,9 @@ def _unsigned(tensor: Tensor) -> np.ndarray:
 
 
 @njit(cache=True)
-def draw_sequences(
-    steps,
-    first_row,
-    n_rows,
-    seeds,
-    stream,
-    thresholds,
-    kinds,
-    choices,
-    n_pairs,
-    pairs,
-    begins,
-    sizes,
-    ids,
-    tokens,
-    labels,
-):
-    """Fills tokens (S M B, T) and labels (S M B); the arguments `stream` to `ids` are `CompiledSampler.law`."""
+def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
+    """Fills tokens (S M B, T) and labels (S M B); `law` is `CompiledSampler.law`."""
+    stream, begins = law[0], law[6]
     n_words = np.uint64(begins.max()) + ONE
     words = np.empty((ROWS_AT_ONCE, (n_words + THREE) // FOUR * FOUR), dtype=np.uint32)
     scratch = np.empty((6, 32), dtype=np.uint64)  # 32 is at least the number of variables
@@ -95,10 +79,7 @@ def draw_sequences(
             for start in range(ZERO, n_rows, ROWS_AT_ONCE):
                 n = min(ROWS_AT_ONCE, n_rows - start)
                 fill_words(seeds[model], stream, step, np.uint64(first_row) + start, n, words)
-                assemble(
-                    words, n, model, stream, thresholds, kinds, choices, n_pairs, pairs, begins, sizes, ids,
-                    tokens, labels, out, scratch
-                )  # fmt: skip
+                assemble(words, n, model, law, tokens, labels, out, scratch)
                 out += n
 
 
@@ -132,28 +113,12 @@ def digit(word, bound):
 
 # One function with all the draws: passing an array to a function costs more than a draw, as Numba counts references.
 @njit(cache=True)
-def assemble(
-    words,
-    n_rows,
-    model,
-    stream,
-    thresholds,
-    kinds,
-    choices,
-    n_pairs,
-    pairs,
-    begins,
-    sizes,
-    ids,
-    tokens,
-    labels,
-    out,
-    scratch,
-):
+def assemble(words, n_rows, model, law, tokens, labels, out, scratch):
     """Fills tokens and labels from `out` on with the sequences of a model for the first `n_rows` rows of `words`.
 
     The steps are those of `Sampler._assemble`.
     """
+    stream, thresholds, kinds, choices, n_pairs, pairs, begins, sizes, ids = law
     N, V, most, prefix, k = sizes
     plus, equals, pad, first_variable = ids
     PADS, STARTS, DECK, DEALT, TAKEN, SLOTS = ZERO, ONE, TWO, THREE, FOUR, FOUR + ONE  # rows of `scratch`

@@ -6,6 +6,7 @@ model or a stack, in any order. There is no generator whose state could be lost 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import torch
@@ -117,15 +118,18 @@ class Digits:
         drawn, self._word = digit(self._word, bound)
         return drawn
 
-    @staticmethod
-    def words_needed(bounds: list[int]) -> int:
-        """The number of words that draws with these values of `at_most` use."""
-        count = room = 0
-        for bound in bounds:
-            if room < bound:
-                count, room = count + 1, DIGIT_SPACE
-            room //= bound
-        return count
+
+def word_of_each_draw(bounds: Sequence[int]) -> tuple[int, ...]:
+    """The random word that each draw uses, or 0 if it uses the rest of the previous word (`Digits`).
+
+    Word 0 decides the kind of the sequence and is not used for draws.
+    """
+    begins, count, room = [], 0, 0
+    for bound in bounds:
+        fresh = room < bound
+        count, room = count + fresh, (DIGIT_SPACE if fresh else room) // bound
+        begins.append(count * fresh)
+    return tuple(begins)
 
 
 def normals(seed: int, stream: Stream, row: Tensor) -> Tensor:

@@ -23,9 +23,8 @@ from assignadd.config import Task
 from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.chains import Chains, has_chains
 from assignadd.task.evalsets import EvalSet, PairKind
-from assignadd.task.operands import LITERAL, kinds, operand_choices
-from assignadd.task.randomness import Digits, Stream, words
-from assignadd.task.sampling_tables import SamplingTables, choice_table, pair_table, word_of_each_draw
+from assignadd.task.randomness import Digits, Stream, word_of_each_draw, words
+from assignadd.task.sampling_tables import LITERAL, SamplingTables, choice_table, kinds, operand_choices
 from assignadd.task.splits import EmptySetError as EmptySetError
 from assignadd.task.splits import pair_codes
 from assignadd.task.vocabulary import Vocabulary
@@ -70,7 +69,7 @@ class Sampler:
         N, V, n, k, pads = task.modulus, task.n_vars, task.max_assignments, task.operands, task.prefix - 2
         slots, numbers = ([], self._chains.bounds) if self._chains else ([n] * k, [N] * n)
         self._bounds = [n, *slots, len(self.operands), N**k, *[n + 1] * pads, *range(V, V - n, -1), *numbers]
-        self._n_words = 1 + Digits.words_needed(self._bounds)
+        self._word_of_draw = word_of_each_draw(self._bounds)
 
     def _load_pairs(self, tasks: Sequence[Task], seen: Tensor, kind: PairKind, device: str | torch.device) -> None:
         codes = [pair_codes(s, kind) for s in seen.cpu()]
@@ -129,7 +128,7 @@ class Sampler:
         device = self.seeds.device
         step = torch.as_tensor(step, device=device)
         row = torch.arange(first_row, first_row + rows, device=device)
-        random_words = words(self.seeds, self.stream, step, row, self._n_words)  # (words, ..., M, B)
+        random_words = words(self.seeds, self.stream, step, row, 1 + max(self._word_of_draw))  # (words, ..., M, B)
         kind = (random_words[0].unsqueeze(-1) >= self.thresholds[:, None]).sum(-1)
         return self._assemble(kind, Digits(random_words[1:]), row)
 
@@ -151,8 +150,8 @@ class Sampler:
             torch.stack([self.starts, self.counts], 1),
             choice_table(self.operands, self.vocabulary),
             self.n_pairs.flatten(),
-            pair_table(self.pairs, self.answers, self.task),
-            word_of_each_draw(self._bounds),
+            torch.stack([*tuple_values(self.pairs, self.task.modulus, self.task.operands), self.answers], -1),
+            self._word_of_draw,
         )
         return module.CompiledSampler(tables)
 
@@ -201,14 +200,11 @@ class Sampler:
 
         In an evaluation set it is uniform on the possible numbers, as for the reference accuracies.
         """
-        most, least = self.task.max_assignments, (self._n_variables(kind) * self._of_operand).clamp(min=1)
+        n_variables = torch.stack([kind >> i & 1 for i in range(self.task.operands)]).sum(0)
+        most, least = self.task.max_assignments, (n_variables * self._of_operand).clamp(min=1)
         if self.stream == Stream.DATA:
             return torch.maximum(1 + draw.below(most, most), least)
         return least + draw.below(most + 1 - least, most)
-
-    def _n_variables(self, kind: Tensor) -> Tensor:
-        """The number of operands that are variables."""
-        return torch.stack([kind >> i & 1 for i in range(self.task.operands)]).sum(0)
 
     def _operand_slots(self, kind: Tensor, n: Tensor, draw: Digits) -> list[Tensor]:
         """Which of the n assignments each operand has: a free one, uniformly; `most`, past the end, for a literal."""

@@ -20,8 +20,8 @@ from assignadd.interventions.apply import apply
 from assignadd.interventions.specification import Replace
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.runs.folder import Run, shipped
-from assignadd.task.operands import count_banned
 from assignadd.task.roles import answers
+from assignadd.task.sampling_tables import count_banned
 from assignadd.task.text import answer, assignments, operand_values, render_tokens
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack
 

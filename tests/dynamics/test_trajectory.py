@@ -14,13 +14,14 @@ from assignadd.api import train
 from assignadd.config import PRESETS
 from assignadd.dynamics import trajectory
 from assignadd.dynamics.trajectory import CHUNK, AlongTraining, accuracy_curves, measured_trajectory
+from assignadd.measures.accuracies import variable_accuracy, variable_exam, variable_sets
 from assignadd.measures.progress import ProgressMeasures
-from assignadd.measures.variables import qk1_equals_to_variables, variable_accuracy, variable_exam, variable_sets
+from assignadd.measures.scores import qk1_equals_to_variables
 from assignadd.model.handmade import handmade
 from assignadd.runs.manifest import MEASURES
 from assignadd.runs.tables import encode_table
-from assignadd.task.operands import count_banned
 from assignadd.task.roles import roles
+from assignadd.task.sampling_tables import count_banned
 from assignadd.task.vocabulary import Vocabulary
 
 SMOKE = PRESETS["smoke"]

@@ -14,7 +14,7 @@ from assignadd.explorer import history, tables
 from assignadd.explorer.tables import task_data
 from assignadd.interventions.apply import apply, reference_sequences
 from assignadd.interventions.specification import COMPONENTS, specification
-from assignadd.measures.fourier import circuit_waves
+from assignadd.measures.addition import circuit_waves
 from assignadd.model.stack import Stack, flatten, initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler

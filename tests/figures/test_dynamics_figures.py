@@ -36,7 +36,7 @@ from assignadd.figures.spikes import (
 )
 from assignadd.figures.style import SMALLEST, figure, spread
 from assignadd.measures.columns import COLUMNS
-from assignadd.measures.variables import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
+from assignadd.measures.scores import path_sequences, qk1_equals_parts, qk1_equals_to_variables, qk2_path_terms
 from assignadd.model.circuits import OV, QK
 from assignadd.model.handmade import SCORE, handmade
 from assignadd.model.stack import initial_stack

@@ -32,7 +32,7 @@ from assignadd.figures.fourier import (
 )
 from assignadd.figures.registry import MECHANISM
 from assignadd.figures.style import figure
-from assignadd.measures.fourier import circuit_waves, waves
+from assignadd.measures.addition import circuit_waves, waves
 from assignadd.measures.probes import STAGES, AnswerProbes
 from assignadd.measures.similarity import AgainstOV2, Cosine, Matching, Shuffles
 from assignadd.model.handmade import handmade

@@ -12,8 +12,7 @@ from safetensors.numpy import load_file
 from assignadd.alignment.interchange import Interchange
 from assignadd.interventions.circuit import Blocks, Kept, kept_logits
 from assignadd.measures.accuracies import set_accuracies
-from assignadd.measures.addition import ov2_mlp2_correct
-from assignadd.measures.fourier import circuit_waves, network_frequencies, preactivation_spectrum
+from assignadd.measures.addition import circuit_waves, network_frequencies, ov2_mlp2_correct, preactivation_spectrum
 from assignadd.measures.probes import STAGES, answer_probes
 from assignadd.measures.routing import routing
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin

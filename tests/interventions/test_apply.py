@@ -7,7 +7,7 @@ from assignadd.config import Config, ConfigError
 from assignadd.interventions.apply import apply, effect, reference_sequences, swapped
 from assignadd.interventions.edits import shuffled
 from assignadd.interventions.specification import Cut, Pattern, Replace, Swap, specification
-from assignadd.measures.fourier import kept
+from assignadd.measures.addition import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer

@@ -23,7 +23,7 @@ from assignadd.interventions.circuit import (
     kept_logits,
     variants,
 )
-from assignadd.measures.fourier import kept
+from assignadd.measures.addition import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, shipped

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from assignadd.interventions.path_circuits import (
+from assignadd.interventions.paths import (
     AT_RANDOM,
     BY_EFFECT,
     BY_SIZE,
     PROPORTIONS,
     RANDOM_ORDERS,
     CircuitCurve,
+    PathPatching,
     circuit_curves,
 )
-from assignadd.interventions.paths import PathPatching
 from tests.interventions.small import HANDMADE, random_stack, tokens
 
 ONE = tokens(60)[0][60:120]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures import fourier
+from assignadd.measures import addition
 from assignadd.measures.addition import number_outputs, ov2_mlp2_accuracy
 from assignadd.model.handmade import PHASES, handmade
 from assignadd.model.stack import concatenate, initial_stack
@@ -23,7 +23,7 @@ RANDOM = initial_stack(CONFIG, [0, 1])
 
 
 def frequencies(stack) -> list[list[int]]:
-    return [[i + 1 for i, own in enumerate(row) if own] for row in fourier.network_frequencies(stack).tolist()]
+    return [[i + 1 for i, own in enumerate(row) if own] for row in addition.network_frequencies(stack).tolist()]
 
 
 def scrambled(stack):
@@ -36,12 +36,12 @@ def scrambled(stack):
 
 @pytest.mark.parametrize("n", [2, 3, 8, 23, 59])
 def test_the_basis_is_orthonormal_and_named(n):
-    basis = fourier.fourier_basis(n)
+    basis = addition.fourier_basis(n)
     torch.testing.assert_close(basis @ basis.T, torch.eye(n).double())
-    for k, row in zip(fourier.basis_frequencies(n).tolist(), basis, strict=True):
+    for k, row in zip(addition.basis_frequencies(n).tolist(), basis, strict=True):
         power = torch.fft.rfft(row).abs().square()
         assert power.argmax() == k and power[k] / power.sum() == pytest.approx(1)
-    assert fourier.basis_frequencies(n).max() == n // 2
+    assert addition.basis_frequencies(n).max() == n // 2
 
 
 @pytest.mark.parametrize("n", [9, 10])
@@ -51,14 +51,14 @@ def test_a_spectrum_equals_the_power_of_the_discrete_fourier_transform(n):
     expected = torch.stack([sum(power[:, j - 1] for j in {k, n - k}) for k in range(1, n // 2 + 1)], 1) / power.sum(
         1, keepdim=True
     )
-    torch.testing.assert_close(fourier.spectrum(functions), expected)
-    assert fourier.spectrum(torch.ones(1, n, 1)).tolist() == [[0] * (n // 2)]
+    torch.testing.assert_close(addition.spectrum(functions), expected)
+    assert addition.spectrum(torch.ones(1, n, 1)).tolist() == [[0] * (n // 2)]
 
 
 @pytest.mark.parametrize("n", [7, 8])
 def test_the_best_wave_is_the_best_of_all_least_squares_fits(n):
     maps = torch.randn(1, n, n, 6, generator=torch.Generator().manual_seed(n)).double()
-    found = fourier.waves(maps)
+    found = addition.waves(maps)
     first, second = (x.flatten().double() for x in torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij"))
     for neuron in range(6):
         y = maps[0, ..., neuron].flatten()
@@ -77,7 +77,7 @@ def test_the_best_wave_is_the_best_of_all_least_squares_fits(n):
 def test_amplitudes_and_phases_of_a_wave_are_recovered():
     n, k, alpha, beta = 11, 4, 0.5, -2.0
     x = 2 * math.pi * k * torch.arange(n).double() / n
-    found = fourier.waves((3 * torch.cos(x + alpha)[:, None] + 5 * torch.cos(x + beta) + 7)[None, ..., None])
+    found = addition.waves((3 * torch.cos(x + alpha)[:, None] + 5 * torch.cos(x + beta) + 7)[None, ..., None])
     assert found.frequency.item() == k and found.share.item() == pytest.approx(1)
     assert found.amplitude.flatten().tolist() == pytest.approx(
         [3, 5]
@@ -88,22 +88,22 @@ def test_the_hand_made_model_has_the_chosen_frequencies():
     both = concatenate([FEW, FEW])
     assert frequencies(both) == [list(CHOSEN)] * 2
     assert frequencies(handmade(Config(task=TASK))) == [list(range(1, N // 2 + 1))]
-    contexts = fourier.context_waves(both, [CONFIG] * 2, SEEN.expand(2, -1, -1))
+    contexts = addition.context_waves(both, [CONFIG] * 2, SEEN.expand(2, -1, -1))
     phases = torch.tensor([2 * math.pi * j / PHASES for j in range(PHASES)] * len(CHOSEN))
-    for found, amplitude in ((fourier.circuit_waves(both), 2), (contexts, 1)):  # attention brings half of each value
+    for found, amplitude in ((addition.circuit_waves(both), 2), (contexts, 1)):  # attention brings half of each value
         assert found.frequency.tolist() == [[k for k in CHOSEN for _ in range(PHASES)]] * 2
         assert found.share.min() > 0.9999
         torch.testing.assert_close(found.amplitude, torch.full_like(found.amplitude, amplitude), atol=1e-4, rtol=0)
         torch.testing.assert_close((found.phase - phases).cos(), torch.ones_like(found.phase), atol=1e-5, rtol=0)
-    assert fourier.preactivation_spectrum(FEW)[0, [k - 1 for k in CHOSEN]].tolist() == pytest.approx([1 / 4] * 4)
-    assert fourier.readout_spectrum(FEW)[0, [k - 1 for k in CHOSEN]].tolist() == pytest.approx([1 / 4] * 4)
-    assert fourier.embedding_spectrum(FEW)[0].tolist() == pytest.approx([2 / (N - 1)] * (N // 2))  # one-hot: all alike
+    assert addition.preactivation_spectrum(FEW)[0, [k - 1 for k in CHOSEN]].tolist() == pytest.approx([1 / 4] * 4)
+    assert addition.readout_spectrum(FEW)[0, [k - 1 for k in CHOSEN]].tolist() == pytest.approx([1 / 4] * 4)
+    assert addition.embedding_spectrum(FEW)[0].tolist() == pytest.approx([2 / (N - 1)] * (N // 2))  # one-hot: all alike
 
 
 def test_even_moduli_have_a_frequency_without_sine():
     stack = handmade(Config(task=dataclasses.replace(PRESETS["smoke"].task, modulus=8)))
     assert frequencies(stack) == [[1, 2, 3, 4]]
-    found = fourier.circuit_waves(stack)
+    found = addition.circuit_waves(stack)
     assert (
         found.frequency[0].tolist() == [k for k in (1, 2, 3, 4) for _ in range(PHASES)] and found.share.min() > 0.9999
     )
@@ -114,10 +114,10 @@ def test_even_moduli_have_a_frequency_without_sine():
 
 
 def test_the_addition_needs_only_the_chosen_frequencies():
-    found = fourier.filtered_accuracies(FEW)
+    found = addition.filtered_accuracies(FEW)
     assert found.restricted.item() == 1 and found.excluded.item() < 0.1
-    assert (~found.without.isnan()).tolist() == fourier.network_frequencies(FEW).tolist()
-    alone = fourier.filtered_accuracies(
+    assert (~found.without.isnan()).tolist() == addition.network_frequencies(FEW).tolist()
+    alone = addition.filtered_accuracies(
         handmade(Config(task=TASK), frequencies=(3,))
     )  # without rivals, one is enough for prime N
     assert alone.restricted.item() == 1 and alone.without[0, 2].item() < 0.1
@@ -125,47 +125,47 @@ def test_the_addition_needs_only_the_chosen_frequencies():
 
 def test_keeping_frequencies_is_a_projection():
     x, keep = number_outputs(RANDOM), torch.arange(N // 2) % 2 == 0
-    one, other = fourier.kept(x, keep), fourier.kept(x, ~keep)
+    one, other = addition.kept(x, keep), addition.kept(x, ~keep)
     torch.testing.assert_close(one + other - x.mean(1, keepdim=True), x)
-    torch.testing.assert_close(fourier.kept(one, keep), one)
-    assert fourier.spectrum(one)[:, ~keep].max() < 1e-10
+    torch.testing.assert_close(addition.kept(one, keep), one)
+    assert addition.spectrum(one)[:, ~keep].max() < 1e-10
     torch.testing.assert_close(one.mean(1), x.mean(1))
 
 
 def test_a_lookup_table_adds_without_single_frequencies():
     """Its preactivations n + m - i are linear in n, which needs all frequencies."""
     assert ov2_mlp2_accuracy(TABLE).item() == 1
-    assert fourier.circuit_waves(TABLE).share.max() < 0.65  # 6 / pi^2 of a ramp's variance is in its first harmonic
-    assert fourier.filtered_accuracies(TABLE).restricted.item() < 0.5
+    assert addition.circuit_waves(TABLE).share.max() < 0.65  # 6 / pi^2 of a ramp's variance is in its first harmonic
+    assert addition.filtered_accuracies(TABLE).restricted.item() < 0.5
 
 
 def test_random_and_scrambled_networks_have_no_frequencies():
     for stack in (RANDOM, scrambled(FEW)):
-        assert fourier.circuit_waves(stack).share.mean() < 0.45
+        assert addition.circuit_waves(stack).share.mean() < 0.45
         assert all(len(own) > N // 4 for own in frequencies(stack))
-        found = fourier.filtered_accuracies(stack)
+        found = addition.filtered_accuracies(stack)
         assert found.restricted.max() < 0.3
-    assert fourier.context_waves(RANDOM, [CONFIG] * 2, SEEN.expand(2, -1, -1)).share.mean() < 0.3
+    assert addition.context_waves(RANDOM, [CONFIG] * 2, SEEN.expand(2, -1, -1)).share.mean() < 0.3
 
 
 def test_the_papers_network(paper_run):
     final = paper_run.checkpoint(40_000)
     ten = [1, 2, 4, 5, 11, 15, 19, 20, 22, 27]
     assert frequencies(final) == [ten]
-    assert fourier.preactivation_spectrum(final)[0, [k - 1 for k in ten]].sum().item() == pytest.approx(
+    assert addition.preactivation_spectrum(final)[0, [k - 1 for k in ten]].sum().item() == pytest.approx(
         0.994, abs=0.0005
     )
-    found = fourier.circuit_waves(final)
+    found = addition.circuit_waves(final)
     share = found.share[0]
     assert [share.mean().item(), share.median().item(), share[70].item()] == pytest.approx(
         [0.609, 0.693, 0.963], abs=0.0006
     )
     assert found.frequency[0, 70] == 11 and (share >= 0.9).sum() == 70 and (share < 0.5).sum() == 201
-    assert fourier.embedding_spectrum(final)[0, [k - 1 for k in ten]].sum() > 0.95
-    assert fourier.readout_spectrum(final)[0, [k - 1 for k in ten]].sum() > 0.95
-    filtered = fourier.filtered_accuracies(final)
+    assert addition.embedding_spectrum(final)[0, [k - 1 for k in ten]].sum() > 0.95
+    assert addition.readout_spectrum(final)[0, [k - 1 for k in ten]].sum() > 0.95
+    filtered = addition.filtered_accuracies(final)
     assert filtered.restricted.item() > 0.998 and filtered.excluded.item() < 0.05
-    in_contexts = fourier.context_waves(final, paper_run.configs, paper_run.seen)
+    in_contexts = addition.context_waves(final, paper_run.configs, paper_run.seen)
     sure = share > 0.5
     assert (in_contexts.frequency[0] == found.frequency[0])[sure].all()
     # Both operands have the same phase in sequences too, although only the circuit is symmetric by construction.

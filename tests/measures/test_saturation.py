@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Member, Numerics
-from assignadd.measures.saturation import LOSS, SATURATED, SATURATED_OWN, Saturation
+from assignadd.measures.accuracies import LOSS, SATURATED, SATURATED_OWN, Saturation
 from assignadd.model.forward import answer_logits
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import Stack

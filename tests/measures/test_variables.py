@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Member
-from assignadd.measures.variables import attn_l2_equal_to_value
+from assignadd.measures.routing import attn_l2_equal_to_value
 from assignadd.model.accuracy import Exam
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack

@@ -13,13 +13,12 @@ import torch
 
 from assignadd.config import Config, ConfigError, Task
 from assignadd.task import examples
-from assignadd.task.arithmetic import answer_of, tuple_code, tuple_values
+from assignadd.task.arithmetic import answer_of, operation_settings, read_table, tuple_code, tuple_values
 from assignadd.task.evalsets import all_sets, recorded_sets
-from assignadd.task.operands import LITERAL, kinds, operand_choices
 from assignadd.task.roles import Positions, answers, as_in_training, count_variables, needed_edges, roles, with_values
 from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler
+from assignadd.task.sampling_tables import LITERAL, kinds, operand_choices
 from assignadd.task.splits import pair_mask, pair_split
-from assignadd.task.table_file import operation_settings, read_table
 from assignadd.task.text import answer, operand_values, parse, render, render_tokens
 from tests.task.plain_sampler import answer as plain_answer
 from tests.task.plain_sampler import operand_choices as plain_choices

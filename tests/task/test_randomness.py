@@ -8,7 +8,17 @@ import torch
 from scipy import stats
 
 from assignadd.config import Task
-from assignadd.task.randomness import Digits, EvalSteps, Stream, TrainingLawDraws, digit, normals, philox, words
+from assignadd.task.randomness import (
+    Digits,
+    EvalSteps,
+    Stream,
+    TrainingLawDraws,
+    digit,
+    normals,
+    philox,
+    word_of_each_draw,
+    words,
+)
 from assignadd.task_settings import LETTERS
 from tests.task.plain_sampler import philox as plain_philox
 
@@ -64,7 +74,7 @@ def test_no_two_reserved_ranges_overlap(reserved):
 
 
 def test_draws_fit_into_their_reserved_range():
-    from assignadd.measures.variables import variable_sets
+    from assignadd.measures.accuracies import variable_sets
     from assignadd.task.evalsets import ALL_SETS
 
     most = max(len(variable_sets(Task(n_vars=len(LETTERS)))), len(ALL_SETS))
@@ -120,7 +130,7 @@ def test_a_bound_may_differ_from_row_to_row():
     "bounds", [[1], [65536, 1, 2], [65537, 2], [6, 6, 6, 103, 3481, *[7] * 10, *[59] * 6], [997**2] * 3, [2] * 33]
 )
 def test_words_needed_equals_the_words_used(bounds):
-    needed = Digits.words_needed(bounds)
+    needed = max(word_of_each_draw(bounds))
     drawn = words(torch.tensor(1), Stream.DATA, ZERO, torch.arange(2), needed)
     enough, short = Digits(drawn), Digits(drawn[:-1])
     for bound in bounds:

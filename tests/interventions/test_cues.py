@@ -5,8 +5,7 @@ import random
 import pytest
 
 from assignadd.config import PRESETS, Member
-from assignadd.interventions.tags import NAMES, PLACES, exchanged_tags
-from assignadd.measures.cues import LAYOUTS, TWICE, _sequence, cue_answers
+from assignadd.interventions.cues import LAYOUTS, NAMES, PLACES, TWICE, _sequence, cue_answers, exchanged_tags
 from assignadd.model.handmade import handmade
 from assignadd.runs.folder import Run, shipped
 from assignadd.task.splits import pair_split

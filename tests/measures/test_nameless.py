@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
+from assignadd.measures.nameless import name_groups, nameless_accuracy, nameless_answers, rearranged, with_other_names
 from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.nameless import name_groups, nameless_accuracy, nameless_answers, rearranged, with_other_names
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.text import parse, render
