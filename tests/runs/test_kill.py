@@ -49,7 +49,8 @@ def test_killed_inside_saves(tmp_path, uninterrupted):
     points = [*range(2, 26, 3), *random.Random(0).sample(range(26, total + 1), 18)]
     for k in points:
         path = tmp_path / str(k)
-        assert in_child(lambda path=path: train(path), kill_at=k).killed, k
+        outcome = in_child(lambda path=path: train(path), kill_at=k)
+        assert outcome.killed, (k, outcome)
         sound_after_kill(path)
         finish(path, lambda path=path: train(path))
         assert contents(path) == uninterrupted, k
