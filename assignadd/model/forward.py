@@ -49,20 +49,22 @@ def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B"]:
 def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """A function of the logits, (M, B, ...), computed from those of `CHUNK` sequences at a time."""
     tokens = for_each_model(stack, tokens)
-    if not covers(stack.config) or stack.flat.device.type != "cpu":
-        logits = reference_logits if not covers(stack.config) else lambda *given: trace(*given).logits
-        return torch.cat([function(logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
+    if not covers(stack.config):
+        return torch.cat([function(reference_logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
+    if stack.flat.device.type != "cpu":
+        return torch.cat([function(x) for x in _table_logits(stack, Weights.of(stack.weights), tokens)], 1)
     # Batched products of small matrices are slow on a CPU: one model after the other, each without the axis M.
-    own = zip(single_models(stack), tokens, strict=True)
-    return torch.stack([torch.cat([function(logits) for logits in _logits_of_one(*each)]) for each in own])
+    own = ((one, unstacked(one), part) for one, part in zip(single_models(stack), tokens, strict=True))
+    return torch.stack([torch.cat([function(logits) for logits in _table_logits(*each)]) for each in own])
 
 
-def _logits_of_one(one: Stack, tokens: Int[Tensor, "B T"]) -> Iterator[Float[Tensor, "b N"]]:
-    """The logits of one model by its tables, for `CHUNK` sequences at a time."""
-    table, weights = table_forward(one.config, one.flat.device), unstacked(one)
+def _table_logits(stack: Stack, weights: Weights, tokens: Int[Tensor, "*M B T"]) -> Iterator[Float[Tensor, "*M b N"]]:
+    """The logits by the tables, which are computed once, for `CHUNK` sequences at a time."""
+    table = table_forward(stack.config, stack.flat.device, stacked=tokens.dim() == 3)
     tables, read_out = table.tables(weights), weights.W_out @ weights.U
-    for part in tokens.split(CHUNK):
-        yield table.forward(weights, part, tables).read(read_out)
+    for part in tokens.split(CHUNK, -2):
+        trace = table.forward(weights, part, tables)
+        yield trace.read(read_out) if stack.flat.device.type == "cpu" else trace.logits
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:

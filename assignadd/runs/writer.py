@@ -109,15 +109,15 @@ class Writer(Run):
         rows: Iterable[Mapping[str, Any]] = (),
         finished: bool = False,
     ) -> None:
-        """Save all of this as of `step`, or none of it."""
+        """Save all of this as of `step`, or none of it. The rows are asked for last, when the files are written."""
         if self.finished or not self.manifest.step <= step <= self.manifest.steps:
             raise ValueError(f"a commit at step {step} in a run at step {self.manifest.step} of {self.manifest.steps}")
-        lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-        digest = self._digest.copy()
-        digest.update(lines)
-        metrics = Blob(self.manifest.metrics.size + len(lines), digest.hexdigest())
         try:
             saved = {name: self._save(name, step, data) for name, data in _encoded(step, state, checkpoint)}
+            lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+            digest = self._digest.copy()
+            digest.update(lines)
+            metrics = Blob(self.manifest.metrics.size + len(lines), digest.hexdigest())
             if lines:
                 atomic.append(self.path / METRICS, self.manifest.metrics.size, lines)
             files = self._kept(step, self.manifest.files | saved, metrics)

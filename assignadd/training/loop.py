@@ -171,12 +171,19 @@ def _mend(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> No
 
 
 def _commit(commits: Commits, trainer: Trainer, first: bool = False) -> list[dict[str, Any]]:
-    step, config = trainer.step, trainer.config
-    rows = trainer.evaluate(with_measures=is_measurement(config, step)) if is_evaluation(config, step) else []
+    """Saves what is due at this step; the files are written while the models are evaluated."""
+    step, config, evaluation = trainer.step, trainer.config, Future[list[dict[str, Any]]]()
     checkpoint = trainer.stack() if is_checkpoint(config, step) else None
     state = trainer.state() if first or saves_state(config, step) else None
+    rows = (row for found in (evaluation,) for row in found.result())  # waits
     commits.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
-    return rows
+    try:
+        due = is_evaluation(config, step)
+        evaluation.set_result(trainer.evaluate(with_measures=is_measurement(config, step)) if due else [])
+    except BaseException as error:
+        evaluation.set_exception(error)
+        raise
+    return evaluation.result()
 
 
 def is_checkpoint(config: Config, step: int) -> bool:

@@ -6,7 +6,6 @@ forward where it covers the architecture, and from autograd through the referenc
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -171,15 +170,13 @@ class Group:
     def update(self, batch: Batch) -> None:
         """One step. A model whose loss is not finite stops before its update and keeps its weights."""
         self.loss.copy_(self.gradient(batch))
-        on_gpu = self.loss.device.type == "cuda"  # which is not asked, as it would have to be waited for
-        if on_gpu or not all(map(math.isfinite, self.loss.tolist())):
-            goes_on = self.loss.isfinite() | (self.diverged_at >= 0)
-            torch.where(goes_on, self.diverged_at, self.step, out=self.diverged_at)
         if self._rates:
             self._rates.write(self.step, self.moments)
         before = self.stack.flat.clone() if self._frozen else None
         self.step += 1
-        self.gradient.kernels.adamw(self.stack.flat, self.gradient.flat, self.moments, self.diverged_at, self.step)
+        self.gradient.kernels.adamw(
+            self.stack.flat, self.gradient.flat, self.moments, self.loss, self.diverged_at, self.step
+        )
         if self._frozen and before is not None:
             self._frozen.restore(self.step, self.stack.flat, before)
 

@@ -142,7 +142,7 @@ def test_updates_equal_torch_with_a_rate_and_decay_per_model(update):
     ]
     for step in range(40):
         grad = gradient(step)
-        update(flat, grad, moments, diverged_at, torch.tensor(step + 1))
+        update(flat, grad, moments, torch.zeros(3), diverged_at, torch.tensor(step + 1))
         for parameter, optimizer, g in zip(theirs, optimizers, grad, strict=True):
             parameter.grad = g.clone()
             optimizer.step()
@@ -150,18 +150,22 @@ def test_updates_equal_torch_with_a_rate_and_decay_per_model(update):
 
 
 @pytest.mark.parametrize("update", [fused_adamw, stacked_adamw])
-def test_a_model_that_diverged_keeps_its_weights_and_disturbs_no_other(update):
+def test_a_model_whose_loss_was_not_finite_once_keeps_its_weights_and_disturbs_no_other(update):
     start = torch.randn(3, 500, generator=torch.Generator().manual_seed(99))
-    diverged_at = torch.tensor([-1, 0, -1])
+    diverged_at, never = torch.full((3,), -1), torch.full((3,), -1)
     ours, undisturbed = start.clone(), start.clone()
     moments = [Moments.zeros(start, OPTIMS) for _ in range(2)]
     for step in range(5):
         good = gradient(step).float()
         broken = good.clone()
-        broken[1] = torch.nan
-        update(ours, broken, moments[0], diverged_at, torch.tensor(step + 1))
-        update(undisturbed, good, moments[1], torch.full_like(diverged_at, -1), torch.tensor(step + 1))
-    assert torch.equal(ours[1], start[1])
+        broken[1] = torch.nan if step >= 2 else good[1]
+        losses = torch.tensor([1.0, torch.nan if step == 2 else 1.0, 1.0])  # not finite once, at step 2
+        update(ours, broken, moments[0], losses, diverged_at, torch.tensor(step + 1))
+        update(undisturbed, good, moments[1], torch.ones(3), never, torch.tensor(step + 1))
+        if step == 1:
+            kept = ours[1].clone()
+    assert diverged_at.tolist() == [-1, 2, -1] and never.tolist() == [-1, -1, -1]
+    assert torch.equal(ours[1], kept) and not torch.equal(kept, start[1])
     assert torch.equal(ours[[0, 2]], undisturbed[[0, 2]])
 
 

@@ -175,15 +175,18 @@ def test_loss_and_update_kernels_equal_the_formulas():
         torch.testing.assert_close(got.cpu().double(), want, rtol=1e-5, atol=1e-8)
     optims = [Optim(), Optim(lr=3e-2, weight_decay=0.5), Optim(lr=1e-2)]
     start = torch.randn(3, 5003, generator=generator)
-    diverged_at = torch.tensor([-1, -1, 0])
+    ends = [torch.full((3,), -1, device=device) for device in ("cuda", "cpu")]
+    losses = torch.tensor([1.0, 2.0, torch.inf])
     kernel, formula = start.clone().cuda(), start.double()
     there, here = Moments.zeros(kernel, optims), Moments.zeros(formula, optims)
     for step in range(1, 41):
         grad = torch.randn(3, 5003, generator=generator) * 10.0 ** (step % 4 - 4)
-        kernels.adamw(kernel, grad.cuda(), there, diverged_at.cuda(), torch.tensor(step, device="cuda"))
-        stacked_adamw(formula, grad.double(), here, diverged_at, torch.tensor(step))
+        kernels.adamw(kernel, grad.cuda(), there, losses.cuda(), ends[0], torch.tensor(step, device="cuda"))
+        stacked_adamw(formula, grad.double(), here, losses, ends[1], torch.tensor(step))
+        losses[2] = 1.0  # later losses change nothing
     torch.testing.assert_close(kernel.cpu().double(), formula, rtol=1e-5, atol=1e-6)
     assert torch.equal(kernel[2].cpu(), start[2])
+    assert ends[0].tolist() == ends[1].tolist() == [-1, -1, 0]
 
 
 @pytest.mark.parametrize("models", [3, 9])

@@ -30,6 +30,7 @@ from assignadd.training.loop import (
     is_stop,
     next_stop,
 )
+from assignadd.training.trainer import Trainer
 from tests.runs.kill import in_child
 from tests.runs.small import contents
 
@@ -118,6 +119,24 @@ def test_a_save_that_fails_ends_the_training_at_the_next_beat(tmp_path, monkeypa
     with pytest.raises(RunError, match="the disk is full"):
         train(config, SEEDS, tmp_path / "run", threads=1, listener=listener)
     assert steps[-1] == 50 + BEAT
+
+
+def test_nothing_is_saved_of_a_step_whose_evaluation_fails(tmp_path, uninterrupted, monkeypatch):
+    """Its files are written while the models are evaluated, but nothing counts before the rows are there."""
+    evaluate = Trainer.evaluate
+
+    def failing_at_30(self: Trainer, with_measures: bool = False) -> list[dict[str, object]]:
+        if self.step == 30:
+            raise RuntimeError("no answer")
+        return evaluate(self, with_measures)
+
+    monkeypatch.setattr(Trainer, "evaluate", failing_at_30)
+    with pytest.raises(RuntimeError, match="no answer"):
+        run_to(tmp_path / "run")
+    assert Run.open(tmp_path / "run").step == 20
+    monkeypatch.undo()
+    run_to(tmp_path / "run")
+    assert contents(tmp_path / "run") == uninterrupted
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -111,7 +111,7 @@ def test_models_of_a_stack_have_their_own_optimizer_settings():
     moments = Moments.zeros(flat, optims)
     for step in range(1, 6):
         grad = torch.randn(3, 50, generator=generator, dtype=torch.float64)
-        stacked_adamw(flat, grad, moments, torch.full((3,), -1), torch.tensor(step))
+        stacked_adamw(flat, grad, moments, torch.zeros(3), torch.full((3,), -1), torch.tensor(step))
         for w, g, peer in zip(plain, grad, peers, strict=True):
             w.grad = g
             peer.step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -180,14 +181,18 @@ class TensorKernels:
         flat: Float[Tensor, "M P"],
         grad: Float[Tensor, "M P"],
         moments: Moments,
+        loss: Float[Tensor, " M"],
         diverged_at: Int[Tensor, " M"],
         count: Int[Tensor, ""],
     ) -> None:
-        """AdamW update number `count` (Loshchilov and Hutter, 2019) of the models that have not diverged (-1)."""
+        """AdamW update number `count` (Loshchilov and Hutter, 2019) of the models whose loss has always been finite.
+
+        Where the loss is not finite for the first time, this step, `count` - 1, replaces -1 in `diverged_at`.
+        """
         if flat.device.type == "cpu":
-            fused_adamw(flat, grad, moments, diverged_at, count)
+            fused_adamw(flat, grad, moments, loss, diverged_at, count)
         else:
-            stacked_adamw(flat, grad, moments, diverged_at, count)
+            stacked_adamw(flat, grad, moments, loss, diverged_at, count)
 
     def _at_positions(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """The sum of the rows of its token and of its place, for every position: (..., B, T, d)."""
@@ -229,23 +234,28 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return loss, grad.div_(labels.shape[-1])
 
 
-def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, diverged_at: Tensor, count: Tensor) -> None:
+def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor) -> None:
     """Model by model through the kernel behind torch.optim.AdamW(fused=True), which reads memory once.
 
     Called directly, since `torch.optim.adamw.adamw`, which gives the same bits, takes 40 us more for each call.
     """
-    steps, rates, diverged = count.float(), moments.exact_rate[:, 0].tolist(), diverged_at.tolist()
+    steps, rates, losses, ends = count.float(), moments.exact_rate.tolist(), loss.tolist(), diverged_at.tolist()
     for i, o in enumerate(moments.optims):
-        if diverged[i] < 0:
+        if ends[i] < 0 and not math.isfinite(losses[i]):
+            diverged_at[i] = count - 1
+        elif ends[i] < 0:
             torch._fused_adamw_(
                 [flat[i]], [grad[i]], [moments.mean[i]], [moments.square[i]], [], [steps],
-                lr=rates[i], beta1=o.beta1, beta2=o.beta2, weight_decay=o.weight_decay,
+                lr=rates[i][0], beta1=o.beta1, beta2=o.beta2, weight_decay=o.weight_decay,
                 eps=o.eps, amsgrad=False, maximize=False,
             )  # fmt: skip
 
 
-def stacked_adamw(flat: Tensor, grad: Tensor, moments: Moments, diverged_at: Tensor, count: Tensor) -> None:
+def stacked_adamw(
+    flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
+) -> None:
     """All models at once, without a branch that would have to wait for the device."""
+    diverged_at.copy_(torch.where(loss.isfinite() | (diverged_at >= 0), diverged_at, count - 1))
     alive, (size, correction) = diverged_at.unsqueeze(1) < 0, moments.corrections(count)
     new, kept, added, eps = moments.averaging.split(1, 1)
     grad = torch.where(alive, grad, 0)

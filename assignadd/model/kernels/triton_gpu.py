@@ -165,10 +165,12 @@ class TritonKernels(TensorKernels):
         triton_programs.cross_entropy[blocks, M](logits, labels.contiguous(), losses, B, N=N, NP=width, BB=LOSS_ROWS)
         return losses.mean(1), logits
 
-    def adamw(self, flat: Tensor, grad: Tensor, moments: Moments, diverged_at: Tensor, count: Tensor) -> None:
+    def adamw(
+        self, flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
+    ) -> None:
         (M, P), o = flat.shape, moments
         triton_programs.adamw[triton.cdiv(P, UPDATE_BLOCK), M](
-            flat, grad, o.mean, o.square, o.rate, o.decay, o.averaging, o.betas, diverged_at, count, P,
+            flat, grad, o.mean, o.square, o.rate, o.decay, o.averaging, o.betas, loss, diverged_at, count, P,
             BLOCK=UPDATE_BLOCK,
         )  # fmt: skip
 

@@ -260,12 +260,15 @@ def cross_entropy(logits, labels, losses, B, N: tl.constexpr, NP: tl.constexpr, 
 
 @triton.jit
 def adamw(
-    flat, grad, mean, square, rate, decay, averaging, betas, diverged_at, count, P, BLOCK: tl.constexpr,
+    flat, grad, mean, square, rate, decay, averaging, betas, losses, diverged_at, count, P, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Update number `count` of one model's weights; `Moments` describes the numbers that every model has."""
     m = tl.program_id(1).to(tl.int64)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    if tl.load(diverged_at + m) < 0:
+    trained, finite = tl.load(diverged_at + m) < 0, tl.abs(tl.load(losses + m)) < float("inf")
+    if trained & (finite == 0) & (tl.program_id(0) == 0):
+        tl.store(diverged_at + m, tl.load(count) - 1)  # programs that read it before and after do nothing either way
+    if trained & finite:
         there, at = i < P, m * P + i
         g = tl.load(grad + at, mask=there, other=0.0)
         first = tl.load(mean + at, mask=there, other=0.0)
