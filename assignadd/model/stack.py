@@ -6,6 +6,7 @@ One model is a stack with M = 1; a trajectory is a stack of checkpoints.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -118,7 +119,7 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
     def weights(seed: int, scale: float) -> Tensor:
         return normals(seed, Stream.INIT, torch.arange(size)).mul_(scale / math.sqrt(config.model.d_model)).to(dtype)
 
-    with ThreadPoolExecutor() as threads:  # on all cores: torch does not hold Python's lock while it computes
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # torch does not hold Python's lock while it computes
         stack = Stack(config, torch.stack(list(threads.map(weights, init_seeds, own))))
     for name, weight in stack.weights.items():
         if ".W_" not in name:  # a bias, or a weight of a norm

@@ -58,10 +58,14 @@ def read_input(path: Path, most: int) -> bytes:
 
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
-    # Copies, because the weights of a stack are interleaved views of one tensor. One metadata key only: the order of
-    # several would differ from one process to the next.
-    own = {name: t.detach().cpu().clone(memory_format=torch.contiguous_format) for name, t in tensors.items()}
-    return safetensors.torch.save(own, metadata={"format": "pt"})
+    # One metadata key only: the order of several would differ from one process to the next.
+    return safetensors.torch.save({name: _alone(t) for name, t in tensors.items()}, metadata={"format": "pt"})
+
+
+def _alone(tensor: Tensor) -> Tensor:
+    """The tensor in memory that no other has a part of, as the weights of a stack have: safetensors refuses those."""
+    own = tensor.detach().cpu().contiguous()
+    return own if own.untyped_storage().nbytes() == own.nbytes else own.clone()
 
 
 def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:

@@ -20,6 +20,8 @@ from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import EmptySetError, EveryAddition
 
+# Sequences of a test that are drawn at once: a draw is some hundred tensor operations, whatever its size.
+ROWS = 4 * CHUNK
 ZERO_VAR = "0-var held out"
 TWO_VAR = "2-var test"
 FREQUENCIES = "fourier_frequencies"
@@ -81,9 +83,9 @@ def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalS
         return right, n
     n = sampler.n_rows.flatten()
     total = torch.zeros_like(n)
-    for start in range(0, int(n.max()), CHUNK):
-        batch = sampler.sample(step, CHUNK, first_row=start)
-        there = torch.arange(start, start + CHUNK, device=n.device) < n[:, None]
+    for start in range(0, int(n.max()), ROWS):
+        batch = sampler.sample(step, ROWS, first_row=start)
+        there = torch.arange(start, start + ROWS, device=n.device) < n[:, None]
         total += ((answer_logits(stack, batch.tokens).argmax(-1) == batch.labels) & there).sum(-1)
     return total.cpu(), n.cpu()
 

@@ -81,9 +81,9 @@ class Sampler:
                     f"no pair of numbers of the kind {kind} at task.seen_fraction = {task.seen_fraction}"
                 )
         self.n_pairs = torch.tensor([[len(c)] for c in codes], device=device)  # (M, 1)
-        self.pairs = torch.nn.utils.rnn.pad_sequence(codes, batch_first=True).to(device)  # (M, most)
-        answers = [answer_of(t, tuple_values(c, t.modulus, t.operands)) for t, c in zip(tasks, self.pairs, strict=True)]
-        self.answers = torch.stack(answers)  # (M, most)
+        pairs = torch.nn.utils.rnn.pad_sequence(codes, batch_first=True)  # (M, most)
+        answers = [answer_of(t, tuple_values(c, t.modulus, t.operands)) for t, c in zip(tasks, pairs, strict=True)]
+        self.pairs, self.answers = pairs.to(device), torch.stack(answers).to(device)
         self._pair_base = torch.arange(len(codes), device=device)[:, None] * self.pairs.shape[1]
 
     def _load_operands(

@@ -24,7 +24,7 @@ from assignadd.training.trainer import Observer, Trainer
 LOG_SPACED = (0, 1, 2, 5, 10, 20, 50)
 # Steps between looks at the clock, the signals and the progress bar; models wait for each other this often, and a GPU
 # for what it is to do next.
-BEAT, BEAT_ON_GPU = 10, 100
+BEAT, BEAT_ON_GPU = 10, 125
 # Commits without a state that may wait for the disk, in memory: there are as many in the first fifty steps.
 MOST_COMMITS = len(LOG_SPACED)
 
