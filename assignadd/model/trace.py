@@ -109,7 +109,7 @@ class Trace(ABC):
 
 @dataclass(frozen=True)
 class TableTrace(Trace):
-    """The trace of `TableForward.forward`; properties are computed on first use, from the weights as they are then."""
+    """The trace of `TableForward.forward`; properties are computed on first use, from weights and tables as then."""
 
     weights: Weights
     attention_1: Float[Tensor, "*M B T T"]

@@ -125,7 +125,7 @@ class Writer(Run):
                 self.manifest, step=step, finished=finished, metrics=metrics, files=files, sessions=self._sessions(step)
             )
             after.write(self.path)
-        except RunError:
+        except Exception:  # also one of whoever makes the rows
             with contextlib.suppress(RunError):
                 self._settle()
             raise

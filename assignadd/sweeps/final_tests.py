@@ -14,7 +14,7 @@ from assignadd.config import Config, Task
 from assignadd.measures.addition import network_frequencies
 from assignadd.measures.progress import AttentionRates, where_defined
 from assignadd.model.accuracy import Exam
-from assignadd.model.forward import CHUNK, answer_logits
+from assignadd.model.forward import CHUNK, answers
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet, all_sets
 from assignadd.task.randomness import EvalSteps
@@ -86,7 +86,7 @@ def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalS
     for start in range(0, int(n.max()), ROWS):
         batch = sampler.sample(step, ROWS, first_row=start)
         there = torch.arange(start, start + ROWS, device=n.device) < n[:, None]
-        total += ((answer_logits(stack, batch.tokens).argmax(-1) == batch.labels) & there).sum(-1)
+        total += ((answers(stack, batch.tokens) == batch.labels) & there).sum(-1)
     return total.cpu(), n.cpu()
 
 

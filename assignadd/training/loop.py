@@ -101,7 +101,9 @@ class Commits:
         self.check()
 
     def commit(self, step: int, **parts: Any) -> None:
-        """Begins `Writer.commit` with parts that nothing changes later; waits if too many are begun.
+        """Begins `Writer.commit` with parts that nothing changes later; `rows` may wait for an evaluation.
+
+        Waits if too many commits are begun.
 
         A state, the largest part, waits until what was begun before it is saved: a kill loses no state but the newest.
         """
@@ -176,8 +178,8 @@ def _commit(commits: Commits, trainer: Trainer, first: bool = False) -> list[dic
     checkpoint = trainer.stack() if is_checkpoint(config, step) else None
     state = trainer.state() if first or saves_state(config, step) else None
     rows = (row for found in (evaluation,) for row in found.result())  # waits
-    commits.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
     try:
+        commits.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
         due = is_evaluation(config, step)
         evaluation.set_result(trainer.evaluate(with_measures=is_measurement(config, step)) if due else [])
     except BaseException as error:
