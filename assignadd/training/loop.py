@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -177,15 +177,20 @@ def _commit(commits: Commits, trainer: Trainer, first: bool = False) -> list[dic
     step, config, evaluation = trainer.step, trainer.config, Future[list[dict[str, Any]]]()
     checkpoint = trainer.stack() if is_checkpoint(config, step) else None
     state = trainer.state() if first or saves_state(config, step) else None
-    rows = (row for found in (evaluation,) for row in found.result())  # waits
+    rows, finished = _rows_of(evaluation), step == config.optim.steps
     try:
-        commits.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=step == config.optim.steps)
+        commits.commit(step, state=state, checkpoint=checkpoint, rows=rows, finished=finished)
         due = is_evaluation(config, step)
         evaluation.set_result(trainer.evaluate(with_measures=is_measurement(config, step)) if due else [])
     except BaseException as error:
         evaluation.set_exception(error)
         raise
     return evaluation.result()
+
+
+def _rows_of(evaluation: Future[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """The rows of an evaluation; whoever asks for the first waits until it has ended."""
+    yield from evaluation.result()
 
 
 def is_checkpoint(config: Config, step: int) -> bool:
