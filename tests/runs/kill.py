@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from assignadd.runs import atomic
 
 OPERATIONS = ("open", "write", "fsync", "replace", "ftruncate", "unlink", "mkdir")
@@ -95,6 +97,8 @@ def _child(function: Callable[[], object], into: int, kill_at: int | None) -> No
                 os.write(arguments[0], arguments[1][: len(arguments[1]) // 2])
             os.kill(os.getpid(), signal.SIGKILL)
 
+    # In a forked process torch makes its threads anew at the first call, and fails if two threads are there at once.
+    torch.set_num_threads(torch.get_num_threads())
     report: dict[str, Any] = {}
     try:
         with counting(die) as proxy:
