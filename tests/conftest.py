@@ -12,9 +12,11 @@ NUMERICAL = (
 )  # fmt: skip
 COMPILED = (
     "numba_cpu",
+    "cuda_attention",
     "triton_gpu",
     "triton_programs",
     "numba_sampler",
+    "numba_answers",
     "triton_sampler",
 )  # whose functions are not Python's
 

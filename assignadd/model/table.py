@@ -93,16 +93,15 @@ class TableForward:
         g_outputs = aside(trace.usage.mT, g)  # (..., 3C + 1, d)
         g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
         self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
-        self.kernels.join()
 
     def _attention_backward(self, trace: TableTrace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of both score tables from that of the usage; that of layer 1 must not be read before `join`."""
+        """Gradients of both score tables from that of the usage; only `after_layer_1_backward` may read layer 1's."""
         given = (trace.tokens, trace.attention_1, trace.attention_2)
         g_both, g_position_scores, g_passed_on = self.kernels.layer_2_backward(g_usage, *given)
         first = slice(self.C + 1)
-        g_scores_2 = self.kernels.product(g_both.mT, trace.usage[..., first])
+        g_scores_2 = self.kernels.product_aside(g_both.mT, trace.usage[..., first])
         self.kernels.plus_product(g_usage[..., first], g_both, trace.tables.scores_2)
-        self.kernels.join()  # for the gradient of the outputs, before that of layer 1's scores, which takes longer
+        self.kernels.join()  # g_scores_2 and the gradient of the outputs, before that of layer 1, which takes longer
         g_positions = (trace.copied_scores, g_position_scores, g_passed_on)
         return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2
 
@@ -116,7 +115,8 @@ class TableForward:
         t, aside = Tables.room(w) if room is None else room, self.kernels.product_aside
         torch.cat([w.E, w.pos], -2, out=t.embeddings)
         torch.add(w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1), out=t.constant)
-        self._scaled(w.Q2, w.T.K2, t.QK2)
+        with self.kernels.aside():
+            self._scaled(w.Q2, w.T.K2, t.QK2)
         aside(t.embeddings, w.V1, t.values_1)
         aside(t.values_1, w.O1, t.outputs_1)
         aside(w.V2, w.O2, t.OV2)
@@ -130,38 +130,37 @@ class TableForward:
     def _tables_backward(
         self, w: Weights, t: Tables, g_scores_1: Tensor, g_scores_2: Tensor, g_outputs: Tensor, grads: Weights
     ) -> None:
-        """Waits for `g_scores_1`; the other gradients that it reads must be there."""
-        C, aside, plus_product = self.C, self.kernels.product_aside, self.kernels.plus_product
+        """Waits for all that is begun; the gradients that it reads must be there, but for `g_scores_1`."""
+        K, C, aside, plus_product = self.K, self.C, self.kernels.product_aside, self.kernels.plus_product
+        with self.kernels.after_layer_1_backward():
+            g_queries_1, g_keys_1 = self._scaled(g_scores_1, t.keys_1), self._scaled(g_scores_1.mT, t.queries_1)
+            torch.matmul(t.T.embeddings, g_queries_1, out=grads.Q1)
+            torch.matmul(t.T.embeddings, g_keys_1, out=grads.K1)
+            g_through_scores = plus_product(g_queries_1 @ w.T.Q1, g_keys_1, w.T.K1)
+
         g_equal, g_out2 = g_outputs.split_with_sizes([C + 1, 2 * C], -2)
         g_OV2 = t.T.both @ g_out2
+        aside(g_OV2, w.T.O2, grads.V2)
+        aside(w.T.V2, g_OV2, grads.O2)
         g_both = plus_product(g_out2 @ t.T.OV2, g_scores_2, t.queries_2)
         g_queries_2 = g_scores_2.mT @ t.both
         g_QK2 = self._scaled(t.T.equal_rows, g_queries_2)
+        aside(g_QK2, w.K2, grads.Q2)
+        aside(g_QK2.mT, w.Q2, grads.K2)
         g_equal = plus_product(g_equal, g_queries_2, t.T.QK2)
 
         g_embeddings, g_outputs_1 = g_both.split_with_sizes([C, C], -2)
         g_through, g_constant = g_equal.split_with_sizes([C, 1], -2)
         g_outputs_1 += g_through
-        g_embeddings.narrow(-2, self.equals, 1).add_(g_constant)
-        g_embeddings.narrow(-2, C - 1, 1).add_(g_constant)
-        g_values_1 = g_outputs_1 @ w.T.O1
-        plus_product(g_embeddings, g_values_1, w.T.V1)
-        self.kernels.join()  # the gradient of layer 1's scores
-
-        aside(g_OV2, w.T.O2, grads.V2)
-        aside(w.T.V2, g_OV2, grads.O2)
-        aside(g_QK2, w.K2, grads.Q2)
-        aside(g_QK2.mT, w.Q2, grads.K2)
+        g_embeddings[..., self.equals :: C - 1 - self.equals, :] += g_constant  # the rows of `=` and its position
         aside(t.T.values_1, g_outputs_1, grads.O1)
+        g_values_1 = g_outputs_1 @ w.T.O1
         aside(t.T.embeddings, g_values_1, grads.V1)
-        g_queries_1, g_keys_1 = self._scaled(g_scores_1, t.keys_1), self._scaled(g_scores_1.mT, t.queries_1)
-        aside(t.T.embeddings, g_queries_1, grads.Q1)
-        aside(t.T.embeddings, g_keys_1, grads.K1)
-        plus_product(g_embeddings, g_queries_1, w.T.Q1)
-        plus_product(g_embeddings, g_keys_1, w.T.K1)
-        g_tokens, g_positions = g_embeddings.split_with_sizes([self.K, self.T], -2)
-        grads.E.copy_(g_tokens)
-        grads.pos.copy_(g_positions)
+        plus_product(g_embeddings, g_values_1, w.T.V1)
+        self.kernels.join()
+
+        torch.add(g_embeddings[..., :K, :], g_through_scores[..., :K, :], out=grads.E)
+        torch.add(g_embeddings[..., K:, :], g_through_scores[..., K:, :], out=grads.pos)
 
     def _scaled(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         """a @ b / sqrt(d_head), without another pass over the product."""

@@ -9,7 +9,7 @@ import torch
 from assignadd.config import PRESETS, Member, Numerics, Optim
 from assignadd.model.forward import answer_logits
 from assignadd.model.kernels import kernels_for
-from assignadd.model.kernels.tensor import Moments, cross_entropy, stacked_adamw
+from assignadd.model.kernels.tensor import Moments, TensorKernels, cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward
 from assignadd.model.trace import Weights
@@ -136,6 +136,42 @@ def test_the_kernels_are_as_close_to_double_precision_as_the_tables(preset, batc
         assert (kernels[name] - expected).norm() < 3 * (tables[name] - expected).norm() + 1e-6 * expected.norm(), name
 
 
+@pytest.mark.parametrize(
+    ("n_tokens", "length", "models", "batch"),
+    [
+        (74, 16, 1, 512), (74, 16, 140, 100), (10, 6, 3, 33), (74, 20, 5, 100), (74, 20, 140, 70), (120, 32, 2, 130),
+        (230, 16, 4, 64), (1010, 13, 2, 70),
+    ],
+)  # fmt: skip
+def test_attention_at_other_sizes(n_tokens, length, models, batch):
+    """Few models and many, tables larger than shared memory, tokens in several rounds; keys of equal tokens."""
+    pytest.importorskip("triton")
+    from assignadd.model.kernels.triton_gpu import TritonKernels
+
+    K, C, cuda = n_tokens, n_tokens + length, torch.device("cuda")
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(0, K, (models, batch, length), generator=generator)
+    tokens[..., 1::4] = tokens[..., -1:] = K - 1
+    shapes = (models, C, C), (models, batch, 2 * C), (models, batch, 3 * C + 1)
+    given = [torch.randn(shape, generator=generator, dtype=torch.float64).cuda() for shape in shapes]
+    found = []
+    for kernels, dtype in (
+        (TritonKernels(K, length, cuda), torch.float32),
+        (TensorKernels(K, length, cuda), torch.float64),
+    ):
+        scores_1, scores_2, g_usage = (x.to(dtype) for x in given)
+        own = tokens.cuda()
+        usage = kernels.matrix(own, 3 * C + 1, scores_1).fill_(torch.nan)
+        attention_1 = kernels.layer_1(scores_1, own, usage)
+        attention_2, copied = kernels.layer_2(scores_2, own, attention_1, usage)
+        g_both, g_scores, g_passed_on = kernels.layer_2_backward(g_usage, own, attention_1, attention_2)
+        g_table = kernels.layer_1_backward(g_usage, own, attention_1, attention_2, copied, g_scores, g_passed_on)
+        kernels.join()
+        found.append((attention_1, attention_2, copied, usage, g_both, g_scores, g_passed_on, g_table))
+    for single, double in zip(*found, strict=True):
+        assert (single.double() - double).norm() < 1e-6 * double.norm()
+
+
 @pytest.mark.parametrize("tf32", [False, True], ids=["fp32", "tf32"])
 @pytest.mark.parametrize("order", ["nn", "nt", "tn", "tt"])
 def test_large_products_are_as_close_to_double_precision_as_those_of_torch(tf32, order):
@@ -189,6 +225,17 @@ def test_loss_and_update_kernels_equal_the_formulas():
     assert ends[0].tolist() == ends[1].tolist() == [-1, -1, 0]
 
 
+def assert_close_after_12_steps(one, other):
+    """Adam divides by the root of a mean square: where gradients are nearly zero, their rounding is a step of 1e-3.
+
+    On one CPU, single and double precision differ in up to 2.6 % of a model's weights, and another order of one sum
+    moves 1.1 %. A gradient that is left out moves 17 % or more.
+    """
+    apart = (one - other).abs()
+    assert (apart > 2e-4).float().mean(1).max() < 0.06
+    assert apart.max() < 12 * 1e-3
+
+
 @pytest.mark.parametrize("models", [3, 9])
 def test_in_single_precision_the_first_steps_are_those_of_a_cpu_and_a_rerun_is_the_same_bit_for_bit(models):
     config = replace(PRESETS["paper"], optim=Optim(batch=512))
@@ -197,11 +244,7 @@ def test_in_single_precision_the_first_steps_are_those_of_a_cpu_and_a_rerun_is_t
     here, there, again = (Trainer(config, members, seen, device) for device in ("cpu", "cuda", "cuda"))
     for trainer in (here, there, again):
         trainer.advance(12)
-    # Adam divides by the root of a mean square, so where gradients are nearly zero their rounding is a step of 1e-3:
-    # single and double precision on one CPU are as far apart in up to 2 % of a model's weights.
-    apart = (there.stack().flat - here.stack().flat).abs()
-    assert (apart > 2e-4).float().mean(1).max() < 0.03
-    assert apart.max() < 12 * 1e-3
+    assert_close_after_12_steps(there.stack().flat.cpu(), here.stack().flat)
     assert torch.equal(there.stack().flat, again.stack().flat)
 
 
@@ -213,7 +256,7 @@ def test_a_model_in_a_stack_is_the_model_alone_up_to_rounding():
     assert torch.equal(together.stack().flat, torch.cat([t.stack().flat for t in alone]))
     for trainer in (together, *alone):
         trainer.advance(12)
-    torch.testing.assert_close(together.stack().flat, torch.cat([t.stack().flat for t in alone]), rtol=0, atol=2e-4)
+    assert_close_after_12_steps(together.stack().flat, torch.cat([t.stack().flat for t in alone]))
 
 
 OTHER = replace(

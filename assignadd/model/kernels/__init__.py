@@ -1,8 +1,8 @@
 """The large matrix products of a training step and the operations between them, with a choice of kernels for them.
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
-`numba_cpu` and `triton_gpu` are the same operations compiled for a CPU and for a GPU, in single precision. Tests hold
-them equal.
+`numba_cpu` and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU and for a GPU, in single
+precision. Tests hold them equal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from assignadd.config import Config
 from assignadd.model.kernels.tensor import TensorKernels
 from assignadd.task.vocabulary import Vocabulary
 
-# A GPU program keeps a pattern of T x T keys and queries in its registers.
+# A GPU program has a warp of 32 threads for each position, and a block of at most 1,024 threads.
 LONGEST_ON_GPU = 32
 
 
@@ -27,7 +27,8 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
         from assignadd.model.kernels.numba_cpu import CompiledKernels
 
         return CompiledKernels(K, T, device)
-    if single and stacked and device.type == "cuda" and T <= LONGEST_ON_GPU and _installed("triton"):
+    nvidia = device.type == "cuda" and torch.version.cuda is not None
+    if single and stacked and nvidia and T <= LONGEST_ON_GPU and _installed("triton"):
         from assignadd.model.kernels.triton_gpu import TritonKernels
 
         return TritonKernels(K, T, device, config.numerics.tf32)

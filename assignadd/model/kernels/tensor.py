@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -86,8 +87,19 @@ class TensorKernels:
         """a @ b, which only products aside may read before `join`; nor may its inputs change before it."""
         return torch.matmul(a, b, out=out)
 
+    def aside(self, *used: Tensor) -> AbstractContextManager[None]:
+        """A context whose results only products aside may read before `join`; nor may what is `used` change before."""
+        return nullcontext()
+
+    def after_layer_1_backward(self, *used: Tensor) -> AbstractContextManager[None]:
+        """A context that may read the gradient of layer 1's score table; its results are there after `join`.
+
+        What is `used` must not change before.
+        """
+        return nullcontext()
+
     def join(self) -> None:
-        """Waits for the products aside, and for the gradient of layer 1's score table."""
+        """Waits for the products aside, for the gradient of layer 1's score table, and for what follows from it."""
 
     def matrix(self, tokens: Int[Tensor, "*M B T"], width: int, like: Tensor) -> Float[Tensor, "*M B width"]:
         """A matrix with a row for each sequence, not initialised, in the memory order these kernels read fastest."""
@@ -158,7 +170,7 @@ class TensorKernels:
         g_position_scores: Float[Tensor, "*M B T"],
         g_passed_on: Float[Tensor, "*M B T"],
     ) -> Float[Tensor, "*M C C"]:
-        """Gradient of layer 1's score table, which must not be read before `join`."""
+        """Gradient of layer 1's score table, which only `after_layer_1_backward` may read before `join`."""
         g_attention = attention_2.unsqueeze(-1) * g_passed_on.unsqueeze(-2)
         g_attention += g_position_scores.unsqueeze(-1) * copied_scores.unsqueeze(-2)
         g_attention[..., -1, :] += collect(g_usage[..., : self.C], tokens)

@@ -1,0 +1,150 @@
+"""The attention part for a stack on a GPU, by the CUDA programs of `attention.cu`.
+
+They read and write places of shared memory that depend on the data, which a Triton program cannot. In memory sequences
+come last, so that neighbouring threads read neighbouring numbers: tokens (M, T, B), patterns of layer 1 (M, query, key,
+B), matrices (M, width, B). No atomic operation is used: a step repeats bit for bit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.cuda._utils import _cuda_load_module, _nvrtc_compile
+from torch.utils import cpp_extension
+
+from assignadd.model.kernels.tensor import TensorKernels
+
+SOURCE = Path(__file__).with_name("attention.cu")
+PROGRAMS = ["patterns", "attend", "attend_backward", "pairs_backward", "table_backward"]
+FLOAT, LANES = 4, 32
+WITHOUT_ASKING = 48 * 1024  # bytes of shared memory that any program may have
+# Measured on an H200: sequences for each copy of the score table in `patterns`. The other two bound what a block takes:
+# tokens whose rows are added up at once, and warps with a table of their own.
+PATTERN_SEQUENCES, MOST_TOKENS, MOST_WARPS = 256, 96, 8
+
+
+class CudaAttention(TensorKernels):
+    """Attention for weights and tokens with the leading axis M, in single precision."""
+
+    token_dtype = torch.int32
+
+    def __init__(self, n_tokens: int, length: int, device: torch.device):
+        super().__init__(n_tokens, length, device)
+        of_device = properties(device)
+        memory, self._processors = of_device.shared_memory_per_block_optin // FLOAT, of_device.multi_processor_count
+        self._table_rows = min(self.C, memory // self.C)
+        self._warps = min(MOST_WARPS, memory // (self._table_rows * self.C))
+        tokens_at_once = min(self.K, MOST_TOKENS)
+        self._spread_memory = tokens_at_once * LANES
+        self._own_memory = 2 * length * LANES  # of `patterns`, whatever is asked for; others do not come near the limit
+        copies = self.C**2 + self._spread_memory + self._own_memory <= memory
+        self._copied_table = self.C**2 * copies
+        self._constants = (
+            ("K", self.K), ("T", self.T), ("TABLE_ROWS", self._table_rows), ("TOKENS_AT_ONCE", tokens_at_once),
+            ("COPIES_TABLE", int(copies)),
+        )  # fmt: skip
+
+    def matrix(self, tokens: Tensor, width: int, like: Tensor) -> Tensor:
+        M, B, _ = tokens.shape
+        return like.new_empty(M, width, B).mT
+
+    def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
+        own = _tokens(tokens)
+        M, T, B = own.shape
+        attention = scores.new_empty(M, T, T, B)
+        n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, M * B // (LANES * self._processors)))
+        memory, grid = self._spread_memory + self._copied_table, (-(-B // n_sequences), 1, M)
+        self._launch("patterns", grid, T, memory, scores.contiguous(), own, attention, usage, B, n_sequences)
+        return attention.permute(0, 3, 1, 2)
+
+    def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
+        own = _tokens(tokens)
+        copied, attention_2 = scores.new_empty(2, *own.shape)
+        read = _in_memory(scores), own, _in_memory(attention_1)
+        self._over_sequences("attend", 2 * self._spread_memory, *read, copied, attention_2, usage)
+        return attention_2.mT, copied.mT
+
+    def layer_2_backward(
+        self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        own, g_both = _tokens(tokens), self.matrix(tokens, 2 * self.C, g_usage)
+        g_scores, g_passed_on = g_usage.new_empty(2, *own.shape)
+        read = _in_memory(g_usage), own, _in_memory(attention_1), _in_memory(attention_2)
+        self._over_sequences("attend_backward", 2 * self._spread_memory, *read, g_scores, g_passed_on, g_both)
+        return g_both, g_scores.mT, g_passed_on.mT
+
+    def layer_1_backward(
+        self,
+        g_usage: Tensor,
+        tokens: Tensor,
+        attention_1: Tensor,
+        attention_2: Tensor,
+        copied_scores: Tensor,
+        g_position_scores: Tensor,
+        g_passed_on: Tensor,
+    ) -> Tensor:
+        own = _tokens(tokens)
+        M, T, B = own.shape
+        given = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
+        g_pairs = g_usage.new_empty(M, B, T, T)
+        self._over_sequences("pairs_backward", 0, _in_memory(g_usage), own, *map(_in_memory, given), g_pairs)
+        with self.after_layer_1_backward(g_pairs, own):
+            return self._table_backward(g_pairs, own)
+
+    def _table_backward(self, g_pairs: Tensor, tokens: Tensor) -> Tensor:
+        """Gradient of layer 1's score table (M, C, C) from that of all pairs (M, B, query, key)."""
+        (M, B), tiles = g_pairs.shape[:2], -(-self.C // self._table_rows)
+        n_sequences = -(-B // max(1, min(B, self._processors // (M * tiles))))
+        slices, warps = -(-B // n_sequences), min(self._warps, n_sequences)
+        g_slices = g_pairs.new_empty(M, slices, self.C, self.C)
+        memory = warps * self._table_rows * self.C
+        self._launch("table_backward", (slices, tiles, M), warps, memory, g_pairs, tokens, g_slices, B, n_sequences)
+        return g_slices[:, 0] if slices == 1 else g_slices.sum(1)
+
+    def _over_sequences(self, name: str, memory: int, first: Tensor, tokens: Tensor, *arrays: Tensor) -> None:
+        """Launches a program with a warp for each position of 32 sequences."""
+        M, T, B = tokens.shape
+        self._launch(name, (-(-B // LANES), M, 1), T, memory, first, tokens, *arrays, B)
+
+    def _launch(self, name: str, grid: tuple[int, int, int], warps: int, memory: int, *arguments: Tensor | int) -> None:
+        """Launches blocks of (lanes, warps) threads with this many numbers of shared memory."""
+        if 0 in grid:  # no sequences
+            return
+        kernel = compiled(self._constants, torch.cuda.current_device())[name]
+        if FLOAT * (memory + self._own_memory) > WITHOUT_ASKING:
+            kernel.set_shared_memory_config(max(WITHOUT_ASKING, FLOAT * memory))
+        kernel(grid, (LANES, warps, 1), list(arguments), FLOAT * memory)
+
+
+def properties(device: torch.device) -> Any:
+    return torch.cuda.get_device_properties(device)
+
+
+@lru_cache(maxsize=16)
+def compiled(constants: tuple[tuple[str, int], ...], device: int) -> Any:
+    """The programs of `attention.cu` for these sizes on the current device, by name."""
+    home = cpp_extension.CUDA_HOME
+    cpp_extension.CUDA_HOME = home or "/"  # torch asks where CUDA's headers are; here none is read, so none is needed
+    try:
+        binary, _ = _nvrtc_compile(source(constants), PROGRAMS[0])
+    finally:
+        cpp_extension.CUDA_HOME = home
+    return _cuda_load_module(binary, PROGRAMS)
+
+
+def source(constants: tuple[tuple[str, int], ...]) -> str:
+    """The text of the programs for these sizes."""
+    return f"constexpr int {', '.join(f'{name} = {value}' for name, value in constants)};\n{SOURCE.read_text()}"
+
+
+def _tokens(tokens: Tensor) -> Tensor:
+    return _in_memory(tokens.int())
+
+
+def _in_memory(x: Tensor) -> Tensor:
+    """The same numbers with sequences last, (M, ..., B), without gaps."""
+    return x.movedim(1, -1).contiguous()

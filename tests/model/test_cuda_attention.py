@@ -1,0 +1,79 @@
+"""The CUDA programs on threads of a CPU, where there is no GPU: the numbers of tensor operations in double precision.
+
+A C++ compiler reads their text after a header with what they use of CUDA (`cuda_on_cpu.h`). A barrier that is missing
+may go unnoticed here; tests/training/test_cuda.py runs the programs on a GPU.
+"""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from assignadd.model.kernels import cuda_attention
+from assignadd.model.kernels.cuda_attention import PROGRAMS, CudaAttention, source
+from assignadd.model.kernels.tensor import TensorKernels
+from tests.model.test_kernels import attention_part
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+
+HEADER = Path(__file__).with_name("cuda_on_cpu.h")
+CPU = torch.device("cpu")
+
+
+class OnCpu(CudaAttention):
+    """Launches the programs here."""
+
+    def __init__(self, n_tokens, length, folder):
+        super().__init__(n_tokens, length, CPU)
+        self._library = built(source(self._constants), folder)
+        self.launched = []
+
+    def _launch(self, name, grid, warps, memory, *arguments):
+        self.launched.append((name, grid, warps))
+        passed = [ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else a for a in arguments]
+        getattr(self._library, f"launch_{name}")((ctypes.c_int * 3)(*grid), warps, memory, *passed)
+
+
+def built(text, folder):
+    """The programs as a library, with a function `launch_NAME` for each of them."""
+    text = re.sub(r"extern __shared__ float (\w+)\[\];", r"float* \1 = dynamic_memory.data();", text)
+    lines = [f'#include "{HEADER}"', text]
+    for name in PROGRAMS:
+        (parameters,) = re.findall(rf"\b{name}\(\s*(const float\* [^)]*)\)\n{{", text)
+        names = ", ".join(re.findall(r"(\w+)(?=,|$)", parameters))
+        lines.append(
+            f'extern "C" void launch_{name}(const int* grid, int warps, int memory, {parameters})\n'
+            f"{{ launch(grid, warps, memory, [&] {{ {name}({names}); }}); }}"
+        )
+    (folder / "programs.cpp").write_text("\n".join(lines))
+    options = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread"]
+    subprocess.run(["g++", *options, "programs.cpp", "-o", "programs.so"], cwd=folder, check=True)
+    return ctypes.CDLL(str(folder / "programs.so"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "device", "tiles", "slices", "warps"),
+    [
+        pytest.param((10, 6, 3, 33), (4096, 1), 1, 1, 4, id="several sequences for each warp"),
+        pytest.param((10, 6, 3, 33), (2048, 12), 1, 4, 2, id="slices of the sequences"),
+        pytest.param((12, 18, 1, 70), (9000, 1), 1, 1, 2, id="more than 16 positions, three rounds of patterns"),
+        pytest.param((100, 7, 2, 9), (6000, 1), 8, 1, 1, id="a table in tiles, tokens in two rounds"),
+    ],
+)
+def test_programs_equal_tensor_operations(monkeypatch, tmp_path, sizes, device, tiles, slices, warps):
+    """For a device with this much shared memory and this many processors."""
+    K, T, M, B = sizes
+    of_device = SimpleNamespace(shared_memory_per_block_optin=device[0], multi_processor_count=device[1])
+    monkeypatch.setattr(cuda_attention, "properties", lambda _: of_device)
+    tokens = torch.randint(0, K, (M, B, T), generator=torch.Generator().manual_seed(1))
+    tokens[..., 1::4] = tokens[..., -1:] = K - 1  # keys and queries with the same token
+    on_cpu = OnCpu(K, T, tmp_path)
+    found = attention_part(on_cpu, tokens, 1.0, torch.float32)
+    for got, want in zip(found, attention_part(TensorKernels(K, T, CPU), tokens, 1.0, torch.float64), strict=True):
+        assert (got.double() - want).norm() <= 1e-6 * want.norm()
+    assert on_cpu.launched[-1] == ("table_backward", (slices, tiles, M), warps)
