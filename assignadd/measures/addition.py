@@ -13,10 +13,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from assignadd.config import Config, Task
 from assignadd.measures.sequences import sequences
@@ -24,6 +26,7 @@ from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
 from assignadd.model.forward import traces
 from assignadd.model.stack import Stack, single_models
+from assignadd.model.table import covers
 from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.roles import with_values
 
@@ -59,29 +62,43 @@ def best_answers(preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor,
     shifts = N // 2 + 1
     shifted = torch.cat([x, x], -2).unfold(-2, N, 1)[..., :shifts, :, :].mT
     neurons = (x.unsqueeze(-3) + shifted).relu_()  # (..., shifts, N, h)
-    best = (neurons.flatten(-3, -2) @ readout).max(-1).indices.unflatten(-1, (shifts, N))
-    n = torch.arange(N, device=x.device)
-    a, b = n.expand(shifts, N), torch.cat([n, n]).unfold(0, N, 1)[:shifts]
-    answers = best.new_empty(*x.shape[:-2], N, N)
-    answers[..., a, b] = answers[..., b, a] = best
-    return answers
+    best = (neurons.flatten(-3, -2) @ readout).max(-1).indices  # (..., shifts N)
+    return best[..., _row_of_pair(N).to(best.device)]
 
 
-def pairs_added(
-    task: Task, preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor, "*M h N"]
-) -> Bool[Tensor, "*M N N"]:
-    """Whether the largest logit is at the answer (see `best_answers`), for all pairs of numbers."""
-    n = torch.arange(task.modulus, device=preactivations.device)
-    return best_answers(preactivations, readout) == answer_of(task, (n[:, None], n))
+@lru_cache(maxsize=8)
+def _row_of_pair(N: int) -> Int[Tensor, "N N"]:
+    """N s + a for the pair (a, a + s mod N) and for its mirror image, where s = 0..N/2."""
+    n = torch.arange(N)
+    up, down = (n - n[:, None]) % N, (n[:, None] - n) % N  # b - a and a - b
+    return torch.where(up <= N // 2, N * up + n[:, None], N * down + n)
+
+
+def answers_of_versions(x: Float[Tensor, "F N h"], readout: Float[Tensor, "h N"]) -> Int[Tensor, "F N N"]:
+    """`best_answers` of several versions of the preactivations of one model, compiled where that is possible."""
+    finite = bool(x.isfinite().all() & readout.isfinite().all())  # compiled code takes NaN for a neuron at rest
+    if finite and x.device.type == "cpu" and x.dtype == torch.float32 and find_spec("numba"):
+        from assignadd.measures import numba_answers
+
+        return numba_answers.answers_of_versions(x.detach(), readout.detach())
+    return torch.stack([best_answers(version, readout) for version in x])
+
+
+def is_answer(task: Task, answers: Int[Tensor, "*M N N"]) -> Bool[Tensor, "*M N N"]:
+    """Which of the answers to all pairs of numbers are right."""
+    n = torch.arange(task.modulus, device=answers.device)
+    return answers == answer_of(task, (n[:, None], n))
 
 
 def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     """Which of the N^2 pairs the circuit adds correctly."""
     x, readout, task = number_preactivations(stack), mlp_readout(stack), stack.config.task
     if stack.flat.device.type == "cpu":  # one model after the other stays in the caches
-        return torch.stack([pairs_added(task, *own) for own in zip(x, readout, strict=True)])
-    n = max(1, MOST_AT_ONCE // (task.modulus**2 // 2 * (x.shape[-1] + readout.shape[-1])))  # models at once
-    return torch.cat([pairs_added(task, *own) for own in zip(x.split(n), readout.split(n), strict=True)])
+        found = torch.stack([best_answers(*own) for own in zip(x, readout, strict=True)])
+    else:
+        n = max(1, MOST_AT_ONCE // (task.modulus**2 // 2 * (x.shape[-1] + readout.shape[-1])))  # models at once
+        found = torch.cat([best_answers(*own) for own in zip(x.split(n), readout.split(n), strict=True)])
+    return is_answer(task, found)
 
 
 def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:
@@ -171,8 +188,10 @@ class Waves:
 
 def circuit_waves(stack: Stack) -> Waves:
     """The waves of the preactivations (OV2(n) + OV2(m)) W_in; by symmetry A = B and alpha = beta."""
-    alone = (number_preactivations(one) for one in single_models(stack))
-    return _together(waves(x.unsqueeze(2) + x.unsqueeze(1)) for x in alone)
+    x = number_preactivations(stack)
+    mean = x.mean(1, keepdim=True)
+    variance = 2 * x.shape[1] * (x - mean).square().sum(1)  # that of x_n and of x_m, over all pairs
+    return _fitted_waves((x + mean).unsqueeze(1).expand(-1, 2, -1, -1), variance)
 
 
 def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> Waves:
@@ -185,7 +204,7 @@ def context_preactivations(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]
 ) -> Float[Tensor, "M N N h"]:
     """The last MLP's mean preactivations for all pairs (n, m), over a training sequence of each type."""
-    task = stack.config.task
+    task, linear = stack.config.task, covers(stack.config)  # if linear, they are those of the mean residual
     N = task.modulus
     pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)
     found = []
@@ -194,21 +213,26 @@ def context_preactivations(
         for n_vars in (0, 1, 2):
             own = sequences(configs[i : i + 1], seen[i : i + 1], n_vars, N * N).tokens
             (trace,) = traces(one, with_values(task, own, pairs))
-            mean = mean + trace.preactivations / 3
-        found.append(mean.unflatten(0, (N, N)))
+            mean = mean + (trace.resid_mid if linear else trace.preactivations) / 3
+        preactivations = mean @ one["blocks.1.mlp.W_in"][0] if linear else mean
+        found.append(preactivations.unflatten(0, (N, N)))
     return torch.stack(found)
 
 
 def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
     """The wave of one frequency that fits each neuron best, by projection of its mean over either operand."""
-    N = preactivations.shape[1]
-    basis = fourier_basis(N).to(preactivations)
     marginals = torch.stack([preactivations.mean(2), preactivations.mean(1)], 1)  # (M, 2, N, h)
-    coefficients = (basis @ marginals)[:, :, 1:]  # (M, 2, N - 1, h)
+    mean = marginals[:, :1].mean(2, keepdim=True)  # (M, 1, 1, h)
+    return _fitted_waves(marginals, (preactivations - mean).square_().sum((1, 2)))
+
+
+def _fitted_waves(marginals: Float[Tensor, "M 2 N h"], variance: Float[Tensor, "M h"]) -> Waves:
+    """The best waves, from each neuron's mean over either operand and its sum of squares about the mean over pairs."""
+    N = marginals.shape[2]
+    coefficients = (fourier_basis(N).to(marginals) @ marginals)[:, :, 1:]  # (M, 2, N - 1, h)
     power = N * coefficients.square().sum(1)  # (M, N - 1, h)
     by_frequency = _by_frequency(power)
     best = by_frequency.argmax(1)  # (M, h)
-    variance = (preactivations - preactivations.mean((1, 2), keepdim=True)).square().sum((1, 2))
     share = by_frequency.amax(1) / variance.clamp(min=torch.finfo(variance.dtype).tiny)
     # Row 2k - 1 is the cosine of frequency k, row 2k its sine (which k = N/2 does not have).
     padded = torch.cat([coefficients, torch.zeros_like(coefficients[:, :, :1])], 2)
@@ -222,6 +246,8 @@ def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
 class Filtered:
     """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with only some frequencies of OV2(n), and its constant."""
 
+    whole: Float[Tensor, " M"]
+    """With all frequencies: `ov2_mlp2_accuracy`."""
     restricted: Float[Tensor, " M"]
     """With only the network's frequencies."""
     excluded: Float[Tensor, " M"]
@@ -235,15 +261,22 @@ def filtered_accuracies(stack: Stack) -> Filtered:
 
     The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
     """
-    accuracies, task = [], stack.config.task
-    for one, own, x in zip(single_models(stack), network_frequencies(stack), number_preactivations(stack), strict=True):
-        readout, K = mlp_readout(one)[0], torch.arange(len(own), device=own.device)
-        without = torch.full_like(own, torch.nan, dtype=x.dtype)
-        for i in K[own].tolist():
-            without[i] = pairs_added(task, x - at_frequencies(x[None], i == K)[0], readout).to(x.dtype).mean()
-        parts = (kept(x[None], keep)[0] for keep in (own, ~own))
-        accuracies.append((*(pairs_added(task, part, readout).to(x.dtype).mean() for part in parts), without))
+    accuracies, task, models = [], stack.config.task, (network_frequencies(stack), number_preactivations(stack))
+    for own, x, readout in zip(*models, mlp_readout(stack), strict=True):
+        removed = torch.cat([torch.stack([torch.zeros_like(own), ~own, own]), own.diag()[own]])
+        answers = answers_of_versions(x - _projections(task.modulus, removed).to(x) @ x, readout)
+        shares = is_answer(task, answers).to(x.dtype).mean((1, 2))
+        without = shares.new_full(own.shape, torch.nan)
+        without[own] = shares[3:]
+        accuracies.append((*shares[:3], without))
     return Filtered(*(torch.stack(values) for values in zip(*accuracies, strict=True)))
+
+
+def _projections(N: int, frequencies: Bool[Tensor, "sets F"]) -> Float[Tensor, "sets N N"]:
+    """The matrices that project a function of a number to each of these sets of frequencies, without the constant."""
+    basis = fourier_basis(N).to(frequencies.device)
+    of_row = pad(frequencies, (1, 0))[:, basis_frequencies(N).to(frequencies.device)]
+    return (basis.T * of_row.unsqueeze(1)) @ basis
 
 
 def kept(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:

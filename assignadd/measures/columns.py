@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import cache
 
 import numpy as np
 
@@ -164,6 +165,7 @@ COLUMNS: tuple[Column, ...] = (
 )  # fmt: skip
 
 
+@cache
 def measure_of(column: str) -> Column:
     """The record of a measured column."""
     found = next((m for m in COLUMNS if m.fields(column) is not None), None)

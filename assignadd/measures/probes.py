@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from assignadd.config import Config, Model
+from assignadd.config import Config
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.forward import traces
@@ -84,8 +84,8 @@ def answer_probes(
     for i, one in enumerate(single_models(stack)):
         tokens = with_values(task, mixed_sequences(configs[i : i + 1], seen[i : i + 1], n), values)
         (trace,) = traces(one, tokens)
-        stages = probed_stages(trace, one.config.model)
-        found = [least_squares_probe(x, labels, N, n_train, ANSWER_RIDGE) for x in stages.values()]
+        stages = probed_stages(trace, one)
+        found = [least_squares_probe(s.x, labels, N, n_train, ANSWER_RIDGE, s.through) for s in stages.values()]
         accuracies.append(torch.stack(found, 1))  # (test or train, stages, labels)
     test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
     return AnswerProbes(tuple(stages), test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
@@ -130,21 +130,65 @@ def mixed_sequences(configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: i
 
 
 def least_squares_probe(
-    x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes: int, n_train: int, ridge: float
+    x: Float[Tensor, "n d"],
+    labels: Int[Tensor, "L n"],
+    classes: int,
+    n_train: int,
+    ridge: float,
+    through: Float[Tensor, "d h"] | None = None,
 ) -> Float[Tensor, "2 L"]:
-    """Accuracy on the test rows (the last ones) and on the training rows, for each of L labellings of the same rows."""
+    """Accuracy on the test rows (the last ones) and on the training rows, for each of L labellings of the same rows.
+
+    The features are the rows of `x`, or those of `x @ through`, which is not computed.
+    """
     x = x - x[:n_train].mean(0)
-    train = x[:n_train]
-    targets = one_hot(labels[:, :n_train], classes).to(x.dtype).transpose(0, 1)  # (n_train, L, classes)
-    means = targets.mean(0)
-    # The lower bound keeps the matrix invertible if a stage is constant, as the output of an ablated MLP is.
-    strength = (ridge * train.square().sum() / x.shape[1]).clamp(min=1e-30)
-    gram = train.T @ train + strength * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    products = train.T @ (targets - means).flatten(1)
-    weights = torch.cholesky_solve(products, torch.linalg.cholesky(gram))  # (d, L classes)
-    guesses = ((x @ weights).view(len(x), len(labels), classes) + means).argmax(-1).T  # (L, n)
+    train, own_labels = x[:n_train], labels[:, :n_train]
+    counts = torch.stack([own.bincount(minlength=classes) for own in own_labels])  # (L, classes)
+    # x^T (one-hot targets) is a sum of rows for each class. The mean target adds nothing, as the rows have mean 0.
+    sums = _sums_by_class(train, own_labels, classes).flatten(0, 1)
+    weights = _ridge_weights(_gram(train), sums.T, ridge, through)  # (d, L classes)
+    guesses = ((x @ weights).view(len(x), *counts.shape) + counts.to(x.dtype) / n_train).max(-1).indices.T  # (L, n)
     right = (guesses == labels).to(x.dtype)
     return torch.stack([right[:, n_train:].mean(1), right[:, :n_train].mean(1)])
+
+
+def _sums_by_class(x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes: int) -> Float[Tensor, "L classes d"]:
+    """The sum of the rows with each label, for each of L labellings."""
+    if x.device.type != "cpu":  # `index_add_` would add in another order each time
+        return one_hot(labels, classes).to(x.dtype).mT @ x
+    sums = x.new_zeros(len(labels), classes, x.shape[1])
+    for of_classes, own in zip(sums, labels, strict=True):
+        of_classes.index_add_(0, own, x)
+    return sums
+
+
+def _ridge_weights(
+    gram: Float[Tensor, "d d"], products: Float[Tensor, "d k"], ridge: float, through: Float[Tensor, "d h"] | None
+) -> Float[Tensor, "d k"]:
+    """The weights w, to be multiplied by x, of ridge regressions of k targets y on x or on x @ `through` = x A.
+
+    G = x^T x and x^T y are given; the ridge is s, `ridge` times the features' mean power. On x A the weights are
+    (A^T G A + s)^-1 A^T x^T y, and A times that is K (G K + s)^-1 x^T y with K = A A^T, which has only d rows. In
+    float32 that loses a digit at a ridge of 1, which is used here, and three at .01.
+    """
+    if through is None:
+        matrix, power = gram, gram.trace() / len(gram)
+    else:
+        kernel = through @ through.T
+        matrix, power = gram @ kernel, (gram * kernel).sum() / through.shape[1]
+    # The lower bound keeps the matrix invertible if a stage is constant, as the output of an ablated MLP is.
+    matrix.diagonal().add_((ridge * power).clamp(min=1e-30))
+    if through is None:
+        return torch.cholesky_solve(products, torch.linalg.cholesky(matrix))
+    return kernel @ torch.linalg.solve(matrix, products)
+
+
+def _gram(x: Float[Tensor, "n d"], rows: int = 64) -> Float[Tensor, "d d"]:
+    """x^T x. Blocks of rows are computed from the diagonal on; below it, the matrix is its own mirror image."""
+    gram = x.new_zeros(x.shape[1], x.shape[1])
+    for i in range(0, len(gram), rows):
+        torch.mm(x[:, i : i + rows].T, x[:, i:], out=gram[i : i + rows, i:])
+    return gram.triu() + gram.triu(1).T
 
 
 def adam_probe(
@@ -164,21 +208,33 @@ def adam_probe(
     return ((x[n_train:] @ weights).argmax(-1) == labels[n_train:]).to(x.dtype).mean()
 
 
-def probed_stages(trace: Trace, model: Model) -> dict[str, Float[Tensor, "n width"]]:
-    """The vectors at `=` that are probed, by name.
+@dataclass(frozen=True)
+class Stage:
+    """The vectors at `=` of one stage: the rows of `x`, or of `x @ through`."""
+
+    x: Float[Tensor, "n d"]
+    through: Float[Tensor, "d h"] | None = None
+
+
+def probed_stages(trace: Trace, one: Stack) -> dict[str, Stage]:
+    """The vectors at `=` that are probed, by name, from the trace of one model.
 
     In the last layer they are those of `STAGES`; without an MLP there, `before attention` and `after attention`. Before
     them, in a network with more than two layers or with an earlier MLP, is the residual after each earlier part.
     """
+    model, residuals = one.config.model, trace.residuals
     has_mlp = model.d_mlp[-1] is not None
-    parts = list(trace.residuals)[: -2 if has_mlp else -1]  # up to the last attention
-    found = {f"after {part}": trace.residuals[part] for part in parts[1:-1]}  # the embedding of `=` is a constant
-    found[STAGES[0]] = trace.resid_pre
+    parts = list(residuals)[: -2 if has_mlp else -1]  # up to the last attention
+    found = {f"after {part}": Stage(residuals[part]) for part in parts[1:-1]}  # the embedding of `=` is a constant
+    found[STAGES[0]] = Stage(residuals[parts[-1]])
     if not has_mlp:
-        return found | {"after attention": trace.resid_mid}
+        return found | {"after attention": Stage(trace.resid_mid)}
     names = [name.replace("ReLU", ACTIVATION_NAMES[model.activation]) for name in STAGES[1:]]
-    of_mlp = (trace.resid_mid, trace.preactivations, trace.neurons, trace.mlp_out, trace.resid_post)
-    return found | dict(zip(names, of_mlp, strict=True))
+    # Without a norm the preactivations are linear, but for a bias, which a probe with centred features does not see.
+    linear = Stage(trace.resid_mid, one[f"blocks.{model.n_layers - 1}.mlp.W_in"][0])
+    preactivations = linear if model.norm == "none" else Stage(trace.preactivations)
+    after = (Stage(x) for x in (trace.neurons, trace.mlp_out, trace.resid_post))
+    return found | dict(zip(names, (Stage(trace.resid_mid), preactivations, *after), strict=True))
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.measures import scores
 from assignadd.measures.accuracies import variable_accuracy, variable_exam
-from assignadd.measures.addition import filtered_accuracies, network_frequencies, ov2_mlp2_accuracy
+from assignadd.measures.addition import filtered_accuracies, ov2_mlp2_accuracy
 from assignadd.measures.probes import variable_probes
 from assignadd.measures.routing import Routing, pattern_counts, routings
 from assignadd.measures.sequences import any_sequences, sequences
@@ -53,10 +53,10 @@ class ProgressMeasures:
 
     def __call__(self, stack: Stack) -> Columns:
         return (
-            circuit_columns(stack)
+            where_defined(fourier_columns, stack)
+            | score_columns(stack)
             | self.routing(stack)
             | where_defined(self.probes, stack)
-            | where_defined(fourier_columns, stack)
             | accuracy_columns(stack, self.exam)
             | where_defined(variable_score_columns, stack)
             | norm_columns(stack)
@@ -121,8 +121,12 @@ def where_defined(measures: Measures, stack: Stack) -> Columns:
 
 def circuit_columns(stack: Stack) -> Columns:
     """The measures that depend only on the weights, as far as they are defined for the architecture."""
-    adding = where_defined(lambda some: {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(some)}, stack)
-    return adding | where_defined(_previous_columns, stack) | where_defined(_matching_columns, stack)
+    return where_defined(lambda some: {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(some)}, stack) | score_columns(stack)
+
+
+def score_columns(stack: Stack) -> Columns:
+    """The measures of attention scores between embeddings, as far as they are defined for the architecture."""
+    return where_defined(_previous_columns, stack) | where_defined(_matching_columns, stack)
 
 
 def _previous_columns(stack: Stack) -> Columns:
@@ -155,14 +159,15 @@ def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
 
 
 def fourier_columns(stack: Stack) -> Columns:
-    """The number of the network's frequencies, and the accuracy of the addition circuit with some of them removed."""
-    found, own = filtered_accuracies(stack), network_frequencies(stack)
+    """The accuracy of the addition circuit, also with some frequencies removed, and the number of its frequencies."""
+    found = filtered_accuracies(stack)
     columns = {
-        "fourier_frequencies": own.sum(1),
+        "ov2_mlp2_accuracy": found.whole,
+        "fourier_frequencies": (~found.without.isnan()).sum(1),
         "fourier_restricted_accuracy": found.restricted,
         "fourier_excluded_accuracy": found.excluded,
     }
-    return columns | {f"accuracy without frequency {k + 1}": found.without[:, k] for k in range(own.shape[1])}
+    return columns | {f"accuracy without frequency {k + 1}": found.without[:, k] for k in range(found.without.shape[1])}
 
 
 def norm_columns(stack: Stack) -> dict[str, Float[Tensor, " M"]]:

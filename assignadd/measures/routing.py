@@ -77,7 +77,7 @@ def pattern_counts(trace: Trace, role: Roles, task: Task, n_layers: int) -> dict
     """Numerator (..., B, heads) and denominator (..., B) of each rate and mass in every sequence."""
     one, n_numbers = torch.ones_like(role.assigned[..., 0], dtype=torch.int64), role.assigned.sum(-1)
     slots = torch.tensor(operand_slots(task), device=one.device).expand_as(role.value_positions)
-    rates, masses = {}, {}
+    rates, masses, prefix = {}, {}, task.prefix  # what is assigned is in the prefix, and so are the keys of its queries
     for layer in range(1, n_layers + 1):
         attention = trace.attention(layer)  # (..., B, heads, queries, T)
         from_equals = attention[..., -1, :]
@@ -86,7 +86,7 @@ def pattern_counts(trace: Trace, role: Roles, task: Task, n_layers: int) -> dict
             rates[f"attn_{name}"], masses[f"mass_{name}"] = ((x, one) for x in _to_each(from_equals, slots))
             name = f"l{layer}_num_to_prev"
             rates[f"attn_{name}"], masses[f"mass_{name}"] = (
-                (x, n_numbers) for x in _to_previous(attention, role.assigned)
+                (x, n_numbers) for x in _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
             )
         if layer > 1 or n_layers == 1:
             name = f"l{layer}_equal_to_values"
@@ -101,9 +101,9 @@ def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*M B
     return top_keys_are(from_equals, keys), from_equals.gather(-1, keys).sum(-1)
 
 
-def _to_previous(attention: Float[Tensor, "*M B heads T T"], numbers: Bool[Tensor, "*M B T"]) -> tuple[Tensor, Tensor]:
+def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tensor, "*M B P"]) -> tuple[Tensor, Tensor]:
     """How many numbers attend most to the position before them, and their attention to it, (..., B, heads) each."""
-    best, chosen = attention.max(-1).indices[..., 1:], numbers[..., None, 1:]  # (..., B, heads, T - 1)
+    best, chosen = attention[..., 1:, :].max(-1).indices, numbers[..., None, 1:]  # (..., B, heads, P - 1)
     previous = torch.arange(best.shape[-1], device=best.device)
     to_previous = attention.diagonal(-1, -2, -1)  # query t, key t - 1
     return ((best == previous) & chosen).sum(-1), (to_previous * chosen).sum(-1)

@@ -108,7 +108,8 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
         first, second = vectors[i][values[i % len(values)]].unbind(1)  # (B, d) each
         sums = (first + second, first + second.roll(-1, 0), first.roll(-2, 0) + second.roll(-1, 0))
         found = (trace.resid_mid, trace.attention_output)
-        cosines.append(torch.stack([torch.stack([cosine_similarity(x, y, -1) for y in sums]) for x in found]))
+        x, y = (normalize(torch.stack(each), dim=-1) for each in (found, sums))
+        cosines.append((x.unsqueeze(1) * y).sum(-1))
     by_vector = torch.stack(cosines, 2)  # (vector, shuffle, M, B)
     return AgainstOV2(*(Shuffles(*map(_over, of_one)) for of_one in by_vector))
 

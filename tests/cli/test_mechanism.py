@@ -55,7 +55,9 @@ def test_claims_for_people(here, capsys):
 def test_report(here, capsys, tmp_path, few_figures, short_searches):
     out = said(capsys, "report", RUN, "-o", str(tmp_path / "page"), "--n", "40")
     assert re.search(
-        r"^measured in \d+\.\d s, drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$", out, re.MULTILINE
+        r"^measured in \d+\.\d s, judged and drew 4 figures in \d+\.\d s, wrote the page in \d+\.\d\d s$",
+        out,
+        re.MULTILINE,
     )
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="claim-{c.id}"' in page for c in CLAIMS) and "theory-remainder" in page

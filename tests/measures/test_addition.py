@@ -1,12 +1,14 @@
 """The isolated addition circuit on the hand-made model, on random weights, and on the paper's network."""
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Task
 from assignadd.measures.addition import (
+    answers_of_versions,
     best_answers,
     mlp_readout,
     number_outputs,
@@ -40,6 +42,25 @@ def test_the_circuit_equals_the_mlp_of_the_transformer(modulus):
     assert (together[0] == plain.argmax(-1)).all() and not torch.equal(together[0], together[1])
     right = [[int(plain[a, b].argmax()) == (a + b) % modulus for b in range(modulus)] for a in range(modulus)]
     assert ov2_mlp2_correct(stack)[0].tolist() == right
+
+
+@pytest.mark.parametrize("versions", [1, 4, 7])
+def test_compiled_answers_equal_those_of_one_pair_after_the_other(versions):
+    numba_answers = pytest.importorskip("assignadd.measures.numba_answers")
+    generator = torch.Generator().manual_seed(versions)
+    x = 3 * torch.randn(versions, 9, 13, generator=generator) - torch.linspace(6, 0, 13)  # from never to often active
+    x[0, :3] = -1  # pairs of these numbers activate no neuron: all logits are 0
+    readout = torch.randn(13, 9, generator=generator)
+    found = numba_answers.answers_of_versions(x, readout)
+    for version in range(versions):
+        for a, b in itertools.product(range(9), repeat=2):
+            logits = [0.0] * 9
+            for j in range(13):
+                for c in range(9):
+                    logits[c] += max(float(x[version, a, j] + x[version, b, j]), 0.0) * float(readout[j, c])
+            assert found[version, a, b] == logits.index(max(logits))
+    assert (found[0, :3, :3] == 0).all() and len(found.unique()) > 3
+    assert torch.equal(answers_of_versions(x.double(), readout.double()), found)  # not compiled
 
 
 def test_random_weights_and_a_broken_ov2_are_at_chance():

@@ -9,8 +9,11 @@ import torch
 from assignadd.config import PRESETS, Config, Member
 from assignadd.measures import addition
 from assignadd.measures.addition import number_outputs, ov2_mlp2_accuracy
+from assignadd.measures.sequences import sequences
 from assignadd.model.handmade import PHASES, handmade
 from assignadd.model.stack import concatenate, initial_stack
+from assignadd.model.transformer import Transformer
+from assignadd.task.roles import with_values
 from assignadd.task.splits import pair_split
 
 CONFIG = Member(0).config(PRESETS["tiny"])
@@ -100,6 +103,25 @@ def test_the_hand_made_model_has_the_chosen_frequencies():
     assert addition.embedding_spectrum(FEW)[0].tolist() == pytest.approx([2 / (N - 1)] * (N // 2))  # one-hot: all alike
 
 
+def test_preactivations_in_contexts_are_the_mean_of_the_transformers():
+    found = addition.context_preactivations(RANDOM.models(1), [CONFIG], SEEN)
+    model, pairs = Transformer.from_stack(RANDOM, 1), torch.cartesian_prod(torch.arange(N), torch.arange(N))
+    expected = torch.zeros_like(found[0]).flatten(0, 1)
+    for n_vars in (0, 1, 2):
+        tokens = with_values(TASK, sequences([CONFIG], SEEN, n_vars, N * N).tokens, pairs)
+        with torch.no_grad():
+            expected += model.run_with_cache(tokens[0])[1]["blocks.1.mlp.hook_pre"][:, -1] / 3
+    torch.testing.assert_close(found[0].flatten(0, 1), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_waves_of_the_circuit_are_those_of_its_preactivations():
+    x = addition.number_preactivations(RANDOM)
+    found, expected = addition.circuit_waves(RANDOM), addition.waves(x.unsqueeze(2) + x.unsqueeze(1))
+    assert torch.equal(found.frequency, expected.frequency)
+    torch.testing.assert_close(found.share, expected.share)
+    torch.testing.assert_close(found.amplitude, expected.amplitude)
+
+
 def test_even_moduli_have_a_frequency_without_sine():
     stack = handmade(Config(task=dataclasses.replace(PRESETS["smoke"].task, modulus=8)))
     assert frequencies(stack) == [[1, 2, 3, 4]]
@@ -121,6 +143,31 @@ def test_the_addition_needs_only_the_chosen_frequencies():
         handmade(Config(task=TASK), frequencies=(3,))
     )  # without rivals, one is enough for prime N
     assert alone.restricted.item() == 1 and alone.without[0, 2].item() < 0.1
+
+
+def test_filtered_accuracies_equal_those_with_coefficients_of_the_discrete_transform_set_to_zero():
+    noisy = FEW.clone()
+    noisy.W_E[:, :N] += 0.06 * torch.randn(noisy.W_E[:, :N].shape, generator=torch.Generator().manual_seed(0))
+    x, readout = addition.number_preactivations(noisy)[0].double(), addition.mlp_readout(noisy)[0].double()
+    own = [k in frequencies(noisy)[0] for k in range(1, N // 2 + 1)]
+
+    def accuracy(removed: list[bool]) -> float:
+        coefficients = torch.fft.rfft(x, dim=0)
+        coefficients[1:][torch.tensor(removed)] = 0
+        part = torch.fft.irfft(coefficients, N, dim=0)
+        best = ((part[:, None] + part).relu() @ readout).argmax(-1)
+        return sum(int(best[a, b] == (a + b) % N) for a in range(N) for b in range(N)) / N**2
+
+    found = addition.filtered_accuracies(noisy)
+    nothing = [False] * len(own)
+    assert found.whole.item() == pytest.approx(accuracy(nothing)) == pytest.approx(ov2_mlp2_accuracy(noisy).item())
+    assert found.restricted.item() == pytest.approx(accuracy([not o for o in own]))
+    assert found.excluded.item() == pytest.approx(accuracy(own))
+    for k, is_own in enumerate(own):
+        if is_own:
+            assert found.without[0, k].item() == pytest.approx(accuracy([*nothing[:k], True, *nothing[k + 1 :]]))
+    assert 0.2 < found.without.nan_to_num(1).min() < found.whole < 1  # neither chance nor perfect
+    assert found.without.isnan().tolist() == [[not o for o in own]]
 
 
 def test_keeping_frequencies_is_a_projection():

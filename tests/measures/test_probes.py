@@ -1,5 +1,6 @@
 """Probes, compared with textbook fits, on the hand-made model, on random weights, and on the paper's network."""
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cross_entropy, one_hot
@@ -14,11 +15,13 @@ from assignadd.measures.probes import (
     mixed_sequences,
     probe_l1_var_from_num,
 )
+from assignadd.model.forward import traces
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.roles import roles
 from assignadd.task.splits import pair_split
+from tests.architectures import ARCHITECTURES, random_stack, sequences_of
 
 CONFIG = Member(0).config(PRESETS["tiny"])
 TASK, N, V = CONFIG.task, CONFIG.task.modulus, CONFIG.task.n_vars
@@ -57,6 +60,39 @@ def test_a_least_squares_probe_is_the_minimiser_of_its_loss():
     found = least_squares_probe(x, torch.stack([labels, mixed]), 4, 200, ridge)
     assert found[:, 0].tolist() == pytest.approx([right[200:].mean().item(), right[:200].mean().item()])
     assert 0.5 < found[0, 0] < 1 and found[0, 1] < 0.4  # neither trivial nor helped by the other labels
+
+
+@pytest.mark.parametrize("width", [3, 9])
+def test_a_probe_on_a_linear_map_equals_ridge_regression_on_its_values(width):
+    x, labels = noisy_classes(300, 5, 4)
+    through = torch.randn(5, width, generator=torch.Generator().manual_seed(width)).double()
+    features = (x @ through).numpy()
+    features = features - features[:200].mean(0)
+    train, targets = features[:200], np.eye(4)[labels[:200]]
+    ridge = 0.3 * np.square(train).sum() / width
+    # Ridge regression is least squares with as many more rows as there are features.
+    rows, values = (
+        np.concatenate([train, np.sqrt(ridge) * np.eye(width)]),
+        np.concatenate([targets - targets.mean(0), np.zeros((width, 4))]),
+    )
+    guesses = (features @ np.linalg.lstsq(rows, values)[0] + targets.mean(0)).argmax(1)
+    right = guesses == labels.numpy()
+    found = least_squares_probe(x, labels[None], 4, 200, 0.3, through)[:, 0]
+    assert found.tolist() == pytest.approx([right[200:].mean(), right[:200].mean()]) and 0.3 < found[0] < 1
+
+
+@pytest.mark.parametrize("name", ["the paper's", *ARCHITECTURES])
+def test_stages_are_what_the_hooks_of_the_transformer_see(name):
+    config = ARCHITECTURES.get(name, CONFIG)
+    one, tokens, last = random_stack(config), sequences_of(config, 30), config.model.n_layers - 1
+    with torch.no_grad():
+        _, cache = Transformer.from_stack(one, 0).run_with_cache(tokens[0])
+    hooks = ("hook_resid_pre", "hook_resid_mid", "mlp.hook_pre", "mlp.hook_post", "hook_mlp_out", "hook_resid_post")
+    stages = list(probes.probed_stages(next(iter(traces(one, tokens))), one).values())
+    for stage, hook in zip(stages[-len(hooks) :], hooks, strict=True):  # residuals of earlier layers come before
+        found, expected = stage.x, cache[f"blocks.{last}.{hook}"][:, -1]
+        found = found if stage.through is None else found @ stage.through
+        torch.testing.assert_close(found - found.mean(0), expected - expected.mean(0), atol=1e-5, rtol=1e-4)
 
 
 def test_an_adam_probe_equals_torchs_adam_on_the_cross_entropy():
