@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from assignadd.task.evalsets import EvalSet
 Steps = tuple[int, int]
 """The steps of the checkpoints before and after a spike."""
 BEFORE, AFTER = 0, 1
+Result = TypeVar("Result")
 
 
 def around_first_spike(e: Evidence) -> Steps | None:
@@ -53,6 +56,21 @@ def exam(e: Evidence, evalset: EvalSet) -> Exam:
     return Exam([e.config], e.seen[None], [evalset], e.n)
 
 
+def kept(function: Callable[..., Result]) -> Callable[..., Result]:
+    """A function of an `Evidence` and more, whose results the evidence keeps: several claims ask for the same."""
+
+    @wraps(function)
+    def once(e: Evidence, *arguments: Any) -> Result:
+        key = (function, *arguments)
+        if key not in e.kept:
+            e.kept[key] = function(e, *arguments)
+        result: Result = e.kept[key]
+        return result
+
+    return once
+
+
+@kept
 def accuracy_at(e: Evidence, evalset: EvalSet, step: int) -> Measured:
     """Accuracy of one checkpoint on `e.n` sequences of one set."""
     return Measured.share(int(exam(e, evalset).count_correct(e.stack_at(step))), e.n, "sequences")

@@ -81,6 +81,8 @@ class Evidence:
         self.stack, self.config, self.seen, self.n = stack, config, seen, n
         self.step, self.seed, self.name, self.run, self.index = step, seed, name, run, index
         self._checkpoints = {**(checkpoints or {}), step: stack}
+        self.kept: dict[tuple[Any, ...], Any] = {}
+        """Results of functions (see `along_training.kept`)."""
 
     @classmethod
     def of_run(cls, run: Run, index: int, step: int, stack: Stack, n: int = SEQUENCES) -> Evidence:

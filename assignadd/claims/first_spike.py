@@ -16,6 +16,7 @@ from assignadd.claims.along_training import (
     evaluation,
     exam,
     in_steps,
+    kept,
     recorded_rise,
     rise_between_plateaus,
     trajectory_at,
@@ -75,11 +76,13 @@ def least_rise(sets: Sequence[str]) -> Measure:
     return measure
 
 
+@kept
 def from_equals(e: Evidence, step: int) -> tuple[Tensor, Tensor]:
     """Layer-1 attention of `=` on trained one-variable sums, (B, T), and which operand is the variable, (B, 2)."""
     require(e.config, "the attention of = in layer 1", ONE_HEAD, SECOND_LAYER)
     tokens = exam(e, ONE_VARIABLE).tokens
-    return trace(e.stack_at(step), tokens).attention(1)[0, :, 0, -1], roles(e.config.task, tokens[0]).is_variable
+    attention = trace(e.stack_at(step), tokens).attention(1)[0, :, 0, -1]
+    return attention.clone(), roles(e.config.task, tokens[0]).is_variable  # not a part of all queries' attention
 
 
 def on_both_slots(e: Evidence, step: int) -> Tensor:

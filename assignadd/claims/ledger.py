@@ -35,6 +35,8 @@ CLAIMS: tuple[Claim, ...] = (
     *GENERALISATION, *ADDITION, *MECHANISM, *OPERAND_ATTENTION, *CAUSES, *ALIGNMENT, *CUES, *STUCK, *DYNAMICS,
     *POPULATION, *STUCK_SEEDS, *COMPOSITION,
 )  # fmt: skip
+# What the ledger needs that takes long and is of no model.
+THEORY = properties(PAPER_THEORY, "study")
 
 
 def ledger(
@@ -63,8 +65,7 @@ def ledger(
         about_seeds = [c for c in CLAIMS if c.measure is None]
         of_many_seeds = Job("populations", lambda: {c.id: judged(c) for c in about_seeds}, known.update)
         populations.load()
-        theory = properties(PAPER_THEORY, "study")
-        measure_ahead(evidences, processes, listener, [theory, of_many_seeds])
+        measure_ahead(evidences, processes, listener, [THEORY, of_many_seeds])
     records = []
     for claim in chosen(only):
         if claim.measure is not None and not evidences:

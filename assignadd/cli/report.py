@@ -68,31 +68,34 @@ def main(arguments: list[str]) -> None:
 def report_on_screen(
     evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, processes: int
 ) -> None:
-    """Measures what is missing (trajectories are stored beside their runs), judges every claim, draws, writes the page.
+    """Measures what is missing (trajectories are stored beside their runs), draws while it judges every claim, and
+    writes the page.
 
     And says what each took: on the screen alone, as the page is to be the same bytes again.
     """
+    from assignadd.claims.ahead import measure_ahead
     from assignadd.claims.evidence import runs_of
-    from assignadd.claims.ledger import ledger
+    from assignadd.claims.ledger import THEORY, ledger
     from assignadd.cli.measure import measure_on_screen
-    from assignadd.report.reproduction import draw_pictures, write_page
+    from assignadd.report.reproduction import drawing_pictures, write_page
 
     started = time.monotonic()
     for run in runs_of(evidences):
         measure_on_screen(run, processes)
-    with console.status("judging") as status:
-        records = ledger(
-            evidences, claims, None, lambda claim: status.update(f"judging {claim}"), populations, processes
-        )
-    measured = time.monotonic()
-    with console.status("drawing") as status:
-        n = draw_pictures(out, evidences, populations, lambda label: status.update(f"drawing {label}"), processes)
+    with console.status("measuring") as status:
+        measure_ahead(evidences, processes, lambda name: status.update(f"measuring {name}"), [THEORY])
+        measured = time.monotonic()
+        with drawing_pictures(out, evidences, populations, processes) as n:
+            records = ledger(
+                evidences, claims, None, lambda claim: status.update(f"drawing, judging {claim}"), populations
+            )
+            status.update("drawing")
     drawn = time.monotonic()
     index = write_page(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)
     say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
     say(
-        f"measured in {measured - started:.1f} s, drew {n} figures in {drawn - measured:.1f} s, "
+        f"measured in {measured - started:.1f} s, judged and drew {n} figures in {drawn - measured:.1f} s, "
         f"wrote the page in {time.monotonic() - drawn:.2f} s",
         "dim",
     )

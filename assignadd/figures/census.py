@@ -13,11 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from assignadd.claims.record import NO_POPULATION
 from assignadd.dynamics.curves import Onset
 from assignadd.dynamics.phases import Phases
 from assignadd.figures.pairs_and_variables import CLASS_ROWS, SET_NAMES, class_panels, median_there
-from assignadd.figures.record import Absent, FigureData, FigureRecord
+from assignadd.figures.record import NO_POPULATION, FigureData, FigureRecord
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ORANGE, VERMILION
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS, VARIABLES
@@ -188,13 +187,13 @@ CENSUS_FIGURE = FigureRecord(
     "census", "A census of seeds",
     "(a) How many seeds learn each skill. (b) When each seed learned it. (c) The accuracies at the end. (d) "
     "Which variable comes last, in the seeds that bind and in which one comes after the first spike.",
-    lambda s: census_data(s.populations) if s.populations.seeds else Absent(NO_POPULATION), draw_census, height=5.2,
+    lambda s: census_data(s.populations) if s.populations.seeds else NO_POPULATION, draw_census, height=5.2,
     width=7.2, found=census_caption,
 )  # fmt: skip
 CENSUS_DOUBLES_FIGURE = FigureRecord(
     "census_doubles", "Held-out pairs in every seed",
     "Every dot is a seed at the end of training, every tick the median of its group. Look for the class of "
     "held-out pairs on which the two groups differ most in sums of literals, which need no binding.",
-    lambda s: census_doubles_data(s.populations) if s.populations.seeds else Absent(NO_POPULATION),
+    lambda s: census_doubles_data(s.populations) if s.populations.seeds else NO_POPULATION,
     draw_census_doubles, height=3.2, found=census_doubles_caption,
 )  # fmt: skip

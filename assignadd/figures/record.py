@@ -38,6 +38,11 @@ class Absent(FigureData):
     """The reason."""
 
 
+NO_POPULATION = Absent(
+    "no population of this task\n--census, --fraction and --two-var take the folder of an `assignadd sweep`"
+)
+
+
 @dataclass(frozen=True)
 class Sources:
     """What figures are drawn from: trained networks, and populations of many seeds."""

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from assignadd.claims.population import SWEEPS, sweep_threshold
-from assignadd.claims.record import NO_POPULATION
-from assignadd.figures.record import Absent, FigureData, FigureRecord
+from assignadd.figures.record import NO_POPULATION, Absent, FigureData, FigureRecord
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
 from assignadd.stats import median_interval
 from assignadd.sweeps.population import Populations
@@ -40,7 +39,7 @@ class GeneralizationData(FigureData):
 def generalization_data(populations: Populations) -> GeneralizationData | Absent:
     """Final accuracies and thresholds of the two sweeps."""
     if populations.two_var is None or populations.fraction is None:
-        return Absent(NO_POPULATION)
+        return NO_POPULATION
     ratios, accuracy = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
     parts = [np.nanmedian(populations.two_var.finals(SWEEPS["two_var"], name)[1], axis=1) for name, _, _ in PARTS]
     fractions, zero = populations.fraction.finals(SWEEPS["fraction"], ZERO_VAR)

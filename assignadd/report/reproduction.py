@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import ALL_SETS
-from assignadd.training.processes import in_parallel
+from assignadd.training.processes import in_background
 
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
@@ -48,16 +49,13 @@ def _is_report(folder: Path) -> bool:
         return False
 
 
-def draw_pictures(
-    folder: Path,
-    evidences: Sequence[Evidence],
-    populations: Populations,
-    listener: Callable[[str], None] = lambda label: None,
-    processes: int = 1,
-) -> int:
-    """Draws every figure into `folder`/figures and returns how many there are, in so many processes.
+@contextmanager
+def drawing_pictures(
+    folder: Path, evidences: Sequence[Evidence], populations: Populations, processes: int = 1
+) -> Iterator[int]:
+    """Draws every figure into `folder`/figures, in so many processes while the body runs; gives their number.
 
-    `listener` is called with the label of each.
+    With one process they are drawn after the body.
     """
     claim_report(folder)
     shown = _binding_first(evidences)
@@ -75,9 +73,8 @@ def draw_pictures(
         record.save(data, stem)
         atomic.write(stem.with_suffix(CAPTION), record.caption(data).encode())
 
-    for i, _ in in_parallel(draw, pictures, processes):
-        listener(pictures[i][0].label)
-    return len(pictures)
+    with in_background(draw, pictures, processes):
+        yield len(pictures)
 
 
 def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str) -> Path:

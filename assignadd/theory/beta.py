@@ -1,6 +1,6 @@
 """How theorem C.1 depends on beta, the scale of W_0, which the paper leaves free: its conditions, bound and step.
 
-Intervals of beta are found on a grid and refined by bisection. Whether the stated step adds one variable and one
+Intervals of beta are found on a grid and refined on ever finer ones. Whether the stated step adds one variable and one
 number depends on one score only (`composition.operand_lead`), so finding these intervals needs no random sequences.
 """
 
@@ -43,10 +43,11 @@ def intervals(inside: Callable[[np.ndarray], np.ndarray], grid: np.ndarray) -> l
     positive = inside(grid) >= 0
     edge = np.flatnonzero(positive[1:] != positive[:-1])
     low, high, rising = grid[edge], grid[edge + 1], positive[edge + 1]
-    for _ in range(40):
-        middle = (low + high) / 2
-        beyond = (inside(middle) >= 0) == rising
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    for _ in range(7):  # 64 parts at a time: 2^42 in all
+        points = np.linspace(low, high, 65)  # (65, edges)
+        beyond = (inside(points) >= 0) == rising
+        beyond[0], beyond[-1] = False, True  # as is known, whatever they are rounded to
+        low, high = (np.take_along_axis(points, beyond.argmax(0)[None] - i, 0)[0] for i in (1, 0))
     first, last = grid[:1][positive[:1]], grid[-1:][positive[-1:]]
     ends = np.concatenate([first, (low + high) / 2, last]).tolist()
     return list(zip(ends[::2], ends[1::2], strict=True))

@@ -141,7 +141,7 @@ def gradient_weights(N: int, alpha: float, rho_1: Any, rho_2: Any) -> tuple[Any,
         (even / N, a * a + b * b, 2 * a * b, a * a + b * b, [a * a + b * b, 2 * a * b]),
     ]
     r = [0.0 * a, 0.0 * a, 0.0 * a]  # r_k = p_k - 1/N at 2m, n+m, 2n
-    for probability, *at, peaks in cases:
+    for probability, *at, peaks in (case for case in cases if case[0]):
         mean = sum(np.expm1(alpha * x) for x in peaks) / N
         for i, x in enumerate(at):
             r[i] = r[i] + probability * (np.expm1(alpha * x) - mean) / (N * (1 + mean))

@@ -17,7 +17,8 @@ import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -154,6 +155,29 @@ def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], proces
         yield from pool.each("do", range(len(arguments)))
     finally:
         pool.close()
+
+
+@contextmanager
+def in_background(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[None]:
+    """Calls the function with every argument while the body runs, as `in_parallel` does, and waits for the last call.
+
+    After the body, where only one process is asked for or the system cannot fork. An error of a call is raised after
+    the body, one of the body ends the calls.
+    """
+    n = min(processes, len(arguments)) if can_fork() else 1
+    if n <= 1:
+        yield
+        for argument in arguments:
+            function(argument)
+        return
+    pool = ProcessPool(range(n), n, {"do": lambda _, i: function(arguments[i])})
+    with ThreadPoolExecutor(1) as thread:  # which gives each process its next argument
+        try:
+            done = thread.submit(lambda: list(pool.each("do", range(len(arguments)))))
+            yield
+            done.result()
+        finally:
+            pool.close()  # first, as the thread waits for the last call
 
 
 def _by_value(tensor: Tensor) -> tuple[Callable[[Any], Tensor], tuple[Any]]:

@@ -2,18 +2,22 @@
 
 import os
 import shutil
+import time
 from dataclasses import replace
+from multiprocessing import active_children
 
 import numpy as np
 import pytest
 
 from assignadd.claims.evidence import Evidence
+from assignadd.errors import UserError
 from assignadd.figures import studies
+from assignadd.figures.record import FigureRecord
 from assignadd.figures.registry import DYNAMICS, SECTIONS
 from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.measures.accuracies import Accuracy
 from assignadd.report import reproduction
-from assignadd.report.reproduction import draw_pictures, write_page
+from assignadd.report.reproduction import drawing_pictures, write_page
 from assignadd.stats import wilson
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader
@@ -71,7 +75,35 @@ def test_tables_of_studies_are_read_before_processes_are_forked(report, tmp_path
     monkeypatch.setattr(reproduction, "SECTIONS", [replace(section, figures=STUDY_FIGURES[:2])])
     monkeypatch.setattr(studies, "read_study", read_here)
     studies.shipped_data.cache_clear()
-    assert draw_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes=2) == 4  # two are of training
+    with drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes=2) as n:
+        assert n == 4  # two are of training
+    assert len(list((tmp_path / "figures").glob("*.svg"))) == n
+
+
+def test_pictures_are_drawn_while_the_body_runs(report, few_figures, tmp_path):
+    with drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes=2) as n:
+        drawn = tmp_path / "figures" / "accuracies.svg"
+        assert any(drawn.is_file() or time.sleep(0.1) for _ in range(600))
+    assert len(list((tmp_path / "figures").glob("*.npz"))) == n == 2 + len(few_figures)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_failure_of_the_body_or_of_a_picture_is_told_and_leaves_no_process(
+    report, few_figures, tmp_path, monkeypatch, processes
+):
+    def fail(*_):
+        raise ValueError("no such picture")
+
+    with pytest.raises(UserError, match="bad"), drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes):
+        raise UserError("bad")
+    assert not active_children()
+    monkeypatch.setattr(FigureRecord, "save", fail)
+    with (
+        pytest.raises((ValueError, RuntimeError), match="no such picture"),
+        drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes),
+    ):
+        pass
+    assert not active_children()
 
 
 @pytest.fixture

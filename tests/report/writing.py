@@ -9,13 +9,14 @@ import pytest
 
 from assignadd.figures.registry import POPULATIONS, SECTIONS, Section
 from assignadd.report import reproduction
-from assignadd.report.reproduction import WIDE, draw_pictures, write_page
+from assignadd.report.reproduction import WIDE, drawing_pictures, write_page
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.records import RECORDS
 
 
 def write_report(folder: Path, evidences, records, command: str) -> Path:
-    draw_pictures(folder, evidences, NO_POPULATIONS)
+    with drawing_pictures(folder, evidences, NO_POPULATIONS):
+        pass
     return write_page(folder, evidences, records, command)
 
 

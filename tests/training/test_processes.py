@@ -2,12 +2,13 @@
 
 import os
 import signal
+import threading
 import time
 
 import pytest
 import torch
 
-from assignadd.training.processes import ProcessDied, ProcessPool, SameProcess, in_parallel, shared
+from assignadd.training.processes import ProcessDied, ProcessPool, SameProcess, in_background, in_parallel, shared
 
 
 def gone(pid: int) -> bool:
@@ -79,3 +80,40 @@ def test_a_failure_in_parallel_is_told_and_leaves_no_process():
     with pytest.raises(RuntimeError, match="is bad in") as error:
         list(in_parallel(fail, [1, 2], 2))
     assert gone(int(str(error.value).rsplit(" ", 1)[1]))
+
+
+def write_pid(path):
+    path.write_text(str(os.getpid()))
+    if path.name.startswith("slow"):
+        time.sleep(20)
+        path.with_suffix(".done").touch()
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_calls_in_the_background_are_done_in_the_end(processes, tmp_path):
+    paths = [tmp_path / str(i) for i in range(5)]
+    with in_background(write_pid, paths, processes):
+        if processes > 1:
+            assert any(all(path.is_file() for path in paths) or time.sleep(0.05) for _ in range(200))
+        else:
+            assert not paths[0].exists()
+    pids = {int(path.read_text()) for path in paths}
+    assert (os.getpid() in pids) == (processes == 1) and all(gone(pid) for pid in pids - {os.getpid()})
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["after the body", "in the body"])
+def test_an_interrupt_ends_what_is_in_the_background(waits, tmp_path):
+    """Before the calls are done, which takes 20 seconds."""
+    paths = [tmp_path / f"slow{i}" for i in range(2)]
+
+    def interrupt():
+        while not all(path.is_file() and path.read_text() for path in paths):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt), in_background(write_pid, paths, 2):
+        if not waits:
+            time.sleep(15)
+    assert all(gone(int(path.read_text())) for path in paths)
+    assert not list(tmp_path.glob("*.done"))
