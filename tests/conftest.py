@@ -11,6 +11,7 @@ NUMERICAL = (
     "task", "model", "training", "theory", "measures", "dynamics", "interventions", "alignment", "benchmark",
 )  # fmt: skip
 COMPILED = (
+    "blas",
     "numba_cpu",
     "cuda_attention",
     "triton_gpu",

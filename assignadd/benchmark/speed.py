@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,6 +40,8 @@ VALUES: dict[str, tuple[int, ...]] = {
     "d": (64, 128, 256),
     "batch": (128, 256, 512, 1024, 2048),
 }
+# Parts of a round of steps, after each of which the machine's matrix products are timed.
+PARTS = 8
 STACKS = (1, 4, 16, 32, 64, 128, 256, 512)
 
 
@@ -48,10 +51,14 @@ def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) ->
         do()
     times: list[float] = []
     while len(times) < at_least or sum(times) < seconds:
-        start = time.perf_counter()
-        do()
-        times.append(time.perf_counter() - start)
+        times.append(_seconds(do))
     return 1e3 * statistics.median(times)
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    do()
+    return time.perf_counter() - start
 
 
 def flops(config: Config, device: str = "cpu") -> int:
@@ -81,43 +88,53 @@ def _reference_products(config: Config) -> int:
     return config.optim.batch * per_sequence
 
 
-def sgemm_gflops(config: Config, seconds: float) -> float:
-    """The machine's rate on a product of the MLP's shape, the largest of a training step."""
-    B, d, h = config.optim.batch, config.model.d_model, config.model.d_mlp[-1] or config.model.d_model
-    generator = torch.Generator().manual_seed(0)
-    a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
-    return 2 * B * d * h / milliseconds(lambda: a @ b, seconds) / 1e6
-
-
 def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict[str, float | None]:
-    """One model's training step on `threads` threads: ours, its floor, and the usual ways."""
+    """One model's training step on `threads` threads: ours, its floor, and the usual ways.
+
+    All are timed in turns, as a machine that others use too is fast or slow for seconds at a time. The floor is set by
+    a product of the MLP's shape, the largest of a step. Each number is the median of at least three rounds.
+    """
     prepare("cpu", threads, config)
-    before = sgemm_gflops(config, seconds / 4)
     group = _group(config)
-    step_ms = _step_ms(group, seconds, rounds=3)
-    rate = max(before, sgemm_gflops(config, seconds / 4))
+    group.advance(3)
     batch = group.sampler.sample(0, config.optim.batch)
-    plain_ms = _peer_ms(plain_step(config, batch), seconds)
-    lens_ms = _peer_ms(lens_step(config, batch), seconds) if lens and lens_installed() else None
-    floor_ms = flops(config) / rate / 1e6
+    peers = {"plain_ms": plain_step(config, batch)}
+    if lens and lens_installed():
+        peers["lens_ms"] = lens_step(config, batch)
+    rounds: list[dict[str, float]] = []
+    while len(rounds) < 3 or sum(each["step_ms"] for each in rounds) * group.steps_ahead < 1e3 * seconds:
+        found = _round(config, group) | {name: _peer_ms(step) for name, step in peers.items()}
+        found["step_over_floor"] = found["step_ms"] / found["floor_ms"]
+        rounds.append(found | {f"{name[:-3]}_over_step": found[name] / found["step_ms"] for name in peers})
+    names = ("sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms")
+    ratios = ("step_over_floor", "plain_over_step", "lens_over_step")
     return {
-        "sgemm_gflops": rate,
-        "step_ms": step_ms,
-        "floor_ms": floor_ms,
-        "plain_ms": plain_ms,
-        "lens_ms": lens_ms,
-        "step_over_floor": step_ms / floor_ms,
-        "plain_over_step": plain_ms / step_ms,
-        "lens_over_step": lens_ms / step_ms if lens_ms else None,
+        name: statistics.median(each[name] for each in rounds) if name in rounds[0] else None for name in names + ratios
     }
 
 
-def _peer_ms(step: Step, seconds: float) -> float:
+def _round(config: Config, group: Group) -> dict[str, float]:
+    """As many steps as sequences are drawn for at once, so that drawing counts in full, with products in between."""
+    B, d, h = config.optim.batch, config.model.d_model, config.model.d_mlp[-1] or config.model.d_model
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
+    step_seconds, product_ms = 0.0, []
+    for part in range(PARTS):
+        steps = len(range(part, group.steps_ahead, PARTS))
+        step_seconds += _seconds(partial(group.advance, steps))
+        product_ms.append(milliseconds(lambda: a @ b, 0.02))
+    rate = 2 * B * d * h / statistics.median(product_ms) / 1e6
+    step_ms = 1e3 * step_seconds / group.steps_ahead
+    return {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": flops(config) / rate / 1e6}
+
+
+def _peer_ms(step: Step) -> float:
     """With oneDNN, as torch comes, and without, as we train: whichever is faster on this machine."""
     times = []
     for onednn in (True, False):
         torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
-        times.append(milliseconds(step, seconds / 2, 2))
+        step()
+        times.append(1e3 * _seconds(step))
     return min(times)
 
 
@@ -192,26 +209,19 @@ def _group(config: Config) -> Group:
     return Group(initial_stack(config, [0]), [Member(0).config(config)], _splits(config, 1))
 
 
-def _step_ms(group: Group, seconds: float, rounds: int = 1) -> float:
-    """The median of at least `rounds` rounds of the sampler's look-ahead."""
-    ahead, times = group.steps_ahead, list[float]()
-    while len(times) < rounds or sum(times) * ahead < 1e3 * seconds:
-        times.append(_round_ms(group, ahead))
-    return statistics.median(times)
-
-
 def _round_ms(trained: Group | Trainer, ahead: int) -> float:
-    """Mean over as many steps as data are drawn at once, so that drawing them counts in full; after warming up."""
+    """Mean over as many steps as sequences are drawn for at once, after warming up."""
     trained.advance(3)
-    start = time.perf_counter()
-    trained.advance(ahead)
-    return 1e3 * (time.perf_counter() - start) / ahead
+    return 1e3 * _seconds(lambda: trained.advance(ahead)) / ahead
 
 
 def single_step_ms(config: Config, seconds: float) -> float:
-    """One model on one thread, sampling included."""
+    """One model on one thread, sampling included: the median of rounds."""
     prepare("cpu", 1, config)
-    return _step_ms(_group(config), seconds)
+    group, times = _group(config), list[float]()
+    while not times or sum(times) * group.steps_ahead < 1e3 * seconds:
+        times.append(_round_ms(group, group.steps_ahead))
+    return statistics.median(times)
 
 
 def variants(config: Config) -> Iterator[tuple[str, int, Config]]:

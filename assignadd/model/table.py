@@ -35,6 +35,16 @@ def covers(config: Config) -> bool:
     return not lacking(config, *PAPER_NEEDS)
 
 
+def reads_out(w: Weights, batch: int) -> bool:
+    """Whether the neurons are multiplied by W_out W_U rather than by W_out, (h, N) rather than (h, d).
+
+    W_out W_U has to be computed first: h d N more multiplications for B h (d - N) fewer, and twice that in the
+    backward pass. On a GPU a product of so few columns takes no less time.
+    """
+    d, N = w.U.shape[-2:]
+    return w.U.device.type == "cpu" and N * (d + batch) < d * batch
+
+
 class TableForward:
     """The forward and backward pass of one task's models on one device."""
 
@@ -62,22 +72,13 @@ class TableForward:
 
     def logits(self, trace: TableTrace) -> Float[Tensor, "*M B N"]:
         """The logits by the fewer operations: by way of W_out W_U, or of the residual after the MLP."""
-        return trace.read(trace.read_out) if self._reads_out(trace) else trace.logits
-
-    def _reads_out(self, trace: TableTrace) -> bool:
-        """Whether the neurons are multiplied by W_out W_U rather than by W_out, (h, N) rather than (h, d).
-
-        W_out W_U has to be computed first: h d N more multiplications for B h (d - N) fewer, and twice that in the
-        backward pass. On a GPU a product of so few columns takes no less time.
-        """
-        (d, N), B = trace.weights.U.shape[-2:], trace.tokens.shape[-2]
-        return trace.tokens.device.type == "cpu" and N * (d + B) < d * B
+        return trace.read(trace.read_out) if reads_out(trace.weights, trace.tokens.shape[-2]) else trace.logits
 
     def backward(self, w: Weights, trace: TableTrace, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
         product, plus_product, aside = self.kernels.product, self.kernels.plus_product, self.kernels.product_aside
         g = grad @ w.T.U  # (..., B, d)
-        if self._reads_out(trace):
+        if reads_out(w, trace.tokens.shape[-2]):
             g_read_out = product(trace.neurons.mT, grad)  # (..., h, N)
             product(g_read_out, w.T.U, grads.W_out)
             plus_product(product(w.T.W_out, g_read_out, grads.U), trace.resid_mid.mT, grad)

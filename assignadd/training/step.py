@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,12 +21,15 @@ from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import Moments, Placed, TensorKernels, cross_entropy
 from assignadd.model.last_layer import LastBlock
 from assignadd.model.stack import Stack, views
-from assignadd.model.table import covers
+from assignadd.model.table import covers, reads_out
 from assignadd.model.trace import Tables, Weights
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.schedule import frozen_of, rates_of, training_sampler
+
+if TYPE_CHECKING:
+    from assignadd.model.single_model import SingleModelPasses
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
@@ -45,15 +50,27 @@ class TableGradient:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
         self._weights, self._grads = Weights.of(weights), Weights.of(grads)
         self._tables = Tables.room(self._weights)
+        self._single: SingleModelPasses | None = None
 
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> Tensor:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
-        tables = self._table.begun_tables(self._weights, self._tables)
-        trace = self._table.forward(self._weights, tokens, tables)
-        loss, grad = self._cross_entropy(self._table.logits(trace), labels)
-        self._table.backward(self._weights, trace, grad, self._grads)
+        logits, backward = self._passes(tokens)
+        loss, grad = self._cross_entropy(logits, labels)
+        backward(grad)
         return loss.view(-1)
+
+    def _passes(self, tokens: Tensor) -> tuple[Tensor, Callable[[Tensor], None]]:
+        """The logits, and what writes the gradient given that of the logits."""
+        w, grads, B = self._weights, self._grads, tokens.shape[-2]
+        if not (self._alone and self.kernels.has_series and reads_out(w, B)):
+            trace = self._table.forward(w, tokens, self._table.begun_tables(w, self._tables))
+            return self._table.logits(trace), lambda grad: self._table.backward(w, trace, grad, grads)
+        if self._single is None or self._single.batch != B:
+            from assignadd.model.single_model import SingleModelPasses  # which needs Numba
+
+            self._single = SingleModelPasses(w, grads, B, self._table.equals, self._table.scale)
+        return self._single.forward(tokens), partial(self._single.backward, tokens)
 
 
 def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:

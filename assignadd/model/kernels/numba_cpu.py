@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from torch import Tensor
 
+from assignadd.model.kernels import blas
 from assignadd.model.kernels.tensor import TensorKernels
 
 # The compiler may reorder sums and fuse operations, but must keep NaN and infinity: they show that a model diverged.
@@ -25,6 +26,7 @@ class CompiledKernels(TensorKernels):
     """Attention and loss by the functions below; the softmax of the loss and the update are torch's own kernels."""
 
     name = "numba"
+    has_series = blas.available()
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         attention, factors = usage.new_empty(*tokens.shape, self.T), scores.new_empty(scores.shape)

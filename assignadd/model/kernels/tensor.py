@@ -61,6 +61,8 @@ class TensorKernels:
     name = "tensor operations"
     token_dtype = torch.int64
     """What the tokens of a training batch are stored as."""
+    has_series = False
+    """Whether there are series of products for one model on a CPU (`single_model`)."""
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):
         self.K, self.T, self.C = n_tokens, length, n_tokens + length

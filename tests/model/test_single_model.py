@@ -1,0 +1,69 @@
+"""The passes of one model in fixed memory against autograd through the reference transformer, and the table forward."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from assignadd.config import PRESETS, Numerics
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.model.table import TableForward
+from assignadd.model.trace import Weights
+from assignadd.task.sampler import Sampler
+from assignadd.task.splits import pair_split
+from assignadd.training.step import ReferenceGradient, TableGradient
+
+pytest.importorskip("numba")
+from assignadd.model.single_model import SingleModelPasses
+
+torch.set_num_threads(1)
+CONFIGS = {name: PRESETS[name] for name in ("paper", "tiny", "smoke")} | {
+    "odd": replace(PRESETS["tiny"], task=replace(PRESETS["tiny"].task, length=11)),
+    "other sizes": replace(PRESETS["tiny"], model=replace(PRESETS["tiny"].model, d_head=24, d_mlp=(None, 40))),
+}
+
+
+def batch_of(config, step):
+    return Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(step, config.optim.batch)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_loss_and_gradient_are_those_of_autograd_in_double_precision(name):
+    config = CONFIGS[name]
+    stack = initial_stack(config, [0])
+    stack.flat.mul_(1.5)  # attention is far from uniform
+    exact = Stack(replace(config, numerics=Numerics(dtype="float64")), stack.flat.double())
+    gradient, reference = TableGradient(stack), ReferenceGradient(exact)
+    for step in range(2):  # the second time in memory that holds the first
+        gradient.flat.fill_(torch.nan)
+        batch = batch_of(config, step)
+        torch.testing.assert_close(gradient(batch).double(), reference(batch), rtol=1e-5, atol=0)
+        assert (gradient.flat.double() - reference.flat).norm() < 1e-5 * reference.flat.norm()
+    assert gradient._single is not None
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_passes_are_those_of_the_table_forward_to_the_last_digits(name):
+    config, table = CONFIGS[name], TableForward(CONFIGS[name])
+    stack, tokens = initial_stack(config, [0]), batch_of(config, 0).tokens[0]
+    w = Weights.of({name: weight[0] for name, weight in stack.weights.items()})
+    found, expected = ({name: torch.full_like(x[0], torch.nan) for name, x in stack.weights.items()} for _ in range(2))
+    with torch.inference_mode():
+        trace = table.forward(w, tokens)
+        passes = SingleModelPasses(w, Weights.of(found), len(tokens), table.equals, table.scale)
+        logits = passes.forward(tokens)
+        grad = torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
+        torch.testing.assert_close(logits, table.logits(trace), rtol=1e-6, atol=1e-6)
+        table.backward(w, trace, grad, Weights.of(expected))
+        passes.backward(tokens, grad)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_batch_of_another_size_has_its_own_memory():
+    config = PRESETS["smoke"]
+    stack = initial_stack(config, [0])
+    gradient, batch = TableGradient(stack), batch_of(config, 0)
+    fewer = type(batch)(batch.tokens[:, :20], batch.labels[:, :20])
+    first, loss = gradient(batch).item(), gradient(fewer).item()
+    assert loss == TableGradient(stack)(fewer).item() != first
+    assert gradient(batch).item() == first
