@@ -17,8 +17,9 @@ from assignadd.model.trace import Trace, Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import Vocabulary
 
-# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory.
-CHUNK = 2048
+# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. By the tables, a CPU
+# takes fewer: larger matrices are given back to the system each time, and cost page faults.
+CHUNK, CPU_CHUNK = 2048, 512
 
 
 @lru_cache(maxsize=16)
@@ -47,7 +48,7 @@ def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B"]:
 
 
 def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """A function of the logits, (M, B, ...), computed from those of `CHUNK` sequences at a time."""
+    """A function of the logits, (M, B, ...), computed from those of some sequences at a time."""
     tokens = for_each_model(stack, tokens)
     if not covers(stack.config):
         return torch.cat([function(reference_logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
@@ -59,12 +60,12 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
 
 
 def _table_logits(stack: Stack, weights: Weights, tokens: Int[Tensor, "*M B T"]) -> Iterator[Float[Tensor, "*M b N"]]:
-    """The logits by the tables, which are computed once, for `CHUNK` sequences at a time."""
+    """The logits by the tables, which are computed once, for some sequences at a time."""
     table = table_forward(stack.config, stack.flat.device, tokens.dim() == 3)
-    tables, read_out = table.tables(weights), None
+    tables, read_out, chunk = table.tables(weights), None, CHUNK
     if stack.flat.device.type == "cpu":  # there, a product of fewer columns takes less time
-        read_out = weights.W_out @ weights.U
-    for part in tokens.split(CHUNK, -2):
+        read_out, chunk = weights.W_out @ weights.U, CPU_CHUNK
+    for part in tokens.split(chunk, -2):
         trace = table.forward(weights, part, tables)
         yield trace.logits if read_out is None else trace.read(read_out)
 
