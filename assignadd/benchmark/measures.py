@@ -56,9 +56,20 @@ def plain_measures(progress: ProgressMeasures, stack: Stack) -> Callable[[], Non
 def mechanism_seconds(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int
 ) -> dict[str, float]:
-    """Seconds on one thread for the measures of the mechanism, on `n` sequences per type (`n_contexts` for cosines)."""
+    """Seconds on one thread for the measures of the mechanism, on `n` sequences per type (`n_contexts` for cosines).
+
+    Each is taken of one network before: compiled functions are loaded at their first call.
+    """
     prepare("cpu", 1, stack.config)
-    measures: dict[str, Callable[[], object]] = {
+    for measure in _measures(stack.models(0), configs[:1], seen[:1], n, n_contexts).values():
+        measure()
+    return {name: _seconds(measure) for name, measure in _measures(stack, configs, seen, n, n_contexts).items()}
+
+
+def _measures(
+    stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int
+) -> dict[str, Callable[[], object]]:
+    return {
         "attention patterns": lambda: [routing(stack, sequences(configs, seen, v, n).tokens) for v in (0, 1, 2)],
         "similarities": lambda: _similarities(stack, random_contexts(configs, seen, n_contexts)),
         "addition circuit": lambda: addition.wrong_pairs(stack),
@@ -75,7 +86,6 @@ def mechanism_seconds(
             [scores.qk1_num_to_prev_var(stack, some) for k in range(3) for some in combinations(scores.EXCLUDED, k)],
         ),
     }  # fmt: skip
-    return {name: _seconds(measure) for name, measure in measures.items()}
 
 
 def _similarities(stack: Stack, contexts: dict[int, Tensor]) -> None:

@@ -14,8 +14,10 @@ from assignadd.task.splits import pair_split
 from assignadd.training.step import ReferenceGradient, TableGradient
 
 pytest.importorskip("numba")
+from assignadd.model.kernels import blas
 from assignadd.model.single_model import SingleModelPasses
 
+pytestmark = pytest.mark.skipif(not blas.available(), reason="torch's BLAS library is not found (numba)")
 torch.set_num_threads(1)
 CONFIGS = {name: PRESETS[name] for name in ("paper", "tiny", "smoke")} | {
     "odd": replace(PRESETS["tiny"], task=replace(PRESETS["tiny"].task, length=11)),
