@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from assignadd.benchmark.speed import milliseconds
+from assignadd.benchmark.speed import milliseconds, seconds_of
 from assignadd.config import Config, Member
 from assignadd.measures import addition, scores
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
@@ -53,6 +52,7 @@ def plain_measures(progress: ProgressMeasures, stack: Stack) -> Callable[[], Non
     return measure
 
 
+@torch.no_grad()
 def mechanism_seconds(
     stack: Stack, configs: Sequence[Config], seen: Tensor, n: int, n_contexts: int
 ) -> dict[str, float]:
@@ -63,7 +63,7 @@ def mechanism_seconds(
     prepare("cpu", 1, stack.config)
     for measure in _measures(stack.models(0), configs[:1], seen[:1], n, n_contexts).values():
         measure()
-    return {name: _seconds(measure) for name, measure in _measures(stack, configs, seen, n, n_contexts).items()}
+    return {name: seconds_of(measure) for name, measure in _measures(stack, configs, seen, n, n_contexts).items()}
 
 
 def _measures(
@@ -94,11 +94,3 @@ def _similarities(stack: Stack, contexts: dict[int, Tensor]) -> None:
     on_template(stack)
     for tokens in contexts.values():
         against_ov2(stack, tokens)
-
-
-@torch.no_grad()
-def _seconds(do: Callable[[], object]) -> float:
-    """The time of one call."""
-    start = time.perf_counter()
-    do()
-    return time.perf_counter() - start

@@ -51,11 +51,11 @@ def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) ->
         do()
     times: list[float] = []
     while len(times) < at_least or sum(times) < seconds:
-        times.append(_seconds(do))
+        times.append(seconds_of(do))
     return 1e3 * statistics.median(times)
 
 
-def _seconds(do: Callable[[], object]) -> float:
+def seconds_of(do: Callable[[], object]) -> float:
     start = time.perf_counter()
     do()
     return time.perf_counter() - start
@@ -91,8 +91,9 @@ def _reference_products(config: Config) -> int:
 def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict[str, float | None]:
     """One model's training step on `threads` threads: ours, its floor, and the usual ways.
 
-    All are timed in turns, as a machine that others use too is fast or slow for seconds at a time. The floor is set by
-    a product of the MLP's shape, the largest of a step. Each number is the median of at least three rounds.
+    The floor is set by a product of the MLP's shape, the largest of a step. A machine that others use too is fast or
+    slow for seconds at a time. Everything is therefore timed in rounds, and each number, the ratios of a round among
+    them, is the median of at least three.
     """
     prepare("cpu", threads, config)
     group = _group(config)
@@ -118,11 +119,12 @@ def _round(config: Config, group: Group) -> dict[str, float]:
     B, d, h = config.optim.batch, config.model.d_model, config.model.d_mlp[-1] or config.model.d_model
     generator = torch.Generator().manual_seed(0)
     a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
+    out = torch.empty(B, h)
     step_seconds, product_ms = 0.0, []
     for part in range(PARTS):
         steps = len(range(part, group.steps_ahead, PARTS))
-        step_seconds += _seconds(partial(group.advance, steps))
-        product_ms.append(milliseconds(lambda: a @ b, 0.02))
+        step_seconds += seconds_of(partial(group.advance, steps))
+        product_ms.append(milliseconds(lambda: torch.mm(a, b, out=out), 0.02))
     rate = 2 * B * d * h / statistics.median(product_ms) / 1e6
     step_ms = 1e3 * step_seconds / group.steps_ahead
     return {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": flops(config) / rate / 1e6}
@@ -134,7 +136,7 @@ def _peer_ms(step: Step) -> float:
     for onednn in (True, False):
         torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
         step()
-        times.append(1e3 * _seconds(step))
+        times.append(1e3 * statistics.median(seconds_of(step) for _ in range(3)))
     return min(times)
 
 
@@ -212,7 +214,7 @@ def _group(config: Config) -> Group:
 def _round_ms(trained: Group | Trainer, ahead: int) -> float:
     """Mean over as many steps as sequences are drawn for at once, after warming up."""
     trained.advance(3)
-    return 1e3 * _seconds(lambda: trained.advance(ahead)) / ahead
+    return 1e3 * seconds_of(lambda: trained.advance(ahead)) / ahead
 
 
 def single_step_ms(config: Config, seconds: float) -> float:

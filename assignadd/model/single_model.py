@@ -18,7 +18,10 @@ from assignadd.model.trace import Tables, Weights
 
 
 class SingleModelPasses:
-    """Forward and backward pass for batches of one size; weights and gradients have to stay where they are."""
+    """Forward and backward pass for batches of one size, made once for many steps.
+
+    Weights and gradients have to stay where they are in memory.
+    """
 
     def __init__(self, w: Weights, grads: Weights, batch: int, equals: int, scale: float):
         (K, d), (T, dh), (h, N), B = w.E.shape, (len(w.pos), w.Q1.shape[1]), (len(w.W_out), w.U.shape[1]), batch
@@ -31,6 +34,7 @@ class SingleModelPasses:
         (read_out, g_read_out), (logits, grad) = new(2, h, N), new(2, B, N)
         self.batch, self._w, self._grads, self._t, self._equals = batch, w, grads, t, equals
         self._factors, self._neurons, self._logits = factors, neurons, logits
+        self._tokens: Any = None
 
         self._tables = Products(
             (w.Q2, w.T.K2, t.QK2, scale),
@@ -104,7 +108,10 @@ class SingleModelPasses:
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (B, N), which the next pass overwrites."""
-        w, own = self._w, tokens.contiguous().numpy()
+        w = self._w
+        if tokens.shape != (self.batch, len(w.pos)):  # compiled functions would read past the end of an array
+            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected {(self.batch, len(w.pos))}")
+        own = self._tokens = tokens.contiguous().numpy()
         torch.cat([w.E, w.pos], out=self._t.embeddings)
         torch.add(w.E[self._equals], w.pos[-1], out=self._t.constant[0])
         self._tables()
@@ -118,9 +125,9 @@ class SingleModelPasses:
         self._answers()
         return self._logits
 
-    def backward(self, tokens: Tensor, grad: Tensor) -> None:
-        """Writes the gradients of sum(logits * grad) for the tokens of the last forward pass."""
-        own, (K, C) = tokens.contiguous().numpy(), (len(self._w.E), len(self._t.embeddings))
+    def backward(self, grad: Tensor) -> None:
+        """Writes the gradients of sum(logits * grad) for the sequences of the last forward pass."""
+        own, K, C = self._tokens, len(self._w.E), len(self._t.embeddings)
         self._grad.copy_(grad)
         self._to_neurons()
         g_neurons = self._g_neurons

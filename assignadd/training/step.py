@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -49,7 +48,7 @@ class TableGradient:
         if self._alone:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
         self._weights, self._grads = Weights.of(weights), Weights.of(grads)
-        self._tables = Tables.room(self._weights)
+        self._tables: Tables | None = None
         self._single: SingleModelPasses | None = None
 
     @torch.inference_mode()
@@ -64,13 +63,15 @@ class TableGradient:
         """The logits, and what writes the gradient given that of the logits."""
         w, grads, B = self._weights, self._grads, tokens.shape[-2]
         if not (self._alone and self.kernels.has_series and reads_out(w, B)):
+            if self._tables is None:
+                self._tables = Tables.room(w)
             trace = self._table.forward(w, tokens, self._table.begun_tables(w, self._tables))
             return self._table.logits(trace), lambda grad: self._table.backward(w, trace, grad, grads)
         if self._single is None or self._single.batch != B:
             from assignadd.model.single_model import SingleModelPasses  # which needs Numba
 
             self._single = SingleModelPasses(w, grads, B, self._table.equals, self._table.scale)
-        return self._single.forward(tokens), partial(self._single.backward, tokens)
+        return self._single.forward(tokens), self._single.backward
 
 
 def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -45,8 +45,10 @@ def test_the_circuit_equals_the_mlp_of_the_transformer(modulus):
 
 
 @pytest.mark.parametrize("versions", [1, 4, 7])
-def test_compiled_answers_equal_those_of_one_pair_after_the_other(versions):
+@pytest.mark.parametrize("pairs", [16, 256])  # 45 pairs: two whole products and a part of one, or a part of one
+def test_compiled_answers_equal_those_of_one_pair_after_the_other(versions, pairs, monkeypatch):
     numba_answers = pytest.importorskip("assignadd.measures.numba_answers")
+    monkeypatch.setattr(numba_answers, "PAIRS", pairs)
     generator = torch.Generator().manual_seed(versions)
     x = 3 * torch.randn(versions, 9, 13, generator=generator) - torch.linspace(6, 0, 13)  # from never to often active
     x[0, :3] = -1  # pairs of these numbers activate no neuron: all logits are 0
@@ -61,6 +63,14 @@ def test_compiled_answers_equal_those_of_one_pair_after_the_other(versions):
             assert found[version, a, b] == logits.index(max(logits))
     assert (found[0, :3, :3] == 0).all() and len(found.unique()) > 3
     assert torch.equal(answers_of_versions(x.double(), readout.double()), found)  # not compiled
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_numbers_that_are_not_finite_give_the_answers_of_tensor_operations(value):
+    x, readout = torch.randn(2, 9, 13, generator=torch.Generator().manual_seed(0)), torch.ones(13, 9)
+    x[1, 4, 2] = value
+    expected = (x.unsqueeze(2) + x.unsqueeze(1)).relu() @ readout
+    assert torch.equal(answers_of_versions(x, readout), expected.max(-1).indices)
 
 
 def test_random_weights_and_a_broken_ov2_are_at_chance():

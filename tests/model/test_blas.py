@@ -61,6 +61,7 @@ def test_a_series_is_computed_in_order_with_the_numbers_that_are_there_at_the_ca
         (torch.zeros(2, 3), torch.zeros(3, 5), torch.zeros(5, 2).mT, r"written as \(2, 5\)"),
         (torch.zeros(2, 3).double(), torch.zeros(3, 5), torch.zeros(2, 5), "float64"),
         (torch.zeros(2, 6)[:, ::2], torch.zeros(3, 5), torch.zeros(2, 5), "strides"),
+        (torch.zeros(1, 3).expand(2, 3), torch.zeros(3, 5), torch.zeros(2, 5), "strides"),
     ],
 )
 def test_matrices_that_do_not_fit_are_refused(a, b, out, reason):

@@ -57,7 +57,7 @@ def test_passes_are_those_of_the_table_forward_to_the_last_digits(name):
         grad = torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
         torch.testing.assert_close(logits, table.logits(trace), rtol=1e-6, atol=1e-6)
         table.backward(w, trace, grad, Weights.of(expected))
-        passes.backward(tokens, grad)
+        passes.backward(grad)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -69,3 +69,12 @@ def test_a_batch_of_another_size_has_its_own_memory():
     first, loss = gradient(batch).item(), gradient(fewer).item()
     assert loss == TableGradient(stack)(fewer).item() != first
     assert gradient(batch).item() == first
+
+
+@pytest.mark.parametrize("length", [-1, 1])
+def test_sequences_of_another_length_are_refused(length):
+    config = PRESETS["smoke"]
+    batch, gradient = batch_of(config, 0), TableGradient(initial_stack(config, [0]))
+    tokens = torch.cat([batch.tokens, batch.tokens], -1)[..., : config.task.length + length]
+    with pytest.raises(ValueError, match=rf"\(32, {config.task.length + length}\): expected \(32, "):
+        gradient(type(batch)(tokens, batch.labels))

@@ -43,10 +43,13 @@ class Product(NamedTuple):
 
 
 class Products:
-    """Products, one after the other, of matrices that stay where they are in memory: each is (a, b, out, ...)."""
+    """Products, one after the other, of matrices that stay where they are in memory: each is (a, b, out, ...).
+
+    Only where the library is `available`.
+    """
 
     def __init__(self, *products: tuple[Tensor, Tensor, Tensor] | tuple[Tensor, Tensor, Tensor, *tuple[float, ...]]):
-        self._products = [Product(*product) for product in products]  # whose memory is in use as long as this is
+        self._products = [Product(*product) for product in products]  # keeps their memory
         self._numbers = np.array([(p.scale, p.kept) for p in self._products], np.float32)
         self._sizes = np.array(
             [_sizes(p) for p in self._products], np.int64
@@ -66,7 +69,7 @@ class Products:
 
 
 def _sizes(product: Product) -> list[int]:
-    """What sgemm is told of a product; as columns follow each other there, it computes the transpose, b.T @ a.T."""
+    """What sgemm is told of a product; as it has matrices stored by columns, it computes the transpose, b.T @ a.T."""
     a, b, out, *_ = product
     if (len(a), a.shape[1], b.shape[1]) != (len(out), len(b), out.shape[1]) or _in_memory(out)[0]:
         raise ValueError(f"{tuple(a.shape)} @ {tuple(b.shape)} cannot be written as {tuple(out.shape)}")
@@ -74,20 +77,21 @@ def _sizes(product: Product) -> list[int]:
 
 
 def _addresses(array: Any) -> Any:
-    """Of each element."""
+    """The address of each element of an array."""
     return array.ctypes.data + array.itemsize * np.arange(len(array))
 
 
 def _in_memory(matrix: Tensor) -> tuple[bool, int]:
-    """Whether rows of the transpose follow each other in memory, and how far they, or the matrix's rows, are apart."""
-    transposed = matrix.stride(1) != 1
-    rows = matrix.mT if transposed else matrix
-    if rows.stride(1) != 1 or matrix.dtype != torch.float32:
-        raise ValueError(f"a matrix of {matrix.dtype} with strides {matrix.stride()}: expected float32, and a 1")
-    return transposed, max(rows.stride(0), rows.shape[1])
+    """Whether a matrix is stored by columns, and the distance between its stored columns, or else rows."""
+    by_columns = matrix.stride(1) != 1
+    rows = matrix.mT if by_columns else matrix
+    apart = rows.stride(0) >= rows.shape[1] or len(rows) == 1
+    if rows.stride(1) != 1 or not apart or matrix.dtype != torch.float32 or matrix.device.type != "cpu":
+        raise ValueError(f"cannot multiply a matrix of {matrix.dtype} with strides {matrix.stride()} here")
+    return by_columns, max(rows.stride(0), rows.shape[1])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def multiply(addresses):
     for a in addresses:
         _sgemm(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12])
