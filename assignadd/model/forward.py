@@ -18,7 +18,7 @@ from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import Vocabulary
 
 # Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. By the tables, a CPU
-# takes fewer: larger matrices are given back to the system each time, and cost page faults.
+# takes fewer: the memory of larger matrices is given back to the system each time, which costs page faults.
 CHUNK, CPU_CHUNK = 2048, 512
 
 
