@@ -179,7 +179,9 @@ def _ridge_weights(
     # The lower bound keeps the matrix invertible if a stage is constant, as the output of an ablated MLP is.
     matrix.diagonal().add_((ridge * power).clamp(min=1e-30))
     if through is None:
-        return torch.cholesky_solve(products, torch.linalg.cholesky(matrix))
+        # Of a network that diverged the matrix is NaN, and so are the weights; some libraries refuse to factor it.
+        factor, _ = torch.linalg.cholesky_ex(matrix, check_errors=bool(power.isfinite()))
+        return torch.cholesky_solve(products, factor)
     return kernel @ torch.linalg.solve(matrix, products)
 
 

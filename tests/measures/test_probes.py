@@ -204,3 +204,8 @@ def test_the_papers_network_learns_to_copy_variables(paper_run):
     four, converged = probe_l1_var_from_num(stack, tokens, steps=4), probe_l1_var_from_num(stack, tokens)
     assert four.tolist() == pytest.approx([0.3, 0.82, 1, 1], abs=0.08)
     assert 0.5 < converged[0] < 0.8 and converged[1:].min() > 0.99
+
+
+def test_a_least_squares_probe_of_a_network_that_diverged_ends():
+    x, labels = torch.full((20, 3), torch.nan), torch.arange(20)[None] % 2
+    assert least_squares_probe(x, labels, 2, 12, 0.01).shape == (2, 1)
