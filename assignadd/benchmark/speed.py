@@ -40,9 +40,9 @@ VALUES: dict[str, tuple[int, ...]] = {
     "d": (64, 128, 256),
     "batch": (128, 256, 512, 1024, 2048),
 }
+STACKS = (1, 4, 16, 32, 64, 128, 256, 512)
 # Parts of a round of steps, after each of which the machine's matrix products are timed.
 PARTS = 8
-STACKS = (1, 4, 16, 32, 64, 128, 256, 512)
 
 
 def milliseconds(do: Callable[[], object], seconds: float, at_least: int = 5) -> float:

@@ -51,9 +51,8 @@ class Products:
     def __init__(self, *products: tuple[Tensor, Tensor, Tensor] | tuple[Tensor, Tensor, Tensor, *tuple[float, ...]]):
         self._products = [Product(*product) for product in products]  # keeps their memory
         self._numbers = np.array([(p.scale, p.kept) for p in self._products], np.float32)
-        self._sizes = np.array(
-            [_sizes(p) for p in self._products], np.int64
-        )  # read as 32 or as 64 bits, by the library
+        # A library that has sizes of 32 bits reads the lower half of these.
+        self._sizes = np.array([_sizes(p) for p in self._products], np.int64)
         self._addresses = np.empty((len(products), 13), np.intp)
         for i, (a, b, out, *_) in enumerate(self._products):
             m, n, k, width_b, width_a, width = _addresses(self._sizes[i])
