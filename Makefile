@@ -29,7 +29,7 @@ reproduce: $(VENV)/.core
 	$(BIN)/assignadd reproduce
 
 quick: $(VENV)/.core
-	$(BIN)/assignadd reproduce --preset tiny --out reproduction/tiny
+	$(BIN)/assignadd reproduce --preset tiny --wanted 1 --out reproduction/tiny
 
 explorer: $(VENV)/.core
 	$(BIN)/assignadd explore $(filter-out %zoom%,$(wildcard runs/paper-seeds-?-?)) census-six small-trajectory --out explorer

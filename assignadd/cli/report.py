@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from assignadd.sweeps.population import Populations
 
 SEEDS_PER_ROUND = 2
-WANTED = 2
 MOST_SEEDS = 6
 
 
@@ -106,7 +105,8 @@ class Reproduce:
     """Train what is missing, evaluate, and write the reproduction page.
 
     Two seeds train side by side, and their checkpoints are measured meanwhile. About a quarter of all seeds never
-    learn to bind variables: further seeds follow until two have learned it, six at the most, and all of them are shown.
+    learn to bind variables: further seeds follow until enough have learned it, six at the most, and all of them are
+    shown.
     """
 
     preset: str = "paper"
@@ -115,6 +115,8 @@ class Reproduce:
     """Where index.html and the figures go."""
     runs: Path = Path("runs")
     """Where the run folders are."""
+    wanted: int = 2
+    """Seeds that are to learn binding before no further ones are trained."""
     n: int = 20_000
     """Sequences per evaluation set at the end."""
     device: str = "auto"
@@ -129,6 +131,7 @@ def reproduce_main(arguments: list[str]) -> None:
     config = options.base_config(arguments)
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
     options.check_count("n", args.n)
+    options.within("wanted", args.wanted, 1, MOST_SEEDS)
     from assignadd.claims.evidence import evidence
     from assignadd.cli.measure import measured_table
     from assignadd.cli.train import train_on_screen
@@ -151,11 +154,12 @@ def reproduce_main(arguments: list[str]) -> None:
         learned += sum(
             learned_binding(row["accuracy"]) for row in trained[-1].metrics() if row["step"] == config.optim.steps
         )
-        if learned >= WANTED:
+        if learned >= args.wanted:
             break
         say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
     prepare("cpu", 1, config)  # each process that measures has one thread
     evidences = [e for run in trained for e in evidence(run, n=args.n)[0]]
-    command = f"assignadd reproduce --preset {args.preset}"
+    wanted = "" if args.wanted == Reproduce.wanted else f" --wanted {args.wanted}"
+    command = f"assignadd reproduce --preset {args.preset}{wanted}"
     claims = Claims(tuple(str(run.path) for run in trained), n=args.n)
     report_on_screen(evidences, read_populations(evidences, claims), args.out, asked(claims), command, threads)

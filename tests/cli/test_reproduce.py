@@ -5,7 +5,7 @@ import json
 import pytest
 
 from assignadd.cli import report
-from tests.cli.asking import said
+from tests.cli.asking import complaint, said
 
 
 def test_reproduce_smoke(capsys, tmp_path, monkeypatch, few_figures, short_searches):
@@ -19,6 +19,26 @@ def test_reproduce_smoke(capsys, tmp_path, monkeypatch, few_figures, short_searc
     first = {p: p.read_bytes() for p in sorted((tmp_path / "reproduction").rglob("*")) if p.is_file()}
     said(capsys, "reproduce", "--preset", "smoke", "--n", "50")
     assert first == {p: p.read_bytes() for p in first}  # nothing to train, and the same bytes again
+
+
+def test_no_further_seed_is_trained_once_as_many_as_wanted_have_learned_binding(
+    capsys, tmp_path, monkeypatch, few_figures, short_searches
+):
+    """A network counts as soon as it says that it has; here every one does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(report, "SEEDS_PER_ROUND", 1)
+    monkeypatch.setattr("assignadd.dynamics.phases.learned_binding", lambda accuracies: True)
+    for wanted in (1, 2):
+        said(capsys, "reproduce", "--preset", "smoke", "--n", "50", "--wanted", str(wanted))
+        assert len(list((tmp_path / "runs").iterdir())) == wanted
+    assert "assignadd reproduce --preset smoke --wanted" not in (tmp_path / "reproduction" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("wanted", ["0", "7"])
+def test_no_more_seeds_are_wanted_than_are_ever_trained(capsys, tmp_path, monkeypatch, wanted):
+    monkeypatch.chdir(tmp_path)
+    assert "wanted" in complaint(capsys, "reproduce", "--preset", "smoke", "--wanted", wanted)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
