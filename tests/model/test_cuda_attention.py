@@ -63,6 +63,7 @@ def built(text, folder):
         pytest.param((10, 6, 3, 33), (2048, 12), 1, 4, 2, id="slices of the sequences"),
         pytest.param((12, 18, 1, 70), (9000, 1), 1, 1, 2, id="more than 16 positions, three rounds of patterns"),
         pytest.param((100, 7, 2, 9), (6000, 1), 8, 1, 1, id="a table in tiles, tokens in two rounds"),
+        pytest.param((10, 6, 3, 0), (4096, 1), 1, 1, 1, id="no sequences"),
     ],
 )
 def test_programs_equal_tensor_operations(monkeypatch, tmp_path, sizes, device, tiles, slices, warps):
@@ -77,3 +78,16 @@ def test_programs_equal_tensor_operations(monkeypatch, tmp_path, sizes, device, 
     for got, want in zip(found, attention_part(TensorKernels(K, T, CPU), tokens, 1.0, torch.float64), strict=True):
         assert (got.double() - want).norm() <= 1e-6 * want.norm()
     assert on_cpu.launched[-1] == ("table_backward", (slices, tiles, M), warps)
+
+
+@pytest.mark.parametrize(
+    ("batch", "order", "reason"), [(5, "rows first", "order in memory"), (1 << 26, "as asked", "too many at once")]
+)
+def test_what_a_program_would_read_wrongly_is_refused(monkeypatch, batch, order, reason):
+    of_device = SimpleNamespace(shared_memory_per_block_optin=4096, multi_processor_count=1)
+    monkeypatch.setattr(cuda_attention, "properties", lambda _: of_device)
+    kernels, tokens = CudaAttention(10, 6, CPU), torch.zeros(1, 1, 1, dtype=torch.int32).expand(1, batch, 6)
+    usage = torch.zeros(1, 1, 1).expand(1, batch, 49) if order == "as asked" else torch.zeros(1, batch, 49)
+    monkeypatch.setattr(cuda_attention, "_tokens", lambda tokens: tokens.mT)  # without a copy of so many
+    with pytest.raises(ValueError, match=reason):
+        kernels.layer_1(torch.zeros(1, 16, 16), tokens, usage)

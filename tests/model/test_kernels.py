@@ -35,7 +35,6 @@ def attention_part(
 
     usage = kernels.matrix(tokens, 3 * C + 1, torch.empty(0, dtype=dtype)).fill_(torch.nan)
     attention_1 = kernels.layer_1(random(*lead, C, C), tokens, usage)
-    usage[..., C] = 1
     attention_2, copied = kernels.layer_2(random(*lead, tokens.shape[-2], 2 * C), tokens, attention_1, usage)
     g_usage = random(*usage.shape)
     given = (g_usage, tokens, attention_1, attention_2)

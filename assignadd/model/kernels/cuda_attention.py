@@ -14,14 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.cuda._utils import _cuda_load_module, _nvrtc_compile
-from torch.utils import cpp_extension
 
 from assignadd.model.kernels.tensor import TensorKernels
 
 SOURCE = Path(__file__).with_name("attention.cu")
 PROGRAMS = ["patterns", "attend", "attend_backward", "pairs_backward", "table_backward"]
 FLOAT, LANES = 4, 32
-WITHOUT_ASKING = 48 * 1024  # bytes of shared memory that any program may have
+DEFAULT_MEMORY = 48 * 1024  # bytes of shared memory that any program may have
 # Measured on an H200: sequences for each copy of the score table in `patterns`. The other two bound what a block takes:
 # tokens whose rows are added up at once, and warps with a table of their own.
 PATTERN_SEQUENCES, MOST_TOKENS, MOST_WARPS = 256, 96, 8
@@ -40,7 +39,7 @@ class CudaAttention(TensorKernels):
         self._warps = min(MOST_WARPS, memory // (self._table_rows * self.C))
         tokens_at_once = min(self.K, MOST_TOKENS)
         self._spread_memory = tokens_at_once * LANES
-        self._own_memory = 2 * length * LANES  # of `patterns`, whatever is asked for; others do not come near the limit
+        self._own_memory = 5 * length * LANES  # the most that a program with further memory has besides it
         copies = self.C**2 + self._spread_memory + self._own_memory <= memory
         self._copied_table = self.C**2 * copies
         self._constants = (
@@ -55,6 +54,10 @@ class CudaAttention(TensorKernels):
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         own = _tokens(tokens)
         M, T, B = own.shape
+        if B * max(3 * self.C + 1, T * T) >= 2**31:  # a program counts the numbers of a model in 32 bits
+            raise ValueError(f"{B:,} sequences are too many at once for a GPU: split them")
+        if not usage.mT.is_contiguous():
+            raise ValueError("usage has another order in memory than that of `matrix`")
         attention = scores.new_empty(M, T, T, B)
         n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, M * B // (LANES * self._processors)))
         memory, grid = self._spread_memory + self._copied_table, (-(-B // n_sequences), 1, M)
@@ -98,8 +101,8 @@ class CudaAttention(TensorKernels):
     def _table_backward(self, g_pairs: Tensor, tokens: Tensor) -> Tensor:
         """Gradient of layer 1's score table (M, C, C) from that of all pairs (M, B, query, key)."""
         (M, B), tiles = g_pairs.shape[:2], -(-self.C // self._table_rows)
-        n_sequences = -(-B // max(1, min(B, self._processors // (M * tiles))))
-        slices, warps = -(-B // n_sequences), min(self._warps, n_sequences)
+        n_sequences = max(1, -(-B // max(1, min(B, self._processors // (M * tiles)))))
+        slices, warps = max(1, -(-B // n_sequences)), min(self._warps, n_sequences)
         g_slices = g_pairs.new_empty(M, slices, self.C, self.C)
         memory = warps * self._table_rows * self.C
         self._launch("table_backward", (slices, tiles, M), warps, memory, g_pairs, tokens, g_slices, B, n_sequences)
@@ -115,8 +118,8 @@ class CudaAttention(TensorKernels):
         if 0 in grid:  # no sequences
             return
         kernel = compiled(self._constants, torch.cuda.current_device())[name]
-        if FLOAT * (memory + self._own_memory) > WITHOUT_ASKING:
-            kernel.set_shared_memory_config(max(WITHOUT_ASKING, FLOAT * memory))
+        if FLOAT * (memory + self._own_memory) > DEFAULT_MEMORY:
+            kernel.set_shared_memory_config(max(DEFAULT_MEMORY, FLOAT * memory))
         kernel(grid, (LANES, warps, 1), list(arguments), FLOAT * memory)
 
 
@@ -127,6 +130,8 @@ def properties(device: torch.device) -> Any:
 @lru_cache(maxsize=16)
 def compiled(constants: tuple[tuple[str, int], ...], device: int) -> Any:
     """The programs of `attention.cu` for these sizes on the current device, by name."""
+    from torch.utils import cpp_extension  # a tenth of a second
+
     home = cpp_extension.CUDA_HOME
     cpp_extension.CUDA_HOME = home or "/"  # torch asks where CUDA's headers are; here none is read, so none is needed
     try:
