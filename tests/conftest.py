@@ -12,7 +12,8 @@ NUMERICAL = (
 )  # fmt: skip
 COMPILED = (
     "blas",
-    "numba_cpu",
+    "calls",
+    "numba_functions",
     "cuda_attention",
     "triton_gpu",
     "triton_programs",

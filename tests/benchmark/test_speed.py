@@ -42,6 +42,24 @@ def test_flops_are_those_of_the_products_that_run(batch):
     assert counter.flops == flops(config)
 
 
+def test_flops_are_those_of_the_calls_that_a_step_is_made_of(monkeypatch):
+    pytest.importorskip("numba")
+    from assignadd.model import single_model
+    from assignadd.model.kernels import blas
+
+    config, multiplications = PRESETS["paper"], []
+
+    def counted(a, b, out, *_):
+        multiplications.append(len(a) * len(b) * b.shape[1])
+        return blas.series()
+
+    monkeypatch.setattr(blas, "product", counted)
+    monkeypatch.setattr(single_model, "product", counted)
+    stack = initial_stack(config, [0])
+    single_model.SingleModelPasses(unstacked(stack), unstacked(stack.clone()), config.optim.batch, 0, 1.0)
+    assert 2 * sum(multiplications) == flops(config)
+
+
 def test_each_variant_changes_one_setting_of_the_papers():
     paper = asdict(PRESETS["paper"])
     expected = {

@@ -7,7 +7,7 @@ import torch
 pytest.importorskip("numba")
 
 from assignadd.model.kernels import blas
-from assignadd.model.kernels.blas import Products
+from assignadd.model.kernels.blas import product, products
 
 pytestmark = pytest.mark.skipif(not blas.available(), reason="torch's BLAS library is not found (numba)")
 
@@ -29,7 +29,7 @@ def test_products_equal_numpys_and_write_nothing_else(a_transposed, b_transposed
     a, b = matrix(m, k, 0, a_transposed, wider), matrix(k, n, 1, b_transposed, wider)
     whole = matrix(m, n + 4, 2)
     out, before = whole[:, 1 : n + 1], whole.clone()
-    Products((a, b, out, 0.5, 2))()
+    product(a, b, out, 0.5, 2)()
     before[:, 1 : n + 1] = torch.from_numpy(2 * out_of(before, n) + 0.5 * a.double().numpy() @ b.double().numpy())
     torch.testing.assert_close(whole, before, rtol=1e-5, atol=1e-5)
 
@@ -39,13 +39,8 @@ def out_of(whole, n):
 
 
 def test_a_series_is_computed_in_order_with_the_numbers_that_are_there_at_the_call():
-    a, b, product, square = (
-        matrix(3, 3, 0),
-        matrix(3, 3, 1),
-        torch.full((3, 3), torch.nan),
-        torch.full((3, 3), torch.nan),
-    )
-    series = Products((a, b, product), (product, product, square))
+    a, b, (between, square) = matrix(3, 3, 0), matrix(3, 3, 1), torch.full((2, 3, 3), torch.nan)
+    series = products((a, b, between), (between, between, square))
     for _ in range(2):
         a.mul_(2)
         series()
@@ -66,4 +61,4 @@ def test_a_series_is_computed_in_order_with_the_numbers_that_are_there_at_the_ca
 )
 def test_matrices_that_do_not_fit_are_refused(a, b, out, reason):
     with pytest.raises(ValueError, match=reason):
-        Products((a, b, out))
+        product(a, b, out)

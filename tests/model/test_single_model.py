@@ -14,7 +14,8 @@ from assignadd.task.splits import pair_split
 from assignadd.training.step import ReferenceGradient, TableGradient
 
 pytest.importorskip("numba")
-from assignadd.model.kernels import blas
+from assignadd.model import single_model
+from assignadd.model.kernels import blas, calls
 from assignadd.model.single_model import SingleModelPasses
 
 pytestmark = pytest.mark.skipif(not blas.available(), reason="torch's BLAS library is not found (numba)")
@@ -25,12 +26,21 @@ CONFIGS = {name: PRESETS[name] for name in ("paper", "tiny", "smoke")} | {
 }
 
 
+@pytest.fixture(params=[1, 3], ids=["one part", "three parts"])
+def parts(request, monkeypatch):
+    """Batches in so many parts, whatever this machine would choose; not all parts are of the same size."""
+    if request.param > 1 and not calls.has_threads():
+        pytest.skip("torch's threads are not found (numba)")
+    monkeypatch.setattr(single_model, "parts_of", lambda batch: request.param)
+    return request.param
+
+
 def batch_of(config, step):
     return Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(step, config.optim.batch)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_loss_and_gradient_are_those_of_autograd_in_double_precision(name):
+def test_loss_and_gradient_are_those_of_autograd_in_double_precision(name, parts):
     config = CONFIGS[name]
     stack = initial_stack(config, [0])
     stack.flat.mul_(1.5)  # attention is far from uniform
@@ -45,7 +55,7 @@ def test_loss_and_gradient_are_those_of_autograd_in_double_precision(name):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_passes_are_those_of_the_table_forward_to_the_last_digits(name):
+def test_passes_are_those_of_the_table_forward_to_the_last_digits(name, parts):
     config, table = CONFIGS[name], TableForward(CONFIGS[name])
     stack, tokens = initial_stack(config, [0]), batch_of(config, 0).tokens[0]
     w = Weights.of({name: weight[0] for name, weight in stack.weights.items()})
@@ -61,7 +71,7 @@ def test_passes_are_those_of_the_table_forward_to_the_last_digits(name):
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_batch_of_another_size_has_its_own_memory():
+def test_a_batch_of_another_size_has_its_own_memory(parts):
     config = PRESETS["smoke"]
     stack = initial_stack(config, [0])
     gradient, batch = TableGradient(stack), batch_of(config, 0)
@@ -78,3 +88,21 @@ def test_sequences_of_another_length_are_refused(length):
     tokens = torch.cat([batch.tokens, batch.tokens], -1)[..., : config.task.length + length]
     with pytest.raises(ValueError, match=rf"\(32, {config.task.length + length}\): expected \(32, "):
         gradient(type(batch)(tokens, batch.labels))
+
+
+def test_a_batch_has_a_part_for_each_thread_but_no_small_ones(monkeypatch):
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
+    monkeypatch.setattr(single_model, "has_threads", lambda: True)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    assert [single_model.parts_of(batch) for batch in (20, 64, 128, 512)] == [1, 1, 2, 4]
+    monkeypatch.setattr(single_model, "has_threads", lambda: False)
+    assert single_model.parts_of(512) == 1
+
+
+def test_a_repeated_step_in_parts_is_the_same_bit_for_bit(parts):
+    config = PRESETS["tiny"]
+    batch, found = batch_of(config, 0), []
+    for _ in range(3):
+        gradient = TableGradient(initial_stack(config, [0]))
+        found.append((gradient(batch).item(), gradient.flat.clone()))
+    assert all(loss == found[0][0] and torch.equal(flat, found[0][1]) for loss, flat in found)

@@ -1,29 +1,19 @@
-"""The attention part of the table forward compiled for a CPU: one sequence after the other, in registers and cache.
-
-Every compiled function takes the arrays of one model. A sequence needs a few hundred numbers, so nothing is read from
-memory twice. Sums are taken in a fixed order: a step repeats bit for bit. Numba keeps the compiled code on disk.
-"""
+"""The kernels for a CPU: attention and loss by compiled functions (`numba_functions`), the rest by torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numpy as np
-from numba import njit
 from torch import Tensor
 
-from assignadd.model.kernels import blas
+from assignadd.model.kernels import blas, numba_functions
 from assignadd.model.kernels.tensor import TensorKernels
-
-# The compiler may reorder sums and fuse operations, but must keep NaN and infinity: they show that a model diverged.
-compiled = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-# A sum of exponentials, or a probability, above this has lost nothing to float32's smallest numbers.
-SAFE_SUM = np.float32(1e-30)
 
 
 class CompiledKernels(TensorKernels):
-    """Attention and loss by the functions below; the softmax of the loss and the update are torch's own kernels."""
+    """Attention and loss by compiled functions; the softmax of the loss and the update are torch's own kernels."""
 
     name = "numba"
     has_series = blas.available()
@@ -31,25 +21,27 @@ class CompiledKernels(TensorKernels):
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         attention, factors = usage.new_empty(*tokens.shape, self.T), scores.new_empty(scores.shape)
         # exp(score) is a product of four entries: 8,100 exponentials for a table instead of 70,000 for a batch.
-        _for_each_model(below_largest, scores, factors, tokens)
-        _for_each_model(layer_1, scores, factors.exp_(), tokens, attention, usage)
+        _for_each_model(partial(numba_functions.below_largest, T=self.T), scores, factors)
+        _for_each_model(numba_functions.layer_1, scores, factors.exp_(), tokens, attention, usage)
         return attention
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
         attention_2, copied = (usage.new_empty(tokens.shape) for _ in range(2))
-        _for_each_model(layer_2, scores, tokens, attention_1, attention_2, copied, usage)
+        _for_each_model(numba_functions.layer_2, scores, tokens, attention_1, attention_2, copied, usage)
         return attention_2, copied
 
     def after_layer_1(self, embeddings: Tensor, copied: Tensor, tokens: Tensor, attention_1: Tensor) -> Tensor:
         after = embeddings.new_empty(*tokens.shape, embeddings.shape[-1])
-        _for_each_model(after_layer_1, embeddings, copied, tokens, attention_1, after)
+        _for_each_model(numba_functions.after_layer_1, embeddings, copied, tokens, attention_1, after)
         return after
 
     def layer_2_backward(
         self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         g_both, (g_scores, g_passed_on) = self.matrix(tokens, 2 * self.C, g_usage), g_usage.new_empty(2, *tokens.shape)
-        _for_each_model(layer_2_backward, g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both)
+        _for_each_model(
+            numba_functions.layer_2_backward, g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both
+        )
         return g_both, g_scores, g_passed_on
 
     def layer_1_backward(
@@ -64,22 +56,21 @@ class CompiledKernels(TensorKernels):
     ) -> Tensor:
         g_table = g_usage.new_zeros(*tokens.shape[:-2], self.C, self.C)
         _for_each_model(
-            layer_1_backward,
+            numba_functions.layer_1_backward,
             g_usage, tokens, attention_1, attention_2, copied_scores, g_position_scores, g_passed_on, g_table,
         )  # fmt: skip
         return g_table
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         losses, grad = logits.new_empty(labels.shape), logits.softmax(-1)
-        _for_each_model(cross_entropy, labels.unsqueeze(-1), logits, losses, grad)
+        _for_each_model(numba_functions.cross_entropy, labels.unsqueeze(-1), logits, losses, grad)
         return losses.mean(-1), grad
 
 
 def _for_each_model(function: Callable[..., None], *tensors: Tensor) -> None:
     """Calls a compiled function with the arrays of one model, or of each model of a stack.
 
-    The first tensor is a matrix for one model. Two threads that each take half of the sequences are not faster than
-    one: they compete for the cores with torch's own threads, which wait for the next product.
+    The first tensor is a matrix for one model.
     """
     arrays: list[Any] = [t.contiguous().numpy() for t in tensors]
     if arrays[0].ndim == 2:
@@ -87,201 +78,3 @@ def _for_each_model(function: Callable[..., None], *tensors: Tensor) -> None:
     else:
         for own in zip(*arrays, strict=True):
             function(*own)
-
-
-@compiled
-def below_largest(scores, out, tokens):
-    """Each row less its largest entry, for tokens and positions by themselves: no pattern changes with it."""
-    C, T = len(scores), tokens.shape[1]
-    for r in range(C):
-        row, difference = scores[r], out[r]
-        for first, last in ((0, C - T), (C - T, C)):
-            largest = row[first]
-            for c in range(first, last):
-                largest = max(largest, row[c])
-            for c in range(first, last):
-                difference[c] = row[c] - largest
-
-
-@compiled
-def layer_1(scores, factors, tokens, attention, usage):
-    """Attention of layer 1, (B, query, key); usage[:, : C + 1]: the amount of each row that `=` gets from it, and 1."""
-    B, T = tokens.shape
-    C = len(scores)
-    K = C - T
-    for b in range(B):
-        own, used = tokens[b], usage[b]
-        for q in range(T):
-            of_token, of_position, row = factors[own[q]], factors[K + q], attention[b, q]
-            total = np.float32(0)
-            for k in range(q + 1):
-                key = own[k]
-                row[k] = of_token[key] * of_position[key] * (of_token[K + k] * of_position[K + k])
-                total += row[k]
-            if total > SAFE_SUM:
-                share = np.float32(1) / total
-                for k in range(q + 1):
-                    row[k] *= share
-            else:
-                _softmax_of_sums(scores[own[q]], scores[K + q], own, row[: q + 1])
-            row[q + 1 :] = 0
-        used[:C], used[C] = 0, 1
-        from_equals = attention[b, T - 1]
-        for k in range(T):
-            used[own[k]] += from_equals[k]
-            used[K + k] = from_equals[k]
-
-
-@compiled
-def _softmax_of_sums(of_token, of_position, own, row):
-    """One query's attention score by score, safe for any weights."""
-    K = len(of_token) - len(own)
-    for k in range(len(row)):
-        key = own[k]
-        row[k] = of_token[key] + of_position[key] + of_token[K + k] + of_position[K + k]
-    _softmax(row)
-
-
-@compiled
-def _softmax(row):
-    most = row[0]
-    for k in range(len(row)):
-        most = max(most, row[k])
-    total = np.float32(0)
-    for k in range(len(row)):
-        row[k] = np.exp(row[k] - most)
-        total += row[k]
-    share = np.float32(1) / total
-    for k in range(len(row)):
-        row[k] *= share
-
-
-@compiled
-def layer_2(scores, tokens, attention_1, attention_2, copied, usage):
-    """Attention of `=` in layer 2, the scores of copied rows, (B, T), and the amount of each row, usage[:, C + 1 :]."""
-    B, T = tokens.shape
-    C = scores.shape[1] // 2
-    K = C - T
-    for b in range(B):
-        own, score, pattern, of_copies, used = tokens[b], scores[b], attention_2[b], copied[b], usage[b, C + 1 :]
-        for k in range(T):
-            of_copies[k] = score[C + own[k]] + score[C + K + k]
-        for q in range(T):
-            total = score[own[q]] + score[K + q]
-            for k in range(T):
-                total += attention_1[b, q, k] * of_copies[k]
-            pattern[q] = total
-        _softmax(pattern)
-        used[:] = 0
-        passed_on = used[C + K :]
-        for q in range(T):
-            for k in range(T):
-                passed_on[k] += pattern[q] * attention_1[b, q, k]
-        for k in range(T):
-            used[own[k]] += pattern[k]
-            used[K + k] = pattern[k]
-            used[C + own[k]] += passed_on[k]
-
-
-@compiled
-def after_layer_1(embeddings, copied, tokens, attention, after):
-    """The residual of every position after layer 1, (B, T, d)."""
-    B, T = tokens.shape
-    K, d = len(embeddings) - T, embeddings.shape[1]
-    written = np.empty((T, d), embeddings.dtype)
-    for b in range(B):
-        for q in range(T):
-            token = tokens[b, q]
-            for i in range(d):
-                written[q, i] = copied[token, i] + copied[K + q, i]
-                after[b, q, i] = embeddings[token, i] + embeddings[K + q, i]
-            for k in range(q + 1):
-                weight = attention[b, q, k]
-                for i in range(d):
-                    after[b, q, i] += weight * written[k, i]
-
-
-@compiled
-def layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both):
-    """Gradients of each position's score and of what it passes on, (B, T), and of the scores of all rows, (B, 2C)."""
-    B, T = tokens.shape
-    C = g_both.shape[1] // 2
-    K = C - T
-    for b in range(B):
-        own, g, pattern = tokens[b], g_usage[b, C + 1 :], attention_2[b]
-        g_score, g_passed, out = g_scores[b], g_passed_on[b], g_both[b]
-        for k in range(T):
-            g_passed[k] = g[C + own[k]] + g[C + K + k]
-        mean = np.float32(0)
-        for q in range(T):
-            total = g[own[q]] + g[K + q]
-            for k in range(T):
-                total += attention_1[b, q, k] * g_passed[k]
-            g_score[q] = total
-            mean += total * pattern[q]
-        out[:] = 0
-        g_copied = out[C + K :]
-        for q in range(T):
-            g_score[q] = pattern[q] * (g_score[q] - mean)
-            for k in range(T):
-                g_copied[k] += g_score[q] * attention_1[b, q, k]
-        for k in range(T):
-            out[own[k]] += g_score[k]
-            out[K + k] = g_score[k]
-            out[C + own[k]] += g_copied[k]
-
-
-@compiled
-def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table):
-    """Adds the gradient of every sequence to that of layer 1's score table, (C, C)."""
-    B, T = tokens.shape
-    C = len(g_table)
-    K = C - T
-    g_row, g_by_key = np.empty(T, g_table.dtype), np.empty((T, T), g_table.dtype)
-    g_positions = np.zeros((K, T), g_table.dtype)  # rows of query positions by key token: whole rows are added to
-    for b in range(B):
-        own = tokens[b]
-        for q in range(T):
-            row, weight, g_score = attention_1[b, q], attention_2[b, q], g_scores[b, q]
-            for k in range(T):
-                g_row[k] = weight * g_passed_on[b, k] + g_score * copied[b, k]
-            if q == T - 1:
-                for k in range(T):
-                    g_row[k] += g_usage[b, own[k]] + g_usage[b, K + k]
-            mean = np.float32(0)
-            for k in range(T):
-                mean += row[k] * g_row[k]
-            of_token, of_position = g_table[own[q]], g_table[K + q]
-            for k in range(T):
-                g_row[k] = row[k] * (g_row[k] - mean)
-                of_token[K + k] += g_row[k]
-                of_position[K + k] += g_row[k]
-            for k in range(q + 1):
-                of_token[own[k]] += g_row[k]
-                g_by_key[k, q] = g_row[k]
-            for k in range(q + 1, T):
-                g_by_key[k, q] = 0
-        for k in range(T):
-            of_key = g_positions[own[k]]
-            for q in range(T):
-                of_key[q] += g_by_key[k, q]
-    g_table[K:, :K] += g_positions.T
-
-
-@compiled
-def cross_entropy(labels, logits, losses, grad):
-    """The loss of every sequence, (B,), and the gradient of their mean, (B, N); `grad` holds probabilities on entry."""
-    B, N = logits.shape
-    for b in range(B):
-        label = labels[b, 0]
-        if grad[b, label] > SAFE_SUM:
-            losses[b] = -np.log(grad[b, label])
-        else:  # beyond what a probability can say in float32
-            most = logits[b].max()
-            total = np.float32(0)
-            for n in range(N):
-                total += np.exp(logits[b, n] - most)
-            losses[b] = np.log(total) + most - logits[b, label]
-        grad[b, label] -= np.float32(1)
-        for n in range(N):
-            grad[b, n] /= np.float32(B)

@@ -1,0 +1,134 @@
+"""Compiled functions that are called one after the other, without Python between them, on one thread or on several.
+
+A call is a compiled function and the numbers that it reads: addresses of arrays, which have to stay where they are, and
+sizes. Several threads are those of torch's own operations (OpenMP); others would compete with them for the cores, as
+they wait for the next operation at full speed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import cfunc, types
+from numba.extending import intrinsic
+from torch import Tensor
+
+PREFIX = "assignadd_"
+NUMBERS = types.CPointer(types.intp)
+# What turns a function of such numbers into one that can be called.
+callee = cfunc(types.void(NUMBERS), cache=True)
+_thread = types.ExternalFunction(f"{PREFIX}omp_get_thread_num", types.int32())
+_threads = types.ExternalFunction(f"{PREFIX}omp_get_num_threads", types.int32())
+
+
+@cache
+def function_of_torch(name: str) -> Any:
+    """A function of torch's library or of one it is linked with, or None; compiled code has it as `assignadd_`name."""
+    libraries = list((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*"))
+    try:
+        function = getattr(ctypes.CDLL(str(libraries[0])), name)
+    except (IndexError, OSError, AttributeError):
+        return None
+    llvmlite.binding.add_symbol(f"{PREFIX}{name}", ctypes.cast(function, ctypes.c_void_p).value)
+    return function
+
+
+def has_threads() -> bool:
+    """Whether calls can be made side by side, on the threads of torch."""
+    needed = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+    return all(function_of_torch(name) for name in needed)
+
+
+class Call:
+    """A compiled function with the numbers it reads; `kept` are the objects whose addresses are among them."""
+
+    def __init__(self, function: Any, numbers: Sequence[int], kept: object):
+        self._numbers, self._kept = np.array(numbers, np.intp), kept
+        self.addresses = function.address, self._numbers.ctypes.data
+        self._call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function.address)
+
+    def __call__(self) -> None:
+        self._call(self.addresses[1])
+
+
+def call(function: Any, tensors: Sequence[Tensor], *sizes: int) -> Call:
+    """The function with the addresses of these contiguous tensors, followed by the sizes."""
+    if not all(tensor.is_contiguous() and tensor.device.type == "cpu" for tensor in tensors):
+        raise ValueError("compiled functions read contiguous tensors of a CPU")
+    return Call(function, [*(tensor.data_ptr() for tensor in tensors), *sizes], tensors)
+
+
+def series(*calls: Call) -> Call:
+    """The calls one after the other."""
+    return Call(in_order, _listed(calls), calls)
+
+
+def side_by_side(*calls: Call) -> Call:
+    """The calls at once, each on a thread of its own; more than one of them only where torch `has_threads`."""
+    return calls[0] if len(calls) == 1 else _SideBySide(calls)
+
+
+class _SideBySide(Call):
+    def __init__(self, calls: Sequence[Call]):
+        super().__init__(_on_threads(), _listed(calls), calls)
+        self._n = len(calls)
+
+    def __call__(self) -> None:
+        function, numbers = map(ctypes.c_void_p, self.addresses)
+        function_of_torch("GOMP_parallel")(function, numbers, ctypes.c_uint(self._n), ctypes.c_uint(0))
+
+
+def _listed(calls: Sequence[Call]) -> list[int]:
+    return [len(calls), *(address for each in calls for address in each.addresses)]
+
+
+@intrinsic
+def _invoke(typing, function, numbers):
+    """Calls the function at an address with the numbers at another."""
+
+    def generate(context, builder, signature, arguments):
+        word = context.get_value_type(types.intp).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [word])
+        function, numbers = builder.inttoptr(arguments[0], kind.as_pointer()), builder.inttoptr(arguments[1], word)
+        builder.call(function, [numbers])
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), generate
+
+
+@intrinsic
+def pointer(typing, address):
+    """An address as `numba.carray` takes it."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.intp), generate
+
+
+@callee
+def in_order(numbers):
+    for i in range(numbers[0]):
+        _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])
+
+
+@cache
+def _on_threads() -> Any:
+    """Made when it is needed: code that calls functions of torch cannot be loaded before they are found."""
+    if not has_threads():
+        raise RuntimeError("torch has no threads that compiled functions can run on")
+
+    @callee
+    def on_threads(numbers):
+        for i in range(_thread(), numbers[0], _threads()):
+            _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])
+
+    return on_threads

@@ -1,0 +1,69 @@
+"""Compiled functions in series and side by side."""
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("numba")
+
+from numba import carray
+
+from assignadd.model.kernels import calls
+
+needs_threads = pytest.mark.skipif(not calls.has_threads(), reason="torch's threads are not found (numba)")
+
+
+@calls.callee
+def multiply_and_add(n):
+    x = carray(calls.pointer(n[0]), (n[1],), np.float32)
+    for i in range(len(x)):
+        x[i] = x[i] * n[2] + n[3]
+
+
+def changed(x, factor, added):
+    return calls.call(multiply_and_add, [x], len(x), factor, added)
+
+
+def test_a_series_is_called_in_order_and_keeps_its_memory():
+    x = torch.tensor([1.0, 2.0])
+    twice = calls.series(changed(x, 2, 1), calls.series(changed(x, 3, 0), changed(x, 1, 4)))
+    gc.collect()
+    for expected in ([13.0, 19.0], [85.0, 121.0]):
+        twice()
+        assert x.tolist() == expected
+
+
+@needs_threads
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_calls_side_by_side_are_each_made_once_on_threads_few_or_many(n):
+    parts = [torch.full((1000,), float(i)) for i in range(n)]
+    together = calls.side_by_side(*(calls.series(changed(x, 2, 1), changed(x, 3, 0)) for x in parts))
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        together()
+    torch.set_num_threads(1)
+    for i, x in enumerate(parts):
+        once = 3 * (2 * i + 1)
+        assert (x == 3 * (2 * once + 1)).all()
+
+
+def test_threads_that_are_missing_are_said_to_be(monkeypatch):
+    monkeypatch.setattr(calls, "function_of_torch", lambda name: None)
+    calls._on_threads.cache_clear()
+    x = torch.zeros(3)
+    assert not calls.has_threads()
+    with pytest.raises(RuntimeError, match="no threads"):
+        calls.side_by_side(changed(x, 1, 1), changed(x, 1, 1))
+    calls.side_by_side(changed(x, 1, 1))()  # one needs no other thread
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_a_function_that_torch_does_not_have_is_not_found():
+    assert calls.function_of_torch("no_such_function") is None
+
+
+def test_tensors_with_gaps_are_refused():
+    with pytest.raises(ValueError, match="contiguous"):
+        changed(torch.zeros(4)[::2], 1, 1)
