@@ -115,7 +115,7 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
 
 
 def _round(config: Config, group: Group) -> dict[str, float]:
-    """As many steps as sequences are drawn for at once, so that drawing counts in full, with products in between."""
+    """Times the steps whose sequences are drawn together, so that drawing counts in full, and products in between."""
     B, d, h = config.optim.batch, config.model.d_model, config.model.d_mlp[-1] or config.model.d_model
     generator = torch.Generator().manual_seed(0)
     a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
@@ -137,6 +137,7 @@ def _peer_ms(step: Step) -> float:
         torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
         step()
         times.append(1e3 * statistics.median(seconds_of(step) for _ in range(3)))
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     return min(times)
 
 

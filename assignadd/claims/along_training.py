@@ -57,7 +57,7 @@ def exam(e: Evidence, evalset: EvalSet) -> Exam:
 
 
 def kept(function: Callable[..., Result]) -> Callable[..., Result]:
-    """A function of an `Evidence` and more, whose results the evidence keeps: several claims ask for the same."""
+    """A function of an `Evidence` and further arguments, whose results are kept there, as several claims need them."""
 
     @wraps(function)
     def once(e: Evidence, *arguments: Any) -> Result:

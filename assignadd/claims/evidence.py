@@ -82,7 +82,7 @@ class Evidence:
         self.step, self.seed, self.name, self.run, self.index = step, seed, name, run, index
         self._checkpoints = {**(checkpoints or {}), step: stack}
         self.kept: dict[tuple[Any, ...], Any] = {}
-        """Results of functions (see `along_training.kept`)."""
+        """Results of functions of this evidence, by function and further arguments."""
 
     @classmethod
     def of_run(cls, run: Run, index: int, step: int, stack: Stack, n: int = SEQUENCES) -> Evidence:

@@ -70,7 +70,7 @@ def report_on_screen(
     """Measures what is missing (trajectories are stored beside their runs), draws while it judges every claim, and
     writes the page.
 
-    And says what each took: on the screen alone, as the page is to be the same bytes again.
+    The time that each takes is said on the screen alone: the same inputs give a page of the same bytes.
     """
     from assignadd.claims.ahead import measure_ahead
     from assignadd.claims.evidence import runs_of

@@ -53,7 +53,7 @@ def _is_report(folder: Path) -> bool:
 def drawing_pictures(
     folder: Path, evidences: Sequence[Evidence], populations: Populations, processes: int = 1
 ) -> Iterator[int]:
-    """Draws every figure into `folder`/figures, in so many processes while the body runs; gives their number.
+    """Draws every figure into `folder`/figures while the body runs; yields the number of figures.
 
     With one process they are drawn after the body.
     """

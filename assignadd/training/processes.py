@@ -161,8 +161,8 @@ def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], proces
 def in_background(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[None]:
     """Calls the function with every argument while the body runs, as `in_parallel` does, and waits for the last call.
 
-    After the body, where only one process is asked for or the system cannot fork. An error of a call is raised after
-    the body, one of the body ends the calls.
+    With one process, or where the system cannot fork, the calls are made after the body. An error of a call is raised
+    after the body; an error of the body stops the calls.
     """
     n = min(processes, len(arguments)) if can_fork() else 1
     if n <= 1:

@@ -1,8 +1,8 @@
 """The large matrix products of a training step and the operations between them, with a choice of kernels for them.
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
-`numba_cpu` and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU and for a GPU, in single
-precision. Tests hold them equal.
+`numba_cpu` (with `numba_functions`) and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU
+and for a GPU, in single precision. Tests hold them equal.
 """
 
 from __future__ import annotations
