@@ -19,6 +19,7 @@ COMPILED = (
     "triton_programs",
     "numba_sampler",
     "numba_answers",
+    "numba_patterns",
     "triton_sampler",
 )  # whose functions are not Python's
 

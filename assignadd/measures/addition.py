@@ -76,7 +76,7 @@ def _row_of_pair(N: int) -> Int[Tensor, "N N"]:
 
 def answers_of_versions(x: Float[Tensor, "F N h"], readout: Float[Tensor, "h N"]) -> Int[Tensor, "F N N"]:
     """`best_answers` of several versions of the preactivations of one model, compiled where that is possible."""
-    finite = bool((x.sum() + readout.sum()).isfinite())  # compiled code takes NaN for a neuron at rest
+    finite = bool((x.sum() + readout.sum()).isfinite())  # compiled code ignores a logit that is NaN
     if finite and x.device.type == "cpu" and x.dtype == torch.float32 and find_spec("numba"):
         from assignadd.measures import numba_answers
 
@@ -94,7 +94,7 @@ def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     """Which of the N^2 pairs the circuit adds correctly."""
     x, readout, task = number_preactivations(stack), mlp_readout(stack), stack.config.task
     if stack.flat.device.type == "cpu":  # one model after the other stays in the caches
-        found = torch.stack([best_answers(*own) for own in zip(x, readout, strict=True)])
+        found = torch.cat([answers_of_versions(*own) for own in zip(x.unsqueeze(1), readout, strict=True)])
     else:
         n = max(1, MOST_AT_ONCE // (task.modulus**2 // 2 * (x.shape[-1] + readout.shape[-1])))  # models at once
         found = torch.cat([best_answers(*own) for own in zip(x.split(n), readout.split(n), strict=True)])
@@ -263,8 +263,8 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     """
     accuracies, task, models = [], stack.config.task, (network_frequencies(stack), number_preactivations(stack))
     for own, x, readout in zip(*models, mlp_readout(stack), strict=True):
-        removed = torch.cat([torch.stack([torch.zeros_like(own), ~own, own]), own.diag()[own]])
-        answers = answers_of_versions(x - _projections(task.modulus, removed).to(x) @ x, readout)
+        removed = _projections(task.modulus, torch.cat([torch.stack([~own, own]), own.diag()[own]])).to(x)
+        answers = answers_of_versions(torch.cat([x.unsqueeze(0), x - removed @ x]), readout)
         shares = is_answer(task, answers).to(x.dtype).mean((1, 2))
         without = shares.new_full(own.shape, torch.nan)
         without[own] = shares[3:]

@@ -26,13 +26,14 @@ def answers_of_versions(
     F, N, h = preactivations.shape
     answers = np.empty((F, N, N), dtype=np.int64)
     neurons, logits = readout.new_empty(PAIRS, h), readout.new_empty(PAIRS, readout.shape[1])
+    written, read = neurons.numpy(), logits.numpy()  # the same memory
     first, second = np.tril_indices(N)  # the pair (b, a) has the answer of (a, b)
+    parts = [(first[i : i + PAIRS], second[i : i + PAIRS]) for i in range(0, len(first), PAIRS)]
     for x, own in zip(preactivations.contiguous().numpy(), answers, strict=True):
-        for start in range(0, len(first), PAIRS):
-            a, b = first[start : start + PAIRS], second[start : start + PAIRS]
-            relu_of_sums(x, a, b, neurons.numpy())
+        for a, b in parts:
+            relu_of_sums(x, a, b, written)
             torch.mm(neurons, readout, out=logits)
-            write_answers(logits.numpy(), a, b, own)
+            write_answers(read, a, b, own)
     return torch.from_numpy(answers)
 
 

@@ -80,10 +80,8 @@ def answer_probes(
     values = torch.stack(tuple_values(pairs, N), 1)
     shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
     labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, shuffled)])  # (2, n)
-    accuracies = []
-    for i, one in enumerate(single_models(stack)):
-        tokens = with_values(task, mixed_sequences(configs[i : i + 1], seen[i : i + 1], n), values)
-        (trace,) = traces(one, tokens)
+    tokens, accuracies = with_values(task, mixed_sequences(configs, seen, n), values), []
+    for one, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
         stages = probed_stages(trace, one)
         found = [least_squares_probe(s.x, labels, N, n_train, ANSWER_RIDGE, s.through) for s in stages.values()]
         accuracies.append(torch.stack(found, 1))  # (test or train, stages, labels)
@@ -198,16 +196,17 @@ def adam_probe(
 ) -> Float[Tensor, ""]:
     """Test accuracy of a softmax probe (weights and biases from zero) after `steps` full-batch steps of Adam."""
     x = torch.cat([x, x.new_ones(len(x), 1)], 1)
-    train, targets = x[:n_train], one_hot(labels[:n_train], classes).to(x.dtype)
-    weights = x.new_zeros(x.shape[1], classes)
+    # With a row for each class: on a CPU, a softmax over few columns takes ten times as long as one over few rows.
+    train, targets = x[:n_train], one_hot(labels[:n_train], classes).T.to(x.dtype)  # (n, d), (classes, n)
+    weights = x.new_zeros(classes, x.shape[1])
     first, second = torch.zeros_like(weights), torch.zeros_like(weights)
     for step in range(1, steps + 1):
-        gradient = train.T @ ((train @ weights).softmax(-1) - targets) / n_train
+        gradient = ((weights @ train.T).softmax(0) - targets) @ train / n_train
         first.lerp_(gradient, 1 - ADAM_BETAS[0])
         second.lerp_(gradient.square(), 1 - ADAM_BETAS[1])
         size = (second / (1 - ADAM_BETAS[1] ** step)).sqrt() + ADAM_EPS
         weights -= ADAM_LR * first / (1 - ADAM_BETAS[0] ** step) / size
-    return ((x[n_train:] @ weights).argmax(-1) == labels[n_train:]).to(x.dtype).mean()
+    return ((x[n_train:] @ weights.T).argmax(-1) == labels[n_train:]).to(x.dtype).mean()
 
 
 @dataclass(frozen=True)

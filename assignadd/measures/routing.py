@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,10 +27,13 @@ from torch import Tensor
 from assignadd.config import Task
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.forward import trace as trace_of
-from assignadd.model.forward import traces
-from assignadd.model.stack import Stack
+from assignadd.model.forward import traces_in_parts
+from assignadd.model.stack import Stack, single_models
 from assignadd.model.trace import Trace
 from assignadd.task.roles import Roles, operand_slots, roles
+
+# Sequences in one forward pass: with more, the memory is given back to the system each time, which costs page faults.
+PART = 4096
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,17 @@ def routing(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Routing:
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
     """Rates and masses on several subsets of the sequences, from one forward pass."""
     task, n_layers = stack.config.task, stack.config.model.n_layers
-    of, chosen = [roles(task, own) for own in tokens], torch.stack(list(subsets), -1)  # (M, B, S)
+    parts = [[(part, roles(task, part)) for part in own.split(PART)] for own in tokens]
+    chosen = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, S)
     found: list[dict[str, Tensor]] = []
-    for i, trace in enumerate(traces(stack, tokens)):
-        own = i % len(of)
-        rows = chosen[own].to(stack.flat.dtype)
-        counts = pattern_counts(trace, of[own], task, n_layers)
-        found.append(
-            {x: (hits.to(rows.dtype).mT @ rows) / (n.to(rows.dtype) @ rows) for x, (hits, n) in counts.items()}
-        )
+    for i, one in enumerate(single_models(stack)):
+        own, rows = parts[i % len(parts)], chosen[i % len(parts)]
+        passes = zip(traces_in_parts(one, [part for part, _ in own]), own, strict=True)
+        counts = [pattern_counts(trace, role, task, n_layers) for trace, (_, role) in passes]
+        found.append({})
+        for name in counts[0]:
+            hits, n = (torch.cat([part[name][x] for part in counts]).to(rows.dtype) for x in (0, 1))
+            found[i][name] = (hits.mT @ rows) / (n @ rows)  # (heads, S) over (S,)
     rates = {name: torch.stack([one[name] for one in found]) for name in found[0]}  # (M, heads, S)
     return [Routing({name: values[..., s] for name, values in rates.items()}) for s in range(len(subsets))]
 
@@ -85,9 +91,8 @@ def pattern_counts(trace: Trace, role: Roles, task: Task, n_layers: int) -> dict
             name = f"l{layer}_equal_to_operands"
             rates[f"attn_{name}"], masses[f"mass_{name}"] = ((x, one) for x in _to_each(from_equals, slots))
             name = f"l{layer}_num_to_prev"
-            rates[f"attn_{name}"], masses[f"mass_{name}"] = (
-                (x, n_numbers) for x in _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
-            )
+            to_previous = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
+            rates[f"attn_{name}"], masses[f"mass_{name}"] = ((x, n_numbers) for x in to_previous)
         if layer > 1 or n_layers == 1:
             name = f"l{layer}_equal_to_values"
             values = _to_each(from_equals, role.value_positions)
@@ -98,15 +103,31 @@ def pattern_counts(trace: Trace, role: Roles, task: Task, n_layers: int) -> dict
 def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*M B k"]) -> tuple[Tensor, Tensor]:
     """Whether the k keys with the most attention of `=` are these, and their attention, (..., B, heads) each."""
     keys = keys.unsqueeze(-2).expand(*from_equals.shape[:-1], keys.shape[-1])
+    if _is_compiled(from_equals):
+        from assignadd.measures import numba_patterns
+
+        hits, mass = numba_patterns.to_each(from_equals.flatten(0, -2), keys.flatten(0, -2))
+        return hits.view(keys.shape[:-1]), mass.view(keys.shape[:-1])
     return top_keys_are(from_equals, keys), from_equals.gather(-1, keys).sum(-1)
 
 
 def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tensor, "*M B P"]) -> tuple[Tensor, Tensor]:
     """How many numbers attend most to the position before them, and their attention to it, (..., B, heads) each."""
-    best, chosen = attention[..., 1:, :].max(-1).indices, numbers[..., None, 1:]  # (..., B, heads, P - 1)
+    chosen = numbers.unsqueeze(-2).expand(attention.shape[:-1])  # (..., B, heads, P)
+    if _is_compiled(attention):
+        from assignadd.measures import numba_patterns
+
+        hits, mass = numba_patterns.to_previous(attention.flatten(0, -3), chosen.flatten(0, -2))
+        return hits.view(chosen.shape[:-1]), mass.view(chosen.shape[:-1])
+    best, chosen = attention[..., 1:, :].max(-1).indices, chosen[..., 1:]
     previous = torch.arange(best.shape[-1], device=best.device)
     to_previous = attention.diagonal(-1, -2, -1)  # query t, key t - 1
     return ((best == previous) & chosen).sum(-1), (to_previous * chosen).sum(-1)
+
+
+def _is_compiled(attention: Tensor) -> bool:
+    """Whether compiled code counts the patterns."""
+    return attention.device.type == "cpu" and attention.dtype == torch.float32 and find_spec("numba") is not None
 
 
 def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:

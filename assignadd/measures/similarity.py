@@ -105,11 +105,13 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
     values = roles(stack.config.task, tokens).values
     vectors, cosines = number_outputs(stack), []
     for i, trace in enumerate(traces(stack, tokens)):
-        first, second = vectors[i][values[i % len(values)]].unbind(1)  # (B, d) each
-        sums = (first + second, first + second.roll(-1, 0), first.roll(-2, 0) + second.roll(-1, 0))
-        found = (trace.resid_mid, trace.attention_output)
-        x, y = (normalize(torch.stack(each), dim=-1) for each in (found, sums))
-        cosines.append((x.unsqueeze(1) * y).sum(-1))
+        first, second = values[i % len(values)].unbind(-1)  # (B,) each
+        a, b = torch.stack([first, first, first.roll(-2)]), torch.stack([second, *[second.roll(-1)] * 2])  # (3, B)
+        found = normalize(torch.stack([trace.resid_mid, trace.attention_output]), dim=-1)
+        # Products with OV2(n) for all N numbers are fewer than those with a vector for each sequence and shuffle.
+        products, rows = found @ vectors[i].T, torch.arange(len(first), device=first.device)  # (vector, B, N)
+        lengths = (vectors[i].unsqueeze(1) + vectors[i]).norm(dim=-1).clamp(min=1e-12)  # (N, N)
+        cosines.append((products[:, rows, a] + products[:, rows, b]) / lengths[a, b])  # (vector, shuffle, B)
     by_vector = torch.stack(cosines, 2)  # (vector, shuffle, M, B)
     return AgainstOV2(*(Shuffles(*map(_over, of_one)) for of_one in by_vector))
 

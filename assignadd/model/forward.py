@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import torch
@@ -72,16 +72,27 @@ def _table_logits(stack: Stack, weights: Weights, tokens: Int[Tensor, "*M B T"])
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:
     """The trace of each model's own sequences, or of shared ones, without the axis M."""
-    for one, own in zip(single_models(stack), for_each_model(stack, tokens), strict=True):
+    for one, own in zip(single_models(stack), tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
+        yield from traces_in_parts(one, [own])
+
+
+def traces_in_parts(one: Stack, parts: Iterable[Int[Tensor, "_ T"]]) -> Iterator[Trace]:
+    """The trace of one model, without the axis M, for each part of its sequences; tables are computed once."""
+    trace_of = _trace_of_one(one)
+    for part in parts:
+        (own,) = for_each_model(one, part.unsqueeze(0))
         with torch.no_grad():  # left before the caller goes on
-            found = _trace_of_one(one, own)
+            found = trace_of(own)
         yield found
 
 
-def _trace_of_one(one: Stack, tokens: Int[Tensor, "B T"]) -> Trace:
-    if covers(one.config):
-        return table_forward(one.config, one.flat.device).forward(unstacked(one), tokens)
-    return reference_trace(one, tokens, CHUNK)
+@torch.no_grad()
+def _trace_of_one(one: Stack) -> Callable[[Int[Tensor, "B T"]], Trace]:
+    if not covers(one.config):
+        return lambda tokens: reference_trace(one, tokens, CHUNK)
+    table, weights = table_forward(one.config, one.flat.device), unstacked(one)
+    tables = table.tables(weights)
+    return lambda tokens: table.forward(weights, tokens, tables)
 
 
 def unstacked(one: Stack) -> Weights:

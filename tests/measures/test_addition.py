@@ -10,6 +10,7 @@ from assignadd.config import PRESETS, Config, Task
 from assignadd.measures.addition import (
     answers_of_versions,
     best_answers,
+    filtered_accuracies,
     mlp_readout,
     number_outputs,
     number_preactivations,
@@ -67,10 +68,18 @@ def test_compiled_answers_equal_those_of_one_pair_after_the_other(versions, pair
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_numbers_that_are_not_finite_give_the_answers_of_tensor_operations(value):
-    x, readout = torch.randn(2, 9, 13, generator=torch.Generator().manual_seed(0)), torch.ones(13, 9)
-    x[1, 4, 2] = value
-    expected = (x.unsqueeze(2) + x.unsqueeze(1)).relu() @ readout
-    assert torch.equal(answers_of_versions(x, readout), expected.max(-1).indices)
+    generator = torch.Generator().manual_seed(0)
+    x, readout = torch.randn(2, 9, 13, generator=generator), torch.randn(13, 9, generator=generator)
+    x[1, 4, 2] = readout[3, 5] = value
+    expected = ((x.unsqueeze(2) + x.unsqueeze(1)).relu() @ readout).max(-1).indices
+    assert torch.equal(answers_of_versions(x, readout), expected) and len(expected.unique()) > 1
+
+
+def test_a_number_that_is_not_finite_spoils_only_the_answers_it_is_part_of():
+    """Of the circuit without a filter, which is not projected."""
+    broken = HANDMADE.clone()
+    broken.W_E[:, 7] = torch.nan
+    assert filtered_accuracies(broken).whole.tolist() == ov2_mlp2_accuracy(broken).tolist() > [0.8]
 
 
 def test_random_weights_and_a_broken_ov2_are_at_chance():

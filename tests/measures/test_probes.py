@@ -206,6 +206,7 @@ def test_the_papers_network_learns_to_copy_variables(paper_run):
     assert 0.5 < converged[0] < 0.8 and converged[1:].min() > 0.99
 
 
-def test_a_least_squares_probe_of_a_network_that_diverged_ends():
+@pytest.mark.parametrize("through", [None, torch.ones(3, 5)])
+def test_a_least_squares_probe_of_a_network_that_diverged_ends(through):
     x, labels = torch.full((20, 3), torch.nan), torch.arange(20)[None] % 2
-    assert least_squares_probe(x, labels, 2, 12, 0.01).shape == (2, 1)
+    assert least_squares_probe(x, labels, 2, 12, 0.01, through).shape == (2, 1)

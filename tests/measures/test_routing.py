@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
+from assignadd.measures import routing as of_patterns
 from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.routing import routing, routings, top_keys_are
 from assignadd.measures.sequences import any_sequences, sequences
@@ -66,6 +67,36 @@ def test_rates_of_a_subset():
     alone = routing(stack, batch[:, ::3])
     assert [found[name].item() for name in RATES] == pytest.approx([alone[name].item() for name in RATES])
     assert found["mass_l1_num_to_prev"].item() == pytest.approx(alone["mass_l1_num_to_prev"].item())
+
+
+@pytest.mark.parametrize("name", [None, "two heads"])  # by the tables, and by the reference transformer
+def test_sequences_in_several_parts_have_the_rates_of_all_at_once(name, monkeypatch):
+    stack = initial_stack(PRESETS["paper"], [5, 6]) if name is None else random_stack(ARCHITECTURES[name], 2)
+    config, chosen = Member(0).config(stack.config), torch.arange(60)[None] % 3 == 0
+    batch = any_sequences([config], pair_split(config.task, 0)[None], 1, 60).tokens
+    whole = routings(stack, batch, [chosen, ~chosen])
+    monkeypatch.setattr(of_patterns, "PART", 25)
+    for one, other in zip(whole, routings(stack, batch, [chosen, ~chosen]), strict=True):
+        for key, values in one.by_head.items():
+            assert torch.allclose(values, other.by_head[key], atol=1e-6), key
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_compiled_counts_equal_those_of_tensor_operations(heads):
+    pytest.importorskip("assignadd.measures.numba_patterns")
+    generator = torch.Generator().manual_seed(heads)
+    scores = 3 * torch.randn(2, 40, heads, 9, 9, generator=generator)
+    attention = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -torch.inf).softmax(-1)
+    numbers = torch.rand(2, 40, 9, generator=generator) < 0.5
+    numbers[..., 0] = False
+    keys = attention[..., 0, -1, :].topk(3).indices  # right for the first head
+    keys[:, ::2] = torch.randint(0, 9, (2, 20, 3), generator=generator)
+    keys[:, 1::8, 1] = keys[:, 1::8, 0]  # a key that is named twice is no set of three
+    for count, key in ((of_patterns._to_previous, numbers), (of_patterns._to_each, keys)):
+        x = attention if key is numbers else attention[..., -1, :]
+        (hits, mass), (expected, masses) = count(x, key), count(x.double(), key)  # the latter is not compiled
+        assert torch.equal(hits, expected) and torch.allclose(mass.double(), masses, atol=1e-6)
+        assert hits.dtype == expected.dtype and hits.shape == (2, 40, heads) and len(hits.unique()) > 1
 
 
 def test_random_weights_have_low_rates():
