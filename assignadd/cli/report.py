@@ -116,7 +116,7 @@ class Reproduce:
     runs: Path = Path("runs")
     """Where the run folders are."""
     wanted: int = 2
-    """Seeds that are to learn binding before no further ones are trained."""
+    """Further seeds are trained until this many have learned binding, six at the most."""
     n: int = 20_000
     """Sequences per evaluation set at the end."""
     device: str = "auto"

@@ -1,4 +1,7 @@
-"""Counts of attention patterns on a CPU: compiled functions that look at one query after the other."""
+"""Counts of attention patterns on a CPU: compiled functions that look at one query after the other.
+
+`routing` has the same in tensor operations, and says what counts where keys have the same attention.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,7 @@ compiled = njit(cache=True, error_model="numpy")
 
 
 def to_each(from_equals: Float[Tensor, "rows T"], keys: Int[Tensor, "rows k"]) -> tuple[Tensor, Tensor]:
-    """Whether the k keys with the most attention are these, (rows,), and the attention that these get, (rows,).
-
-    Of several keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
-    """
+    """Whether the k keys with the most attention are these, (rows,), and the attention that these get, (rows,)."""
     hits, masses = np.empty(len(keys), dtype=np.bool_), np.empty(len(keys), dtype=np.float32)
     write_to_each(from_equals.contiguous().numpy(), keys.contiguous().numpy(), hits, masses)
     return torch.from_numpy(hits), torch.from_numpy(masses)
@@ -24,7 +24,7 @@ def to_each(from_equals: Float[Tensor, "rows T"], keys: Int[Tensor, "rows k"]) -
 def to_previous(attention: Float[Tensor, "rows P P"], numbers: Bool[Tensor, "rows P"]) -> tuple[Tensor, Tensor]:
     """How many of the queries in `numbers` attend most to the position before them, (rows,), and their attention to it.
 
-    As above. No query attends to a later position, and the first position is no number.
+    No query attends to a later position, and the first position is no number.
     """
     hits, masses = np.empty(len(numbers), dtype=np.int64), np.empty(len(numbers), dtype=np.float32)
     write_to_previous(attention.numpy(), numbers.contiguous().numpy(), hits, masses)

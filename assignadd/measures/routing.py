@@ -32,7 +32,7 @@ from assignadd.model.stack import Stack, single_models
 from assignadd.model.trace import Trace
 from assignadd.task.roles import Roles, operand_slots, roles
 
-# Sequences in one forward pass: with more, the memory is given back to the system each time, which costs page faults.
+# Sequences in one forward pass on a CPU: with more, page faults cost time; with fewer, calls do.
 PART = 4096
 
 
@@ -64,7 +64,8 @@ def routing(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Routing:
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
     """Rates and masses on several subsets of the sequences, from one forward pass."""
     task, n_layers = stack.config.task, stack.config.model.n_layers
-    parts = [[(part, roles(task, part)) for part in own.split(PART)] for own in tokens]
+    size = PART if stack.flat.device.type == "cpu" else max(1, tokens.shape[1])
+    parts = [[(part, roles(task, part)) for part in own.split(size)] for own in tokens]
     chosen = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, S)
     found: list[dict[str, Tensor]] = []
     for i, one in enumerate(single_models(stack)):
@@ -101,18 +102,25 @@ def pattern_counts(trace: Trace, role: Roles, task: Task, n_layers: int) -> dict
 
 
 def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*M B k"]) -> tuple[Tensor, Tensor]:
-    """Whether the k keys with the most attention of `=` are these, and their attention, (..., B, heads) each."""
+    """Whether the k keys with the most attention of `=` are these, and their attention, (..., B, heads) each.
+
+    Of keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
+    """
     keys = keys.unsqueeze(-2).expand(*from_equals.shape[:-1], keys.shape[-1])
     if _is_compiled(from_equals):
         from assignadd.measures import numba_patterns
 
         hits, mass = numba_patterns.to_each(from_equals.flatten(0, -2), keys.flatten(0, -2))
         return hits.view(keys.shape[:-1]), mass.view(keys.shape[:-1])
-    return top_keys_are(from_equals, keys), from_equals.gather(-1, keys).sum(-1)
+    mass = from_equals.gather(-1, keys).sum(-1)
+    return top_keys_are(from_equals, keys) & ~mass.isnan(), mass
 
 
 def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tensor, "*M B P"]) -> tuple[Tensor, Tensor]:
-    """How many numbers attend most to the position before them, and their attention to it, (..., B, heads) each."""
+    """How many numbers attend most to the position before them, and their attention to it, (..., B, heads) each.
+
+    Of keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
+    """
     chosen = numbers.unsqueeze(-2).expand(attention.shape[:-1])  # (..., B, heads, P)
     if _is_compiled(attention):
         from assignadd.measures import numba_patterns
@@ -122,7 +130,8 @@ def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tenso
     best, chosen = attention[..., 1:, :].max(-1).indices, chosen[..., 1:]
     previous = torch.arange(best.shape[-1], device=best.device)
     to_previous = attention.diagonal(-1, -2, -1)  # query t, key t - 1
-    return ((best == previous) & chosen).sum(-1), (to_previous * chosen).sum(-1)
+    hits = (best == previous) & chosen & ~to_previous.isnan()
+    return hits.sum(-1), to_previous.where(chosen, 0).sum(-1)
 
 
 def _is_compiled(attention: Tensor) -> bool:
@@ -132,7 +141,8 @@ def _is_compiled(attention: Tensor) -> bool:
 
 def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:
     """Whether the k keys with the most attention are these positions, one for each operand, in any order."""
-    return (attention.topk(positions.shape[-1], -1).indices.sort(-1).values == positions.sort(-1).values).all(-1)
+    by_attention = attention.sort(stable=True, dim=-1, descending=True).indices
+    return (by_attention[..., : positions.shape[-1]].sort(-1).values == positions.sort(-1).values).all(-1)
 
 
 @needs(SECOND_LAYER)

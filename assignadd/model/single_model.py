@@ -11,18 +11,19 @@ import torch
 from torch import Tensor
 
 from assignadd.model.kernels import numba_functions as functions
-from assignadd.model.kernels.blas import product, products
-from assignadd.model.kernels.calls import call, has_threads, series, side_by_side
+from assignadd.model.kernels.blas import on_one_thread, product, products
+from assignadd.model.kernels.calls import Call, bind, has_threads, series, side_by_side
 from assignadd.model.trace import Tables, Weights
 
-# Sequences of a part. Measured on a server with 16 cores: sixteen parts of 32 are slower than eight of 64.
+# Sequences that a part has at least. On an x86 server with 16 cores, sixteen parts of 32 were slower than eight of 64.
 FEWEST_SEQUENCES = 64
 
 
 def parts_of(batch: int) -> int:
-    """How many parts to train a batch of this size in: one for each of torch's threads, where that is faster.
+    """Into how many parts a batch of this size is divided: with MKL, as many as torch has threads.
 
-    It is with MKL, which gains little from a second thread for products of this size. OpenBLAS does.
+    MKL gains little from a second thread for products of this size. OpenBLAS, on ARM, gains more, and has all threads
+    for each product.
     """
     threaded = torch.backends.mkl.is_available() and has_threads()
     return max(1, min(torch.get_num_threads(), batch // FEWEST_SEQUENCES)) if threaded else 1
@@ -38,12 +39,12 @@ class SingleModelPasses:
         (K, d), (T, dh), (h, N) = w.E.shape, (len(w.pos), w.Q1.shape[1]), (len(w.W_out), w.U.shape[1])
         C, new, t = K + T, w.E.new_empty, Tables.room(w)
         (scores_1, factors), read_out = new(2, C, C), new(h, N)
-        self.batch, self._w, self._grads, self._t, self._equals = batch, w, grads, t, equals
+        self._w, self._grads, self._t, self._equals = w, grads, t, equals
         self._factors, self._tokens = factors, torch.empty(batch, T, dtype=torch.int64)
         self._logits, self._grad = new(2, batch, N)
-        n_parts = parts_of(batch)
-        together = side_by_side if n_parts > 1 else series
-        self._tables = together(
+        self._n_parts = n_parts = parts_of(batch)
+        self._tables = _together(
+            n_parts,
             products(
                 (w.Q2, w.T.K2, t.QK2, scale),
                 (t.embeddings, w.V1, t.values_1),
@@ -57,7 +58,7 @@ class SingleModelPasses:
                 product(t.embeddings, w.Q1, t.queries_1),
                 product(t.embeddings, w.K1, t.keys_1),
                 product(t.queries_1, t.T.keys_1, scores_1, scale),
-                call(functions.below_largest_call, [scores_1, factors], C, T),
+                bind(functions.below_largest_call, [scores_1, factors], C, T),
                 product(w.W_out, w.U, read_out),
             ),
         )
@@ -65,8 +66,8 @@ class SingleModelPasses:
         parts = [
             _Part(w, t, (scores_1, factors), read_out, grads if i == 0 else None, *x) for i, x in enumerate(batches)
         ]
-        self._forward = side_by_side(*(part.forward for part in parts))
-        self._backward = side_by_side(*(part.backward for part in parts))
+        self._forward = _together(n_parts, *(part.forward for part in parts))
+        self._backward = _together(n_parts, *(part.backward for part in parts))
         self._sums = [part.sums for part in parts]
 
         g_scores_1, g_scores_2, g_outputs, g_read_out, *_ = self._sums[0]
@@ -75,7 +76,8 @@ class SingleModelPasses:
         (g_equal, g_out2), (g_embeddings, g_outputs_1) = g_outputs.split([C + 1, 2 * C]), g_rows.split(C)
         self._g_equal, self._g_outputs_1 = g_equal, g_outputs_1
         self._g_embeddings, self._g_through_scores = g_embeddings, g_through_scores
-        self._to_tables = together(
+        self._to_tables = _together(
+            n_parts,
             products(
                 (t.T.both, g_out2, g_OV2),
                 (g_OV2, w.T.O2, grads.V2),
@@ -106,6 +108,10 @@ class SingleModelPasses:
             (g_values_1, w.T.V1, g_embeddings, 1, 1),
         )
 
+    def fits(self, batch: int) -> bool:
+        """Whether these are the passes of such a batch, also after torch was given more or fewer threads."""
+        return batch == len(self._tokens) and self._n_parts == parts_of(batch)
+
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (B, N), which the next pass overwrites."""
         w = self._w
@@ -122,6 +128,8 @@ class SingleModelPasses:
     def backward(self, grad: Tensor) -> None:
         """Writes the gradients of sum(logits * grad) for the sequences of the last forward pass."""
         K, C = len(self._w.E), len(self._t.embeddings)
+        if grad.shape != self._grad.shape:
+            raise ValueError(f"grad has shape {tuple(grad.shape)}: expected {tuple(self._grad.shape)}")
         self._grad.copy_(grad)
         self._backward()
         for sums in self._sums[1:]:
@@ -132,6 +140,11 @@ class SingleModelPasses:
         self._to_values()
         torch.add(self._g_embeddings[:K], self._g_through_scores[:K], out=self._grads.E)
         torch.add(self._g_embeddings[K:], self._g_through_scores[K:], out=self._grads.pos)
+
+
+def _together(n_parts: int, *calls: Call) -> Call:
+    """The calls at once if a batch has several parts, otherwise one after the other."""
+    return side_by_side(*map(on_one_thread, calls)) if n_parts > 1 else series(*calls)
 
 
 class _Part:
@@ -147,12 +160,12 @@ class _Part:
         first, g_first = usage[:, : C + 1], g_usage[:, : C + 1]
         (resid_mid, g_resid), (neurons, g_neurons) = new(2, B, d), new(2, B, h)
         self.forward = series(
-            call(functions.layer_1_call, [*scores_1, tokens, attention_1, usage], B, T, C),
+            bind(functions.layer_1_call, [*scores_1, tokens, attention_1, usage], B, T, C),
             product(first, t.T.scores_2, scores_2),
-            call(functions.layer_2_call, [scores_2, tokens, attention_1, attention_2, copied, usage], B, T, C),
+            bind(functions.layer_2_call, [scores_2, tokens, attention_1, attention_2, copied, usage], B, T, C),
             product(usage, t.outputs, resid_mid),
             product(resid_mid, w.W_in, neurons),
-            call(functions.relu_call, [neurons], B * h),
+            bind(functions.relu_call, [neurons], B * h),
             product(neurons, read_out, logits),
             product(resid_mid, w.U, logits, 1, 1),
         )
@@ -165,13 +178,13 @@ class _Part:
             product(neurons.mT, grad, g_read_out),
             product(resid_mid.mT, grad, g_U),
             product(grad, read_out.mT, g_neurons),
-            call(functions.gate_call, [neurons, g_neurons], B * h),
+            bind(functions.gate_call, [neurons, g_neurons], B * h),
             product(resid_mid.mT, g_neurons, g_W_in),
             product(g_neurons, w.T.W_in, g_resid, 1, 1),
             product(g_resid, t.T.outputs, g_usage),
             product(usage.mT, g_resid, g_outputs),
-            call(functions.layer_2_backward_call, [*shared, g_scores, g_passed_on, g_both], B, T, C),
+            bind(functions.layer_2_backward_call, [*shared, g_scores, g_passed_on, g_both], B, T, C),
             product(g_both.mT, first, g_scores_2),
             product(g_both, t.scores_2, g_first, 1, 1),
-            call(functions.layer_1_backward_call, [*shared, copied, g_scores, g_passed_on, g_scores_1], B, T, C),
+            bind(functions.layer_1_backward_call, [*shared, copied, g_scores, g_passed_on, g_scores_1], B, T, C),
         )

@@ -67,7 +67,7 @@ class TableGradient:
                 self._tables = Tables.room(w)
             trace = self._table.forward(w, tokens, self._table.begun_tables(w, self._tables))
             return self._table.logits(trace), lambda grad: self._table.backward(w, trace, grad, grads)
-        if self._single is None or self._single.batch != B:
+        if self._single is None or not self._single.fits(B):
             from assignadd.model.single_model import SingleModelPasses  # which needs Numba
 
             self._single = SingleModelPasses(w, grads, B, self._table.equals, self._table.scale)

@@ -92,10 +92,12 @@ def test_compiled_counts_equal_those_of_tensor_operations(heads):
     keys = attention[..., 0, -1, :].topk(3).indices  # right for the first head
     keys[:, ::2] = torch.randint(0, 9, (2, 20, 3), generator=generator)
     keys[:, 1::8, 1] = keys[:, 1::8, 0]  # a key that is named twice is no set of three
+    attention[:, 5:20] = attention[:, 5:20].mul(4).round().div(4)  # keys with the same attention
+    attention[0, 20] = attention[1, 21, :, 4:, 2] = torch.nan
     for count, key in ((of_patterns._to_previous, numbers), (of_patterns._to_each, keys)):
         x = attention if key is numbers else attention[..., -1, :]
         (hits, mass), (expected, masses) = count(x, key), count(x.double(), key)  # the latter is not compiled
-        assert torch.equal(hits, expected) and torch.allclose(mass.double(), masses, atol=1e-6)
+        assert torch.equal(hits, expected) and torch.allclose(mass.double(), masses, atol=1e-6, equal_nan=True)
         assert hits.dtype == expected.dtype and hits.shape == (2, 40, heads) and len(hits.unique()) > 1
 
 

@@ -95,8 +95,50 @@ def test_a_batch_has_a_part_for_each_thread_but_no_small_ones(monkeypatch):
     monkeypatch.setattr(single_model, "has_threads", lambda: True)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert [single_model.parts_of(batch) for batch in (20, 64, 128, 512)] == [1, 1, 2, 4]
-    monkeypatch.setattr(single_model, "has_threads", lambda: False)
-    assert single_model.parts_of(512) == 1
+    for missing in ((single_model, "has_threads"), (torch.backends.mkl, "is_available")):
+        with monkeypatch.context() as without:
+            without.setattr(*missing, lambda: False)
+            assert single_model.parts_of(512) == 1
+
+
+@pytest.mark.parametrize("spoiled", ["W_in", "W_out", "U", "E"])
+def test_a_weight_that_is_not_a_number_is_passed_on_as_by_the_table_forward(spoiled, parts):
+    config, table = CONFIGS["tiny"], TableForward(CONFIGS["tiny"])
+    stack, tokens = initial_stack(config, [0]), batch_of(config, 0).tokens[0]
+    w = Weights.of({name: weight[0] for name, weight in stack.weights.items()})
+    getattr(w, spoiled)[3, 5] = torch.nan
+    found, expected = ({name: torch.zeros_like(x[0]) for name, x in stack.weights.items()} for _ in range(2))
+    with torch.inference_mode():
+        trace = table.forward(w, tokens)
+        passes = SingleModelPasses(w, Weights.of(found), len(tokens), table.equals, table.scale)
+        assert torch.equal(passes.forward(tokens).isnan(), table.logits(trace).isnan())
+        grad = torch.ones(len(tokens), config.task.modulus)
+        table.backward(w, trace, grad, Weights.of(expected))
+        passes.backward(grad)
+    assert any(x.isnan().any() for x in expected.values())
+    assert all(torch.equal(found[name].isnan(), x.isnan()) for name, x in expected.items())
+
+
+def test_a_gradient_of_another_shape_is_refused():
+    config = PRESETS["smoke"]
+    gradient, batch = TableGradient(initial_stack(config, [0])), batch_of(config, 0)
+    gradient(batch)
+    with pytest.raises(ValueError, match="grad has shape"):
+        gradient._single.backward(torch.ones(config.task.modulus))
+
+
+def test_passes_are_made_anew_for_another_number_of_parts(monkeypatch):
+    config = PRESETS["smoke"]
+    gradient, batch = TableGradient(initial_stack(config, [0])), batch_of(config, 0)
+    monkeypatch.setattr(single_model, "parts_of", lambda batch: 1)
+    gradient(batch)
+    first = gradient._single
+    gradient(batch)
+    assert gradient._single is first
+    if calls.has_threads():
+        monkeypatch.setattr(single_model, "parts_of", lambda batch: 2)
+        gradient(batch)
+        assert gradient._single is not first
 
 
 def test_a_repeated_step_in_parts_is_the_same_bit_for_bit(parts):

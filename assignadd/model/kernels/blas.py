@@ -13,17 +13,17 @@ import torch
 from numba import types
 from torch import Tensor
 
-from assignadd.model.kernels.calls import PREFIX, Call, callee, function_of_torch, series
+from assignadd.model.kernels.calls import Call, compiled_call, function_of_torch, series
 
 # The 13 arguments of BLAS's sgemm: all are addresses, of sizes and letters too.
-SGEMM = "sgemm_"
-_sgemm = types.ExternalFunction(f"{PREFIX}{SGEMM}", types.void(*[types.intp] * 13))
+_sgemm = types.ExternalFunction("assignadd_sgemm_", types.void(*[types.intp] * 13))
+_set_threads = types.ExternalFunction("assignadd_MKL_Set_Num_Threads_Local", types.int32(types.int32))
 LETTERS = np.frombuffer(b"NT", np.uint8)  # not transposed, transposed
 
 
 def available() -> bool:
     """Whether torch's library has such a product."""
-    return function_of_torch(SGEMM) is not None
+    return function_of_torch("sgemm_") is not None
 
 
 def products(*each: tuple[Any, ...]) -> Call:
@@ -53,6 +53,13 @@ def product(a: Tensor, b: Tensor, out: Tensor, scale: float = 1.0, kept: float =
     return Call(_multiply(), arguments, (a, b, out, sizes, numbers))
 
 
+def on_one_thread(call: Call) -> Call:
+    """The call, during which MKL does not start threads of its own; with another library, the call itself."""
+    if function_of_torch("MKL_Set_Num_Threads_Local") is None:
+        return call
+    return series(Call(_limit_threads(), [1], None), call, Call(_limit_threads(), [0], None))  # 0: no limit
+
+
 def _addresses(array: Any) -> Any:
     """The address of each element of an array."""
     return array.ctypes.data + array.itemsize * np.arange(len(array))
@@ -74,8 +81,17 @@ def _multiply() -> Any:
     if not available():
         raise RuntimeError("torch's library has no matrix product that compiled code can call")
 
-    @callee
+    @compiled_call
     def multiply(n):
         _sgemm(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12])
 
     return multiply
+
+
+@cache
+def _limit_threads() -> Any:
+    @compiled_call
+    def limit_threads(n):
+        _set_threads(n[0])
+
+    return limit_threads

@@ -1,8 +1,8 @@
 """Compiled functions that are called one after the other, without Python between them, on one thread or on several.
 
 A call is a compiled function and the numbers that it reads: addresses of arrays, which have to stay where they are, and
-sizes. Several threads are those of torch's own operations (OpenMP); others would compete with them for the cores, as
-they wait for the next operation at full speed.
+sizes. Several threads are those of torch's own operations (OpenMP), which spin while they wait for the next operation;
+other threads would compete with them for the cores.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from numba import cfunc, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-PREFIX = "assignadd_"
-NUMBERS = types.CPointer(types.intp)
-# What turns a function of such numbers into one that can be called.
-callee = cfunc(types.void(NUMBERS), cache=True)
-_thread = types.ExternalFunction(f"{PREFIX}omp_get_thread_num", types.int32())
-_threads = types.ExternalFunction(f"{PREFIX}omp_get_num_threads", types.int32())
+# Compiles a function that takes the address of such numbers. An error in it is printed and does not reach Python.
+compiled_call = cfunc(types.void(types.CPointer(types.intp)), cache=True)
+_thread = types.ExternalFunction("assignadd_omp_get_thread_num", types.int32())
+_threads = types.ExternalFunction("assignadd_omp_get_num_threads", types.int32())
 
 
 @cache
@@ -37,7 +35,7 @@ def function_of_torch(name: str) -> Any:
         function = getattr(ctypes.CDLL(str(libraries[0])), name)
     except (IndexError, OSError, AttributeError):
         return None
-    llvmlite.binding.add_symbol(f"{PREFIX}{name}", ctypes.cast(function, ctypes.c_void_p).value)
+    llvmlite.binding.add_symbol(f"assignadd_{name}", ctypes.cast(function, ctypes.c_void_p).value)
     return function
 
 
@@ -51,7 +49,7 @@ class Call:
     """A compiled function with the numbers it reads; `kept` are the objects whose addresses are among them."""
 
     def __init__(self, function: Any, numbers: Sequence[int], kept: object):
-        self._numbers, self._kept = np.array(numbers, np.intp), kept
+        self._numbers, self._kept = np.array(numbers, np.intp), (function, kept)
         self.addresses = function.address, self._numbers.ctypes.data
         self._call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function.address)
 
@@ -59,10 +57,11 @@ class Call:
         self._call(self.addresses[1])
 
 
-def call(function: Any, tensors: Sequence[Tensor], *sizes: int) -> Call:
+def bind(function: Any, tensors: Sequence[Tensor], *sizes: int) -> Call:
     """The function with the addresses of these contiguous tensors, followed by the sizes."""
-    if not all(tensor.is_contiguous() and tensor.device.type == "cpu" for tensor in tensors):
-        raise ValueError("compiled functions read contiguous tensors of a CPU")
+    for x in tensors:
+        if not (x.is_contiguous() and x.device.type == "cpu" and x.dtype in (torch.float32, torch.int64)):
+            raise ValueError(f"a compiled function cannot read {x.dtype} on {x.device} with strides {x.stride()}")
     return Call(function, [*(tensor.data_ptr() for tensor in tensors), *sizes], tensors)
 
 
@@ -72,18 +71,21 @@ def series(*calls: Call) -> Call:
 
 
 def side_by_side(*calls: Call) -> Call:
-    """The calls at once, each on a thread of its own; more than one of them only where torch `has_threads`."""
+    """The calls at once, on as many threads as torch has; not in a `series`, and only where torch `has_threads`.
+
+    Of one call it is that call, which may be in a series and needs no threads.
+    """
     return calls[0] if len(calls) == 1 else _SideBySide(calls)
 
 
 class _SideBySide(Call):
     def __init__(self, calls: Sequence[Call]):
         super().__init__(_on_threads(), _listed(calls), calls)
-        self._n = len(calls)
 
     def __call__(self) -> None:
+        # Without a number of threads (0) they are torch's: for another number libgomp would end some and start others.
         function, numbers = map(ctypes.c_void_p, self.addresses)
-        function_of_torch("GOMP_parallel")(function, numbers, ctypes.c_uint(self._n), ctypes.c_uint(0))
+        function_of_torch("GOMP_parallel")(function, numbers, ctypes.c_uint(0), ctypes.c_uint(0))
 
 
 def _listed(calls: Sequence[Call]) -> list[int]:
@@ -104,17 +106,7 @@ def _invoke(typing, function, numbers):
     return types.void(types.intp, types.intp), generate
 
 
-@intrinsic
-def pointer(typing, address):
-    """An address as `numba.carray` takes it."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
-
-    return types.voidptr(types.intp), generate
-
-
-@callee
+@compiled_call
 def in_order(numbers):
     for i in range(numbers[0]):
         _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])
@@ -126,7 +118,7 @@ def _on_threads() -> Any:
     if not has_threads():
         raise RuntimeError("torch has no threads that compiled functions can run on")
 
-    @callee
+    @compiled_call
     def on_threads(numbers):
         for i in range(_thread(), numbers[0], _threads()):
             _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])

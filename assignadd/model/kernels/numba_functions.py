@@ -8,9 +8,10 @@ are the same functions as `calls` needs them: their numbers are the addresses of
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit
+from numba import carray, njit, types
+from numba.extending import intrinsic
 
-from assignadd.model.kernels.calls import callee, pointer
+from assignadd.model.kernels.calls import compiled_call
 
 # The compiler may reorder sums and fuse operations, but must keep NaN and infinity: they show that a model diverged.
 compiled = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
@@ -229,6 +230,16 @@ def gate(neurons, grad):
         grad[i] = np.float32(0) if neurons[i] <= 0 else grad[i]
 
 
+@intrinsic
+def pointer(typing, address):
+    """An address as `numba.carray` takes it."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.intp), generate
+
+
 @njit
 def _floats(address, shape):
     return carray(pointer(address), shape, np.float32)
@@ -239,27 +250,27 @@ def _tokens(address, shape):
     return carray(pointer(address), shape, np.int64)
 
 
-@callee
+@compiled_call
 def below_largest_call(n):
     C, T = n[2], n[3]
     below_largest(_floats(n[0], (C, C)), _floats(n[1], (C, C)), T)
 
 
-@callee
+@compiled_call
 def layer_1_call(n):
     B, T, C = n[5], n[6], n[7]
     scores, factors, tokens = _floats(n[0], (C, C)), _floats(n[1], (C, C)), _tokens(n[2], (B, T))
     layer_1(scores, factors, tokens, _floats(n[3], (B, T, T)), _floats(n[4], (B, 3 * C + 1)))
 
 
-@callee
+@compiled_call
 def layer_2_call(n):
     B, T, C = n[6], n[7], n[8]
     scores, tokens, attention_1 = _floats(n[0], (B, 2 * C)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
     layer_2(scores, tokens, attention_1, _floats(n[3], (B, T)), _floats(n[4], (B, T)), _floats(n[5], (B, 3 * C + 1)))
 
 
-@callee
+@compiled_call
 def layer_2_backward_call(n):
     B, T, C = n[7], n[8], n[9]
     g_usage, tokens, attention_1 = _floats(n[0], (B, 3 * C + 1)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
@@ -267,7 +278,7 @@ def layer_2_backward_call(n):
     layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, _floats(n[6], (B, 2 * C)))
 
 
-@callee
+@compiled_call
 def layer_1_backward_call(n):
     B, T, C = n[8], n[9], n[10]
     g_usage, tokens, attention_1 = _floats(n[0], (B, 3 * C + 1)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
@@ -277,11 +288,11 @@ def layer_1_backward_call(n):
     layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table)
 
 
-@callee
+@compiled_call
 def relu_call(n):
     relu(_floats(n[0], (n[1],)))
 
 
-@callee
+@compiled_call
 def gate_call(n):
     gate(_floats(n[0], (n[2],)), _floats(n[1], (n[2],)))
