@@ -51,7 +51,6 @@ def test_calls_side_by_side_are_each_made_once_on_threads_few_or_many(n):
 
 def test_threads_that_are_missing_are_said_to_be(monkeypatch):
     monkeypatch.setattr(calls, "function_of_torch", lambda name: None)
-    calls._on_threads.cache_clear()
     x = torch.zeros(3)
     assert not calls.has_threads()
     with pytest.raises(RuntimeError, match="no threads"):

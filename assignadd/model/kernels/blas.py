@@ -5,7 +5,6 @@ Of the fifty products of a training step most are so small that a call of torch 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,8 @@ def product(a: Tensor, b: Tensor, out: Tensor, scale: float = 1.0, kept: float =
 
     They may be transposed, but for `out`, and parts of others. Only where the library is `available`.
     """
+    if not available():
+        raise RuntimeError("torch's library has no matrix product that compiled code can call")
     if (len(a), a.shape[1], b.shape[1]) != (len(out), len(b), out.shape[1]) or _in_memory(out)[0]:
         raise ValueError(f"{tuple(a.shape)} @ {tuple(b.shape)} cannot be written as {tuple(out.shape)}")
     (a_by_columns, a_apart), (b_by_columns, b_apart), (_, apart) = map(_in_memory, (a, b, out))
@@ -50,14 +51,14 @@ def product(a: Tensor, b: Tensor, out: Tensor, scale: float = 1.0, kept: float =
         b_letter, a_letter, m, n, k, scale_at, b.data_ptr(), b_width, a.data_ptr(), a_width, kept_at, out.data_ptr(),
         width,
     )  # fmt: skip
-    return Call(_multiply(), arguments, (a, b, out, sizes, numbers))
+    return Call(multiply, arguments, (a, b, out, sizes, numbers))
 
 
 def on_one_thread(call: Call) -> Call:
     """The call, during which MKL does not start threads of its own; with another library, the call itself."""
     if function_of_torch("MKL_Set_Num_Threads_Local") is None:
         return call
-    return series(Call(_limit_threads(), [1], None), call, Call(_limit_threads(), [0], None))  # 0: no limit
+    return series(Call(limit_threads, [1], None), call, Call(limit_threads, [0], None))  # 0: no limit
 
 
 def _addresses(array: Any) -> Any:
@@ -75,23 +76,11 @@ def _in_memory(matrix: Tensor) -> tuple[bool, int]:
     return by_columns, max(rows.stride(0), rows.shape[1])
 
 
-@cache
-def _multiply() -> Any:
-    """Made when it is needed: code that calls functions of torch cannot be loaded before they are found."""
-    if not available():
-        raise RuntimeError("torch's library has no matrix product that compiled code can call")
-
-    @compiled_call
-    def multiply(n):
-        _sgemm(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12])
-
-    return multiply
+@compiled_call
+def multiply(n):
+    _sgemm(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12])
 
 
-@cache
-def _limit_threads() -> Any:
-    @compiled_call
-    def limit_threads(n):
-        _set_threads(n[0])
-
-    return limit_threads
+@compiled_call
+def limit_threads(n):
+    _set_threads(n[0])

@@ -8,8 +8,8 @@ other threads would compete with them for the cores.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from numba import cfunc, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-# Compiles a function that takes the address of such numbers. An error in it is printed and does not reach Python.
-compiled_call = cfunc(types.void(types.CPointer(types.intp)), cache=True)
 _thread = types.ExternalFunction("assignadd_omp_get_thread_num", types.int32())
 _threads = types.ExternalFunction("assignadd_omp_get_num_threads", types.int32())
 
@@ -45,19 +43,34 @@ def has_threads() -> bool:
     return all(function_of_torch(name) for name in needed)
 
 
+class compiled_call:
+    """A function that takes the address of such numbers, compiled when it is first needed.
+
+    Code that calls functions of torch cannot be loaded before they are found. An error is printed and does not reach
+    Python.
+    """
+
+    def __init__(self, function: Callable[[Any], None]):
+        self._function = function
+
+    @cached_property
+    def compiled(self) -> Any:
+        return cfunc(types.void(types.CPointer(types.intp)), cache=True)(self._function)
+
+
 class Call:
     """A compiled function with the numbers it reads; `kept` are the objects whose addresses are among them."""
 
-    def __init__(self, function: Any, numbers: Sequence[int], kept: object):
+    def __init__(self, function: compiled_call, numbers: Sequence[int], kept: object):
         self._numbers, self._kept = np.array(numbers, np.intp), (function, kept)
-        self.addresses = function.address, self._numbers.ctypes.data
-        self._call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function.address)
+        self.addresses = function.compiled.address, self._numbers.ctypes.data
+        self._call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function.compiled.address)
 
     def __call__(self) -> None:
         self._call(self.addresses[1])
 
 
-def bind(function: Any, tensors: Sequence[Tensor], *sizes: int) -> Call:
+def bind(function: compiled_call, tensors: Sequence[Tensor], *sizes: int) -> Call:
     """The function with the addresses of these contiguous tensors, followed by the sizes."""
     for x in tensors:
         if not (x.is_contiguous() and x.device.type == "cpu" and x.dtype in (torch.float32, torch.int64)):
@@ -80,7 +93,9 @@ def side_by_side(*calls: Call) -> Call:
 
 class _SideBySide(Call):
     def __init__(self, calls: Sequence[Call]):
-        super().__init__(_on_threads(), _listed(calls), calls)
+        if not has_threads():
+            raise RuntimeError("torch has no threads that compiled functions can run on")
+        super().__init__(on_threads, _listed(calls), calls)
 
     def __call__(self) -> None:
         # Without a number of threads (0) they are torch's: for another number libgomp would end some and start others.
@@ -112,15 +127,7 @@ def in_order(numbers):
         _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])
 
 
-@cache
-def _on_threads() -> Any:
-    """Made when it is needed: code that calls functions of torch cannot be loaded before they are found."""
-    if not has_threads():
-        raise RuntimeError("torch has no threads that compiled functions can run on")
-
-    @compiled_call
-    def on_threads(numbers):
-        for i in range(_thread(), numbers[0], _threads()):
-            _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])
-
-    return on_threads
+@compiled_call
+def on_threads(numbers):
+    for i in range(_thread(), numbers[0], _threads()):
+        _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])
