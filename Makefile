@@ -12,7 +12,7 @@ WEB := assignadd/explorer/web
 
 help:
 	@echo "make reproduce   train two seeds of the paper's network, evaluate, write reproduction/index.html"
-	@echo "make quick       the same pipeline on the tiny preset, in a minute and a half (reproduction/tiny/index.html)"
+	@echo "make quick       the same pipeline on the tiny preset, in about a minute (reproduction/tiny/index.html)"
 	@echo "make explorer    an interactive page of the networks trained so far and of seven others (explorer/index.html)"
 	@echo "make explorer-web  build the page's scripts from their sources (needs Node)"
 	@echo "make test        lint, types and tests"
