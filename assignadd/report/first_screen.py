@@ -77,10 +77,7 @@ def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
     if not learned:
         page.text("No seed learned binding within its training. That is a result, not an error.")
     elif len(learned) < len(evidences):
-        page.text(
-            "The others have not learned it within their training. That is a result, not an error: they are on this "
-            "page too."
-        )
+        page.text("Networks that did not learn it are on this page too: that is a result, not an error.")
 
 
 def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
