@@ -149,7 +149,7 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
             console.print(Padding(text, (0, 0, 0, 4)))
     counts = Counter(r.verdict if r.verdict in COLOURS else SOME_SEEDS for r in records)
     binding = sum(e.learned_binding for e in evidences)
-    models = f"{len(evidences)} models, {binding} of which learned to bind variables: " if evidences else ""
+    models = f"{len(evidences)} models, {binding} of which bind variables in the end: " if evidences else ""
     say(f"\n{models}" + ", ".join(f"{n} {v}" for v, n in counts.items()))
 
 

@@ -92,7 +92,7 @@ def report_on_screen(
     drawn = time.monotonic()
     index = write_page(out, evidences, records, command)
     bound = sum(e.learned_binding for e in evidences)
-    say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds learned to bind variables")
+    say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds bind variables in the end")
     say(
         f"measured in {measured - started:.1f} s, judged and drew {n} figures in {drawn - measured:.1f} s, "
         f"wrote the page in {time.monotonic() - drawn:.2f} s",

@@ -231,15 +231,15 @@ ACCURACIES_FIGURE = FigureRecord(
 HELD_OUT_CLASSES_FIGURE = FigureRecord(
     "held_out_classes", "Three classes of held-out pairs",
     "Look for the class of held-out pairs whose accuracy is below that of the seen pairs. Each dot is a network, "
-    "hollow if it has not learned to bind variables. Intervals are over sequences for seen pairs and over pairs "
+    "hollow if it does not bind variables in the end. Intervals are over sequences for seen pairs and over pairs "
     "for the classes of held-out pairs.",
     lambda s: held_out_of(CLASS_NAMES, s.models), draw_held_out_classes, height=2.8, found=held_out_classes_caption,
 )  # fmt: skip
 DOUBLY_HELD_OUT_FIGURE = FigureRecord(
     "doubly_held_out", "Held out twice: the pair and the slot",
     "Red is a held-out pair whose variables also stand in banned slots. If the two skills combine, its accuracy "
-    "is not far below blue (only the pair is new) and orange (only the slot is new). Networks that have not "
-    "learned to bind variables are left out if any has.",
+    "is not far below blue (only the pair is new) and orange (only the slot is new). Networks that do not "
+    "bind variables in the end are left out if any does.",
     lambda s: held_out_of(list(DOUBLY_HELD_OUT), [m for m in s.models if m.learned_binding] or s.models),
     on_axes(draw_doubly_held_out), height=3.2, width=6.4, found=doubly_held_out_caption,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from assignadd.model.kernels.blas import on_one_thread, product, products
 from assignadd.model.kernels.calls import Call, bind, has_threads, series, side_by_side
 from assignadd.model.trace import Tables, Weights
 
-# Sequences that a part has at least. On an x86 server with 16 cores, sixteen parts of 32 were slower than eight of 64.
+# Sequences that a part has at least: small products are slow, and each part's gradients are added to the first's.
 FEWEST_SEQUENCES = 64
 
 

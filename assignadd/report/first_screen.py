@@ -69,15 +69,19 @@ def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
     task = evidences[0].config.task
     example = examples.fitted(examples.ATTENTION, task)
     such = "" if example is None else f" such as `{render(example, task)}`"
+    bind = "binds" if len(learned) == 1 else "bind"
     page.text(
         f"A transformer with {_architecture(evidences[0])} is trained on sequences{such}: to look variables up and "
-        f"{_verb(task)}. This page was made from {len(evidences)} trained networks; {len(learned)} of "
-        f"them learned to bind variables (at least {BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
+        f"{_verb(task)}. This page was made from {len(evidences)} trained networks; {len(learned)} of them {bind} "
+        f"variables in the end (accuracy of at least {BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
     )
     if not learned:
-        page.text("No seed learned binding within its training. That is a result, not an error.")
+        page.text("No network binds variables in the end. That is a result, not an error.")
     elif len(learned) < len(evidences):
-        page.text("Networks that did not learn it are on this page too: that is a result, not an error.")
+        page.text(
+            "The others never learned it, or have lost it again: see the accuracies during training. That is a result, "
+            "not an error."
+        )
 
 
 def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:

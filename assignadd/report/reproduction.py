@@ -169,12 +169,12 @@ def _has_curves(evidence: Evidence) -> bool:
 
 
 def _title(evidence: Evidence) -> str:
-    learned = "" if evidence.learned_binding else ", binding not learned"
+    learned = "" if evidence.learned_binding else ", no binding in the end"
     return f"Accuracies by evaluation set, {name_of(evidence)}{learned}"
 
 
 def _which(page: Page, first: Evidence) -> None:
-    bound, unbound = "the first that learned to bind variables", "although it has not learned to bind variables"
+    bound, unbound = "the first that binds variables in the end", "although it does not bind variables in the end"
     which = bound if first.learned_binding else unbound
     page.text(
         f"Drawn for {name_of(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "

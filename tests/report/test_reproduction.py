@@ -50,7 +50,7 @@ def test_contents_come_first_and_every_claim_last(report):
     inner = [a["href"][1:] for a in reader.named("a") if a["href"].startswith("#section-")]
     assert len(inner) >= len(headings) and set(inner) <= ids
     assert report.evidences[0].run.provenance["torch"] in words
-    assert "No seed learned binding" in words and "although it has not learned to bind variables" in words
+    assert "No network binds variables in the end" in words and "although it does not bind variables" in words
 
 
 def test_the_same_bytes_again(short_report, few_figures, tmp_path):
@@ -121,8 +121,8 @@ def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, page_
     learned = report.evidences[1]
     monkeypatch.setattr(learned, "learned_binding", True)
     words = "".join(Reader(page_of(report.evidences)).words)
-    assert f"Drawn for seed {learned.seed} of" in words and "the first that learned to bind variables" in words
-    assert "1 of them learned" in words and "seed 0 of" in words
+    assert f"Drawn for seed {learned.seed} of" in words and "the first that binds variables in the end" in words
+    assert "1 of them binds variables in the end" in words and "seed 0 of" in words
 
 
 def test_imported_weights_have_no_curves_and_the_page_says_so(report, few_figures, page_of, monkeypatch):
