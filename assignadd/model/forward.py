@@ -38,17 +38,23 @@ def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "
 @torch.no_grad()
 def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, "M B N"]:
     """Logits at `=` for every model's own sequences, or for shared ones."""
-    return _for_each_chunk(stack, tokens, lambda logits: logits)
+    return _for_each_chunk(stack, tokens, torch.clone)
 
 
 @torch.no_grad()
 def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B"]:
     """The answer of every model to its own sequences, or to shared ones; no more than a chunk's logits are kept."""
-    return _for_each_chunk(stack, tokens, lambda logits: logits.argmax(-1))
+    return _for_each_chunk(stack, tokens, _largest)
+
+
+def _largest(logits: Float[Tensor, "*M b N"]) -> Int[Tensor, "*M b"]:
+    if logits.device.type == "cpu":  # there, NumPy takes half the time
+        return torch.from_numpy(logits.numpy().argmax(-1))
+    return logits.argmax(-1)
 
 
 def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """A function of the logits, (M, B, ...), computed from those of some sequences at a time."""
+    """A function of the logits, (M, B, ...), computed from those of some sequences at a time, and kept instead."""
     tokens = for_each_model(stack, tokens)
     if not covers(stack.config):
         return torch.cat([function(reference_logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
@@ -60,14 +66,25 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
 
 
 def _table_logits(stack: Stack, weights: Weights, tokens: Int[Tensor, "*M B T"]) -> Iterator[Float[Tensor, "*M b N"]]:
-    """The logits by the tables, which are computed once, for some sequences at a time."""
+    """The logits by the tables, which are computed once, for some sequences at a time; the next may overwrite them."""
     table = table_forward(stack.config, stack.flat.device, tokens.dim() == 3)
-    tables, read_out, chunk = table.tables(weights), None, CHUNK
-    if stack.flat.device.type == "cpu":  # there, a product of fewer columns takes less time
-        read_out, chunk = weights.W_out @ weights.U, CPU_CHUNK
-    for part in tokens.split(chunk, -2):
-        trace = table.forward(weights, part, tables)
-        yield trace.logits if read_out is None else trace.read(read_out)
+    if stack.flat.device.type != "cpu":
+        tables = table.tables(weights)
+        for part in tokens.split(CHUNK, -2):
+            yield table.forward(weights, part, tables).logits
+    elif table.kernels.has_series:
+        from assignadd.model.single_model import SingleModelForward  # which needs Numba
+
+        passes = SingleModelForward(weights, min(CPU_CHUNK, max(1, len(tokens))), table.equals, table.scale)
+        passes.write_tables()
+        yield from map(passes.logits, tokens.split(CPU_CHUNK))
+    else:
+        tables, read_out = (
+            table.tables(weights),
+            weights.W_out @ weights.U,
+        )  # a product of fewer columns takes less time
+        for part in tokens.split(CPU_CHUNK):
+            yield table.forward(weights, part, tables).read(read_out)
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:

@@ -29,22 +29,17 @@ def parts_of(batch: int) -> int:
     return max(1, min(torch.get_num_threads(), batch // FEWEST_SEQUENCES)) if threaded else 1
 
 
-class SingleModelPasses:
-    """Forward and backward pass for batches of one size, made once for many steps.
+class SingleModelForward:
+    """The forward pass for batches of one size or smaller. The weights have to stay where they are in memory."""
 
-    Weights and gradients have to stay where they are in memory.
-    """
-
-    def __init__(self, w: Weights, grads: Weights, batch: int, equals: int, scale: float):
-        (K, d), (T, dh), (h, N) = w.E.shape, (len(w.pos), w.Q1.shape[1]), (len(w.W_out), w.U.shape[1])
-        C, new, t = K + T, w.E.new_empty, Tables.room(w)
-        (scores_1, factors), read_out = new(2, C, C), new(h, N)
-        self._w, self._grads, self._t, self._equals = w, grads, t, equals
-        self._factors, self._tokens = factors, torch.empty(batch, T, dtype=torch.int64)
-        self._logits, self._grad = new(2, batch, N)
-        self._n_parts = n_parts = parts_of(batch)
-        self._tables = _together(
-            n_parts,
+    def __init__(self, w: Weights, batch: int, equals: int, scale: float):
+        C, T, h, N, new = len(w.E) + len(w.pos), len(w.pos), len(w.W_out), w.U.shape[1], w.E.new_empty
+        self._w, self._equals, self._n_parts = w, equals, parts_of(batch)
+        # Products of MKL take a quarter less time if a row has a multiple of 16 numbers.
+        self._t = t = Tables.room(w, spare=-(3 * C + 1) % 16)
+        (scores_1, self._factors), read_out = new(2, C, C), new(h, N)
+        self._tokens, self._logits = torch.empty(batch, T, dtype=torch.int64), new(batch, N)
+        self._write_tables = self._together(
             products(
                 (w.Q2, w.T.K2, t.QK2, scale),
                 (t.embeddings, w.V1, t.values_1),
@@ -58,26 +53,58 @@ class SingleModelPasses:
                 product(t.embeddings, w.Q1, t.queries_1),
                 product(t.embeddings, w.K1, t.keys_1),
                 product(t.queries_1, t.T.keys_1, scores_1, scale),
-                bind(functions.below_largest_call, [scores_1, factors], C, T),
+                bind(functions.below_largest_call, [scores_1, self._factors], C, T),
                 product(w.W_out, w.U, read_out),
             ),
         )
-        batches = zip(*(x.tensor_split(n_parts) for x in (self._tokens, self._logits, self._grad)), strict=True)
-        parts = [
-            _Part(w, t, (scores_1, factors), read_out, grads if i == 0 else None, *x) for i, x in enumerate(batches)
-        ]
-        self._forward = _together(n_parts, *(part.forward for part in parts))
-        self._backward = _together(n_parts, *(part.backward for part in parts))
-        self._sums = [part.sums for part in parts]
+        batches = zip(*(x.tensor_split(self._n_parts) for x in (self._tokens, self._logits)), strict=True)
+        self._parts = [_Part(w, t, (scores_1, self._factors), read_out, *own) for own in batches]
+        self._forward = self._together(*(part.forward for part in self._parts))
 
-        g_scores_1, g_scores_2, g_outputs, g_read_out, *_ = self._sums[0]
+    def write_tables(self) -> None:
+        """Prepares `logits`, for the weights as they are now."""
+        w, t = self._w, self._t
+        torch.cat([w.E, w.pos], out=t.embeddings)
+        torch.add(w.E[self._equals], w.pos[-1], out=t.constant[0])
+        self._write_tables()
+        self._factors.exp_()
+
+    def logits(self, tokens: Tensor) -> Tensor:
+        """Logits (b, N) of up to a batch of sequences, which the next pass overwrites."""
+        room, b = self._tokens, len(tokens)
+        if tokens.shape != room[:b].shape:  # compiled functions would read past the end of an array
+            most, T = room.shape
+            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected up to {most} sequences of {T} tokens")
+        room[:b].copy_(tokens)
+        room[b:].zero_()
+        self._forward()
+        return self._logits[:b]
+
+    def _together(self, *calls: Call) -> Call:
+        """The calls at once if a batch has several parts, otherwise one after the other."""
+        return side_by_side(*map(on_one_thread, calls)) if self._n_parts > 1 else series(*calls)
+
+
+class SingleModelPasses(SingleModelForward):
+    """Forward and backward pass for batches of one size. Gradients, too, have to stay where they are in memory."""
+
+    def __init__(self, w: Weights, grads: Weights, batch: int, equals: int, scale: float):
+        super().__init__(w, batch, equals, scale)
+        t, (h, d), dh, new = self._t, w.W_out.shape, w.Q1.shape[1], w.E.new_empty
+        C = len(t.embeddings)
+        self._grads, self._grad = grads, torch.empty_like(self._logits)
+        own = zip(self._parts, self._grad.tensor_split(self._n_parts), strict=True)
+        passes = [part.backward(grad, new(d, h) if i else grads.W_in) for i, (part, grad) in enumerate(own)]
+        self._backward = self._together(*(backward for backward, _ in passes))
+        self._sums = [sums for _, sums in passes]
+
+        g_scores_1, g_scores_2, g_outputs, g_read_out, self._g_U, _ = self._sums[0]
         g_rows, g_through_scores = new(2 * C, d), new(C, d)
         (g_queries_1, g_keys_1, g_values_1), g_queries_2, (g_OV2, g_QK2) = new(3, C, dh), new(C + 1, d), new(2, d, d)
         (g_equal, g_out2), (g_embeddings, g_outputs_1) = g_outputs.split([C + 1, 2 * C]), g_rows.split(C)
         self._g_equal, self._g_outputs_1 = g_equal, g_outputs_1
         self._g_embeddings, self._g_through_scores = g_embeddings, g_through_scores
-        self._to_tables = _together(
-            n_parts,
+        self._to_tables = self._together(
             products(
                 (t.T.both, g_out2, g_OV2),
                 (g_OV2, w.T.O2, grads.V2),
@@ -91,8 +118,8 @@ class SingleModelPasses:
                 (g_queries_2, t.T.QK2, g_equal, 1, 1),
             ),
             products(
-                (g_read_out, w.T.U, grads.W_out),
-                (w.T.W_out, g_read_out, grads.U, 1, 1),
+                (g_read_out.mT, w.T.U, grads.W_out),
+                (g_read_out, w.W_out, self._g_U, 1, 1),
                 (g_scores_1, t.keys_1, g_queries_1, scale),
                 (g_scores_1.mT, t.queries_1, g_keys_1, scale),
                 (t.T.embeddings, g_queries_1, grads.Q1),
@@ -113,21 +140,15 @@ class SingleModelPasses:
         return batch == len(self._tokens) and self._n_parts == parts_of(batch)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits (B, N), which the next pass overwrites."""
-        w = self._w
-        if tokens.shape != self._tokens.shape:  # compiled functions would read past the end of an array
-            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected {tuple(self._tokens.shape)}")
-        self._tokens.copy_(tokens)
-        torch.cat([w.E, w.pos], out=self._t.embeddings)
-        torch.add(w.E[self._equals], w.pos[-1], out=self._t.constant[0])
-        self._tables()
-        self._factors.exp_()
-        self._forward()
-        return self._logits
+        """Logits (B, N) of a whole batch, which the next pass overwrites."""
+        if len(tokens) != len(self._tokens):
+            raise ValueError(f"{len(tokens)} sequences: expected {len(self._tokens)}")
+        self.write_tables()
+        return self.logits(tokens)
 
     def backward(self, grad: Tensor) -> None:
         """Writes the gradients of sum(logits * grad) for the sequences of the last forward pass."""
-        K, C = len(self._w.E), len(self._t.embeddings)
+        K, C, grads = len(self._w.E), len(self._t.embeddings), self._grads
         if grad.shape != self._grad.shape:
             raise ValueError(f"grad has shape {tuple(grad.shape)}: expected {tuple(self._grad.shape)}")
         self._grad.copy_(grad)
@@ -138,53 +159,65 @@ class SingleModelPasses:
         self._g_outputs_1 += self._g_equal[:C]
         self._g_embeddings[self._equals :: C - 1 - self._equals] += self._g_equal[C]  # rows of `=` and of its position
         self._to_values()
-        torch.add(self._g_embeddings[:K], self._g_through_scores[:K], out=self._grads.E)
-        torch.add(self._g_embeddings[K:], self._g_through_scores[K:], out=self._grads.pos)
-
-
-def _together(n_parts: int, *calls: Call) -> Call:
-    """The calls at once if a batch has several parts, otherwise one after the other."""
-    return side_by_side(*map(on_one_thread, calls)) if n_parts > 1 else series(*calls)
+        grads.U.copy_(self._g_U.mT)
+        torch.add(self._g_embeddings[:K], self._g_through_scores[:K], out=grads.E)
+        torch.add(self._g_embeddings[K:], self._g_through_scores[K:], out=grads.pos)
 
 
 class _Part:
-    """Memory and calls of the passes for some of the sequences; `sums` are gradients of what all sequences share."""
+    """Memory and calls of the passes for some of the sequences."""
 
     def __init__(
-        self, w: Weights, t: Tables, scores_1: tuple[Tensor, Tensor], read_out: Tensor, grads: Weights | None,
-        tokens: Tensor, logits: Tensor, grad: Tensor,
-    ):  # fmt: skip
-        (B, T), (C, d), (h, N), new = tokens.shape, t.embeddings.shape, read_out.shape, w.E.new_empty
-        attention_1, (attention_2, copied, g_scores, g_passed_on) = new(B, T, T), new(4, B, T)
-        (usage, g_usage), (scores_2, g_both) = new(2, B, 3 * C + 1), new(2, B, 2 * C)
-        first, g_first = usage[:, : C + 1], g_usage[:, : C + 1]
-        (resid_mid, g_resid), (neurons, g_neurons) = new(2, B, d), new(2, B, h)
+        self, w: Weights, t: Tables, scores_1: tuple[Tensor, Tensor], read_out: Tensor, tokens: Tensor, logits: Tensor
+    ):
+        (B, T), (C, d), (h, _), new = tokens.shape, t.embeddings.shape, read_out.shape, w.E.new_empty
+        self._w, self._t, self._read_out, self._tokens = w, t, read_out, tokens
+        self._attention_1, self._attention_2, self._copied = new(B, T, T), new(B, T), new(B, T)
+        self._usage, self._resid_mid, self._neurons = new(B, len(t.outputs_and_spare)), new(B, d), new(B, h)
+        self._sizes, scores_2 = (B, T, C, self._usage.shape[1]), new(B, 2 * C)
+        attention = self._attention_1, self._attention_2, self._copied
         self.forward = series(
-            bind(functions.layer_1_call, [*scores_1, tokens, attention_1, usage], B, T, C),
-            product(first, t.T.scores_2, scores_2),
-            bind(functions.layer_2_call, [scores_2, tokens, attention_1, attention_2, copied, usage], B, T, C),
-            product(usage, t.outputs, resid_mid),
-            product(resid_mid, w.W_in, neurons),
-            bind(functions.relu_call, [neurons], B * h),
-            product(neurons, read_out, logits),
-            product(resid_mid, w.U, logits, 1, 1),
+            bind(functions.layer_1_call, [*scores_1, tokens, self._attention_1, self._usage], *self._sizes),
+            product(self._usage[:, : C + 1], t.T.scores_2, scores_2),
+            bind(functions.layer_2_call, [scores_2, tokens, *attention, self._usage], *self._sizes),
+            product(self._usage[:, : 3 * C + 1], t.outputs, self._resid_mid),
+            product(self._resid_mid, w.W_in, self._neurons),
+            bind(functions.relu_call, [self._neurons], B * h),
+            product(self._neurons, read_out, logits),
+            product(self._resid_mid, w.U, logits, 1, 1),
         )
-        g_scores_1, g_scores_2, g_outputs, g_read_out = new(C, C), new(2 * C, C + 1), new(3 * C + 1, d), new(h, N)
-        g_W_in, g_U = (grads.W_in, grads.U) if grads else (new(d, h), new(d, N))
-        self.sums = [g_scores_1, g_scores_2, g_outputs, g_read_out, g_W_in, g_U]
-        shared = g_usage, tokens, attention_1, attention_2
-        self.backward = series(
+
+    def backward(self, grad: Tensor, g_W_in: Tensor) -> tuple[Call, list[Tensor]]:
+        """The calls of the backward pass, and the gradients that it writes: of what all sequences share."""
+        w, t, usage, resid_mid, neurons, new = (
+            self._w,
+            self._t,
+            self._usage,
+            self._resid_mid,
+            self._neurons,
+            grad.new_empty,
+        )
+        (B, T, C, _), (h, N), d = self._sizes, self._read_out.shape, len(g_W_in)
+        g_usage, g_resid, g_neurons = map(torch.empty_like, (usage, resid_mid, neurons))
+        g_both, g_scores, g_passed_on = new(B, 2 * C), new(B, T), new(B, T)
+        first, g_first = usage[:, : C + 1], g_usage[:, : C + 1]
+        g_scores_1, g_scores_2, g_outputs = new(C, C), new(2 * C, C + 1), new(3 * C + 1, d)
+        g_read_out, g_U = new(N, h), new(N, d)  # transposed: with N columns, MKL would take longer
+        shared = g_usage, self._tokens, self._attention_1, self._attention_2
+        of_layer_1 = self._copied, g_scores, g_passed_on, g_scores_1
+        backward = series(
             product(grad, w.T.U, g_resid),
-            product(neurons.mT, grad, g_read_out),
-            product(resid_mid.mT, grad, g_U),
-            product(grad, read_out.mT, g_neurons),
+            product(grad.mT, neurons, g_read_out),
+            product(grad.mT, resid_mid, g_U),
+            product(grad, self._read_out.mT, g_neurons),
             bind(functions.gate_call, [neurons, g_neurons], B * h),
             product(resid_mid.mT, g_neurons, g_W_in),
             product(g_neurons, w.T.W_in, g_resid, 1, 1),
-            product(g_resid, t.T.outputs, g_usage),
-            product(usage.mT, g_resid, g_outputs),
-            bind(functions.layer_2_backward_call, [*shared, g_scores, g_passed_on, g_both], B, T, C),
+            product(g_resid, t.outputs_and_spare.mT, g_usage),
+            product(usage[:, : 3 * C + 1].mT, g_resid, g_outputs),
+            bind(functions.layer_2_backward_call, [*shared, g_scores, g_passed_on, g_both], *self._sizes),
             product(g_both.mT, first, g_scores_2),
             product(g_both, t.scores_2, g_first, 1, 1),
-            bind(functions.layer_1_backward_call, [*shared, copied, g_scores, g_passed_on, g_scores_1], B, T, C),
+            bind(functions.layer_1_backward_call, [*shared, *of_layer_1], *self._sizes),
         )
+        return backward, [g_scores_1, g_scores_2, g_outputs, g_read_out, g_U, g_W_in]

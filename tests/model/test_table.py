@@ -145,5 +145,5 @@ def test_sequences_of_another_length_are_an_error(length):
     """The compiled kernels do not check bounds: they would answer from memory that is not theirs."""
     stack, tokens = make(PRESETS["tiny"], 1.0)
     other = tokens.new_zeros(*tokens.shape[:-1], length)
-    with pytest.raises(ValueError, match=rf"{length}\): expected sequences of {tokens.shape[-1]} tokens$"):
+    with pytest.raises(ValueError, match=rf"{length}\): expected .*sequences of {tokens.shape[-1]} tokens$"):
         answer_logits(stack, other)

@@ -5,9 +5,9 @@ Of the fifty products of a training step most are so small that a call of torch 
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
-import numpy as np
 import torch
 from numba import types
 from torch import Tensor
@@ -17,7 +17,7 @@ from assignadd.model.kernels.calls import Call, compiled_call, function_of_torch
 # The 13 arguments of BLAS's sgemm: all are addresses, of sizes and letters too.
 _sgemm = types.ExternalFunction("assignadd_sgemm_", types.void(*[types.intp] * 13))
 _set_threads = types.ExternalFunction("assignadd_MKL_Set_Num_Threads_Local", types.int32(types.int32))
-LETTERS = np.frombuffer(b"NT", np.uint8)  # not transposed, transposed
+LETTERS = (ctypes.c_char * 2)(*b"NT")  # not transposed, transposed
 
 
 def available() -> bool:
@@ -37,16 +37,17 @@ def product(a: Tensor, b: Tensor, out: Tensor, scale: float = 1.0, kept: float =
     """
     if not available():
         raise RuntimeError("torch's library has no matrix product that compiled code can call")
-    if (len(a), a.shape[1], b.shape[1]) != (len(out), len(b), out.shape[1]) or _in_memory(out)[0]:
+    (rows, inner), columns = a.shape, b.shape[1]
+    (a_by_columns, a_apart), (b_by_columns, b_apart), (by_columns, apart) = map(_in_memory, (a, b, out))
+    if b.shape[0] != inner or out.shape != (rows, columns) or by_columns:
         raise ValueError(f"{tuple(a.shape)} @ {tuple(b.shape)} cannot be written as {tuple(out.shape)}")
-    (a_by_columns, a_apart), (b_by_columns, b_apart), (_, apart) = map(_in_memory, (a, b, out))
     # sgemm has matrices stored by columns, and so computes the transpose, b.T @ a.T. A library that has sizes of 32
     # bits reads the lower half of these.
-    sizes = np.array([out.shape[1], out.shape[0], a.shape[1], b_apart, a_apart, apart], np.int64)
-    numbers = np.array([scale, kept], np.float32)
+    sizes = (ctypes.c_int64 * 6)(columns, rows, inner, b_apart, a_apart, apart)
+    numbers = (ctypes.c_float * 2)(scale, kept)
     m, n, k, b_width, a_width, width = _addresses(sizes)
     scale_at, kept_at = _addresses(numbers)
-    a_letter, b_letter = (_addresses(LETTERS)[int(by_columns)] for by_columns in (a_by_columns, b_by_columns))
+    a_letter, b_letter = (_addresses(LETTERS)[by_columns] for by_columns in (a_by_columns, b_by_columns))
     arguments = (
         b_letter, a_letter, m, n, k, scale_at, b.data_ptr(), b_width, a.data_ptr(), a_width, kept_at, out.data_ptr(),
         width,
@@ -61,19 +62,21 @@ def on_one_thread(call: Call) -> Call:
     return series(Call(limit_threads, [1], None), call, Call(limit_threads, [0], None))  # 0: no limit
 
 
-def _addresses(array: Any) -> Any:
+def _addresses(array: ctypes.Array[Any]) -> range:
     """The address of each element of an array."""
-    return array.ctypes.data + array.itemsize * np.arange(len(array))
+    first, size = ctypes.addressof(array), ctypes.sizeof(array)
+    return range(first, first + size, size // len(array))
 
 
 def _in_memory(matrix: Tensor) -> tuple[bool, int]:
     """Whether a matrix is stored by columns, and the distance between its stored columns, or else rows."""
-    by_columns = matrix.stride(1) != 1
-    rows = matrix.mT if by_columns else matrix
-    apart = rows.stride(0) >= rows.shape[1] or len(rows) == 1
-    if rows.stride(1) != 1 or not apart or matrix.dtype != torch.float32 or matrix.device.type != "cpu":
+    (height, width), (down, across) = matrix.shape, matrix.stride()
+    by_columns = across != 1
+    if by_columns:
+        height, width, down, across = width, height, across, down
+    if across != 1 or (down < width and height > 1) or matrix.dtype != torch.float32 or matrix.device.type != "cpu":
         raise ValueError(f"cannot multiply a matrix of {matrix.dtype} with strides {matrix.stride()} here")
-    return by_columns, max(rows.stride(0), rows.shape[1])
+    return by_columns, max(down, width)
 
 
 @compiled_call

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
-import numpy as np
 import torch
 from llvmlite import ir
 from numba import cfunc, types
 from numba.extending import intrinsic
 from torch import Tensor
 
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _thread = types.ExternalFunction("assignadd_omp_get_thread_num", types.int32())
 _threads = types.ExternalFunction("assignadd_omp_get_num_threads", types.int32())
 
@@ -62,12 +62,12 @@ class Call:
     """A compiled function with the numbers it reads; `kept` are the objects whose addresses are among them."""
 
     def __init__(self, function: compiled_call, numbers: Sequence[int], kept: object):
-        self._numbers, self._kept = np.array(numbers, np.intp), (function, kept)
-        self.addresses = function.compiled.address, self._numbers.ctypes.data
-        self._call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function.compiled.address)
+        self._numbers, self._kept = (ctypes.c_ssize_t * len(numbers))(*numbers), (function, kept)
+        self.addresses = function.compiled.address, ctypes.addressof(self._numbers)
 
     def __call__(self) -> None:
-        self._call(self.addresses[1])
+        function, numbers = self.addresses
+        _FUNCTION(function)(numbers)
 
 
 def bind(function: compiled_call, tensors: Sequence[Tensor], *sizes: int) -> Call:

@@ -1,8 +1,9 @@
 """What is between the matrix products, compiled for a CPU: attention one sequence after the other, in the cache.
 
 Every function takes the arrays of one model. A sequence needs a few hundred numbers, so nothing is read from memory
-twice. Sums are taken in a fixed order: a step repeats bit for bit. Numba keeps the compiled code on disk. At the end
-are the same functions as `calls` needs them: their numbers are the addresses of the arrays, followed by sizes.
+twice. Sums are taken in a fixed order: a step repeats bit for bit. Slices from K on are faster than indices K + k,
+which the compiler takes for possibly negative. Numba keeps the compiled code on disk. At the end are the same functions
+as `calls` needs them: their numbers are the addresses of the arrays, followed by sizes.
 """
 
 from __future__ import annotations
@@ -40,21 +41,22 @@ def layer_1(scores, factors, tokens, attention, usage):
     C = len(scores)
     K = C - T
     for b in range(B):
-        own, used = tokens[b], usage[b]
+        own, used, safe = tokens[b], usage[b], True
         for q in range(T):
             of_token, of_position, row = factors[own[q]], factors[K + q], attention[b, q]
+            token_at, position_at = of_token[K:], of_position[K:]
             total = np.float32(0)
             for k in range(q + 1):
                 key = own[k]
-                row[k] = of_token[key] * of_position[key] * (of_token[K + k] * of_position[K + k])
+                row[k] = of_token[key] * of_position[key] * (token_at[k] * position_at[k])
                 total += row[k]
-            if total > SAFE_SUM:
-                share = np.float32(1) / total
-                for k in range(q + 1):
-                    row[k] *= share
-            else:
-                _softmax_of_sums(scores[own[q]], scores[K + q], own, row[: q + 1])
+            safe &= total > SAFE_SUM
+            share = np.float32(1) / total
+            for k in range(q + 1):
+                row[k] *= share
             row[q + 1 :] = 0
+        if not safe:
+            _softmax_of_sums(scores, tokens, attention, b)
         used[:C], used[C] = 0, 1
         from_equals = attention[b, T - 1]
         for k in range(T):
@@ -63,13 +65,15 @@ def layer_1(scores, factors, tokens, attention, usage):
 
 
 @compiled
-def _softmax_of_sums(of_token, of_position, own, row):
-    """One query's attention score by score, safe for any weights."""
-    K = len(of_token) - len(own)
-    for k in range(len(row)):
-        key = own[k]
-        row[k] = of_token[key] + of_position[key] + of_token[K + k] + of_position[K + k]
-    _softmax(row)
+def _softmax_of_sums(scores, tokens, attention, b):
+    """The attention of one sequence score by score, safe for any weights."""
+    K = len(scores) - tokens.shape[1]
+    for q in range(tokens.shape[1]):
+        of_token, of_position, row = scores[tokens[b, q]], scores[K + q], attention[b, q, : q + 1]
+        for k in range(q + 1):
+            key = tokens[b, k]
+            row[k] = of_token[key] + of_position[key] + of_token[K + k] + of_position[K + k]
+        _softmax(row)
 
 
 @compiled
@@ -94,10 +98,11 @@ def layer_2(scores, tokens, attention_1, attention_2, copied, usage):
     K = C - T
     for b in range(B):
         own, score, pattern, of_copies, used = tokens[b], scores[b], attention_2[b], copied[b], usage[b, C + 1 :]
+        score_at, score_of_copy, score_of_copy_at = score[K:], score[C:], score[C + K :]
         for k in range(T):
-            of_copies[k] = score[C + own[k]] + score[C + K + k]
+            of_copies[k] = score_of_copy[own[k]] + score_of_copy_at[k]
         for q in range(T):
-            total = score[own[q]] + score[K + q]
+            total = score[own[q]] + score_at[q]
             for k in range(T):
                 total += attention_1[b, q, k] * of_copies[k]
             pattern[q] = total
@@ -167,7 +172,7 @@ def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores
     B, T = tokens.shape
     C = len(g_table)
     K = C - T
-    g_row, g_by_key = np.empty(T, g_table.dtype), np.empty((T, T), g_table.dtype)
+    g_row, g_by_key = np.empty(T, g_table.dtype), np.zeros((T, T), g_table.dtype)  # 0 for keys after the query
     g_positions = np.zeros((K, T), g_table.dtype)  # rows of query positions by key token: whole rows are added to
     for b in range(B):
         own = tokens[b]
@@ -181,16 +186,14 @@ def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores
             mean = np.float32(0)
             for k in range(T):
                 mean += row[k] * g_row[k]
-            of_token, of_position = g_table[own[q]], g_table[K + q]
+            of_token, token_at, position_at = g_table[own[q]], g_table[own[q], K:], g_table[K + q, K:]
             for k in range(T):
                 g_row[k] = row[k] * (g_row[k] - mean)
-                of_token[K + k] += g_row[k]
-                of_position[K + k] += g_row[k]
+                token_at[k] += g_row[k]
+                position_at[k] += g_row[k]
             for k in range(q + 1):
                 of_token[own[k]] += g_row[k]
                 g_by_key[k, q] = g_row[k]
-            for k in range(q + 1, T):
-                g_by_key[k, q] = 0
         for k in range(T):
             of_key = g_positions[own[k]]
             for q in range(T):
@@ -252,36 +255,35 @@ def _tokens(address, shape):
 
 @compiled_call
 def below_largest_call(n):
-    C, T = n[2], n[3]
-    below_largest(_floats(n[0], (C, C)), _floats(n[1], (C, C)), T)
+    below_largest(_floats(n[0], (n[2], n[2])), _floats(n[1], (n[2], n[2])), n[3])
 
 
 @compiled_call
 def layer_1_call(n):
-    B, T, C = n[5], n[6], n[7]
+    B, T, C, width = n[5], n[6], n[7], n[8]
     scores, factors, tokens = _floats(n[0], (C, C)), _floats(n[1], (C, C)), _tokens(n[2], (B, T))
-    layer_1(scores, factors, tokens, _floats(n[3], (B, T, T)), _floats(n[4], (B, 3 * C + 1)))
+    layer_1(scores, factors, tokens, _floats(n[3], (B, T, T)), _floats(n[4], (B, width)))
 
 
 @compiled_call
 def layer_2_call(n):
-    B, T, C = n[6], n[7], n[8]
+    B, T, C, width = n[6], n[7], n[8], n[9]
     scores, tokens, attention_1 = _floats(n[0], (B, 2 * C)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
-    layer_2(scores, tokens, attention_1, _floats(n[3], (B, T)), _floats(n[4], (B, T)), _floats(n[5], (B, 3 * C + 1)))
+    layer_2(scores, tokens, attention_1, _floats(n[3], (B, T)), _floats(n[4], (B, T)), _floats(n[5], (B, width)))
 
 
 @compiled_call
 def layer_2_backward_call(n):
-    B, T, C = n[7], n[8], n[9]
-    g_usage, tokens, attention_1 = _floats(n[0], (B, 3 * C + 1)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
+    B, T, C, width = n[7], n[8], n[9], n[10]
+    g_usage, tokens, attention_1 = _floats(n[0], (B, width)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
     attention_2, g_scores, g_passed_on = _floats(n[3], (B, T)), _floats(n[4], (B, T)), _floats(n[5], (B, T))
     layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, _floats(n[6], (B, 2 * C)))
 
 
 @compiled_call
 def layer_1_backward_call(n):
-    B, T, C = n[8], n[9], n[10]
-    g_usage, tokens, attention_1 = _floats(n[0], (B, 3 * C + 1)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
+    B, T, C, width = n[8], n[9], n[10], n[11]
+    g_usage, tokens, attention_1 = _floats(n[0], (B, width)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
     attention_2, copied = _floats(n[3], (B, T)), _floats(n[4], (B, T))
     g_scores, g_passed_on, g_table = _floats(n[5], (B, T)), _floats(n[6], (B, T)), _floats(n[7], (C, C))
     g_table[:] = 0
