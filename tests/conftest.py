@@ -14,6 +14,7 @@ COMPILED = (
     "blas",
     "calls",
     "numba_functions",
+    "numba_elementwise",
     "cuda_attention",
     "triton_gpu",
     "triton_programs",

@@ -20,7 +20,7 @@ from torch.nn.functional import one_hot
 from assignadd.config import Config
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import SECOND_LAYER, needs
-from assignadd.model.forward import traces
+from assignadd.model.forward import largest, traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.trace import Trace
 from assignadd.task.arithmetic import answer_of, tuple_values
@@ -141,11 +141,12 @@ def least_squares_probe(
     """
     x = x - x[:n_train].mean(0)
     train, own_labels = x[:n_train], labels[:, :n_train]
-    counts = torch.stack([own.bincount(minlength=classes) for own in own_labels])  # (L, classes)
+    counts = torch.stack([own.bincount(minlength=classes) for own in own_labels]).to(x.dtype)  # (L, classes)
     # x^T (one-hot targets) is a sum of rows for each class. The mean target adds nothing, as the rows have mean 0.
     sums = _sums_by_class(train, own_labels, classes).flatten(0, 1)
     weights = _ridge_weights(_gram(train), sums.T, ridge, through)  # (d, L classes)
-    guesses = ((x @ weights).view(len(x), *counts.shape) + counts.to(x.dtype) / n_train).max(-1).indices.T  # (L, n)
+    scores = torch.addmm((counts / n_train).flatten(), x, weights)  # (n, L classes)
+    guesses = largest(scores.view(len(x), *counts.shape)).T  # (L, n)
     right = (guesses == labels).to(x.dtype)
     return torch.stack([right[:, n_train:].mean(1), right[:, :n_train].mean(1)])
 

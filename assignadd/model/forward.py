@@ -44,13 +44,14 @@ def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, 
 @torch.no_grad()
 def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B"]:
     """The answer of every model to its own sequences, or to shared ones; no more than a chunk's logits are kept."""
-    return _for_each_chunk(stack, tokens, _largest)
+    return _for_each_chunk(stack, tokens, largest)
 
 
-def _largest(logits: Float[Tensor, "*M b N"]) -> Int[Tensor, "*M b"]:
-    if logits.device.type == "cpu":  # there, NumPy takes half the time
-        return torch.from_numpy(logits.numpy().argmax(-1))
-    return logits.argmax(-1)
+def largest(x: Float[Tensor, "*axes n"]) -> Int[Tensor, "*axes"]:
+    """Where each row has its largest entry, the first of several; NaN counts as the largest."""
+    if x.device.type == "cpu":  # there, NumPy takes half the time
+        return torch.from_numpy(x.detach().numpy().argmax(-1))
+    return x.argmax(-1)
 
 
 def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from assignadd.model.kernels import numba_elementwise as elementwise
 from assignadd.model.kernels import numba_functions as functions
 from assignadd.model.kernels.blas import on_one_thread, product, products
 from assignadd.model.kernels.calls import Call, bind, has_threads, series, side_by_side
@@ -34,11 +35,16 @@ class SingleModelForward:
 
     def __init__(self, w: Weights, batch: int, equals: int, scale: float):
         C, T, h, N, new = len(w.E) + len(w.pos), len(w.pos), len(w.W_out), w.U.shape[1], w.E.new_empty
-        self._w, self._equals, self._n_parts = w, equals, parts_of(batch)
+        self._n_parts = parts_of(batch)
         # Products of MKL take a quarter less time if a row has a multiple of 16 numbers.
         self._t = t = Tables.room(w, spare=-(3 * C + 1) % 16)
         (scores_1, self._factors), read_out = new(2, C, C), new(h, N)
         self._tokens, self._logits = torch.empty(batch, T, dtype=torch.int64), new(batch, N)
+        self._write_embeddings = series(
+            bind(elementwise.copy, [w.E, t.embeddings], w.E.numel()),
+            bind(elementwise.copy, [w.pos, t.embeddings[-T:]], w.pos.numel()),
+            _add(w.E[equals], w.pos[-1], t.constant[0]),
+        )
         self._write_tables = self._together(
             products(
                 (w.Q2, w.T.K2, t.QK2, scale),
@@ -63,9 +69,7 @@ class SingleModelForward:
 
     def write_tables(self) -> None:
         """Prepares `logits`, for the weights as they are now."""
-        w, t = self._w, self._t
-        torch.cat([w.E, w.pos], out=t.embeddings)
-        torch.add(w.E[self._equals], w.pos[-1], out=t.constant[0])
+        self._write_embeddings()
         self._write_tables()
         self._factors.exp_()
 
@@ -91,19 +95,16 @@ class SingleModelPasses(SingleModelForward):
     def __init__(self, w: Weights, grads: Weights, batch: int, equals: int, scale: float):
         super().__init__(w, batch, equals, scale)
         t, (h, d), dh, new = self._t, w.W_out.shape, w.Q1.shape[1], w.E.new_empty
-        C = len(t.embeddings)
-        self._grads, self._grad = grads, torch.empty_like(self._logits)
+        (K, _), C, self._grad = w.E.shape, len(t.embeddings), torch.empty_like(self._logits)
         own = zip(self._parts, self._grad.tensor_split(self._n_parts), strict=True)
         passes = [part.backward(grad, new(d, h) if i else grads.W_in) for i, (part, grad) in enumerate(own)]
         self._backward = self._together(*(backward for backward, _ in passes))
         self._sums = [sums for _, sums in passes]
 
-        g_scores_1, g_scores_2, g_outputs, g_read_out, self._g_U, _ = self._sums[0]
+        g_scores_1, g_scores_2, g_outputs, g_read_out, g_U, _ = self._sums[0]
         g_rows, g_through_scores = new(2 * C, d), new(C, d)
         (g_queries_1, g_keys_1, g_values_1), g_queries_2, (g_OV2, g_QK2) = new(3, C, dh), new(C + 1, d), new(2, d, d)
         (g_equal, g_out2), (g_embeddings, g_outputs_1) = g_outputs.split([C + 1, 2 * C]), g_rows.split(C)
-        self._g_equal, self._g_outputs_1 = g_equal, g_outputs_1
-        self._g_embeddings, self._g_through_scores = g_embeddings, g_through_scores
         self._to_tables = self._together(
             products(
                 (t.T.both, g_out2, g_OV2),
@@ -119,7 +120,7 @@ class SingleModelPasses(SingleModelForward):
             ),
             products(
                 (g_read_out.mT, w.T.U, grads.W_out),
-                (g_read_out, w.W_out, self._g_U, 1, 1),
+                (g_read_out, w.W_out, g_U, 1, 1),
                 (g_scores_1, t.keys_1, g_queries_1, scale),
                 (g_scores_1.mT, t.queries_1, g_keys_1, scale),
                 (t.T.embeddings, g_queries_1, grads.Q1),
@@ -128,11 +129,18 @@ class SingleModelPasses(SingleModelForward):
                 (g_keys_1, w.T.K1, g_through_scores, 1, 1),
             ),
         )
-        self._to_values = products(
-            (t.T.values_1, g_outputs_1, grads.O1),
-            (g_outputs_1, w.T.O1, g_values_1),
-            (t.T.embeddings, g_values_1, grads.V1),
-            (g_values_1, w.T.V1, g_embeddings, 1, 1),
+        self._to_weights = series(
+            _add(g_outputs_1, g_equal[:C], g_outputs_1),
+            *(_add(row, g_equal[C], row) for row in (g_embeddings[equals], g_embeddings[-1])),  # `=` and its position
+            products(
+                (t.T.values_1, g_outputs_1, grads.O1),
+                (g_outputs_1, w.T.O1, g_values_1),
+                (t.T.embeddings, g_values_1, grads.V1),
+                (g_values_1, w.T.V1, g_embeddings, 1, 1),
+            ),
+            _add(g_embeddings[:K], g_through_scores[:K], grads.E),
+            _add(g_embeddings[K:], g_through_scores[K:], grads.pos),
+            bind(elementwise.transpose, [g_U, grads.U], *g_U.shape),
         )
 
     def fits(self, batch: int) -> bool:
@@ -148,7 +156,6 @@ class SingleModelPasses(SingleModelForward):
 
     def backward(self, grad: Tensor) -> None:
         """Writes the gradients of sum(logits * grad) for the sequences of the last forward pass."""
-        K, C, grads = len(self._w.E), len(self._t.embeddings), self._grads
         if grad.shape != self._grad.shape:
             raise ValueError(f"grad has shape {tuple(grad.shape)}: expected {tuple(self._grad.shape)}")
         self._grad.copy_(grad)
@@ -156,12 +163,12 @@ class SingleModelPasses(SingleModelForward):
         for sums in self._sums[1:]:
             torch._foreach_add_(self._sums[0], sums)
         self._to_tables()
-        self._g_outputs_1 += self._g_equal[:C]
-        self._g_embeddings[self._equals :: C - 1 - self._equals] += self._g_equal[C]  # rows of `=` and of its position
-        self._to_values()
-        grads.U.copy_(self._g_U.mT)
-        torch.add(self._g_embeddings[:K], self._g_through_scores[:K], out=grads.E)
-        torch.add(self._g_embeddings[K:], self._g_through_scores[K:], out=grads.pos)
+        self._to_weights()
+
+
+def _add(x: Tensor, y: Tensor, out: Tensor) -> Call:
+    """out = x + y"""
+    return bind(elementwise.add, [x, y, out], out.numel())
 
 
 class _Part:
@@ -182,7 +189,7 @@ class _Part:
             bind(functions.layer_2_call, [scores_2, tokens, *attention, self._usage], *self._sizes),
             product(self._usage[:, : 3 * C + 1], t.outputs, self._resid_mid),
             product(self._resid_mid, w.W_in, self._neurons),
-            bind(functions.relu_call, [self._neurons], B * h),
+            bind(elementwise.relu, [self._neurons], B * h),
             product(self._neurons, read_out, logits),
             product(self._resid_mid, w.U, logits, 1, 1),
         )
@@ -210,7 +217,7 @@ class _Part:
             product(grad.mT, neurons, g_read_out),
             product(grad.mT, resid_mid, g_U),
             product(grad, self._read_out.mT, g_neurons),
-            bind(functions.gate_call, [neurons, g_neurons], B * h),
+            bind(elementwise.gate, [neurons, g_neurons], B * h),
             product(resid_mid.mT, g_neurons, g_W_in),
             product(g_neurons, w.T.W_in, g_resid, 1, 1),
             product(g_resid, t.outputs_and_spare.mT, g_usage),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,15 +30,32 @@ def check_machine(device: str, threads: int) -> None:
         raise ConfigError("threads", threads, "a whole number from 1 to 1024")
 
 
+# Of glibc's malloc.h.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+MB = 1 << 20
+
+
 def prepare(device: str, threads: int, config: Config) -> None:
     """Sets torch up so that a run depends on its configuration, device and thread count alone."""
     torch.set_num_threads(threads)
     # On ARM, oneDNN hands some matrix products to a library with threads of its own, whatever torch was told: one
     # thread would not be one thread, and models side by side would fight for cores.
     torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    _keep_freed_memory()
     if device == "cuda":
         precision = "tf32" if config.numerics.tf32 else "ieee"
         torch.backends.cuda.matmul.fp32_precision = precision
+
+
+def _keep_freed_memory() -> None:
+    """Has the C library keep freed memory for the next tensor; to get it from the system again costs page faults.
+
+    Only glibc has such settings (`man mallopt`): the size from which a block is taken from the system directly, and the
+    size of free memory from which on it is given back.
+    """
+    if mallopt := sys.platform == "linux" and getattr(ctypes.CDLL(None), "mallopt", None):
+        for setting, size in ((M_MMAP_THRESHOLD, 32 * MB), (M_TRIM_THRESHOLD, 256 * MB)):
+            mallopt(setting, size)
 
 
 # (models on their device, the step) -> what was found, a dict per model.

@@ -11,7 +11,7 @@ pytest.importorskip("numba")
 from numba import carray
 
 from assignadd.model.kernels import calls
-from assignadd.model.kernels.numba_functions import pointer
+from assignadd.model.kernels.calls import pointer
 
 needs_threads = pytest.mark.skipif(not calls.has_threads(), reason="torch's threads are not found (numba)")
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
+import numpy as np
 import torch
 from llvmlite import ir
-from numba import cfunc, types
+from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 from torch import Tensor
 
@@ -56,6 +57,27 @@ class compiled_call:
     @cached_property
     def compiled(self) -> Any:
         return cfunc(types.void(types.CPointer(types.intp)), cache=True)(self._function)
+
+
+@intrinsic
+def pointer(typing, address):
+    """An address as `numba.carray` takes it."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.intp), generate
+
+
+@njit
+def floats_at(address, shape):
+    """The array at an address, in a compiled function."""
+    return carray(pointer(address), shape, np.float32)
+
+
+@njit
+def integers_at(address, shape):
+    return carray(pointer(address), shape, np.int64)
 
 
 class Call:

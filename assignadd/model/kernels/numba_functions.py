@@ -9,10 +9,9 @@ as `calls` needs them: their numbers are the addresses of the arrays, followed b
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit, types
-from numba.extending import intrinsic
+from numba import njit
 
-from assignadd.model.kernels.calls import compiled_call
+from assignadd.model.kernels.calls import compiled_call, floats_at, integers_at
 
 # The compiler may reorder sums and fuse operations, but must keep NaN and infinity: they show that a model diverged.
 compiled = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
@@ -220,81 +219,38 @@ def cross_entropy(labels, logits, losses, grad):
             grad[b, n] /= np.float32(B)
 
 
-@compiled
-def relu(x):
-    for i in range(len(x)):
-        x[i] = np.float32(0) if x[i] < 0 else x[i]  # keeps NaN, as torch does
-
-
-@compiled
-def gate(neurons, grad):
-    """The gradient before a ReLU: 0 where the neuron is not greater than 0."""
-    for i in range(len(grad)):
-        grad[i] = np.float32(0) if neurons[i] <= 0 else grad[i]
-
-
-@intrinsic
-def pointer(typing, address):
-    """An address as `numba.carray` takes it."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
-
-    return types.voidptr(types.intp), generate
-
-
-@njit
-def _floats(address, shape):
-    return carray(pointer(address), shape, np.float32)
-
-
-@njit
-def _tokens(address, shape):
-    return carray(pointer(address), shape, np.int64)
-
-
 @compiled_call
 def below_largest_call(n):
-    below_largest(_floats(n[0], (n[2], n[2])), _floats(n[1], (n[2], n[2])), n[3])
+    below_largest(floats_at(n[0], (n[2], n[2])), floats_at(n[1], (n[2], n[2])), n[3])
 
 
 @compiled_call
 def layer_1_call(n):
     B, T, C, width = n[5], n[6], n[7], n[8]
-    scores, factors, tokens = _floats(n[0], (C, C)), _floats(n[1], (C, C)), _tokens(n[2], (B, T))
-    layer_1(scores, factors, tokens, _floats(n[3], (B, T, T)), _floats(n[4], (B, width)))
+    scores, factors, tokens = floats_at(n[0], (C, C)), floats_at(n[1], (C, C)), integers_at(n[2], (B, T))
+    layer_1(scores, factors, tokens, floats_at(n[3], (B, T, T)), floats_at(n[4], (B, width)))
 
 
 @compiled_call
 def layer_2_call(n):
     B, T, C, width = n[6], n[7], n[8], n[9]
-    scores, tokens, attention_1 = _floats(n[0], (B, 2 * C)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
-    layer_2(scores, tokens, attention_1, _floats(n[3], (B, T)), _floats(n[4], (B, T)), _floats(n[5], (B, width)))
+    scores, tokens, attention_1 = floats_at(n[0], (B, 2 * C)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
+    layer_2(scores, tokens, attention_1, floats_at(n[3], (B, T)), floats_at(n[4], (B, T)), floats_at(n[5], (B, width)))
 
 
 @compiled_call
 def layer_2_backward_call(n):
     B, T, C, width = n[7], n[8], n[9], n[10]
-    g_usage, tokens, attention_1 = _floats(n[0], (B, width)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
-    attention_2, g_scores, g_passed_on = _floats(n[3], (B, T)), _floats(n[4], (B, T)), _floats(n[5], (B, T))
-    layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, _floats(n[6], (B, 2 * C)))
+    g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
+    attention_2, g_scores, g_passed_on = floats_at(n[3], (B, T)), floats_at(n[4], (B, T)), floats_at(n[5], (B, T))
+    layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, floats_at(n[6], (B, 2 * C)))
 
 
 @compiled_call
 def layer_1_backward_call(n):
     B, T, C, width = n[8], n[9], n[10], n[11]
-    g_usage, tokens, attention_1 = _floats(n[0], (B, width)), _tokens(n[1], (B, T)), _floats(n[2], (B, T, T))
-    attention_2, copied = _floats(n[3], (B, T)), _floats(n[4], (B, T))
-    g_scores, g_passed_on, g_table = _floats(n[5], (B, T)), _floats(n[6], (B, T)), _floats(n[7], (C, C))
+    g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
+    attention_2, copied = floats_at(n[3], (B, T)), floats_at(n[4], (B, T))
+    g_scores, g_passed_on, g_table = floats_at(n[5], (B, T)), floats_at(n[6], (B, T)), floats_at(n[7], (C, C))
     g_table[:] = 0
     layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table)
-
-
-@compiled_call
-def relu_call(n):
-    relu(_floats(n[0], (n[1],)))
-
-
-@compiled_call
-def gate_call(n):
-    gate(_floats(n[0], (n[2],)), _floats(n[1], (n[2],)))

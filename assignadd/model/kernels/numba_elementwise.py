@@ -1,0 +1,48 @@
+"""Passes over arrays as calls of compiled code (`calls`): most take less time than a call of torch.
+
+The numbers of each are the addresses of its arrays, contiguous and in single precision, followed by sizes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assignadd.model.kernels.calls import compiled_call, floats_at
+
+
+@compiled_call
+def copy(n):
+    x, out = floats_at(n[0], n[2]), floats_at(n[1], n[2])
+    for i in range(n[2]):
+        out[i] = x[i]
+
+
+@compiled_call
+def transpose(n):
+    """Writes the columns of an array of n[2] rows and n[3] columns as rows."""
+    x, out = floats_at(n[0], (n[2], n[3])), floats_at(n[1], (n[3], n[2]))
+    for column in range(n[3]):
+        for row in range(n[2]):
+            out[column, row] = x[row, column]
+
+
+@compiled_call
+def add(n):
+    x, y, out = floats_at(n[0], n[3]), floats_at(n[1], n[3]), floats_at(n[2], n[3])
+    for i in range(n[3]):
+        out[i] = x[i] + y[i]
+
+
+@compiled_call
+def relu(n):
+    x = floats_at(n[0], n[1])
+    for i in range(n[1]):
+        x[i] = np.float32(0) if x[i] < 0 else x[i]  # keeps NaN, as torch does
+
+
+@compiled_call
+def gate(n):
+    """The gradient before a ReLU: 0 where the neuron is not greater than 0."""
+    neurons, grad = floats_at(n[0], n[2]), floats_at(n[1], n[2])
+    for i in range(n[2]):
+        grad[i] = np.float32(0) if neurons[i] <= 0 else grad[i]
