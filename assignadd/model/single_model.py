@@ -39,7 +39,7 @@ class SingleModelForward:
         # Products of MKL take a quarter less time if a row has a multiple of 16 numbers.
         self._t = t = Tables.room(w, spare=-(3 * C + 1) % 16)
         (scores_1, self._factors), read_out = new(2, C, C), new(h, N)
-        self._tokens, self._logits = torch.empty(batch, T, dtype=torch.int64), new(batch, N)
+        self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), new(batch, N)
         self._write_embeddings = series(
             bind(elementwise.copy, [w.E, t.embeddings], w.E.numel()),
             bind(elementwise.copy, [w.pos, t.embeddings[-T:]], w.pos.numel()),
@@ -80,8 +80,7 @@ class SingleModelForward:
             most, T = room.shape
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected up to {most} sequences of {T} tokens")
         room[:b].copy_(tokens)
-        room[b:].zero_()
-        self._forward()
+        self._forward()  # also of the sequences that are left from other passes, or of zeros
         return self._logits[:b]
 
     def _together(self, *calls: Call) -> Call:

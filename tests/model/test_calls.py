@@ -11,6 +11,7 @@ pytest.importorskip("numba")
 from numba import carray
 
 from assignadd.model.kernels import calls
+from assignadd.model.kernels import numba_elementwise as elementwise
 from assignadd.model.kernels.calls import pointer
 
 needs_threads = pytest.mark.skipif(not calls.has_threads(), reason="torch's threads are not found (numba)")
@@ -67,3 +68,26 @@ def test_a_function_that_torch_does_not_have_is_not_found():
 def test_tensors_that_would_be_read_wrongly_are_refused(x):
     with pytest.raises(ValueError, match="cannot read"):
         changed(x, 1, 1)
+
+
+def call_of(function, *tensors, sizes):
+    calls.bind(function, tensors, *sizes)()
+
+
+def test_passes_over_arrays_are_those_of_torch():
+    x, y = torch.randn(2, 5, 40, generator=torch.Generator().manual_seed(0))
+    x[0, :3], y[0, :2] = torch.tensor([torch.nan, -0.0, torch.inf]), torch.tensor([1.0, torch.nan])
+    out, turned = torch.full_like(x, 7), torch.full((40, 5), 7.0)
+    call_of(elementwise.copy, x, out, sizes=[180])  # all but the last half of a row
+    assert torch.equal(out.view(-1)[:180].nan_to_num(9), x.view(-1)[:180].nan_to_num(9)) and (out[4, 20:] == 7).all()
+    call_of(elementwise.transpose, x, turned, sizes=x.shape)
+    torch.testing.assert_close(turned, x.T, rtol=0, atol=0, equal_nan=True)
+    call_of(elementwise.add, x, y, out, sizes=[200])
+    torch.testing.assert_close(out, x + y, rtol=0, atol=0, equal_nan=True)
+    expected = torch.where(x <= 0, 0, y)
+    grad = y.clone()
+    call_of(elementwise.gate, x, grad, sizes=[200])
+    torch.testing.assert_close(grad, expected, rtol=0, atol=0, equal_nan=True)
+    expected = x.relu()
+    call_of(elementwise.relu, x, sizes=[200])
+    torch.testing.assert_close(x, expected, rtol=0, atol=0, equal_nan=True)

@@ -119,6 +119,18 @@ def test_a_weight_that_is_not_a_number_is_passed_on_as_by_the_table_forward(spoi
     assert all(torch.equal(found[name].isnan(), x.isnan()) for name, x in expected.items())
 
 
+def test_more_sequences_than_there_is_memory_for_are_refused():
+    config = PRESETS["smoke"]
+    batch, gradient = batch_of(config, 0), TableGradient(initial_stack(config, [0]))
+    gradient(batch)
+    tokens = torch.cat([batch.tokens[0], batch.tokens[0]])
+    with pytest.raises(ValueError, match="expected up to 32 sequences"):
+        gradient._single.logits(tokens)
+    for n in (20, 64):
+        with pytest.raises(ValueError, match=f"{n} sequences: expected 32"):
+            gradient._single.forward(tokens[:n])
+
+
 def test_a_gradient_of_another_shape_is_refused():
     config = PRESETS["smoke"]
     gradient, batch = TableGradient(initial_stack(config, [0])), batch_of(config, 0)

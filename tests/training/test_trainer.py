@@ -1,5 +1,8 @@
 """Models in a stack train as they do alone; a broken one stops without touching its neighbours."""
 
+import platform
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -17,6 +20,19 @@ from assignadd.training.step import Group
 from assignadd.training.trainer import Trainer
 
 SMOKE = PRESETS["smoke"]
+COUNT_PAGE_FAULTS = """
+import resource, sys, torch
+from assignadd.config import Config
+from assignadd.training.trainer import prepare
+if sys.argv[1] == "prepared":
+    prepare("cpu", 1, Config())
+faults = []
+for _ in range(4):
+    x, y = torch.ones(2**22), torch.ones(2**21)  # 16 and 8 MB
+    del x, y
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+print(faults[-1] - faults[0])
+"""
 
 
 def splits(config: Config, members) -> torch.Tensor:
@@ -153,3 +169,13 @@ def test_a_loaded_state_says_who_has_diverged_and_who_has_not(threads):
     other.advance(3)
     assert torch.equal(other.stack().flat, healthy.stack().flat)
     assert other.diverged_at == [None, None]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_memory_that_was_freed_is_not_taken_from_the_system_again():
+    """Without `prepare`, every tensor of some megabytes costs thousands of page faults."""
+    faults = {
+        how: int(subprocess.run([sys.executable, "-c", COUNT_PAGE_FAULTS, how], capture_output=True, check=True).stdout)
+        for how in ("prepared", "not prepared")
+    }
+    assert faults["prepared"] < 100 < faults["not prepared"]
