@@ -17,8 +17,7 @@ from assignadd.model.trace import Trace, Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import Vocabulary
 
-# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. By the tables, a CPU
-# takes fewer: the memory of larger matrices is given back to the system each time, which costs page faults.
+# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory; on a CPU fewer.
 CHUNK, CPU_CHUNK = 2048, 512
 
 

@@ -36,7 +36,7 @@ class SingleModelForward:
     def __init__(self, w: Weights, batch: int, equals: int, scale: float):
         C, T, h, N, new = len(w.E) + len(w.pos), len(w.pos), len(w.W_out), w.U.shape[1], w.E.new_empty
         self._n_parts = parts_of(batch)
-        # Products of MKL take a quarter less time if a row has a multiple of 16 numbers.
+        # MKL takes less time for a product whose rows have a multiple of 16 numbers.
         self._t = t = Tables.room(w, spare=-(3 * C + 1) % 16)
         (scores_1, self._factors), read_out = new(2, C, C), new(h, N)
         self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), new(batch, N)
