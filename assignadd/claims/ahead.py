@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from assignadd.claims.evidence import Evidence
 from assignadd.measures.sequences import any_sequences
-from assignadd.model.forward import answers
+from assignadd.model.forward import answers, trace
 from assignadd.training.processes import in_parallel
 
 # The slow properties of a model; those that take longest come first, so that no process is left with one at the end.
@@ -55,7 +55,9 @@ def measure_ahead(
 def _load_kernels(e: Evidence) -> None:
     """Loads the compiled kernels, which takes most of a second, here and not in every process that is forked."""
     with suppress(Exception):  # whoever needs them handles the error
-        answers(e.stack, any_sequences([e.config], e.seen[None], e.types[0], 1).tokens)
+        tokens = any_sequences([e.config], e.seen[None], e.types[0], 1).tokens
+        answers(e.stack, tokens)
+        trace(e.stack, tokens)
 
 
 def jobs_of_all(evidences: Sequence[Evidence]) -> list[Job]:

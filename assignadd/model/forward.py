@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -37,7 +38,7 @@ def for_each_model(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "
 @torch.no_grad()
 def answer_logits(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Float[Tensor, "M B N"]:
     """Logits at `=` for every model's own sequences, or for shared ones."""
-    return _for_each_chunk(stack, tokens, torch.clone)
+    return _for_each_chunk(stack, tokens, lambda logits: logits)
 
 
 @torch.no_grad()
@@ -49,12 +50,12 @@ def answers(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Int[Tensor, "M B"]:
 def largest(x: Float[Tensor, "*axes n"]) -> Int[Tensor, "*axes"]:
     """Where each row has its largest entry, the first of several; NaN counts as the largest."""
     if x.device.type == "cpu":  # there, NumPy takes half the time
-        return torch.from_numpy(x.detach().numpy().argmax(-1))
+        return torch.from_numpy(np.asarray(x.detach().numpy().argmax(-1)))
     return x.argmax(-1)
 
 
 def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """A function of the logits, (M, B, ...), computed from those of some sequences at a time, and kept instead."""
+    """A function of the logits, (M, B, ...), computed from those of some sequences at a time."""
     tokens = for_each_model(stack, tokens)
     if not covers(stack.config):
         return torch.cat([function(reference_logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
@@ -66,24 +67,26 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
 
 
 def _table_logits(stack: Stack, weights: Weights, tokens: Int[Tensor, "*M B T"]) -> Iterator[Float[Tensor, "*M b N"]]:
-    """The logits by the tables, which are computed once, for some sequences at a time; the next may overwrite them."""
+    """The logits by the tables, which are computed once, for some sequences at a time."""
     table = table_forward(stack.config, stack.flat.device, tokens.dim() == 3)
     if stack.flat.device.type != "cpu":
         tables = table.tables(weights)
         for part in tokens.split(CHUNK, -2):
             yield table.forward(weights, part, tables).logits
-    elif table.kernels.has_series:
+        return
+    n = max(1, len(tokens))
+    parts = tokens.split(-(-n // -(-n // CPU_CHUNK)))  # as few as possible, of the same size
+    if table.kernels.has_series and stack.flat.dtype == torch.float32 and stack.flat.is_contiguous():
         from assignadd.model.single_model import SingleModelForward  # which needs Numba
 
-        passes = SingleModelForward(weights, min(CPU_CHUNK, max(1, len(tokens))), table.equals, table.scale)
+        passes = SingleModelForward(weights, max(1, len(parts[0])), table.equals, table.scale)
         passes.write_tables()
-        yield from map(passes.logits, tokens.split(CPU_CHUNK))
+        for part in parts:
+            yield passes.logits(part).clone()  # the next part overwrites them
     else:
-        tables, read_out = (
-            table.tables(weights),
-            weights.W_out @ weights.U,
-        )  # a product of fewer columns takes less time
-        for part in tokens.split(CPU_CHUNK):
+        tables = table.tables(weights)
+        read_out = weights.W_out @ weights.U  # a product of fewer columns takes less time
+        for part in parts:
             yield table.forward(weights, part, tables).read(read_out)
 
 

@@ -41,8 +41,8 @@ class SingleModelForward:
         (scores_1, self._factors), read_out = new(2, C, C), new(h, N)
         self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), new(batch, N)
         self._write_embeddings = series(
-            bind(elementwise.copy, [w.E, t.embeddings], w.E.numel()),
-            bind(elementwise.copy, [w.pos, t.embeddings[-T:]], w.pos.numel()),
+            _copy(w.E, t.embeddings[:-T]),
+            _copy(w.pos, t.embeddings[-T:]),
             _add(w.E[equals], w.pos[-1], t.constant[0]),
         )
         self._write_tables = self._together(
@@ -165,8 +165,15 @@ class SingleModelPasses(SingleModelForward):
         self._to_weights()
 
 
+def _copy(x: Tensor, out: Tensor) -> Call:
+    """out = x"""
+    assert x.shape == out.shape
+    return bind(elementwise.copy, [x, out], out.numel())
+
+
 def _add(x: Tensor, y: Tensor, out: Tensor) -> Call:
     """out = x + y"""
+    assert x.shape == y.shape == out.shape
     return bind(elementwise.add, [x, y, out], out.numel())
 
 
@@ -195,14 +202,8 @@ class _Part:
 
     def backward(self, grad: Tensor, g_W_in: Tensor) -> tuple[Call, list[Tensor]]:
         """The calls of the backward pass, and the gradients that it writes: of what all sequences share."""
-        w, t, usage, resid_mid, neurons, new = (
-            self._w,
-            self._t,
-            self._usage,
-            self._resid_mid,
-            self._neurons,
-            grad.new_empty,
-        )
+        w, t, usage, resid_mid, neurons = self._w, self._t, self._usage, self._resid_mid, self._neurons
+        new = grad.new_empty
         (B, T, C, _), (h, N), d = self._sizes, self._read_out.shape, len(g_W_in)
         g_usage, g_resid, g_neurons = map(torch.empty_like, (usage, resid_mid, neurons))
         g_both, g_scores, g_passed_on = new(B, 2 * C), new(B, T), new(B, T)
@@ -219,7 +220,7 @@ class _Part:
             bind(elementwise.gate, [neurons, g_neurons], B * h),
             product(resid_mid.mT, g_neurons, g_W_in),
             product(g_neurons, w.T.W_in, g_resid, 1, 1),
-            product(g_resid, t.outputs_and_spare.mT, g_usage),
+            product(g_resid, t.T.outputs_and_spare, g_usage),
             product(usage[:, : 3 * C + 1].mT, g_resid, g_outputs),
             bind(functions.layer_2_backward_call, [*shared, g_scores, g_passed_on, g_both], *self._sizes),
             product(g_both.mT, first, g_scores_2),

@@ -222,9 +222,8 @@ class Tables:
         embeddings, both = rows.narrow(-2, 0, C), rows.narrow(-2, 0, 2 * C)
         equal_rows, outputs = rows.narrow(-2, C, C + 1), rows.narrow(-2, C, 3 * C + 1)
         with_spare = rows.narrow(-2, C, 3 * C + 1 + spare)
-        rows.narrow(
-            -2, 4 * C + 1, spare
-        ).zero_()  # numbers below 1e-38, which memory may hold, would slow products down
+        # Memory may hold numbers below 1e-38, which make a product several times slower.
+        rows.narrow(-2, 4 * C + 1, spare).zero_()
         return cls(
             embeddings, queries_1, keys_1, values_1, equal_rows, both, QK2, queries_2, scores_2, OV2, outputs,
             with_spare,

@@ -45,6 +45,14 @@ def test_logits_are_those_of_the_weights_as_they_are_now():
     assert not torch.allclose(before, answer_logits(stack, tokens))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_in_another_order_or_precision_are_read_too(dtype):
+    stack, tokens = stack_and_tokens(20)
+    apart = Stack(CONFIG, torch.stack([stack.flat, stack.flat + 1], -1).to(dtype)[..., 0])
+    assert not apart.flat.is_contiguous()
+    torch.testing.assert_close(answer_logits(apart, tokens).float(), answer_logits(stack, tokens), rtol=1e-5, atol=1e-5)
+
+
 def test_the_largest_is_the_first_of_several_and_nan_counts_as_largest():
     x = torch.tensor([[[1.0, 3.0, 3.0], [torch.nan, 5.0, torch.inf]], [[-torch.inf] * 3, [2.0, torch.nan, torch.nan]]])
-    assert largest(x).tolist() == [[1, 0], [0, 1]]
+    assert largest(x).tolist() == [[1, 0], [0, 1]] and largest(x[0, 0]).item() == 1

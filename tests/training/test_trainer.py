@@ -172,6 +172,6 @@ def test_a_loaded_state_says_who_has_diverged_and_who_has_not(threads):
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
 def test_memory_that_was_freed_is_not_taken_from_the_system_again():
-    """Without `prepare` it is, as a rule: 40,000 page faults."""
+    """Without `prepare` it is: 1,000 to 40,000 page faults."""
     done = subprocess.run([sys.executable, "-c", COUNT_PAGE_FAULTS], capture_output=True, check=True)
-    assert int(done.stdout) < 5_000
+    assert int(done.stdout) < 500

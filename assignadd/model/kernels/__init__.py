@@ -2,7 +2,8 @@
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
 `numba_cpu` (with `numba_functions`) and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU
-and for a GPU, in single precision. Tests hold them equal.
+and for a GPU, in single precision. Tests hold them equal. `calls`, `blas` and `numba_elementwise` are for
+`single_model`, which needs no Python between them.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def layer_1(scores, factors, tokens, attention, usage):
             for k in range(q + 1):
                 row[k] *= share
             row[q + 1 :] = 0
-        if not safe:
+        if not safe:  # a row may be NaN, as 1 / total is infinite
             _softmax_of_sums(scores, tokens, attention, b)
         used[:C], used[C] = 0, 1
         from_equals = attention[b, T - 1]

@@ -62,7 +62,7 @@ class TensorKernels:
     token_dtype = torch.int64
     """What the tokens of a training batch are stored as."""
     has_series = False
-    """Whether there are series of products for one model on a CPU (`single_model`)."""
+    """Whether the passes of one model on a CPU can be series of compiled calls (`single_model`)."""
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):
         self.K, self.T, self.C = n_tokens, length, n_tokens + length
