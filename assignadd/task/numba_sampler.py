@@ -70,7 +70,9 @@ def _unsigned(tensor: Tensor) -> np.ndarray:
 def draw_sequences(steps, first_row, n_rows, seeds, law, tokens, labels):
     """Fills tokens (S M B, T) and labels (S M B); `law` is `CompiledSampler.law`."""
     stream, begins = law[0], law[6]
-    n_words = np.uint64(begins.max()) + ONE
+    n_words = ONE
+    for begin in begins:
+        n_words = max(n_words, begin + ONE)
     words = np.empty((ROWS_AT_ONCE, (n_words + THREE) // FOUR * FOUR), dtype=np.uint32)
     scratch = np.empty((6, 32), dtype=np.uint64)  # 32 is at least the number of variables
     out = ZERO

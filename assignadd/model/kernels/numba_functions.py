@@ -44,6 +44,8 @@ def layer_1(scores, factors, tokens, attention, usage):
         for q in range(T):
             of_token, of_position, row = factors[own[q]], factors[K + q], attention[b, q]
             token_at, position_at = of_token[K:], of_position[K:]
+            for k in range(T):  # keys after the query keep 0
+                row[k] = 0
             total = np.float32(0)
             for k in range(q + 1):
                 key = own[k]
@@ -53,10 +55,11 @@ def layer_1(scores, factors, tokens, attention, usage):
             share = np.float32(1) / total
             for k in range(q + 1):
                 row[k] *= share
-            row[q + 1 :] = 0
         if not safe:  # a row may be NaN, as 1 / total is infinite
             _softmax_of_sums(scores, tokens, attention, b)
-        used[:C], used[C] = 0, 1
+        for c in range(C):
+            used[c] = 0
+        used[C] = 1
         from_equals = attention[b, T - 1]
         for k in range(T):
             used[own[k]] += from_equals[k]
@@ -106,7 +109,8 @@ def layer_2(scores, tokens, attention_1, attention_2, copied, usage):
                 total += attention_1[b, q, k] * of_copies[k]
             pattern[q] = total
         _softmax(pattern)
-        used[:] = 0
+        for c in range(len(used)):
+            used[c] = 0
         passed_on = used[C + K :]
         for q in range(T):
             for k in range(T):
@@ -153,7 +157,8 @@ def layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_pass
                 total += attention_1[b, q, k] * g_passed[k]
             g_score[q] = total
             mean += total * pattern[q]
-        out[:] = 0
+        for c in range(len(out)):
+            out[c] = 0
         g_copied = out[C + K :]
         for q in range(T):
             g_score[q] = pattern[q] * (g_score[q] - mean)
@@ -197,7 +202,10 @@ def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores
             of_key = g_positions[own[k]]
             for q in range(T):
                 of_key[q] += g_by_key[k, q]
-    g_table[K:, :K] += g_positions.T
+    for q in range(T):
+        of_position = g_table[K + q]
+        for token in range(K):
+            of_position[token] += g_positions[token, q]
 
 
 @compiled
@@ -209,8 +217,9 @@ def cross_entropy(labels, logits, losses, grad):
         if grad[b, label] > SAFE_SUM:
             losses[b] = -np.log(grad[b, label])
         else:  # beyond what a probability can say in float32
-            most = logits[b].max()
-            total = np.float32(0)
+            most, total = logits[b, label], np.float32(0)
+            for n in range(N):
+                most = max(most, logits[b, n])
             for n in range(N):
                 total += np.exp(logits[b, n] - most)
             losses[b] = np.log(total) + most - logits[b, label]
@@ -252,5 +261,7 @@ def layer_1_backward_call(n):
     g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
     attention_2, copied = floats_at(n[3], (B, T)), floats_at(n[4], (B, T))
     g_scores, g_passed_on, g_table = floats_at(n[5], (B, T)), floats_at(n[6], (B, T)), floats_at(n[7], (C, C))
-    g_table[:] = 0
+    for r in range(C):
+        for c in range(C):
+            g_table[r, c] = 0
     layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table)
