@@ -2,8 +2,9 @@
 
 Every function takes the arrays of one model. A sequence needs a few hundred numbers, so nothing is read from memory
 twice. Sums are taken in a fixed order: a step repeats bit for bit. Slices from K on are faster than indices K + k,
-which the compiler takes for possibly negative. Numba keeps the compiled code on disk. At the end are the same functions
-as `calls` needs them: their numbers are the addresses of the arrays, followed by sizes.
+which the compiler takes for possibly negative, and loops compile in less time than array expressions such as
+`x[:] = y.T`, for which Numba compiles its error messages too. Numba keeps the compiled code on disk. At the end are
+the same functions as `calls` needs them: their numbers are the addresses of the arrays, followed by sizes.
 """
 
 from __future__ import annotations
