@@ -14,6 +14,8 @@ COMPILED = (
     "blas",
     "calls",
     "numba_functions",
+    "numba_backward",
+    "numba_update",
     "numba_elementwise",
     "cuda_attention",
     "triton_gpu",

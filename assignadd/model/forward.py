@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from threading import get_ident
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,11 +15,14 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.model.reference_trace import reference_trace
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack, single_models, weight_shapes
 from assignadd.model.table import TableForward, covers
 from assignadd.model.trace import Trace, Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from assignadd.model.single_model import SingleModelForward
 
 # Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory; on a CPU fewer.
 CHUNK, CPU_CHUNK = 2048, 512
@@ -59,35 +65,40 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     tokens = for_each_model(stack, tokens)
     if not covers(stack.config):
         return torch.cat([function(reference_logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
-    if stack.flat.device.type != "cpu":
-        return torch.cat([function(x) for x in _table_logits(stack, Weights.of(stack.weights), tokens)], 1)
-    # Batched products of small matrices are slow on a CPU: one model after the other, each without the axis M.
-    own = ((one, unstacked(one), part) for one, part in zip(single_models(stack), tokens, strict=True))
-    return torch.stack([torch.cat([function(logits) for logits in _table_logits(*each)]) for each in own])
+    if stack.flat.device.type == "cpu":  # where batched products of small matrices are slow
+        return torch.stack([_of_one(*own, function) for own in zip(single_models(stack), tokens, strict=True)])
+    table, weights = table_forward(stack.config, stack.flat.device, stacked=True), Weights.of(stack.weights)
+    tables = table.tables(weights)
+    return torch.cat([function(table.forward(weights, part, tables).logits) for part in tokens.split(CHUNK, 1)], 1)
 
 
-def _table_logits(stack: Stack, weights: Weights, tokens: Int[Tensor, "*M B T"]) -> Iterator[Float[Tensor, "*M b N"]]:
-    """The logits by the tables, which are computed once, for some sequences at a time."""
-    table = table_forward(stack.config, stack.flat.device, tokens.dim() == 3)
-    if stack.flat.device.type != "cpu":
-        tables = table.tables(weights)
-        for part in tokens.split(CHUNK, -2):
-            yield table.forward(weights, part, tables).logits
-        return
-    n = max(1, len(tokens))
-    parts = tokens.split(-(-n // -(-n // CPU_CHUNK)))  # as few as possible, of the same size
-    if table.kernels.has_series and stack.flat.dtype == torch.float32 and stack.flat.is_contiguous():
-        from assignadd.model.single_model import SingleModelForward  # which needs Numba
-
-        passes = SingleModelForward(weights, max(1, len(parts[0])), table.equals, table.scale)
+def _of_one(one: Stack, tokens: Int[Tensor, "B T"], function: Callable[[Tensor], Tensor]) -> Tensor:
+    """A function of the logits of a stack of one model on a CPU, (B, ...)."""
+    table, n = table_forward(one.config, one.flat.device), max(1, len(tokens))
+    size = -(-n // -(-n // CPU_CHUNK))  # parts are as few as possible and of the same size
+    if table.kernels.has_series and one.flat.dtype == torch.float32:
+        own, passes = _compiled_forward(one.config, size, torch.get_num_threads(), get_ident())
+        own.flat.copy_(one.flat)
         passes.write_tables()
-        for part in parts:
-            yield passes.logits(part).clone()  # the next part overwrites them
-    else:
-        tables = table.tables(weights)
-        read_out = weights.W_out @ weights.U  # a product of fewer columns takes less time
-        for part in parts:
-            yield table.forward(weights, part, tables).read(read_out)
+        return passes.answers(tokens) if function is largest else function(passes.logits(tokens))
+    weights = unstacked(one)
+    tables = table.tables(weights)
+    read_out = weights.W_out @ weights.U  # a product of fewer columns takes less time
+    return torch.cat([function(table.forward(weights, part, tables).read(read_out)) for part in tokens.split(size)])
+
+
+@lru_cache(maxsize=4)
+@torch.inference_mode(False)  # in which memory could not be written to from outside of it
+def _compiled_forward(config: Config, size: int, threads: int, caller: int) -> tuple[Stack, SingleModelForward]:
+    """Memory for the weights of one model, and the forward pass of these; every thread that calls has its own.
+
+    To make the calls of a pass takes as long as to answer about 250 sequences.
+    """
+    from assignadd.model.single_model import SingleModelForward  # which needs Numba
+
+    table, P = table_forward(config, torch.device("cpu")), sum(map(math.prod, weight_shapes(config).values()))
+    one = Stack(config, torch.empty(1, P))
+    return one, SingleModelForward(unstacked(one), size, table.equals, table.scale)
 
 
 def traces(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Iterator[Trace]:

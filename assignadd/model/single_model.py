@@ -1,19 +1,24 @@
 """The passes of `TableForward` for one model on a CPU, in memory that is allocated once, on one thread or several.
 
-As nothing moves, what happens between two operations of torch is a series of calls that is made once. Each thread has
-a part of the sequences, up to the gradients of what all of them share. A test holds logits and gradients equal to those
-of `TableForward`, which explains the formulas.
+As nothing moves, a pass is a series of calls that is made once. With Python and torch between the products, whose code
+and data the products push out of the caches, a training step takes a tenth longer. Each thread has a part of the
+sequences, up to the gradients of what all of them share. A test holds logits and gradients equal to those of
+`TableForward`, which explains the formulas.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+
 import torch
 from torch import Tensor
 
+from assignadd.model.kernels import numba_backward as backward
 from assignadd.model.kernels import numba_elementwise as elementwise
 from assignadd.model.kernels import numba_functions as functions
 from assignadd.model.kernels.blas import on_one_thread, product, products
-from assignadd.model.kernels.calls import Call, bind, has_threads, series, side_by_side
+from assignadd.model.kernels.calls import Call, bind, has_threads, phases, series
 from assignadd.model.trace import Tables, Weights
 
 # Sequences that a part has at least: small products are slow, and each part's gradients are added to the first's.
@@ -31,21 +36,25 @@ def parts_of(batch: int) -> int:
 
 
 class SingleModelForward:
-    """The forward pass for batches of one size or smaller. The weights have to stay where they are in memory."""
+    """The forward pass for batches of one size. The weights have to stay where they are in memory."""
 
     def __init__(self, w: Weights, batch: int, equals: int, scale: float):
         C, T, h, N, new = len(w.E) + len(w.pos), len(w.pos), len(w.W_out), w.U.shape[1], w.E.new_empty
         self._n_parts = parts_of(batch)
         # MKL takes less time for a product whose rows have a multiple of 16 numbers.
         self._t = t = Tables.room(w, spare=-(3 * C + 1) % 16)
-        (scores_1, self._factors), read_out = new(2, C, C), new(h, N)
+        scores_1, read_out = new(2, C, C), new(h, N)  # scores of layer 1, and their exponentials
         self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), new(batch, N)
-        self._write_embeddings = series(
+        self._answers = torch.zeros(batch, dtype=torch.int64)
+        rooms = zip(*(x.tensor_split(self._n_parts) for x in (self._tokens, self._logits, self._answers)), strict=True)
+        self._parts = [_Part(w, t, scores_1, read_out, *own) for own in rooms]
+        self._read_tokens = _read(self._tokens)
+        self._write_embeddings = [
             _copy(w.E, t.embeddings[:-T]),
             _copy(w.pos, t.embeddings[-T:]),
             _add(w.E[equals], w.pos[-1], t.constant[0]),
-        )
-        self._write_tables = self._together(
+        ]
+        self._write_tables = [
             products(
                 (w.Q2, w.T.K2, t.QK2, scale),
                 (t.embeddings, w.V1, t.values_1),
@@ -58,53 +67,64 @@ class SingleModelForward:
             series(
                 product(t.embeddings, w.Q1, t.queries_1),
                 product(t.embeddings, w.K1, t.keys_1),
-                product(t.queries_1, t.T.keys_1, scores_1, scale),
-                bind(functions.below_largest_call, [scores_1, self._factors], C, T),
+                product(t.queries_1, t.T.keys_1, scores_1[0], scale),
+                bind(functions.factors_call, list(scores_1), C, T),
                 product(w.W_out, w.U, read_out),
             ),
+        ]
+        self.write_tables = self._in_phases(self._write_embeddings, self._write_tables)
+        """Prepares `logits` and `answers`, for the weights as they are now."""
+        self._write_logits = self._in_phases([self._read_tokens], [part.forward for part in self._parts])
+        self._write_answers = self._in_phases(
+            [self._read_tokens], [series(part.forward, part.answer) for part in self._parts]
         )
-        batches = zip(*(x.tensor_split(self._n_parts) for x in (self._tokens, self._logits)), strict=True)
-        self._parts = [_Part(w, t, (scores_1, self._factors), read_out, *own) for own in batches]
-        self._forward = self._together(*(part.forward for part in self._parts))
-
-    def write_tables(self) -> None:
-        """Prepares `logits`, for the weights as they are now."""
-        self._write_embeddings()
-        self._write_tables()
-        self._factors.exp_()
 
     def logits(self, tokens: Tensor) -> Tensor:
-        """Logits (b, N) of up to a batch of sequences, which the next pass overwrites."""
-        room, b = self._tokens, len(tokens)
-        if tokens.shape != room[:b].shape:  # compiled functions would read past the end of an array
-            most, T = room.shape
-            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected up to {most} sequences of {T} tokens")
-        room[:b].copy_(tokens)
-        self._forward()  # also of the sequences that are left from other passes, or of zeros
-        return self._logits[:b]
+        """Logits (n, N) of any number of sequences."""
+        return self._for_all(tokens, self._write_logits, self._logits)
 
-    def _together(self, *calls: Call) -> Call:
-        """The calls at once if a batch has several parts, otherwise one after the other."""
-        return side_by_side(*map(on_one_thread, calls)) if self._n_parts > 1 else series(*calls)
+    def answers(self, tokens: Tensor) -> Tensor:
+        """Where each sequence has its largest logit, (n,), the first of several; NaN counts as the largest."""
+        return self._for_all(tokens, self._write_answers, self._answers)
+
+    def _for_all(self, tokens: Tensor, write: Call, room: Tensor) -> Tensor:
+        """What is written for a batch of sequences at a time; of a smaller last one, the rest is left from before."""
+        found, (batch, T) = room.new_empty(len(tokens), *room.shape[1:]), self._tokens.shape
+        if tokens.shape[1:] != (T,):
+            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {T} tokens")
+        for some, out in zip(tokens.split(batch), found.split(batch), strict=True):
+            kept = _given(self._read_tokens, some, self._tokens[: len(some)])
+            write()
+            out.copy_(room[: len(kept)])
+        return found
+
+    def _in_phases(self, *each: Sequence[Call]) -> Call:
+        """Phases one after the other, the calls of a phase at once if a batch has several parts."""
+        if self._n_parts == 1:
+            return series(*chain(*each))
+        return phases(*([on_one_thread(call) for call in calls] for calls in each))
 
 
 class SingleModelPasses(SingleModelForward):
-    """Forward and backward pass for batches of one size. Gradients, too, have to stay where they are in memory."""
+    """Loss and gradient for batches of one size. Gradients, too, have to stay where they are in memory."""
 
-    def __init__(self, w: Weights, grads: Weights, batch: int, equals: int, scale: float):
+    def __init__(self, w: Weights, grads: Weights, batch: int, equals: int, scale: float, loss_in_double: bool = False):
         super().__init__(w, batch, equals, scale)
         t, (h, d), dh, new = self._t, w.W_out.shape, w.Q1.shape[1], w.E.new_empty
-        (K, _), C, self._grad = w.E.shape, len(t.embeddings), torch.empty_like(self._logits)
-        own = zip(self._parts, self._grad.tensor_split(self._n_parts), strict=True)
-        passes = [part.backward(grad, new(d, h) if i else grads.W_in) for i, (part, grad) in enumerate(own)]
-        self._backward = self._together(*(backward for backward, _ in passes))
-        self._sums = [sums for _, sums in passes]
-
-        g_scores_1, g_scores_2, g_outputs, g_read_out, g_U, _ = self._sums[0]
+        (K, _), C = w.E.shape, len(t.embeddings)
+        self._labels, losses = torch.zeros(batch, dtype=torch.int64), new(batch)
+        rooms = zip(self._parts, *(x.tensor_split(self._n_parts) for x in (self._labels, losses)), strict=True)
+        passes, sums = [], list[list[Tensor]]()
+        for part, *own in rooms:
+            run, found = part.backward(*own, new(d, h) if sums else grads.W_in, batch, loss_in_double)
+            passes.append(series(part.forward, run))
+            sums.append(found)
+        g_scores_1, g_scores_2, g_outputs, g_read_out, g_U, _ = sums[0]
         g_rows, g_through_scores = new(2 * C, d), new(C, d)
         (g_queries_1, g_keys_1, g_values_1), g_queries_2, (g_OV2, g_QK2) = new(3, C, dh), new(C + 1, d), new(2, d, d)
-        (g_equal, g_out2), (g_embeddings, g_outputs_1) = g_outputs.split([C + 1, 2 * C]), g_rows.split(C)
-        self._to_tables = self._together(
+        g_equal, g_out2 = g_outputs[: C + 1], g_outputs[C + 1 : 3 * C + 1]
+        g_embeddings, g_outputs_1 = g_rows.split(C)
+        to_tables = [
             products(
                 (t.T.both, g_out2, g_OV2),
                 (g_OV2, w.T.O2, grads.V2),
@@ -127,8 +147,8 @@ class SingleModelPasses(SingleModelForward):
                 (g_queries_1, w.T.Q1, g_through_scores),
                 (g_keys_1, w.T.K1, g_through_scores, 1, 1),
             ),
-        )
-        self._to_weights = series(
+        ]
+        to_weights = series(
             _add(g_outputs_1, g_equal[:C], g_outputs_1),
             *(_add(row, g_equal[C], row) for row in (g_embeddings[equals], g_embeddings[-1])),  # `=` and its position
             products(
@@ -139,30 +159,44 @@ class SingleModelPasses(SingleModelForward):
             ),
             _add(g_embeddings[:K], g_through_scores[:K], grads.E),
             _add(g_embeddings[K:], g_through_scores[K:], grads.pos),
-            bind(elementwise.transpose, [g_U, grads.U], *g_U.shape),
+        )
+        self._read_labels, self._write_loss = _read(self._labels), bind(elementwise.mean, [losses, losses], batch)
+        self._run = self._in_phases(
+            [*self._write_embeddings, self._read_tokens, self._read_labels],
+            self._write_tables,
+            passes,
+            *([_add(total, own, total) for total, own in zip(sums[0], more, strict=True)] for more in sums[1:]),
+            to_tables,
+            [to_weights, series(self._write_loss, bind(elementwise.transpose, [g_U, grads.U], *g_U.shape))],
         )
 
     def fits(self, batch: int) -> bool:
         """Whether these are the passes of such a batch, also after torch was given more or fewer threads."""
         return batch == len(self._tokens) and self._n_parts == parts_of(batch)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits (B, N) of a whole batch, which the next pass overwrites."""
-        if len(tokens) != len(self._tokens):
-            raise ValueError(f"{len(tokens)} sequences: expected {len(self._tokens)}")
-        self.write_tables()
-        return self.logits(tokens)
+    def __call__(self, tokens: Tensor, labels: Tensor, loss: Tensor) -> None:
+        """Writes the mean cross entropy of a batch into `loss`, of one element, and its gradient."""
+        kept = _given(self._read_tokens, tokens, self._tokens), _given(self._read_labels, labels, self._labels)
+        self._write_loss.numbers[1] = loss.data_ptr()
+        self._run()
+        del kept
 
-    def backward(self, grad: Tensor) -> None:
-        """Writes the gradients of sum(logits * grad) for the sequences of the last forward pass."""
-        if grad.shape != self._grad.shape:
-            raise ValueError(f"grad has shape {tuple(grad.shape)}: expected {tuple(self._grad.shape)}")
-        self._grad.copy_(grad)
-        self._backward()
-        for sums in self._sums[1:]:
-            torch._foreach_add_(self._sums[0], sums)
-        self._to_tables()
-        self._to_weights()
+
+def _read(room: Tensor) -> Call:
+    """Copies integers into this tensor, from the one that it is `_given`."""
+    return bind(elementwise.copy_integers, [room, room], room.numel())
+
+
+def _given(read: Call, source: Tensor, room: Tensor) -> Tensor:
+    """Has `read` copy this tensor, with or without an axis of one model, into `room`.
+
+    Returns what has to be kept until then.
+    """
+    if source.shape[-room.dim() :] != room.shape or source.numel() != room.numel():  # it would be read past its end
+        raise ValueError(f"a batch of shape {tuple(source.shape)}: expected {tuple(room.shape)}")
+    source = source.to(torch.int64).contiguous()
+    read.numbers[0], read.numbers[2] = source.data_ptr(), source.numel()
+    return source
 
 
 def _copy(x: Tensor, out: Tensor) -> Call:
@@ -181,10 +215,10 @@ class _Part:
     """Memory and calls of the passes for some of the sequences."""
 
     def __init__(
-        self, w: Weights, t: Tables, scores_1: tuple[Tensor, Tensor], read_out: Tensor, tokens: Tensor, logits: Tensor
+        self, w: Weights, t: Tables, scores_1: Tensor, read_out: Tensor, tokens: Tensor, logits: Tensor, answers: Tensor
     ):
-        (B, T), (C, d), (h, _), new = tokens.shape, t.embeddings.shape, read_out.shape, w.E.new_empty
-        self._w, self._t, self._read_out, self._tokens = w, t, read_out, tokens
+        (B, T), (C, d), (h, N), new = tokens.shape, t.embeddings.shape, read_out.shape, w.E.new_empty
+        self._w, self._t, self._read_out, self._tokens, self._logits = w, t, read_out, tokens, logits
         self._attention_1, self._attention_2, self._copied = new(B, T, T), new(B, T), new(B, T)
         self._usage, self._resid_mid, self._neurons = new(B, len(t.outputs_and_spare)), new(B, d), new(B, h)
         self._sizes, scores_2 = (B, T, C, self._usage.shape[1]), new(B, 2 * C)
@@ -199,20 +233,24 @@ class _Part:
             product(self._neurons, read_out, logits),
             product(self._resid_mid, w.U, logits, 1, 1),
         )
+        self.answer = bind(functions.answers_call, [logits, answers], B, N)
 
-    def backward(self, grad: Tensor, g_W_in: Tensor) -> tuple[Call, list[Tensor]]:
-        """The calls of the backward pass, and the gradients that it writes: of what all sequences share."""
+    def backward(
+        self, labels: Tensor, losses: Tensor, g_W_in: Tensor, n_all: int, loss_in_double: bool
+    ) -> tuple[Call, list[Tensor]]:
+        """The calls of loss and backward pass, and the gradients that these write: of what all sequences share."""
         w, t, usage, resid_mid, neurons = self._w, self._t, self._usage, self._resid_mid, self._neurons
-        new = grad.new_empty
-        (B, T, C, _), (h, N), d = self._sizes, self._read_out.shape, len(g_W_in)
-        g_usage, g_resid, g_neurons = map(torch.empty_like, (usage, resid_mid, neurons))
+        (B, T, C, _), (h, N), d, new = self._sizes, self._read_out.shape, len(g_W_in), usage.new_empty
+        grad, g_usage, g_resid, g_neurons = map(torch.empty_like, (self._logits, usage, resid_mid, neurons))
         g_both, g_scores, g_passed_on = new(B, 2 * C), new(B, T), new(B, T)
         first, g_first = usage[:, : C + 1], g_usage[:, : C + 1]
-        g_scores_1, g_scores_2, g_outputs = new(C, C), new(2 * C, C + 1), new(3 * C + 1, d)
+        g_scores_1, g_scores_2 = new(C, C), new(2 * C, C + 1)
         g_read_out, g_U = new(N, h), new(N, d)  # transposed: with N columns, MKL would take longer
+        g_outputs, g_by_columns = new(usage.shape[1], d), new(d, usage.shape[1])  # as here, with its columns
         shared = g_usage, self._tokens, self._attention_1, self._attention_2
         of_layer_1 = self._copied, g_scores, g_passed_on, g_scores_1
-        backward = series(
+        run = series(
+            bind(functions.cross_entropy_call, [self._logits, labels, losses, grad], B, N, n_all, loss_in_double),
             product(grad, w.T.U, g_resid),
             product(grad.mT, neurons, g_read_out),
             product(grad.mT, resid_mid, g_U),
@@ -221,10 +259,11 @@ class _Part:
             product(resid_mid.mT, g_neurons, g_W_in),
             product(g_neurons, w.T.W_in, g_resid, 1, 1),
             product(g_resid, t.T.outputs_and_spare, g_usage),
-            product(usage[:, : 3 * C + 1].mT, g_resid, g_outputs),
-            bind(functions.layer_2_backward_call, [*shared, g_scores, g_passed_on, g_both], *self._sizes),
+            product(g_resid.mT, usage, g_by_columns),
+            bind(elementwise.transpose, [g_by_columns, g_outputs], *g_by_columns.shape),
+            bind(backward.layer_2_backward_call, [*shared, g_scores, g_passed_on, g_both], *self._sizes),
             product(g_both.mT, first, g_scores_2),
             product(g_both, t.scores_2, g_first, 1, 1),
-            bind(functions.layer_1_backward_call, [*shared, *of_layer_1], *self._sizes),
+            bind(backward.layer_1_backward_call, [*shared, *of_layer_1], *self._sizes),
         )
-        return backward, [g_scores_1, g_scores_2, g_outputs, g_read_out, g_U, g_W_in]
+        return run, [g_scores_1, g_scores_2, g_outputs, g_read_out, g_U, g_W_in]

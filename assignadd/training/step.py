@@ -44,6 +44,7 @@ class TableGradient:
         self._table = table_forward(stack.config, stack.flat.device, stacked=True)
         self.kernels = self._table.kernels
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
+        self._loss_in_float64 = stack.config.numerics.loss_in_float64
         weights, grads = stack.weights, views(stack.config, self.flat)
         if self._alone:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
@@ -51,27 +52,37 @@ class TableGradient:
         self._tables: Tables | None = None
         self._single: SingleModelPasses | None = None
 
-    @torch.inference_mode()
-    def __call__(self, batch: Batch) -> Tensor:
-        tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
-        logits, backward = self._passes(tokens)
-        loss, grad = self._cross_entropy(logits, labels)
-        backward(grad)
-        return loss.view(-1)
+    def __call__(self, batch: Batch, loss: Tensor | None = None) -> Tensor:
+        loss = self.flat.new_empty(len(self.flat)) if loss is None else loss
+        compiled = self._compiled(batch.tokens.shape[-2])
+        if compiled is not None:
+            compiled(batch.tokens, batch.labels, loss)
+        else:
+            self._in_tensors(batch, loss)
+        return loss
 
-    def _passes(self, tokens: Tensor) -> tuple[Tensor, Callable[[Tensor], None]]:
-        """The logits, and what writes the gradient given that of the logits."""
-        w, grads, B = self._weights, self._grads, tokens.shape[-2]
+    def _compiled(self, B: int) -> SingleModelPasses | None:
+        """The passes of such a batch as one call of compiled code, where there is one."""
+        if self._single is not None and self._single.fits(B):
+            return self._single
+        w, table = self._weights, self._table
         if not (self._alone and self.kernels.has_series and reads_out(w, B)):
-            if self._tables is None:
-                self._tables = Tables.room(w)
-            trace = self._table.forward(w, tokens, self._table.begun_tables(w, self._tables))
-            return self._table.logits(trace), lambda grad: self._table.backward(w, trace, grad, grads)
-        if self._single is None or not self._single.fits(B):
-            from assignadd.model.single_model import SingleModelPasses  # which needs Numba
+            return None
+        from assignadd.model.single_model import SingleModelPasses  # which needs Numba
 
-            self._single = SingleModelPasses(w, grads, B, self._table.equals, self._table.scale)
-        return self._single.forward(tokens), self._single.backward
+        self._single = SingleModelPasses(w, self._grads, B, table.equals, table.scale, self._loss_in_float64)
+        return self._single
+
+    @torch.inference_mode()
+    def _in_tensors(self, batch: Batch, loss: Tensor) -> None:
+        w = self._weights
+        tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
+        if self._tables is None:
+            self._tables = Tables.room(w)
+        trace = self._table.forward(w, tokens, self._table.begun_tables(w, self._tables))
+        found, grad = self._cross_entropy(self._table.logits(trace), labels)
+        loss.copy_(found.view(-1))
+        self._table.backward(w, trace, grad, self._grads)
 
 
 def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
@@ -121,17 +132,17 @@ class ReferenceGradient:
             torch.compiler.reset()  # one function may be compiled for a few shapes only, and a sweep has many
             self._loss = torch.compile(answer_losses, dynamic=False)
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch, loss: Tensor | None = None) -> Tensor:
         try:
-            loss = self._backward(batch)
+            found = self._backward(batch)
         except Exception as error:
             if self._loss is answer_losses:
                 raise
             reason = " ".join(str(error).split())[:120]
             print(f"assignadd: torch.compile failed ({reason}); training goes on without it, slower", file=sys.stderr)
             self._loss = answer_losses
-            loss = self._backward(batch)
-        return loss
+            found = self._backward(batch)
+        return found if loss is None else loss.copy_(found)
 
     def _backward(self, batch: Batch) -> Tensor:
         loss = self._loss(self._answer, self._weights, batch.tokens, batch.labels, self._vocabulary)
@@ -152,7 +163,10 @@ def answer_losses(
 
 
 def gradient_of(stack: Stack) -> TableGradient | ReferenceGradient:
-    """Returns the mean cross entropy of each model (M,) on a batch, and writes its gradient into `flat` (M, P)."""
+    """Returns the mean cross entropy of each model on a batch, (M,), and writes its gradient into `flat`, (M, P).
+
+    The loss is written into the second argument, if there is one.
+    """
     return TableGradient(stack) if covers(stack.config) else ReferenceGradient(stack)
 
 
@@ -169,9 +183,12 @@ class Group:
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
+        self._adamw = self.gradient.kernels.adamw_of(
+            self.stack.flat, self.gradient.flat, self.moments, self.loss, self.diverged_at, self.step
+        )
         self._captured: CapturedStep | None = None
-        self._drawn: tuple[int, Batch] | None = None
-        """The first step whose sequences are drawn ahead, and the sequences, (steps, M, B, T)."""
+        self._drawn: tuple[int, list[Batch]] | None = None
+        """The first step whose sequences are drawn ahead, and the batches of the steps from there on."""
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
@@ -187,14 +204,11 @@ class Group:
 
     def update(self, batch: Batch) -> None:
         """One step. A model whose loss is not finite stops before its update and keeps its weights."""
-        self.loss.copy_(self.gradient(batch))
         if self._rates:
             self._rates.write(self.step, self.moments)
         before = self.stack.flat.clone() if self._frozen else None
-        self.step += 1
-        self.gradient.kernels.adamw(
-            self.stack.flat, self.gradient.flat, self.moments, self.loss, self.diverged_at, self.step
-        )
+        self.gradient(batch, self.loss)
+        self._adamw()
         if self._frozen and before is not None:
             self._frozen.restore(self.step, self.stack.flat, before)
 
@@ -222,9 +236,9 @@ class Group:
         start = step - step % self.steps_ahead
         if self._drawn is None or self._drawn[0] != start:
             steps = torch.arange(start, start + self.steps_ahead).view(-1, 1, 1)
-            self._drawn = start, self.sampler.sample(steps, self.batch_size)
-        ahead = self._drawn[1]
-        return Batch(ahead.tokens[step - start], ahead.labels[step - start])
+            ahead = self.sampler.sample(steps, self.batch_size)
+            self._drawn = start, [Batch(*each) for each in zip(ahead.tokens, ahead.labels, strict=True)]
+        return self._drawn[1][step - start]
 
     def _captured_step(self) -> CapturedStep:
         if self._captured is None:

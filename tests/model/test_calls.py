@@ -1,4 +1,4 @@
-"""Compiled functions in series and side by side."""
+"""Compiled functions in series and in phases."""
 
 import gc
 
@@ -39,15 +39,31 @@ def test_a_series_is_called_in_order_and_keeps_its_memory():
 
 @needs_threads
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
-def test_calls_side_by_side_are_each_made_once_on_threads_few_or_many(n):
+def test_calls_of_a_phase_are_each_made_once_on_threads_few_or_many(n):
     parts = [torch.full((1000,), float(i)) for i in range(n)]
-    together = calls.side_by_side(*(calls.series(changed(x, 2, 1), changed(x, 3, 0)) for x in parts))
+    both = calls.phases([calls.series(changed(x, 2, 1), changed(x, 3, 0)) for x in parts])
     for threads in (2, 1):
         torch.set_num_threads(threads)
-        together()
+        both()
     for i, x in enumerate(parts):
         once = 3 * (2 * i + 1)
         assert (x == 3 * (2 * once + 1)).all()
+
+
+@needs_threads
+def test_a_phase_begins_when_all_calls_of_the_one_before_are_done():
+    """The first phase has a long and a short call, and the thread of the short one reads what the long one writes."""
+    long, short, read = torch.ones(3_000_000), torch.ones(1), torch.zeros(3_000_000)
+    copied = calls.bind(elementwise.copy, [long, read], len(read))
+    once = calls.phases(
+        [changed(long, 2, 0), changed(short, 2, 0)], [changed(short, 3, 0), copied], [changed(read, 1, 1)]
+    )
+    torch.set_num_threads(2)
+    for expected in (3, 5, 9, 17):
+        once()
+        assert (read == expected).all()
+    torch.set_num_threads(1)
+    assert short.item() == 6**4
 
 
 def test_threads_that_are_missing_are_said_to_be(monkeypatch):
@@ -55,9 +71,7 @@ def test_threads_that_are_missing_are_said_to_be(monkeypatch):
     x = torch.zeros(3)
     assert not calls.has_threads()
     with pytest.raises(RuntimeError, match="no threads"):
-        calls.side_by_side(changed(x, 1, 1), changed(x, 1, 1))
-    calls.side_by_side(changed(x, 1, 1))()  # one needs no other thread
-    assert x.tolist() == [1, 1, 1]
+        calls.phases([changed(x, 1, 1), changed(x, 1, 1)])
 
 
 def test_a_function_that_torch_does_not_have_is_not_found():
@@ -80,6 +94,12 @@ def test_passes_over_arrays_are_those_of_torch():
     out, turned = torch.full_like(x, 7), torch.full((40, 5), 7.0)
     call_of(elementwise.copy, x, out, sizes=[180])  # all but the last half of a row
     assert torch.equal(out.view(-1)[:180].nan_to_num(9), x.view(-1)[:180].nan_to_num(9)) and (out[4, 20:] == 7).all()
+    integers, same = torch.arange(9), torch.full((9,), 7)
+    call_of(elementwise.copy_integers, integers, same, sizes=[8])
+    assert same.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 7]
+    average = torch.zeros(1)
+    call_of(elementwise.mean, x[1:], average, sizes=[160])
+    torch.testing.assert_close(average[0], x[1:].mean())
     call_of(elementwise.transpose, x, turned, sizes=x.shape)
     torch.testing.assert_close(turned, x.T, rtol=0, atol=0, equal_nan=True)
     call_of(elementwise.add, x, y, out, sizes=[200])

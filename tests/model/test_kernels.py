@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Numerics, Optim
-from assignadd.model.kernels import kernels_for
+from assignadd.model.kernels import kernels_for, numba_functions
 from assignadd.model.kernels.numba_cpu import CompiledKernels
 from assignadd.model.kernels.tensor import AdamW, Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
 from assignadd.task.sampler import Sampler
@@ -115,6 +115,19 @@ def test_cross_entropy_equals_torch_even_for_huge_logits(kernels):
     torch.testing.assert_close(grad.double(), leaf.grad, rtol=1e-5, atol=1e-6)
 
 
+def test_compiled_exponentials_are_those_of_double_precision_up_to_two_units_in_the_last_place():
+    """By the way of attention factors: exp of the scores below the largest of a row, and 0 below exp(-87)."""
+    scores, factors = torch.zeros(3, 3), torch.empty(3, 3)
+    for least in (1e-7, 0.3, 5.0, 86.9):
+        scores[:, 1] = torch.linspace(-least, -least / 3, 3)
+        numba_functions.factors_of(scores.numpy(), factors.numpy(), 1)
+        expected = scores[:, 1].double().exp()
+        assert ((factors[:, 1].double() - expected).abs() <= 2 * 2**-23 * expected).all() and (factors[:, 0] == 1).all()
+    scores[0, 1], scores[1, 1], scores[2, 1] = -88.0, -torch.inf, torch.nan
+    numba_functions.factors_of(scores.numpy(), factors.numpy(), 1)
+    assert factors[:2, 1].tolist() == [0, 0] and factors[2, 1].isnan()
+
+
 @pytest.mark.parametrize("kernels", [TensorKernels, CompiledKernels])
 @pytest.mark.parametrize("gap", [1, 66, 84, 95, 103, 400])
 def test_cross_entropy_of_an_answer_that_is_hardly_a_number(gap, kernels):
@@ -128,6 +141,13 @@ def test_cross_entropy_of_an_answer_that_is_hardly_a_number(gap, kernels):
 def gradient(step: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(step)
     return torch.randn(3, 500, generator=generator, dtype=torch.float64) * 10.0 ** (step % 4 - 4)
+
+
+def compiled_adamw(flat, grad, moments, loss, diverged_at, count):
+    """An update by the compiled call, which counts for itself."""
+    before = count - 1
+    CompiledKernels(1, 1, CPU).adamw_of(flat, grad, moments, loss, diverged_at, before)()
+    assert before == count
 
 
 @pytest.mark.parametrize("update", [fused_adamw, stacked_adamw])
@@ -148,7 +168,28 @@ def test_updates_equal_torch_with_a_rate_and_decay_per_model(update):
     torch.testing.assert_close(flat, torch.stack([p.detach() for p in theirs]), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("update", [fused_adamw, stacked_adamw])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_compiled_update_equals_that_in_double_precision_on_threads_few_or_many(threads):
+    start = torch.randn(3, 500, generator=torch.Generator().manual_seed(99))
+    ours, exact = start.clone(), start.double()
+    moments, exact_moments = Moments.zeros(ours, OPTIMS), Moments.zeros(exact, OPTIMS)
+    grad, diverged_at, count = torch.empty_like(ours), torch.full((3,), -1), torch.tensor(0)
+    torch.set_num_threads(threads)
+    try:
+        update = CompiledKernels(1, 1, CPU).adamw_of(ours, grad, moments, torch.zeros(3), diverged_at, count)
+        for step in range(40):
+            grad.copy_(gradient(step))
+            update()
+            stacked_adamw(exact, grad.double(), exact_moments, torch.zeros(3), diverged_at, count)
+    finally:
+        torch.set_num_threads(1)
+    assert count == 40
+    for found, expected in ((ours, exact), (moments.mean, exact_moments.mean), (moments.square, exact_moments.square)):
+        torch.testing.assert_close(found.double(), expected, rtol=2e-6, atol=2e-6)
+    assert (ours != start).all()
+
+
+@pytest.mark.parametrize("update", [fused_adamw, stacked_adamw, compiled_adamw])
 def test_a_model_whose_loss_was_not_finite_once_keeps_its_weights_and_disturbs_no_other(update):
     start = torch.randn(3, 500, generator=torch.Generator().manual_seed(99))
     diverged_at, never = torch.full((3,), -1), torch.full((3,), -1)

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Numerics
+from assignadd.model.forward import answer_logits, unstacked
+from assignadd.model.kernels.tensor import cross_entropy
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import TableForward
 from assignadd.model.trace import Weights
@@ -54,21 +56,48 @@ def test_loss_and_gradient_are_those_of_autograd_in_double_precision(name, parts
     assert gradient._single is not None
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_passes_are_those_of_the_table_forward_to_the_last_digits(name, parts):
-    config, table = CONFIGS[name], TableForward(CONFIGS[name])
-    stack, tokens = initial_stack(config, [0]), batch_of(config, 0).tokens[0]
-    w = Weights.of({name: weight[0] for name, weight in stack.weights.items()})
+def passes_and_table(config, stack, batch, in_double=False):
+    """Loss and gradients, by name, of the compiled passes and of the table forward."""
+    table, w = TableForward(config), unstacked(stack)
     found, expected = ({name: torch.full_like(x[0], torch.nan) for name, x in stack.weights.items()} for _ in range(2))
+    tokens, labels, loss = batch.tokens[0], batch.labels[0], torch.empty(1)
     with torch.inference_mode():
         trace = table.forward(w, tokens)
-        passes = SingleModelPasses(w, Weights.of(found), len(tokens), table.equals, table.scale)
-        logits = passes.forward(tokens)
-        grad = torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
-        torch.testing.assert_close(logits, table.logits(trace), rtol=1e-6, atol=1e-6)
-        table.backward(w, trace, grad, Weights.of(expected))
-        passes.backward(grad)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        logits = table.logits(trace)
+        want, grad = cross_entropy(logits.double() if in_double else logits, labels)
+        table.backward(w, trace, grad.float(), Weights.of(expected))
+    passes = SingleModelPasses(w, Weights.of(found), len(tokens), table.equals, table.scale, in_double)
+    passes(tokens, labels, loss)
+    return (loss[0], found), (want.float(), expected)
+
+
+@pytest.mark.parametrize("in_double", [False, True])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_passes_are_those_of_the_table_forward_to_the_last_digits(name, in_double, parts):
+    stack = initial_stack(CONFIGS[name], [0])
+    (loss, found), (want, expected) = passes_and_table(CONFIGS[name], stack, batch_of(CONFIGS[name], 0), in_double)
+    torch.testing.assert_close(loss, want, rtol=1e-6, atol=0)
+    for weight, grad in expected.items():
+        torch.testing.assert_close(found[weight], grad, rtol=1e-5, atol=1e-5 * float(grad.abs().max()))
+
+
+def test_a_loss_in_double_precision_keeps_what_single_precision_rounds_to_zero(parts):
+    """An answer of probability 1 - exp(-20), which is 1 in single precision: its logit has no gradient there."""
+    config = PRESETS["smoke"]
+    stack, batch = initial_stack(config, [0]), batch_of(config, 0)
+    tokens = batch.tokens[:, :1].expand_as(batch.tokens)
+    first, second = answer_logits(stack, tokens)[0, 0].topk(2).values
+    stack.weights["unembed.W_U"].mul_(20 / (first - second))
+    sure = type(batch)(tokens, answer_logits(stack, tokens).argmax(-1))
+    exact = ReferenceGradient(Stack(replace(config, numerics=Numerics(dtype="float64")), stack.flat.double()))
+    exact(sure)
+    errors = []
+    for loss_in_float64 in (False, True):
+        gradient = TableGradient(Stack(replace(config, numerics=Numerics(loss_in_float64=loss_in_float64)), stack.flat))
+        gradient(sure)
+        assert gradient._single is not None
+        errors.append((gradient.flat.double() - exact.flat).norm() / exact.flat.norm())
+    assert errors[0] > 0.1 and errors[1] < 1e-4
 
 
 def test_a_batch_of_another_size_has_its_own_memory(parts):
@@ -86,7 +115,7 @@ def test_sequences_of_another_length_are_refused(length):
     config = PRESETS["smoke"]
     batch, gradient = batch_of(config, 0), TableGradient(initial_stack(config, [0]))
     tokens = torch.cat([batch.tokens, batch.tokens], -1)[..., : config.task.length + length]
-    with pytest.raises(ValueError, match=rf"\(32, {config.task.length + length}\): expected up to 32 sequences of"):
+    with pytest.raises(ValueError, match=rf"\(1, 32, {config.task.length + length}\): expected \(32, "):
         gradient(type(batch)(tokens, batch.labels))
 
 
@@ -103,40 +132,30 @@ def test_a_batch_has_a_part_for_each_thread_but_no_small_ones(monkeypatch):
 
 @pytest.mark.parametrize("spoiled", ["W_in", "W_out", "U", "E"])
 def test_a_weight_that_is_not_a_number_is_passed_on_as_by_the_table_forward(spoiled, parts):
-    config, table = CONFIGS["tiny"], TableForward(CONFIGS["tiny"])
-    stack, tokens = initial_stack(config, [0]), batch_of(config, 0).tokens[0]
-    w = Weights.of({name: weight[0] for name, weight in stack.weights.items()})
-    getattr(w, spoiled)[3, 5] = torch.nan
-    found, expected = ({name: torch.zeros_like(x[0]) for name, x in stack.weights.items()} for _ in range(2))
-    with torch.inference_mode():
-        trace = table.forward(w, tokens)
-        passes = SingleModelPasses(w, Weights.of(found), len(tokens), table.equals, table.scale)
-        assert torch.equal(passes.forward(tokens).isnan(), table.logits(trace).isnan())
-        grad = torch.ones(len(tokens), config.task.modulus)
-        table.backward(w, trace, grad, Weights.of(expected))
-        passes.backward(grad)
-    assert any(x.isnan().any() for x in expected.values())
+    stack = initial_stack(CONFIGS["tiny"], [0])
+    getattr(unstacked(stack), spoiled)[3, 5] = torch.nan
+    (loss, found), (want, expected) = passes_and_table(CONFIGS["tiny"], stack, batch_of(CONFIGS["tiny"], 0))
+    assert loss.isnan() and want.isnan() and any(x.isnan().any() for x in expected.values())
     assert all(torch.equal(found[name].isnan(), x.isnan()) for name, x in expected.items())
 
 
-def test_more_sequences_than_there_is_memory_for_are_refused():
+@pytest.mark.parametrize("n", [20, 64])
+def test_a_batch_of_another_size_is_refused(n):
     config = PRESETS["smoke"]
     batch, gradient = batch_of(config, 0), TableGradient(initial_stack(config, [0]))
-    gradient(batch)
-    tokens = torch.cat([batch.tokens[0], batch.tokens[0]])
-    with pytest.raises(ValueError, match="expected up to 32 sequences"):
-        gradient._single.logits(tokens)
-    for n in (20, 64):
-        with pytest.raises(ValueError, match=f"{n} sequences: expected 32"):
-            gradient._single.forward(tokens[:n])
+    loss = gradient(batch)
+    tokens, labels = batch.tokens[0].repeat(2, 1)[:n], batch.labels[0].repeat(2)[:n]
+    for wrong in ((tokens, labels), (tokens, batch.labels), (batch.tokens, labels)):
+        with pytest.raises(ValueError, match=rf"shape \({n},.*expected \(32,"):
+            gradient._single(*wrong, loss)
 
 
-def test_a_gradient_of_another_shape_is_refused():
+def test_tokens_in_another_order_or_kind_are_read_too():
     config = PRESETS["smoke"]
-    gradient, batch = TableGradient(initial_stack(config, [0])), batch_of(config, 0)
-    gradient(batch)
-    with pytest.raises(ValueError, match="grad has shape"):
-        gradient._single.backward(torch.ones(config.task.modulus))
+    batch, gradient = batch_of(config, 0), TableGradient(initial_stack(config, [0]))
+    loss, flat = gradient(batch), gradient.flat.clone()
+    other = type(batch)(batch.tokens.mT.contiguous().mT.to(torch.int32), batch.labels.to(torch.int16))
+    assert torch.equal(gradient(other), loss) and torch.equal(gradient.flat, flat)
 
 
 def test_passes_are_made_anew_for_another_number_of_parts(monkeypatch):

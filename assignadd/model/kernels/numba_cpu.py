@@ -1,4 +1,4 @@
-"""The kernels for a CPU: attention and loss by compiled functions (`numba_functions`), the rest by torch."""
+"""The kernels for a CPU: attention, loss and update by compiled functions (`numba_...`), the products by torch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from assignadd.model.kernels import blas, numba_functions
-from assignadd.model.kernels.tensor import TensorKernels
+from assignadd.model.kernels import blas, numba_backward, numba_functions, numba_update
+from assignadd.model.kernels.calls import Call, bind, has_threads, phases, series
+from assignadd.model.kernels.tensor import Moments, TensorKernels
 
 
 class CompiledKernels(TensorKernels):
-    """Attention and loss by compiled functions; the softmax of the loss and the update are torch's own kernels."""
+    """Attention, loss and update by compiled functions."""
 
     name = "numba"
     has_series = blas.available()
@@ -21,8 +23,8 @@ class CompiledKernels(TensorKernels):
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
         attention, factors = usage.new_empty(*tokens.shape, self.T), scores.new_empty(scores.shape)
         # exp(score) is a product of four entries: 8,100 exponentials for a table instead of 70,000 for a batch.
-        _for_each_model(partial(numba_functions.below_largest, T=self.T), scores, factors)
-        _for_each_model(numba_functions.layer_1, scores, factors.exp_(), tokens, attention, usage)
+        _for_each_model(partial(numba_functions.factors_of, T=self.T), scores, factors)
+        _for_each_model(numba_functions.layer_1, scores, factors, tokens, attention, usage)
         return attention
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,7 +42,7 @@ class CompiledKernels(TensorKernels):
     ) -> tuple[Tensor, Tensor, Tensor]:
         g_both, (g_scores, g_passed_on) = self.matrix(tokens, 2 * self.C, g_usage), g_usage.new_empty(2, *tokens.shape)
         _for_each_model(
-            numba_functions.layer_2_backward, g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both
+            numba_backward.layer_2_backward, g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both
         )
         return g_both, g_scores, g_passed_on
 
@@ -56,15 +58,28 @@ class CompiledKernels(TensorKernels):
     ) -> Tensor:
         g_table = g_usage.new_zeros(*tokens.shape[:-2], self.C, self.C)
         _for_each_model(
-            numba_functions.layer_1_backward,
+            numba_backward.layer_1_backward,
             g_usage, tokens, attention_1, attention_2, copied_scores, g_position_scores, g_passed_on, g_table,
         )  # fmt: skip
         return g_table
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        losses, grad = logits.new_empty(labels.shape), logits.softmax(-1)
-        _for_each_model(numba_functions.cross_entropy, labels.unsqueeze(-1), logits, losses, grad)
+        losses, grad = logits.new_empty(labels.shape), torch.empty_like(logits)
+        _for_each_model(partial(numba_functions.cross_entropy, n_all=labels.shape[-1]), logits, labels, losses, grad)
         return losses.mean(-1), grad
+
+    def adamw_of(
+        self, flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
+    ) -> Callable[[], None]:
+        o, threads = moments, torch.get_num_threads() if has_threads() else 1
+        updates = []
+        for i in range(len(flat)):
+            settings = o.rate[i], o.decay[i], o.averaging[i], o.betas[i], loss[i], diverged_at[i], count
+            for some in zip(*(x[i].tensor_split(threads) for x in (flat, grad, o.mean, o.square)), strict=True):
+                addresses = (x.data_ptr() for x in (*some, *settings))
+                updates.append(Call(numba_update.update, [*addresses, some[0].numel()], (some, settings)))
+        then = bind(numba_update.count_update, [loss, diverged_at, count], len(flat))
+        return phases(updates, [then]) if threads > 1 else series(*updates, then)
 
 
 def _for_each_model(function: Callable[..., None], *tensors: Tensor) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from assignadd.model.kernels.calls import compiled_call, floats_at
+from assignadd.model.kernels.calls import compiled_call, floats_at, integers_at
 
 
 @compiled_call
@@ -15,6 +15,21 @@ def copy(n):
     x, out = floats_at(n[0], n[2]), floats_at(n[1], n[2])
     for i in range(n[2]):
         out[i] = x[i]
+
+
+@compiled_call
+def copy_integers(n):
+    x, out = integers_at(n[0], n[2]), integers_at(n[1], n[2])
+    for i in range(n[2]):
+        out[i] = x[i]
+
+
+@compiled_call
+def mean(n):
+    x, out, total = floats_at(n[0], n[2]), floats_at(n[1], 1), 0.0
+    for i in range(n[2]):
+        total += x[i]
+    out[0] = total / max(1, n[2])
 
 
 @compiled_call

@@ -1,10 +1,11 @@
-"""What is between the matrix products, compiled for a CPU: attention one sequence after the other, in the cache.
+"""What is between the matrix products of a forward pass, compiled for a CPU: attention one sequence after the other.
 
 Every function takes the arrays of one model. A sequence needs a few hundred numbers, so nothing is read from memory
 twice. Sums are taken in a fixed order: a step repeats bit for bit. Slices from K on are faster than indices K + k,
 which the compiler takes for possibly negative, and loops compile in less time than array expressions such as
-`x[:] = y.T`, for which Numba compiles its error messages too. Numba keeps the compiled code on disk. At the end are
-the same functions as `calls` needs them: their numbers are the addresses of the arrays, followed by sizes.
+`x[:] = y.T`, for which Numba compiles its error messages too. Numba keeps the compiled code on disk, and compiles a
+function anew where its own file has changed: functions that call each other are in one file. At the end are the same
+functions as `calls` needs them: their numbers are the addresses of the arrays, followed by sizes.
 """
 
 from __future__ import annotations
@@ -16,22 +17,52 @@ from assignadd.model.kernels.calls import compiled_call, floats_at, integers_at
 
 # The compiler may reorder sums and fuse operations, but must keep NaN and infinity: they show that a model diverged.
 compiled = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-# A sum of exponentials, or a probability, above this has lost nothing to float32's smallest numbers.
+# A sum of exponentials above this has lost nothing to float32's smallest numbers.
 SAFE_SUM = np.float32(1e-30)
+# For `_exp`: log2(e), log(2) in two parts, the first of which has so few digits that k times it is exact, the series,
+# and the exponent below which float32 loses digits.
+LOG2_E, LOG_2 = np.float32(1.44269504), (np.float32(0.693359375), np.float32(-2.12194440e-4))
+EXP_SERIES = tuple(map(np.float32, (1.98756915e-4, 1.39819995e-3, 8.33345191e-3, 4.16657959e-2, 0.166666655, 0.5)))
+LEAST = np.float32(-87)
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def _exp(x):
+    """exp(x) for x of up to 88, as 2**k exp(r), to two units in the last place; 0 below -87. A loop has it in vectors.
+
+    The polynomial is that of the Cephes library.
+    """
+    k = np.floor(x * LOG2_E + np.float32(0.5))
+    r = (x - k * LOG_2[0]) - k * LOG_2[1]
+    series = np.float32(0)
+    for factor in EXP_SERIES:
+        series = series * r + factor
+    power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)  # 2**k by its bits
+    return np.float32(0) if x < LEAST else (series * r * r + r + np.float32(1)) * power
 
 
 @compiled
-def below_largest(scores, out, T):
-    """Each row less its largest entry, for tokens and the T positions by themselves: no pattern changes with it."""
+def _largest(row):
+    """The largest number of a row; NaN may be missed. Four at a time: each comparison waits for one before."""
+    n, a, b, c, d = len(row), row[0], row[0], row[0], row[0]
+    for i in range(0, n - 3, 4):
+        some = row[i:]
+        a, b, c, d = max(a, some[0]), max(b, some[1]), max(c, some[2]), max(d, some[3])
+    for i in range(n - n % 4, n):
+        a = max(a, row[i])
+    return max(max(a, b), max(c, d))
+
+
+@compiled
+def factors_of(scores, out, T):
+    """exp of each row less its largest entry, for tokens and the T positions by themselves: patterns stay the same."""
     C = len(scores)
     for r in range(C):
-        row, difference = scores[r], out[r]
         for first, last in ((0, C - T), (C - T, C)):
-            largest = row[first]
-            for c in range(first, last):
-                largest = max(largest, row[c])
-            for c in range(first, last):
-                difference[c] = row[c] - largest
+            row, factors = scores[r, first:last], out[r, first:last]
+            largest = _largest(row)
+            for c in range(len(row)):
+                factors[c] = _exp(row[c] - largest)
 
 
 @compiled
@@ -81,12 +112,10 @@ def _softmax_of_sums(scores, tokens, attention, b):
 
 @compiled
 def _softmax(row):
-    most = row[0]
+    most, total = _largest(row), np.float32(0)
     for k in range(len(row)):
-        most = max(most, row[k])
-    total = np.float32(0)
+        row[k] = _exp(row[k] - most)
     for k in range(len(row)):
-        row[k] = np.exp(row[k] - most)
         total += row[k]
     share = np.float32(1) / total
     for k in range(len(row)):
@@ -141,97 +170,60 @@ def after_layer_1(embeddings, copied, tokens, attention, after):
 
 
 @compiled
-def layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both):
-    """Gradients of each position's score and of what it passes on, (B, T), and of the scores of all rows, (B, 2C)."""
-    B, T = tokens.shape
-    C = g_both.shape[1] // 2
-    K = C - T
-    for b in range(B):
-        own, g, pattern = tokens[b], g_usage[b, C + 1 :], attention_2[b]
-        g_score, g_passed, out = g_scores[b], g_passed_on[b], g_both[b]
-        for k in range(T):
-            g_passed[k] = g[C + own[k]] + g[C + K + k]
-        mean = np.float32(0)
-        for q in range(T):
-            total = g[own[q]] + g[K + q]
-            for k in range(T):
-                total += attention_1[b, q, k] * g_passed[k]
-            g_score[q] = total
-            mean += total * pattern[q]
-        for c in range(len(out)):
-            out[c] = 0
-        g_copied = out[C + K :]
-        for q in range(T):
-            g_score[q] = pattern[q] * (g_score[q] - mean)
-            for k in range(T):
-                g_copied[k] += g_score[q] * attention_1[b, q, k]
-        for k in range(T):
-            out[own[k]] += g_score[k]
-            out[K + k] = g_score[k]
-            out[C + own[k]] += g_copied[k]
-
-
-@compiled
-def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table):
-    """Adds the gradient of every sequence to that of layer 1's score table, (C, C)."""
-    B, T = tokens.shape
-    C = len(g_table)
-    K = C - T
-    g_row, g_by_key = np.empty(T, g_table.dtype), np.zeros((T, T), g_table.dtype)  # 0 for keys after the query
-    g_positions = np.zeros((K, T), g_table.dtype)  # rows of query positions by key token: whole rows are added to
-    for b in range(B):
-        own = tokens[b]
-        for q in range(T):
-            row, weight, g_score = attention_1[b, q], attention_2[b, q], g_scores[b, q]
-            for k in range(T):
-                g_row[k] = weight * g_passed_on[b, k] + g_score * copied[b, k]
-            if q == T - 1:
-                for k in range(T):
-                    g_row[k] += g_usage[b, own[k]] + g_usage[b, K + k]
-            mean = np.float32(0)
-            for k in range(T):
-                mean += row[k] * g_row[k]
-            of_token, token_at, position_at = g_table[own[q]], g_table[own[q], K:], g_table[K + q, K:]
-            for k in range(T):
-                g_row[k] = row[k] * (g_row[k] - mean)
-                token_at[k] += g_row[k]
-                position_at[k] += g_row[k]
-            for k in range(q + 1):
-                of_token[own[k]] += g_row[k]
-                g_by_key[k, q] = g_row[k]
-        for k in range(T):
-            of_key = g_positions[own[k]]
-            for q in range(T):
-                of_key[q] += g_by_key[k, q]
-    for q in range(T):
-        of_position = g_table[K + q]
-        for token in range(K):
-            of_position[token] += g_positions[token, q]
-
-
-@compiled
-def cross_entropy(labels, logits, losses, grad):
-    """The loss of every sequence, (B,), and the gradient of their mean, (B, N); `grad` holds probabilities on entry."""
-    B, N = logits.shape
-    for b in range(B):
-        label = labels[b, 0]
-        if grad[b, label] > SAFE_SUM:
-            losses[b] = -np.log(grad[b, label])
-        else:  # beyond what a probability can say in float32
-            most, total = logits[b, label], np.float32(0)
-            for n in range(N):
-                most = max(most, logits[b, n])
-            for n in range(N):
-                total += np.exp(logits[b, n] - most)
-            losses[b] = np.log(total) + most - logits[b, label]
-        grad[b, label] -= np.float32(1)
+def cross_entropy(logits, labels, losses, grad, n_all):
+    """The loss of every sequence, (B,), and the gradient of the mean, (B, N), where these are some of `n_all`."""
+    N, part = logits.shape[1], np.float32(1) / np.float32(n_all)
+    for b in range(len(logits)):
+        row, out, label = logits[b], grad[b], labels[b]
+        most, total = _largest(row), np.float32(0)
         for n in range(N):
-            grad[b, n] /= np.float32(B)
+            out[n] = _exp(row[n] - most)
+        for n in range(N):
+            total += out[n]
+        losses[b] = np.log(total) + (most - row[label])
+        share = part / total
+        for n in range(N):
+            out[n] *= share
+        out[label] -= part
+
+
+@compiled
+def cross_entropy_in_double(logits, labels, losses, grad, n_all):
+    """The same in double precision, rounded at the end."""
+    N = logits.shape[1]
+    exponentials = np.empty(N, np.float64)
+    for b in range(len(logits)):
+        row, out, label = logits[b], grad[b], labels[b]
+        most, total = np.float64(_largest(row)), 0.0
+        for n in range(N):
+            exponentials[n] = np.exp(row[n] - most)
+            total += exponentials[n]
+        losses[b] = np.log(total) + (most - row[label])
+        for n in range(N):
+            out[n] = (exponentials[n] / total - (n == label)) / n_all
+
+
+@compiled
+def answers(logits, out):
+    """Where each row has its largest number, the first of several; NaN counts as the largest."""
+    for b in range(len(logits)):
+        row, at, spoiled = logits[b], 0, False
+        for n in range(len(row)):
+            spoiled |= row[n] != row[n]  # NaN
+        most = _largest(row)
+        while row[at] == row[at] if spoiled else row[at] != most:
+            at += 1
+        out[b] = at
 
 
 @compiled_call
-def below_largest_call(n):
-    below_largest(floats_at(n[0], (n[2], n[2])), floats_at(n[1], (n[2], n[2])), n[3])
+def answers_call(n):
+    answers(floats_at(n[0], (n[2], n[3])), integers_at(n[1], n[2]))
+
+
+@compiled_call
+def factors_call(n):
+    factors_of(floats_at(n[0], (n[2], n[2])), floats_at(n[1], (n[2], n[2])), n[3])
 
 
 @compiled_call
@@ -249,20 +241,10 @@ def layer_2_call(n):
 
 
 @compiled_call
-def layer_2_backward_call(n):
-    B, T, C, width = n[7], n[8], n[9], n[10]
-    g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
-    attention_2, g_scores, g_passed_on = floats_at(n[3], (B, T)), floats_at(n[4], (B, T)), floats_at(n[5], (B, T))
-    layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, floats_at(n[6], (B, 2 * C)))
-
-
-@compiled_call
-def layer_1_backward_call(n):
-    B, T, C, width = n[8], n[9], n[10], n[11]
-    g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
-    attention_2, copied = floats_at(n[3], (B, T)), floats_at(n[4], (B, T))
-    g_scores, g_passed_on, g_table = floats_at(n[5], (B, T)), floats_at(n[6], (B, T)), floats_at(n[7], (C, C))
-    for r in range(C):
-        for c in range(C):
-            g_table[r, c] = 0
-    layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table)
+def cross_entropy_call(n):
+    B, N, n_all, in_double = n[4], n[5], n[6], n[7]
+    logits, labels, losses = floats_at(n[0], (B, N)), integers_at(n[1], B), floats_at(n[2], B)
+    if in_double:
+        cross_entropy_in_double(logits, labels, losses, floats_at(n[3], (B, N)), n_all)
+    else:
+        cross_entropy(logits, labels, losses, floats_at(n[3], (B, N)), n_all)

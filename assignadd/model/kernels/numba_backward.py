@@ -1,0 +1,97 @@
+"""The backward pass of what `numba_functions` computes, but for the loss, which has its gradient there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assignadd.model.kernels.calls import compiled_call, floats_at, integers_at
+from assignadd.model.kernels.numba_functions import compiled
+
+
+@compiled
+def layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both):
+    """Gradients of each position's score and of what it passes on, (B, T), and of the scores of all rows, (B, 2C)."""
+    B, T = tokens.shape
+    C = g_both.shape[1] // 2
+    K = C - T
+    for b in range(B):
+        own, g, pattern = tokens[b], g_usage[b, C + 1 :], attention_2[b]
+        g_score, g_passed, out = g_scores[b], g_passed_on[b], g_both[b]
+        for k in range(T):
+            g_passed[k] = g[C + own[k]] + g[C + K + k]
+        mean = np.float32(0)
+        for q in range(T):
+            total = g[own[q]] + g[K + q]
+            for k in range(T):
+                total += attention_1[b, q, k] * g_passed[k]
+            g_score[q] = total
+            mean += total * pattern[q]
+        for c in range(len(out)):
+            out[c] = 0
+        g_copied = out[C + K :]
+        for q in range(T):
+            g_score[q] = pattern[q] * (g_score[q] - mean)
+            for k in range(T):
+                g_copied[k] += g_score[q] * attention_1[b, q, k]
+        for k in range(T):
+            out[own[k]] += g_score[k]
+            out[K + k] = g_score[k]
+            out[C + own[k]] += g_copied[k]
+
+
+@compiled
+def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table):
+    """Adds the gradient of every sequence to that of layer 1's score table, (C, C)."""
+    B, T = tokens.shape
+    C = len(g_table)
+    K = C - T
+    g_row, g_by_key = np.empty(T, g_table.dtype), np.zeros((T, T), g_table.dtype)  # 0 for keys after the query
+    g_positions = np.zeros((K, T), g_table.dtype)  # rows of query positions by key token: whole rows are added to
+    for b in range(B):
+        own = tokens[b]
+        for q in range(T):
+            row, weight, g_score = attention_1[b, q], attention_2[b, q], g_scores[b, q]
+            for k in range(T):
+                g_row[k] = weight * g_passed_on[b, k] + g_score * copied[b, k]
+            if q == T - 1:
+                for k in range(T):
+                    g_row[k] += g_usage[b, own[k]] + g_usage[b, K + k]
+            mean = np.float32(0)
+            for k in range(T):
+                mean += row[k] * g_row[k]
+            of_token, token_at, position_at = g_table[own[q]], g_table[own[q], K:], g_table[K + q, K:]
+            for k in range(T):
+                g_row[k] = row[k] * (g_row[k] - mean)
+                token_at[k] += g_row[k]
+                position_at[k] += g_row[k]
+            for k in range(q + 1):
+                of_token[own[k]] += g_row[k]
+                g_by_key[k, q] = g_row[k]
+        for k in range(T):
+            of_key = g_positions[own[k]]
+            for q in range(T):
+                of_key[q] += g_by_key[k, q]
+    for q in range(T):
+        of_position = g_table[K + q]
+        for token in range(K):
+            of_position[token] += g_positions[token, q]
+
+
+@compiled_call
+def layer_2_backward_call(n):
+    B, T, C, width = n[7], n[8], n[9], n[10]
+    g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
+    attention_2, g_scores, g_passed_on = floats_at(n[3], (B, T)), floats_at(n[4], (B, T)), floats_at(n[5], (B, T))
+    layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, floats_at(n[6], (B, 2 * C)))
+
+
+@compiled_call
+def layer_1_backward_call(n):
+    B, T, C, width = n[8], n[9], n[10], n[11]
+    g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
+    attention_2, copied = floats_at(n[3], (B, T)), floats_at(n[4], (B, T))
+    g_scores, g_passed_on, g_table = floats_at(n[5], (B, T)), floats_at(n[6], (B, T)), floats_at(n[7], (C, C))
+    for r in range(C):
+        for c in range(C):
+            g_table[r, c] = 0
+    layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table)
