@@ -24,7 +24,7 @@ from assignadd.config import Config, Task
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
-from assignadd.model.forward import traces
+from assignadd.model.forward import traces_in_parts
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import covers
 from assignadd.task.arithmetic import answer_of, tuple_values
@@ -210,9 +210,8 @@ def context_preactivations(
     found = []
     for i, one in enumerate(single_models(stack)):
         mean = torch.zeros((), dtype=one.flat.dtype, device=one.flat.device)
-        for n_vars in (0, 1, 2):
-            own = sequences(configs[i : i + 1], seen[i : i + 1], n_vars, N * N).tokens
-            (trace,) = traces(one, with_values(task, own, pairs))
+        of_types = (sequences(configs[i : i + 1], seen[i : i + 1], n_vars, N * N).tokens for n_vars in (0, 1, 2))
+        for trace in traces_in_parts(one, (with_values(task, own, pairs)[0] for own in of_types)):
             mean = mean + (trace.resid_mid if linear else trace.preactivations) / 3
         preactivations = mean @ one["blocks.1.mlp.W_in"][0] if linear else mean
         found.append(preactivations.unflatten(0, (N, N)))

@@ -181,7 +181,7 @@ class TableTrace(Trace):
 
     @property
     def mlp_out(self) -> Float[Tensor, "*M B d"]:
-        return self.neurons @ self.weights.W_out
+        return self.resid_post - self.resid_mid  # a product less for who needs both
 
     @property
     def resid_pre(self) -> Float[Tensor, "*M B d"]:
