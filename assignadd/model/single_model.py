@@ -88,7 +88,10 @@ class SingleModelForward:
         return self._for_all(tokens, self._write_answers, self._answers)
 
     def _for_all(self, tokens: Tensor, write: Call, room: Tensor) -> Tensor:
-        """What is written for a batch of sequences at a time; of a smaller last one, the rest is left from before."""
+        """What is written for a batch of sequences at a time.
+
+        In a smaller last batch, the other rows keep the tokens of the batch before, and are not returned.
+        """
         found, (batch, T) = room.new_empty(len(tokens), *room.shape[1:]), self._tokens.shape
         if tokens.shape[1:] != (T,):
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {T} tokens")

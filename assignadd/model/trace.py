@@ -157,6 +157,8 @@ class TableTrace(Trace):
     @cached_property
     @torch.no_grad()
     def resid_post(self) -> Float[Tensor, "*M B d"]:
+        if self.resid_mid.device.type == "cpu":  # where measures need both, and a pass over memory costs little
+            return self.resid_mid + self.mlp_out
         return self.kernels.plus_product(self.resid_mid.clone(), self.neurons, self.weights.W_out)
 
     @cached_property
@@ -179,9 +181,10 @@ class TableTrace(Trace):
         of_neurons = self.neurons @ read_out
         return self.kernels.plus_product(of_neurons, self.resid_mid, self.weights.U) if direct else of_neurons
 
-    @property
+    @cached_property
+    @torch.no_grad()
     def mlp_out(self) -> Float[Tensor, "*M B d"]:
-        return self.resid_post - self.resid_mid  # a product less for who needs both
+        return self.neurons @ self.weights.W_out
 
     @property
     def resid_pre(self) -> Float[Tensor, "*M B d"]:

@@ -1,7 +1,8 @@
 """A pool of processes that train models, or measure and draw, side by side on a CPU.
 
-Threads of one process would share Python's lock, and a training step is many small calls. The tensors that a process
-trains are in memory that it shares with its parent, which reads and saves them as if they were its own.
+Threads of one process would share Python's lock, which measures, figures and most training steps need often. The
+tensors that a process trains are in memory that it shares with its parent, which reads and saves them as if they were
+its own.
 """
 
 from __future__ import annotations

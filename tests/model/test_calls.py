@@ -82,6 +82,8 @@ def test_a_function_that_torch_does_not_have_is_not_found():
 def test_tensors_that_would_be_read_wrongly_are_refused(x):
     with pytest.raises(ValueError, match="cannot read"):
         changed(x, 1, 1)
+    with pytest.raises(ValueError, match="cannot read"):
+        calls.bind(multiply_and_add, [], 2, doubles=[x.float()])
 
 
 def call_of(function, *tensors, sizes):

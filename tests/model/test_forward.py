@@ -1,5 +1,7 @@
 """Logits and answers of a stack, computed for some sequences at a time, against the reference transformer."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -43,6 +45,25 @@ def test_logits_are_those_of_the_weights_as_they_are_now():
     stack.flat.mul_(0.5)
     torch.testing.assert_close(answer_logits(stack, tokens), reference_logits(stack, tokens), rtol=1e-4, atol=1e-4)
     assert not torch.allclose(before, answer_logits(stack, tokens))
+
+
+def test_threads_that_evaluate_at_once_do_not_disturb_each_other():
+    stack, tokens = stack_and_tokens(3 * CPU_CHUNK)
+    expected = answer_logits(stack, tokens)
+
+    def evaluate(model: int) -> bool:
+        one, own = stack.models(model), tokens[model : model + 1]
+        return all(torch.equal(answer_logits(one, own)[0], expected[model]) for _ in range(20))
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(evaluate, [0, 1])) == [True, True]
+
+
+def test_an_evaluation_in_inference_mode_is_followed_by_one_outside_of_it():
+    stack, tokens = stack_and_tokens(33)  # a number for which nothing is kept from another test
+    with torch.inference_mode():
+        inside = answers(stack, tokens).tolist()
+    assert answers(stack, tokens).tolist() == inside
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

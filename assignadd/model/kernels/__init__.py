@@ -2,8 +2,8 @@
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
 `numba_cpu` (with `numba_...`) and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU
-and for a GPU, in single precision. Tests hold them equal. `calls`, `blas` and `numba_elementwise` are for
-`single_model`, which needs no Python between them.
+and for a GPU, in single precision. Tests hold them equal. `calls` and `blas` are for code without Python between two
+calls, as in `single_model`.
 """
 
 from __future__ import annotations

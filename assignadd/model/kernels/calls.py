@@ -98,12 +98,14 @@ class Call:
         _FUNCTION(function)(numbers)
 
 
-def bind(function: compiled_call, tensors: Sequence[Tensor], *sizes: int) -> Call:
-    """The function with the addresses of these contiguous tensors, followed by the sizes."""
-    for x in tensors:
-        if not (x.is_contiguous() and x.device.type == "cpu" and x.dtype in (torch.float32, torch.int64)):
-            raise ValueError(f"a compiled function cannot read {x.dtype} on {x.device} with strides {x.stride()}")
-    return Call(function, [*(tensor.data_ptr() for tensor in tensors), *sizes], tensors)
+def bind(function: compiled_call, tensors: Sequence[Tensor], *sizes: int, doubles: Sequence[Tensor] = ()) -> Call:
+    """The function with the addresses of these contiguous tensors, then the sizes, then the addresses of `doubles`."""
+    for some, dtypes in ((tensors, (torch.float32, torch.int64)), (doubles, (torch.float64,))):
+        for x in some:
+            if not (x.is_contiguous() and x.device.type == "cpu" and x.dtype in dtypes):
+                raise ValueError(f"a compiled function cannot read {x.dtype} on {x.device} with strides {x.stride()}")
+    addresses, last = ([x.data_ptr() for x in some] for some in (tensors, doubles))
+    return Call(function, [*addresses, *sizes, *last], (tensors, doubles))
 
 
 def series(*calls: Call) -> Call:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from assignadd.model.kernels import blas, numba_backward, numba_functions, numba_update
-from assignadd.model.kernels.calls import Call, bind, has_threads, phases, series
+from assignadd.model.kernels.calls import bind, has_threads, phases, series
 from assignadd.model.kernels.tensor import Moments, TensorKernels
 
 
@@ -74,10 +74,10 @@ class CompiledKernels(TensorKernels):
         o, threads = moments, torch.get_num_threads() if has_threads() else 1
         updates = []
         for i in range(len(flat)):
-            settings = o.rate[i], o.decay[i], o.averaging[i], o.betas[i], loss[i], diverged_at[i], count
+            settings = o.rate[i], o.decay[i], o.averaging[i], loss[i], diverged_at[i], count
             for some in zip(*(x[i].tensor_split(threads) for x in (flat, grad, o.mean, o.square)), strict=True):
-                addresses = (x.data_ptr() for x in (*some, *settings))
-                updates.append(Call(numba_update.update, [*addresses, some[0].numel()], (some, settings)))
+                update = bind(numba_update.update, [*some, *settings], some[0].numel(), doubles=[o.betas[i]])
+                updates.append(update)
         then = bind(numba_update.count_update, [loss, diverged_at, count], len(flat))
         return phases(updates, [then]) if threads > 1 else series(*updates, then)
 

@@ -1,6 +1,6 @@
 """Passes over arrays as calls of compiled code (`calls`): most take less time than a call of torch.
 
-The numbers of each are the addresses of its arrays, contiguous and in single precision, followed by sizes.
+The numbers of each are the addresses of its arrays, contiguous, in single precision or of integers, followed by sizes.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from numba import njit
 
 from assignadd.model.kernels.calls import compiled_call, floats_at, integers_at
 
-# The compiler may reorder sums and fuse operations, but must keep NaN and infinity: they show that a model diverged.
+# The compiler may reorder sums, whatever their brackets, and fuse operations. It must keep NaN and infinity, which show
+# that a model diverged.
 compiled = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
 # A sum of exponentials above this has lost nothing to float32's smallest numbers.
 SAFE_SUM = np.float32(1e-30)
@@ -28,9 +29,9 @@ LEAST = np.float32(-87)
 
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
 def _exp(x):
-    """exp(x) for x of up to 88, as 2**k exp(r), to two units in the last place; 0 below -87. A loop has it in vectors.
+    """exp(x) for x of up to 88, as 2**k exp(r), to two units in the last place; 0 below -87.
 
-    The polynomial is that of the Cephes library.
+    The compiler vectorises loops that call it. The polynomial is that of the Cephes library.
     """
     k = np.floor(x * LOG2_E + np.float32(0.5))
     r = (x - k * LOG_2[0]) - k * LOG_2[1]
@@ -43,7 +44,7 @@ def _exp(x):
 
 @compiled
 def _largest(row):
-    """The largest number of a row; NaN may be missed. Four at a time: each comparison waits for one before."""
+    """The largest number of a row; NaN may be missed. Of four running maxima, as each waits for its last comparison."""
     n, a, b, c, d = len(row), row[0], row[0], row[0], row[0]
     for i in range(0, n - 3, 4):
         some = row[i:]
@@ -175,13 +176,13 @@ def cross_entropy(logits, labels, losses, grad, n_all):
     N, part = logits.shape[1], np.float32(1) / np.float32(n_all)
     for b in range(len(logits)):
         row, out, label = logits[b], grad[b], labels[b]
-        most, total = _largest(row), np.float32(0)
+        most, total = _largest(row), 0.0  # in double precision: 1 + 1e-8 is the total where an answer is certain
         for n in range(N):
             out[n] = _exp(row[n] - most)
         for n in range(N):
             total += out[n]
-        losses[b] = np.log(total) + (most - row[label])
-        share = part / total
+        losses[b] = np.log(total) + (np.float64(most) - row[label])
+        share = np.float32(part / total)
         for n in range(N):
             out[n] *= share
         out[label] -= part
@@ -189,7 +190,7 @@ def cross_entropy(logits, labels, losses, grad, n_all):
 
 @compiled
 def cross_entropy_in_double(logits, labels, losses, grad, n_all):
-    """The same in double precision, rounded at the end."""
+    """The same with exponentials and gradient in double precision, rounded at the end."""
     N = logits.shape[1]
     exponentials = np.empty(N, np.float64)
     for b in range(len(logits)):

@@ -1,6 +1,6 @@
 """The AdamW update, compiled for a CPU: one pass over the memory of weights, gradient and moments.
 
-The numbers of each call are the addresses of its arrays, followed by sizes.
+The numbers of each call are the addresses of its arrays, followed by sizes, and by addresses of doubles.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from assignadd.model.kernels.calls import compiled_call, doubles_at, floats_at, 
 
 
 @njit(cache=True, error_model="numpy")
-def updated(weights, grad, mean, square, size, decay, averaging, root):
+def updated(weights, grad, mean, square, size, decay, old, averaging, root):
     """`size` and `root`: learning rate, and root of the squares, corrected for moments that start at 0."""
     new, kept, added, eps = averaging[0], averaging[1], averaging[2], averaging[3]
     for i in range(len(weights)):
-        mean[i] += new * (grad[i] - mean[i])
+        mean[i] = old * mean[i] + new * grad[i]
         square[i] = kept * square[i] + added * (grad[i] * grad[i])
         # Multiplied by 1 - decay, weights would always be rounded in the same direction.
         weights[i] -= decay * weights[i] + size * mean[i] / (np.sqrt(square[i]) / root + eps)
@@ -25,13 +25,13 @@ def updated(weights, grad, mean, square, size, decay, averaging, root):
 @compiled_call
 def update(n):
     """The update of some weights of a model, if its loss has always been finite."""
-    rate, decay, averaging, betas = floats_at(n[4], 1), floats_at(n[5], 1), floats_at(n[6], 4), doubles_at(n[7], 2)
-    loss, diverged_at, count, P = floats_at(n[8], 1), integers_at(n[9], 1), integers_at(n[10], 1), n[11]
+    rate, decay, averaging, betas = floats_at(n[4], 1), floats_at(n[5], 1), floats_at(n[6], 4), doubles_at(n[11], 2)
+    loss, diverged_at, count, P = floats_at(n[7], 1), integers_at(n[8], 1), integers_at(n[9], 1), n[10]
     if diverged_at[0] < 0 and np.isfinite(loss[0]):
         first, second = 1 - betas[0] ** (count[0] + 1), 1 - betas[1] ** (count[0] + 1)
         size, root = np.float32(rate[0] / first), np.float32(np.sqrt(second))
         weights, grad, mean, square = floats_at(n[0], P), floats_at(n[1], P), floats_at(n[2], P), floats_at(n[3], P)
-        updated(weights, grad, mean, square, size, decay[0], averaging, root)
+        updated(weights, grad, mean, square, size, decay[0], np.float32(betas[0]), averaging, root)
 
 
 @compiled_call
