@@ -182,7 +182,7 @@ class SingleModelPasses(SingleModelForward):
         kept = _given(self._read_tokens, tokens, self._tokens), _given(self._read_labels, labels, self._labels)
         self._write_loss.numbers[1] = loss.data_ptr()
         self._run()
-        del kept
+        del kept  # which was read until here
 
 
 def _read(room: Tensor) -> Call:
