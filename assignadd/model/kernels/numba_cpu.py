@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from assignadd.model.kernels import blas, numba_backward, numba_functions, numba_update
+from assignadd.model.kernels.adamw import Moments
 from assignadd.model.kernels.calls import bind, has_threads, phases, series
-from assignadd.model.kernels.tensor import Moments, TensorKernels
+from assignadd.model.kernels.tensor import TensorKernels
 
 
 class CompiledKernels(TensorKernels):
