@@ -229,7 +229,7 @@ def _serve(pipe: Connection, device: str, slot: int, parent: int, gpus: Sequence
     end_with_parent(parent)
     if device == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
-    with suppress(EOFError, BrokenPipeError, Interrupted):
+    with suppress(EOFError, ConnectionError, Interrupted):
         while True:
             number, job = pipe.recv()
             try:

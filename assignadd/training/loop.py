@@ -72,15 +72,17 @@ def train_run(
     if begin is None and not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, StopSignals() as signals:
-        if run.finished and not run.damaged:
-            return Run.open(path)
-        with closing(Trainer(config, members, seen, device, threads, observe)) as trainer:
-            _mend(run, trainer, begin or set_start)
-            with Commits(run) as commits:
-                rows = _resume(run, commits, trainer, begin or set_start)
-                listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
-                _train(config, commits, trainer, signals, listener, rows)
-    return Run.open(path)
+        if run.damaged or not run.finished:
+            with closing(Trainer(config, members, seen, device, threads, observe)) as trainer:
+                _mend(run, trainer, begin or set_start)
+                with Commits(run) as commits:
+                    rows = _resume(run, commits, trainer, begin or set_start)
+                    listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
+                    _train(config, commits, trainer, signals, listener, rows)
+    saved = Run.open(path)
+    if signals.received:  # also after the last step: whoever called may have more to do
+        raise Interrupted(signals.received, saved.step)
+    return saved
 
 
 class Commits:
@@ -131,6 +133,7 @@ def _train(
     listener: Listener,
     rows: list[dict[str, Any]],
 ) -> None:
+    """Trains to the last step, or until a signal is received and a state is saved."""
     beat = BEAT if trainer.device == "cpu" else BEAT_ON_GPU
     while (step := trainer.step) < config.optim.steps:
         trainer.advance(min(next_stop(config, step), step + beat) - step)
@@ -141,7 +144,7 @@ def _train(
         if signals.received:
             if not saves_state(config, trainer.step):
                 commits.commit(trainer.step, state=trainer.state())
-            raise Interrupted(signals.received, trainer.step)
+            return
 
 
 def _resume(run: Writer, commits: Commits, trainer: Trainer, begin: Callable[[Trainer], None]) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from assignadd.runs import atomic, writer
 from assignadd.runs.folder import Run
 from assignadd.training.loop import (
     BEAT,
+    Commits,
     Interrupted,
     TrainingProgress,
     is_checkpoint,
@@ -183,6 +184,21 @@ def test_a_signal_saves_and_the_same_call_goes_on(tmp_path, signum, code, at):
     assert Run.open(tmp_path / "run").step == at
     train(config, SEEDS, tmp_path / "run")
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_a_signal_while_the_last_files_are_written_is_not_lost(tmp_path, monkeypatch):
+    """A sweep would go on with its next job, or wait forever for a process that has forgotten the signal."""
+    wait_for_files = Commits.__exit__
+
+    def interrupted(commits, *error) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_for_files(commits, *error)
+
+    monkeypatch.setattr(Commits, "__exit__", interrupted)
+    with pytest.raises(Interrupted) as stopped:
+        train(CONFIG, SEEDS, tmp_path / "run")
+    assert stopped.value.exit_code == 143
+    assert Run.open(tmp_path / "run").finished
 
 
 def test_sigterm_on_the_command(tmp_path):
