@@ -31,8 +31,8 @@ def parts_of(batch: int) -> int:
     MKL gains little from a second thread for products of this size. OpenBLAS, on ARM, gains more, and has all threads
     for each product.
     """
-    threaded = torch.backends.mkl.is_available() and has_threads()
-    return max(1, min(torch.get_num_threads(), batch // FEWEST_SEQUENCES)) if threaded else 1
+    parts = min(torch.get_num_threads(), batch // FEWEST_SEQUENCES)
+    return parts if parts > 1 and torch.backends.mkl.is_available() and has_threads() else 1
 
 
 class SingleModelForward:
@@ -40,7 +40,7 @@ class SingleModelForward:
 
     def __init__(self, w: Weights, batch: int, equals: int, scale: float):
         C, T, h, N, new = len(w.E) + len(w.pos), len(w.pos), len(w.W_out), w.U.shape[1], w.E.new_empty
-        self._n_parts = parts_of(batch)
+        self._batch, self._n_parts = batch, parts_of(batch)
         # MKL takes less time for a product whose rows have a multiple of 16 numbers.
         self._t = t = Tables.room(w, spare=-(3 * C + 1) % 16)
         scores_1, read_out = new(2, C, C), new(h, N)  # scores of layer 1, and their exponentials
@@ -175,7 +175,7 @@ class SingleModelPasses(SingleModelForward):
 
     def fits(self, batch: int) -> bool:
         """Whether these are the passes of such a batch, also after torch was given more or fewer threads."""
-        return batch == len(self._tokens) and self._n_parts == parts_of(batch)
+        return batch == self._batch and self._n_parts == parts_of(batch)
 
     def __call__(self, tokens: Tensor, labels: Tensor, loss: Tensor) -> None:
         """Writes the mean cross entropy of a batch into `loss`, of one element, and its gradient."""
@@ -197,7 +197,8 @@ def _given(read: Call, source: Tensor, room: Tensor) -> Tensor:
     """
     if source.shape[-room.dim() :] != room.shape or source.numel() != room.numel():  # it would be read past its end
         raise ValueError(f"a batch of shape {tuple(source.shape)}: expected {tuple(room.shape)}")
-    source = source.to(torch.int64).contiguous()
+    if source.dtype != torch.int64 or not source.is_contiguous():
+        source = source.to(torch.int64).contiguous()
     read.numbers[0], read.numbers[2] = source.data_ptr(), source.numel()
     return source
 

@@ -188,6 +188,8 @@ class Group:
             self.stack.flat, self.gradient.flat, self.moments, self.loss, self.diverged_at, self.step
         )
         self._captured: CapturedStep | None = None
+        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (self.batch_size * len(stack))))
+        """How many steps' sequences are drawn at once on a CPU."""
         self._drawn: tuple[int, list[Batch]] | None = None
         """The first step whose sequences are drawn ahead, and the batches of the steps from there on."""
 
@@ -227,11 +229,6 @@ class Group:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
-
-    @property
-    def steps_ahead(self) -> int:
-        """How many steps' sequences are drawn at once on a CPU."""
-        return max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (self.batch_size * len(self.stack))))
 
     def _batch(self, step: int) -> Batch:
         start = step - step % self.steps_ahead
