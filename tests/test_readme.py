@@ -115,7 +115,7 @@ def test_times_on_a_gpu_are_those_of_the_tables():
     assert f"(commit {measured['commit']})" in README
     scale = " ".join((ROOT / "docs" / "scale.md").read_text().split())
     fp32, tf32, of_32, alone, alone_tf32 = (b["us_per_model_step"].popitem()[1] for b in measured["bench"])
-    assert f"{fp32:.1f} us\nper model and step in fp32, {tf32:.2f} with TF32" in README
+    assert f"{fp32:.1f} us per model and step in fp32, {tf32:.2f} with TF32" in README
     ours = (
         f"**{fp32:.1f} us** with 128 models and {of_32:.1f} with 32",
         f"{alone:.0f} us a step, {alone_tf32:.0f} with TF32",
