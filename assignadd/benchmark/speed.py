@@ -63,7 +63,13 @@ def seconds_of(do: Callable[[], object]) -> float:
 
 def flops(config: Config, device: str = "cpu") -> int:
     """Floating-point operations of the matrix products in one training step of one model (forward and backward)."""
-    return 2 * 3 * (_table_products(config, device) if covers(config) else _reference_products(config))
+    return 3 * forward_flops(config, config.optim.batch, device)
+
+
+def forward_flops(config: Config, n: int, device: str = "cpu") -> int:
+    """Floating-point operations of the matrix products in a forward pass of `n` sequences."""
+    config = replace(config, optim=replace(config.optim, batch=n))
+    return 2 * (_table_products(config, device) if covers(config) else _reference_products(config))
 
 
 def _table_products(config: Config, device: str) -> int:
@@ -91,7 +97,7 @@ def _reference_products(config: Config) -> int:
 def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict[str, float | None]:
     """One model's training step on `threads` threads: ours, its floor, and the usual ways.
 
-    The floor is set by a product of the MLP's shape, the largest of a step. A machine that others use too is fast or
+    A machine that others use too is fast or
     slow for seconds at a time. Everything is therefore timed in rounds, and each number, the ratios of a round among
     them, is the median of at least three.
     """
@@ -116,18 +122,23 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
 
 def _round(config: Config, group: Group) -> dict[str, float]:
     """Times the steps whose sequences are drawn together, so that drawing counts in full, and products in between."""
+    step_seconds, rates = 0.0, []
+    for part in range(PARTS):
+        steps = len(range(part, group.steps_ahead, PARTS))
+        step_seconds += seconds_of(partial(group.advance, steps))
+        rates.append(_product_gflops(config))
+    rate = statistics.median(rates)
+    step_ms = 1e3 * step_seconds / group.steps_ahead
+    return {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": flops(config) / rate / 1e6}
+
+
+def _product_gflops(config: Config) -> float:
+    """The rate of a product of the MLP's shape, the largest of a step, over 20 ms."""
     B, d, h = config.optim.batch, config.model.d_model, config.model.d_mlp[-1] or config.model.d_model
     generator = torch.Generator().manual_seed(0)
     a, b = torch.randn(B, d, generator=generator), torch.randn(d, h, generator=generator)
     out = torch.empty(B, h)
-    step_seconds, product_ms = 0.0, []
-    for part in range(PARTS):
-        steps = len(range(part, group.steps_ahead, PARTS))
-        step_seconds += seconds_of(partial(group.advance, steps))
-        product_ms.append(milliseconds(lambda: torch.mm(a, b, out=out), 0.02))
-    rate = 2 * B * d * h / statistics.median(product_ms) / 1e6
-    step_ms = 1e3 * step_seconds / group.steps_ahead
-    return {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": flops(config) / rate / 1e6}
+    return 2 * B * d * h / milliseconds(lambda: torch.mm(a, b, out=out), 0.02) / 1e6
 
 
 def _peer_ms(step: Step) -> float:
@@ -158,13 +169,20 @@ def sampler_rate(config: Config, seconds: float) -> float:
     return len(steps) * config.optim.batch / ms * 1e3
 
 
-def evaluation_rate(config: Config, seconds: float) -> float:
-    """Sequences a second that one thread answers and marks."""
+def evaluation(config: Config, seconds: float) -> dict[str, float]:
+    """Sequences a second that one thread answers and marks, and its time over that of its matrix products."""
     prepare("cpu", 1, config)
     exam = Exam([Member(0).config(config)], _splits(config, 1), EVAL_SETS, config.record.eval_sequences)
-    stack = initial_stack(config, [0])
-    ms = milliseconds(lambda: exam.count_correct(stack), seconds, 3)
-    return exam.labels.numel() / ms * 1e3
+    stack, n = initial_stack(config, [0]), exam.labels.numel()
+    exam.count_correct(stack)
+    times, ratios = list[float](), list[float]()
+    while len(times) < 3 or sum(times) < seconds:
+        times.append(seconds_of(lambda: exam.count_correct(stack)))
+        ratios.append(times[-1] / (forward_flops(config, n) / _product_gflops(config) / 1e9))
+    return {
+        "evaluation_per_second": n / statistics.median(times),
+        "evaluation_over_floor": statistics.median(ratios),
+    }
 
 
 def cuda_microseconds(config: Config, n_models: int, steps: int = 192) -> float:

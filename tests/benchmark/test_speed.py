@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from assignadd.benchmark.speed import VALUES, flops, variants
+from assignadd.benchmark.speed import VALUES, flops, forward_flops, variants
 from assignadd.config import PRESETS
 from assignadd.model.forward import unstacked
 from assignadd.model.stack import initial_stack
@@ -39,7 +39,9 @@ def test_flops_are_those_of_the_products_that_run(batch):
     table = TableForward(config)
     with ProductCounter() as counter:
         trace = table.forward(weights, tokens[0])
-        table.backward(weights, trace, torch.ones_like(table.logits(trace)), grads)
+        logits = table.logits(trace)
+        assert counter.flops == forward_flops(config, batch) == forward_flops(PRESETS["paper"], batch)
+        table.backward(weights, trace, torch.ones_like(logits), grads)
     assert counter.flops == flops(config)
 
 
