@@ -14,11 +14,11 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from assignadd.model.kernels import numba_backward as backward
 from assignadd.model.kernels import numba_elementwise as elementwise
 from assignadd.model.kernels import numba_functions as functions
 from assignadd.model.kernels.blas import on_one_thread, product, products
 from assignadd.model.kernels.calls import Call, bind, has_threads, phases, series
+from assignadd.model.part_of_batch import Gradients, Part, Shared, transposed
 from assignadd.model.trace import Tables, Weights
 
 # Sequences that a part has at least: small products are slow, and each part's gradients are added to the first's.
@@ -43,11 +43,12 @@ class SingleModelForward:
         self._batch, self._n_parts = batch, parts_of(batch)
         # MKL takes less time for a product whose rows have a multiple of 16 numbers.
         self._t = t = Tables.room(w, spare=-(3 * C + 1) % 16)
-        scores_1, read_out = new(2, C, C), new(h, N)  # scores of layer 1, and their exponentials
+        scores_1, read_out, (scores_2_T, transpose) = new(2, C, C), new(h, N), transposed(t.scores_2)
+        self._shared = Shared(w, t, scores_1, scores_2_T, read_out)
         self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), new(batch, N)
         self._answers = torch.zeros(batch, dtype=torch.int64)
         rooms = zip(*(x.tensor_split(self._n_parts) for x in (self._tokens, self._logits, self._answers)), strict=True)
-        self._parts = [_Part(w, t, scores_1, read_out, *own) for own in rooms]
+        self._parts = [Part(self._shared, *own) for own in rooms]
         self._read_tokens = _read(self._tokens)
         self._write_embeddings = [
             _copy(w.E, t.embeddings[:-T]),
@@ -55,14 +56,17 @@ class SingleModelForward:
             _add(w.E[equals], w.pos[-1], t.constant[0]),
         ]
         self._write_tables = [
-            products(
-                (w.Q2, w.T.K2, t.QK2, scale),
-                (t.embeddings, w.V1, t.values_1),
-                (t.values_1, w.O1, t.outputs_1),
-                (w.V2, w.O2, t.OV2),
-                (t.equal_rows, t.QK2, t.queries_2),
-                (t.both, t.OV2, t.outputs_2),
-                (t.both, t.T.queries_2, t.scores_2),
+            series(
+                products(
+                    (w.Q2, w.T.K2, t.QK2, scale),
+                    (t.embeddings, w.V1, t.values_1),
+                    (t.values_1, w.O1, t.outputs_1),
+                    (w.V2, w.O2, t.OV2),
+                    (t.equal_rows, t.QK2, t.queries_2),
+                    (t.both, t.OV2, t.outputs_2),
+                    (t.both, t.T.queries_2, t.scores_2),
+                ),
+                *transpose,
             ),
             series(
                 product(t.embeddings, w.Q1, t.queries_1),
@@ -116,35 +120,35 @@ class SingleModelPasses(SingleModelForward):
         t, (h, d), dh, new = self._t, w.W_out.shape, w.Q1.shape[1], w.E.new_empty
         (K, _), C = w.E.shape, len(t.embeddings)
         self._labels, losses = torch.zeros(batch, dtype=torch.int64), new(batch)
-        rooms = zip(self._parts, *(x.tensor_split(self._n_parts) for x in (self._labels, losses)), strict=True)
-        passes, sums = [], list[list[Tensor]]()
-        for part, *own in rooms:
-            run, found = part.backward(*own, new(d, h) if sums else grads.W_in, batch, loss_in_double)
-            passes.append(series(part.forward, run))
-            sums.append(found)
-        g_scores_1, g_scores_2, g_outputs, g_read_out, g_U, _ = sums[0]
+        sums = [Gradients(self._shared, new(d, h) if i else grads.W_in) for i in range(self._n_parts)]
+        rooms = zip(self._parts, *(x.tensor_split(self._n_parts) for x in (self._labels, losses)), sums, strict=True)
+        passes = [part.passes(*own, batch, loss_in_double) for part, *own in rooms]
+        g, g_outputs = sums[0], new(len(t.outputs_and_spare), d)
         g_rows, g_through_scores = new(2 * C, d), new(C, d)
         (g_queries_1, g_keys_1, g_values_1), g_queries_2, (g_OV2, g_QK2) = new(3, C, dh), new(C + 1, d), new(2, d, d)
         g_equal, g_out2 = g_outputs[: C + 1], g_outputs[C + 1 : 3 * C + 1]
         g_embeddings, g_outputs_1 = g_rows.split(C)
         to_tables = [
-            products(
-                (t.T.both, g_out2, g_OV2),
-                (g_OV2, w.T.O2, grads.V2),
-                (w.T.V2, g_OV2, grads.O2),
-                (g_out2, t.T.OV2, g_rows),
-                (g_scores_2, t.queries_2, g_rows, 1, 1),
-                (g_scores_2.mT, t.both, g_queries_2),
-                (t.T.equal_rows, g_queries_2, g_QK2, scale),
-                (g_QK2, w.K2, grads.Q2),
-                (g_QK2.mT, w.Q2, grads.K2),
-                (g_queries_2, t.T.QK2, g_equal, 1, 1),
+            series(
+                bind(elementwise.transpose, [g.outputs_T, g_outputs], *g.outputs_T.shape),
+                products(
+                    (t.T.both, g_out2, g_OV2),
+                    (g_OV2, w.T.O2, grads.V2),
+                    (w.T.V2, g_OV2, grads.O2),
+                    (g_out2, t.T.OV2, g_rows),
+                    (g.scores_2, t.queries_2, g_rows, 1, 1),
+                    (g.scores_2.mT, t.both, g_queries_2),
+                    (t.T.equal_rows, g_queries_2, g_QK2, scale),
+                    (g_QK2, w.K2, grads.Q2),
+                    (g_QK2.mT, w.Q2, grads.K2),
+                    (g_queries_2, t.T.QK2, g_equal, 1, 1),
+                ),
             ),
             products(
-                (g_read_out.mT, w.T.U, grads.W_out),
-                (g_read_out, w.W_out, g_U, 1, 1),
-                (g_scores_1, t.keys_1, g_queries_1, scale),
-                (g_scores_1.mT, t.queries_1, g_keys_1, scale),
+                (g.read_out_T.mT, w.T.U, grads.W_out),
+                (g.read_out_T, w.W_out, g.U_T, 1, 1),
+                (g.scores_1, t.keys_1, g_queries_1, scale),
+                (g.scores_1.mT, t.queries_1, g_keys_1, scale),
                 (t.T.embeddings, g_queries_1, grads.Q1),
                 (t.T.embeddings, g_keys_1, grads.K1),
                 (g_queries_1, w.T.Q1, g_through_scores),
@@ -168,9 +172,9 @@ class SingleModelPasses(SingleModelForward):
             [*self._write_embeddings, self._read_tokens, self._read_labels],
             self._write_tables,
             passes,
-            *([_add(total, own, total) for total, own in zip(sums[0], more, strict=True)] for more in sums[1:]),
+            *(g.plus(more) for more in sums[1:]),
             to_tables,
-            [to_weights, series(self._write_loss, bind(elementwise.transpose, [g_U, grads.U], *g_U.shape))],
+            [to_weights, series(self._write_loss, bind(elementwise.transpose, [g.U_T, grads.U], *g.U_T.shape))],
         )
 
     def fits(self, batch: int) -> bool:
@@ -213,61 +217,3 @@ def _add(x: Tensor, y: Tensor, out: Tensor) -> Call:
     """out = x + y"""
     assert x.shape == y.shape == out.shape
     return bind(elementwise.add, [x, y, out], out.numel())
-
-
-class _Part:
-    """Memory and calls of the passes for some of the sequences."""
-
-    def __init__(
-        self, w: Weights, t: Tables, scores_1: Tensor, read_out: Tensor, tokens: Tensor, logits: Tensor, answers: Tensor
-    ):
-        (B, T), (C, d), (h, N), new = tokens.shape, t.embeddings.shape, read_out.shape, w.E.new_empty
-        self._w, self._t, self._read_out, self._tokens, self._logits = w, t, read_out, tokens, logits
-        self._attention_1, self._attention_2, self._copied = new(B, T, T), new(B, T), new(B, T)
-        self._usage, self._resid_mid, self._neurons = new(B, len(t.outputs_and_spare)), new(B, d), new(B, h)
-        self._sizes, scores_2 = (B, T, C, self._usage.shape[1]), new(B, 2 * C)
-        attention = self._attention_1, self._attention_2, self._copied
-        self.forward = series(
-            bind(functions.layer_1_call, [*scores_1, tokens, self._attention_1, self._usage], *self._sizes),
-            product(self._usage[:, : C + 1], t.T.scores_2, scores_2),
-            bind(functions.layer_2_call, [scores_2, tokens, *attention, self._usage], *self._sizes),
-            product(self._usage[:, : 3 * C + 1], t.outputs, self._resid_mid),
-            product(self._resid_mid, w.W_in, self._neurons),
-            bind(elementwise.relu, [self._neurons], B * h),
-            product(self._neurons, read_out, logits),
-            product(self._resid_mid, w.U, logits, 1, 1),
-        )
-        self.answer = bind(functions.answers_call, [logits, answers], B, N)
-
-    def backward(
-        self, labels: Tensor, losses: Tensor, g_W_in: Tensor, n_all: int, loss_in_double: bool
-    ) -> tuple[Call, list[Tensor]]:
-        """The calls of loss and backward pass, and the gradients that these write: of what all sequences share."""
-        w, t, usage, resid_mid, neurons = self._w, self._t, self._usage, self._resid_mid, self._neurons
-        (B, T, C, _), (h, N), d, new = self._sizes, self._read_out.shape, len(g_W_in), usage.new_empty
-        grad, g_usage, g_resid, g_neurons = map(torch.empty_like, (self._logits, usage, resid_mid, neurons))
-        g_both, g_scores, g_passed_on = new(B, 2 * C), new(B, T), new(B, T)
-        first, g_first = usage[:, : C + 1], g_usage[:, : C + 1]
-        g_scores_1, g_scores_2 = new(C, C), new(2 * C, C + 1)
-        g_read_out, g_U = new(N, h), new(N, d)  # transposed: with N columns, MKL would take longer
-        g_outputs, g_by_columns = new(usage.shape[1], d), new(d, usage.shape[1])  # as here, with its columns
-        shared = g_usage, self._tokens, self._attention_1, self._attention_2
-        of_layer_1 = self._copied, g_scores, g_passed_on, g_scores_1
-        run = series(
-            bind(functions.cross_entropy_call, [self._logits, labels, losses, grad], B, N, n_all, loss_in_double),
-            product(grad, w.T.U, g_resid),
-            product(grad.mT, neurons, g_read_out),
-            product(grad.mT, resid_mid, g_U),
-            product(grad, self._read_out.mT, g_neurons),
-            bind(elementwise.gate, [neurons, g_neurons], B * h),
-            product(resid_mid.mT, g_neurons, g_W_in),
-            product(g_neurons, w.T.W_in, g_resid, 1, 1),
-            product(g_resid, t.T.outputs_and_spare, g_usage),
-            product(g_resid.mT, usage, g_by_columns),
-            bind(elementwise.transpose, [g_by_columns, g_outputs], *g_by_columns.shape),
-            bind(backward.layer_2_backward_call, [*shared, g_scores, g_passed_on, g_both], *self._sizes),
-            product(g_both.mT, first, g_scores_2),
-            product(g_both, t.scores_2, g_first, 1, 1),
-            bind(backward.layer_1_backward_call, [*shared, *of_layer_1], *self._sizes),
-        )
-        return run, [g_scores_1, g_scores_2, g_outputs, g_read_out, g_U, g_W_in]

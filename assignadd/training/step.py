@@ -198,9 +198,9 @@ class Group:
         if self.stack.flat.device.type == "cuda":
             self._captured_step().replay(steps)
             return
-        first = int(self.step)
+        first, diverged_at = int(self.step), self.diverged_at.numpy()  # the same memory, read in less time
         for step in range(first, first + steps):
-            if min(self.diverged_at.tolist()) >= 0:
+            if min(diverged_at.tolist()) >= 0:
                 self.step += 1  # nothing is left to train
             else:
                 self.update(self._batch(step))

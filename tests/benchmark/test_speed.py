@@ -47,7 +47,7 @@ def test_flops_are_those_of_the_products_that_run(batch):
 
 def test_flops_are_those_of_the_calls_that_a_step_is_made_of(monkeypatch):
     pytest.importorskip("numba")
-    from assignadd.model import single_model
+    from assignadd.model import part_of_batch, single_model
     from assignadd.model.kernels import blas
 
     config, multiplications = PRESETS["paper"], []
@@ -57,7 +57,8 @@ def test_flops_are_those_of_the_calls_that_a_step_is_made_of(monkeypatch):
         return blas.series()
 
     monkeypatch.setattr(blas, "product", counted)
-    monkeypatch.setattr(single_model, "product", counted)
+    for module in (single_model, part_of_batch):
+        monkeypatch.setattr(module, "product", counted)
     stack = initial_stack(config, [0])
     single_model.SingleModelPasses(unstacked(stack), unstacked(stack.clone()), config.optim.batch, 0, 1.0)
     rows = 3 * (Vocabulary(config.task).size + config.task.length) + 1

@@ -93,7 +93,7 @@ def call_of(function, *tensors, sizes):
 def test_passes_over_arrays_are_those_of_torch():
     x, y = torch.randn(2, 5, 40, generator=torch.Generator().manual_seed(0))
     x[0, :3], y[0, :2] = torch.tensor([torch.nan, -0.0, torch.inf]), torch.tensor([1.0, torch.nan])
-    out, turned = torch.full_like(x, 7), torch.full((40, 5), 7.0)
+    out = torch.full_like(x, 7)
     call_of(elementwise.copy, x, out, sizes=[180])  # all but the last half of a row
     assert torch.equal(out.view(-1)[:180].nan_to_num(9), x.view(-1)[:180].nan_to_num(9)) and (out[4, 20:] == 7).all()
     integers, same = torch.arange(9), torch.full((9,), 7)
@@ -102,10 +102,14 @@ def test_passes_over_arrays_are_those_of_torch():
     average = torch.zeros(1)
     call_of(elementwise.mean, x[1:], average, sizes=[160])
     torch.testing.assert_close(average[0], x[1:].mean())
-    call_of(elementwise.transpose, x, turned, sizes=x.shape)
-    torch.testing.assert_close(turned, x.T, rtol=0, atol=0, equal_nan=True)
+    for matrix in (x, x.view(20, 10)):  # of fewer and more rows than are written at once
+        turned = torch.full(matrix.T.shape, 7.0)
+        call_of(elementwise.transpose, matrix, turned, sizes=matrix.shape)
+        torch.testing.assert_close(turned, matrix.T, rtol=0, atol=0, equal_nan=True)
     call_of(elementwise.add, x, y, out, sizes=[200])
     torch.testing.assert_close(out, x + y, rtol=0, atol=0, equal_nan=True)
+    call_of(elementwise.clear, out, sizes=[180])
+    assert not out.view(-1)[:180].any() and torch.equal(out.view(-1)[180:], (x + y).view(-1)[180:])
     expected = torch.where(x <= 0, 0, y)
     grad = y.clone()
     call_of(elementwise.gate, x, grad, sizes=[200])

@@ -16,7 +16,7 @@ from assignadd.task.splits import pair_split
 from assignadd.training.step import ReferenceGradient, TableGradient
 
 pytest.importorskip("numba")
-from assignadd.model import single_model
+from assignadd.model import part_of_batch, single_model
 from assignadd.model.kernels import blas, calls
 from assignadd.model.single_model import SingleModelPasses
 
@@ -28,13 +28,14 @@ CONFIGS = {name: PRESETS[name] for name in ("paper", "tiny", "smoke")} | {
 }
 
 
-@pytest.fixture(params=[1, 3], ids=["one part", "three parts"])
+@pytest.fixture(params=[(1, 512), (1, 10), (3, 512), (3, 10)], ids="{0[0]} parts in chunks of {0[1]}".format)
 def parts(request, monkeypatch):
-    """Batches in so many parts, whatever this machine would choose; not all parts are of the same size."""
-    if request.param > 1 and not calls.has_threads():
+    """Batches in so many parts and chunks of such a size, whatever this machine would choose; the last are smaller."""
+    parts, chunk = request.param
+    if parts > 1 and not calls.has_threads():
         pytest.skip("torch's threads are not found (numba)")
-    monkeypatch.setattr(single_model, "parts_of", lambda batch: request.param)
-    return request.param
+    monkeypatch.setattr(single_model, "parts_of", lambda batch: parts)
+    monkeypatch.setattr(part_of_batch, "chunk_size", lambda sequences: min(sequences, chunk))
 
 
 def batch_of(config, step):
@@ -128,6 +129,22 @@ def test_a_batch_has_a_part_for_each_thread_but_no_small_ones(monkeypatch):
         with monkeypatch.context() as without:
             without.setattr(*missing, lambda: False)
             assert single_model.parts_of(512) == 1
+
+
+def test_chunks_are_small_where_products_are_mkls(monkeypatch):
+    for mkl, sizes in ((True, [20, 128, 128]), (False, [20, 128, 512])):
+        monkeypatch.setattr(torch.backends.mkl, "is_available", lambda mkl=mkl: mkl)
+        assert [part_of_batch.chunk_size(sequences) for sequences in (20, 128, 512)] == sizes
+
+
+@pytest.mark.parametrize("mkl", [True, False])
+def test_a_transposed_matrix_is_that_also_after_it_has_changed(mkl, monkeypatch):
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: mkl)
+    matrix = torch.zeros(35, 20)
+    found, write = part_of_batch.transposed(matrix)
+    matrix.copy_(torch.arange(700.0).view(35, 20))
+    calls.series(*write)()
+    assert torch.equal(found, matrix.mT) and found.is_contiguous() == mkl
 
 
 @pytest.mark.parametrize("spoiled", ["W_in", "W_out", "U", "E"])

@@ -91,7 +91,4 @@ def layer_1_backward_call(n):
     g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
     attention_2, copied = floats_at(n[3], (B, T)), floats_at(n[4], (B, T))
     g_scores, g_passed_on, g_table = floats_at(n[5], (B, T)), floats_at(n[6], (B, T)), floats_at(n[7], (C, C))
-    for r in range(C):
-        for c in range(C):
-            g_table[r, c] = 0
     layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table)

@@ -9,12 +9,21 @@ import numpy as np
 
 from assignadd.model.kernels.calls import compiled_call, floats_at, integers_at
 
+LINE = 16  # numbers that a cache reads and writes at once
+
 
 @compiled_call
 def copy(n):
     x, out = floats_at(n[0], n[2]), floats_at(n[1], n[2])
     for i in range(n[2]):
         out[i] = x[i]
+
+
+@compiled_call
+def clear(n):
+    x = floats_at(n[0], n[1])
+    for i in range(n[1]):
+        x[i] = 0
 
 
 @compiled_call
@@ -36,8 +45,15 @@ def mean(n):
 def transpose(n):
     """Writes the columns of an array of n[2] rows and n[3] columns as rows."""
     x, out = floats_at(n[0], (n[2], n[3])), floats_at(n[1], (n[3], n[2]))
-    for column in range(n[3]):
-        for row in range(n[2]):
+    whole = n[2] - n[2] % LINE
+    for row in range(0, whole, LINE):
+        rows = x[row:]
+        for column in range(n[3]):
+            written = out[column, row:]
+            for i in range(LINE):
+                written[i] = rows[i, column]
+    for row in range(whole, n[2]):
+        for column in range(n[3]):
             out[column, row] = x[row, column]
 
 
