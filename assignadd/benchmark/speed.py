@@ -101,7 +101,7 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     each number, the ratios of a round among them, is the median of at least three.
     """
     prepare("cpu", threads, config)
-    group = _group(config)
+    group = one_model(config)
     group.advance(3)
     batch = group.sampler.sample(0, config.optim.batch)
     peers = {"plain_ms": plain_step(config, batch)}
@@ -162,7 +162,7 @@ def stack_step_ms(config: Config, n_models: int, threads: int) -> float:
 def sampler_rate(config: Config, seconds: float) -> float:
     """Sequences a second on one thread, drawn as training draws them."""
     prepare("cpu", 1, config)
-    group = _group(config)
+    group = one_model(config)
     steps = torch.arange(group.steps_ahead).view(-1, 1, 1)
     ms = milliseconds(lambda: group.sampler.sample(steps, config.optim.batch), seconds)
     return len(steps) * config.optim.batch / ms * 1e3
@@ -225,7 +225,8 @@ def _splits(config: Config, n: int) -> Tensor:
     return torch.stack([pair_split(config.task, i) for i in range(n)])
 
 
-def _group(config: Config) -> Group:
+def one_model(config: Config) -> Group:
+    """A model that is about to be trained on a CPU."""
     return Group(initial_stack(config, [0]), [Member(0).config(config)], _splits(config, 1))
 
 
@@ -238,7 +239,7 @@ def _round_ms(trained: Group | Trainer, ahead: int) -> float:
 def single_step_ms(config: Config, seconds: float) -> float:
     """One model on one thread, sampling included: the median of rounds."""
     prepare("cpu", 1, config)
-    group, times = _group(config), list[float]()
+    group, times = one_model(config), list[float]()
     while not times or sum(times) * group.steps_ahead < 1e3 * seconds:
         times.append(_round_ms(group, group.steps_ahead))
     return statistics.median(times)

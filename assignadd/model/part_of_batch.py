@@ -112,9 +112,9 @@ class Part:
     def __init__(self, shared: Shared, tokens: Tensor, logits: Tensor, answers: Tensor):
         (B, T), self._n, self._shared = tokens.shape, chunk_size(len(tokens)), shared
         self._sizes = T, len(shared.t.embeddings), len(shared.t.outputs_and_spare)
-        rooms = Room.of(shared, self._n, T)
+        room = Room.of(shared, self._n, T)
         self._chunks = [
-            (rooms.first(len(own)), own, its_logits)
+            (room.first(len(own)), own, its_logits)
             for own, its_logits in zip(tokens.split(self._n), logits.split(self._n), strict=True)
         ]
         self._forwards = [self._forward(*chunk) for chunk in self._chunks]

@@ -17,7 +17,7 @@ from torch import Tensor
 from assignadd.model.kernels import numba_elementwise as elementwise
 from assignadd.model.kernels import numba_functions as functions
 from assignadd.model.kernels.blas import on_one_thread, product, products
-from assignadd.model.kernels.calls import Call, bind, has_threads, phases, series
+from assignadd.model.kernels.calls import Call, bind, has_threads, phases, repeated, series
 from assignadd.model.part_of_batch import Gradients, Part, Shared, transposed
 from assignadd.model.trace import Tables, Weights
 
@@ -167,8 +167,10 @@ class SingleModelPasses(SingleModelForward):
             _add(g_embeddings[:K], g_through_scores[:K], grads.E),
             _add(g_embeddings[K:], g_through_scores[K:], grads.pos),
         )
+        self._training: tuple[Call, Call] | None = None
+        """An update, and steps that end with it."""
         self._read_labels, self._write_loss = _read(self._labels), bind(elementwise.mean, [losses, losses], batch)
-        self._run = self._in_phases(
+        self.run = self._in_phases(
             [*self._write_embeddings, self._read_tokens, self._read_labels],
             self._write_tables,
             passes,
@@ -176,6 +178,7 @@ class SingleModelPasses(SingleModelForward):
             to_tables,
             [to_weights, series(self._write_loss, bind(elementwise.transpose, [g.U_T, grads.U], *g.U_T.shape))],
         )
+        """Both passes of the batch that was given last."""
 
     def fits(self, batch: int) -> bool:
         """Whether these are the passes of such a batch, also after torch was given more or fewer threads."""
@@ -185,8 +188,22 @@ class SingleModelPasses(SingleModelForward):
         """Writes the mean cross entropy of a batch into `loss`, of one element, and its gradient."""
         kept = _given(self._read_tokens, tokens, self._tokens), _given(self._read_labels, labels, self._labels)
         self._write_loss.numbers[1] = loss.data_ptr()
-        self._run()
+        self.run()
         del kept  # which was read until here
+
+    def train(self, tokens: Tensor, labels: Tensor, loss: Tensor, update: Call, ended: Tensor) -> None:
+        """The same for several batches, (n, B, T) and (n, B), with `update` after each, until `ended` is 0 or more."""
+        tokens, labels = (x.to(torch.int64).contiguous() for x in (tokens, labels))
+        given = (self._read_tokens, tokens, self._tokens), (self._read_labels, labels, self._labels)
+        for read, source, room in given:
+            _given(read, source[0], room)
+        self._write_loss.numbers[1] = loss.data_ptr()
+        if self._training is None or self._training[0] is not update:
+            moving = [(read, 0, room.nbytes) for read, _, room in given]
+            self._training = update, repeated(series(self.run, update), ended, moving)
+        steps = self._training[1]
+        steps.numbers[0] = len(tokens)
+        steps()
 
 
 def _read(room: Tensor) -> Call:

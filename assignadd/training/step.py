@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.schedule import frozen_of, rates_of, training_sampler
 
 if TYPE_CHECKING:
+    from assignadd.model.kernels.calls import Call
     from assignadd.model.single_model import SingleModelPasses
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
@@ -55,14 +56,24 @@ class TableGradient:
 
     def __call__(self, batch: Batch, loss: Tensor | None = None) -> Tensor:
         loss = self.flat.new_empty(len(self.flat)) if loss is None else loss
-        compiled = self._compiled(batch.tokens.shape[-2])
+        compiled = self.compiled(batch.tokens.shape[-2])
         if compiled is not None:
             compiled(batch.tokens, batch.labels, loss)
         else:
             self._in_tensors(batch, loss)
         return loss
 
-    def _compiled(self, B: int) -> SingleModelPasses | None:
+    def train(self, batches: Batch, loss: Tensor, update: Callable[[], None], ended: Tensor) -> bool:
+        """Several batches, each followed by `update`, in one call of compiled code; False where there is none.
+
+        Once `ended` is 0 or more, nothing is left to train.
+        """
+        compiled = self.compiled(batches.tokens.shape[-2])
+        if compiled is not None:
+            compiled.train(batches.tokens, batches.labels, loss, cast("Call", update), ended)
+        return compiled is not None
+
+    def compiled(self, B: int) -> SingleModelPasses | None:
         """The passes of such a batch as one call of compiled code, where there is one."""
         if self._single is not None and self._single.fits(B):
             return self._single
@@ -184,26 +195,29 @@ class Group:
         self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
-        self._adamw = self.gradient.kernels.adamw_of(
+        self.adamw = self.gradient.kernels.adamw_of(
             self.stack.flat, self.gradient.flat, self.moments, self.loss, self.diverged_at, self.step
         )
         self._captured: CapturedStep | None = None
         self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (self.batch_size * len(stack))))
         """How many steps' sequences are drawn at once on a CPU."""
-        self._drawn: tuple[int, list[Batch]] | None = None
-        """The first step whose sequences are drawn ahead, and the batches of the steps from there on."""
+        self._drawn: tuple[int, Batch] | None = None
+        """The first step whose sequences are drawn ahead, and those of the steps from there on."""
 
     def advance(self, steps: int) -> None:
         """Takes this many training steps."""
         if self.stack.flat.device.type == "cuda":
             self._captured_step().replay(steps)
             return
-        first, diverged_at = int(self.step), self.diverged_at.numpy()  # the same memory, read in less time
-        for step in range(first, first + steps):
-            if min(diverged_at.tolist()) >= 0:
-                self.step += 1  # nothing is left to train
-            else:
-                self.update(self._batch(step))
+        step, last = int(self.step), int(self.step) + steps
+        while step < last and min(self.diverged_at.tolist()) < 0:
+            batches = self._batches(step, last)
+            step += len(batches.tokens)
+            if not self._train_compiled(batches):
+                for batch in zip(batches.tokens, batches.labels, strict=True):
+                    if min(self.diverged_at.tolist()) < 0:
+                        self.update(Batch(*batch))
+        self.step.fill_(last)  # also where nothing is left to train
 
     def update(self, batch: Batch) -> None:
         """One step. A model whose loss is not finite stops before its update and keeps its weights."""
@@ -211,9 +225,15 @@ class Group:
             self._rates.write(self.step, self.moments)
         before = self.stack.flat.clone() if self._frozen else None
         self.gradient(batch, self.loss)
-        self._adamw()
+        self.adamw()
         if self._frozen and before is not None:
             self._frozen.restore(self.step, self.stack.flat, before)
+
+    def _train_compiled(self, batches: Batch) -> bool:
+        """Takes a step with each batch in one call of compiled code, where there is one: returns whether it did."""
+        if self._rates or self._frozen or isinstance(self.gradient, ReferenceGradient):
+            return False
+        return self.gradient.train(batches, self.loss, self.adamw, self.diverged_at)
 
     def state(self) -> dict[str, Tensor]:
         """All that training needs to go on, by name; models along the first axis except for `step`."""
@@ -230,13 +250,14 @@ class Group:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
-    def _batch(self, step: int) -> Batch:
-        start = step - step % self.steps_ahead
+    def _batches(self, first: int, last: int) -> Batch:
+        """The sequences of the steps from `first` on, (n, M, B, T), for as many before `last` as are drawn at once."""
+        start = first - first % self.steps_ahead
         if self._drawn is None or self._drawn[0] != start:
             steps = torch.arange(start, start + self.steps_ahead).view(-1, 1, 1)
-            ahead = self.sampler.sample(steps, self.batch_size)
-            self._drawn = start, [Batch(*each) for each in zip(ahead.tokens, ahead.labels, strict=True)]
-        return self._drawn[1][step - start]
+            self._drawn = start, self.sampler.sample(steps, self.batch_size)
+        ahead, wanted = self._drawn[1], slice(first - start, last - start)
+        return Batch(ahead.tokens[wanted], ahead.labels[wanted])
 
     def _captured_step(self) -> CapturedStep:
         if self._captured is None:

@@ -24,6 +24,12 @@ def multiply_and_add(n):
         x[i] = x[i] * n[2] + n[3]
 
 
+@calls.compiled_call
+def count_up(n):
+    number = carray(pointer(n[0]), (1,), np.int64)
+    number[0] += 1
+
+
 def changed(x, factor, added):
     return calls.bind(multiply_and_add, [x], len(x), factor, added)
 
@@ -64,6 +70,37 @@ def test_a_phase_begins_when_all_calls_of_the_one_before_are_done():
         assert (read == expected).all()
     torch.set_num_threads(1)
     assert short.item() == 6**4
+
+
+@needs_threads
+def test_phases_are_a_call_of_a_series_too():
+    x, y = torch.ones(2, 5)
+    calls.series(changed(x, 2, 0), calls.phases([changed(x, 3, 0), changed(y, 3, 0)]), changed(y, 1, 1))()
+    assert x.tolist() == [6.0] * 5 and y.tolist() == [4.0] * 5
+
+
+def test_a_repeated_call_reads_on_until_it_has_ended():
+    """Rows of x are added to a sum one after the other; a third call ends it after the fourth."""
+    x, total, ended = torch.arange(12.0).view(6, 2), torch.zeros(2), torch.tensor(-4)
+    add, count = calls.bind(elementwise.add, [x, total, total], 2), calls.bind(count_up, [ended])
+    some = calls.repeated(calls.series(add, count), ended, [(add, 0, x[0].nbytes)])
+    some()  # no times
+    assert not total.any()
+    some.numbers[0] = 3
+    some()
+    assert torch.equal(total, x[:3].sum(0)) and ended == -1
+    some()
+    assert torch.equal(total, x[:4].sum(0)) and ended == 0
+    some()
+    assert torch.equal(total, x[:4].sum(0)) and ended == 0
+
+
+def test_timed_calls_are_made_in_order_and_each_has_its_time():
+    x, large = torch.ones(2), torch.ones(3_000_000)
+    run, took = calls.timed([changed(x, 2, 0), changed(large, 2, 0), changed(x, 1, 1)])
+    run()
+    assert x.tolist() == [3.0, 3.0] and (large == 2).all()
+    assert 0 <= took[0] < took[1] < 10**9 and took[2] < took[1]
 
 
 def test_threads_that_are_missing_are_said_to_be(monkeypatch):

@@ -151,6 +151,23 @@ def test_extreme_weights_give_a_finite_loss_and_train_on(scale):
     assert one.diverged_at.tolist() == [-1]
 
 
+@pytest.mark.parametrize("gradient", ["compiled", "tensors"])
+def test_a_model_that_diverges_among_several_steps_keeps_weights_and_loss(gradient, monkeypatch):
+    """The learning rate is so large that the loss after the next update is not finite."""
+    if gradient == "tensors":
+        monkeypatch.setattr(TableGradient, "compiled", lambda self, B: None)
+    at_once, one_by_one = group(), group()
+    for one in (at_once, one_by_one):
+        one.advance(3)
+        one.moments.rate.fill_(1e30)
+    at_once.advance(20)
+    for _ in range(20):
+        one_by_one.advance(1)
+    assert one_by_one.diverged_at.item() == 4 and at_once.step == 23
+    for name, tensor in one_by_one.state().items():
+        torch.testing.assert_close(at_once.state()[name], tensor, rtol=0, atol=0, equal_nan=True)
+
+
 def test_models_that_diverge_one_after_the_other_stay_as_they_were():
     """The first is not updated again when the second diverges, and a finite loss brings neither back."""
     one = group(3)

@@ -52,14 +52,14 @@ def product(a: Tensor, b: Tensor, out: Tensor, scale: float = 1.0, kept: float =
         b_letter, a_letter, m, n, k, scale_at, b.data_ptr(), b_width, a.data_ptr(), a_width, kept_at, out.data_ptr(),
         width,
     )  # fmt: skip
-    return Call(multiply, arguments, (a, b, out, sizes, numbers))
+    return Call(product_call, arguments, (a, b, out), kept=(sizes, numbers))
 
 
 def on_one_thread(call: Call) -> Call:
     """The call, during which MKL does not start threads of its own; with another library, the call itself."""
     if function_of_torch("MKL_Set_Num_Threads_Local") is None:
         return call
-    return series(Call(limit_threads, [1], None), call, Call(limit_threads, [0], None))  # 0: no limit
+    return series(Call(limit_threads, [1]), call, Call(limit_threads, [0]))  # 0: no limit
 
 
 def _addresses(array: ctypes.Array[Any]) -> range:
@@ -80,7 +80,7 @@ def _in_memory(matrix: Tensor) -> tuple[bool, int]:
 
 
 @compiled_call
-def multiply(n):
+def product_call(n):
     _sgemm(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12])
 
 

@@ -8,8 +8,10 @@ other threads would compete with them for the cores.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,13 @@ from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_FUNCTION, WORD = ctypes.CFUNCTYPE(None, ctypes.c_void_p), ctypes.sizeof(ctypes.c_ssize_t)
 _thread = types.ExternalFunction("assignadd_omp_get_thread_num", types.int32())
 _threads = types.ExternalFunction("assignadd_omp_get_num_threads", types.int32())
+_on_threads = types.ExternalFunction(
+    "assignadd_GOMP_parallel", types.void(types.intp, types.intp, types.uint32, types.uint32)
+)
+_read_clock = types.ExternalFunction("clock_gettime", types.int32(types.intp, types.intp))
 _wait_for_all = types.ExternalFunction("assignadd_GOMP_barrier", types.void())
 
 
@@ -54,6 +60,10 @@ class compiled_call:
 
     def __init__(self, function: Callable[[Any], None]):
         self._function = function
+
+    @property
+    def name(self) -> str:
+        return self._function.__name__.removesuffix("_call")
 
     @cached_property
     def compiled(self) -> Any:
@@ -87,15 +97,26 @@ def integers_at(address, shape):
 
 
 class Call:
-    """A compiled function with the numbers it reads; `kept` are the objects whose addresses are among them."""
+    """A compiled function with the numbers it reads.
 
-    def __init__(self, function: compiled_call, numbers: Sequence[int], kept: object):
-        self.numbers, self._kept = (ctypes.c_ssize_t * len(numbers))(*numbers), (function, kept)
+    Among these may be addresses: of `tensors`, of other `calls`, and of objects that are only `kept`.
+    """
+
+    def __init__(
+        self,
+        function: compiled_call,
+        numbers: Sequence[int],
+        tensors: Sequence[Tensor] = (),
+        calls: Sequence[Call] = (),
+        kept: object = None,
+    ):
+        self.function, self.tensors, self.calls, self._kept = function, tuple(tensors), tuple(calls), kept
+        self.numbers = (ctypes.c_ssize_t * len(numbers))(*numbers)
         self.addresses = function.compiled.address, ctypes.addressof(self.numbers)
+        self._compiled = _FUNCTION(self.addresses[0])
 
     def __call__(self) -> None:
-        function, numbers = self.addresses
-        _FUNCTION(function)(numbers)
+        self._compiled(self.addresses[1])
 
 
 def bind(function: compiled_call, tensors: Sequence[Tensor], *sizes: int, doubles: Sequence[Tensor] = ()) -> Call:
@@ -105,29 +126,41 @@ def bind(function: compiled_call, tensors: Sequence[Tensor], *sizes: int, double
             if not (x.is_contiguous() and x.device.type == "cpu" and x.dtype in dtypes):
                 raise ValueError(f"a compiled function cannot read {x.dtype} on {x.device} with strides {x.stride()}")
     addresses, last = ([x.data_ptr() for x in some] for some in (tensors, doubles))
-    return Call(function, [*addresses, *sizes, *last], (tensors, doubles))
+    return Call(function, [*addresses, *sizes, *last], [*tensors, *doubles])
 
 
 def series(*calls: Call) -> Call:
     """The calls one after the other."""
-    return Call(in_order, _listed(calls), calls)
+    return Call(in_order, _listed(calls), calls=calls)
 
 
 def phases(*each: Sequence[Call]) -> Call:
     """Phases one after the other: the calls of a phase at once, on as many threads as torch has.
 
-    Not in a `series`, and only where torch `has_threads`.
+    Only where torch `has_threads`, and not within another phase.
     """
     if not has_threads():
         raise RuntimeError("torch has no threads that compiled functions can run on")
-    return _Phases(in_phases, [len(each), *(number for phase in each for number in _listed(phase))], each)
+    numbers = [len(each), *(number for phase in each for number in _listed(phase))]
+    on_a_thread = Call(in_phases, numbers, calls=[call for phase in each for call in phase])
+    return Call(on_all_threads, on_a_thread.addresses, calls=[on_a_thread])
 
 
-class _Phases(Call):
-    def __call__(self) -> None:
-        # Without a number of threads (0) they are torch's: for another number libgomp would end some and start others.
-        function, numbers = map(ctypes.c_void_p, self.addresses)
-        function_of_torch("GOMP_parallel")(function, numbers, ctypes.c_uint(0), ctypes.c_uint(0))
+def repeated(call: Call, ended: Tensor, moving: Sequence[tuple[Call, int, int]]) -> Call:
+    """The call as many times as the first number of the result says, as long as the integer `ended` is below 0.
+
+    After each time some numbers grow: `moving` has the call that reads one, its place there, and by how much.
+    """
+    of_number = [(reader.addresses[1] + place * WORD, by) for reader, place, by in moving]
+    numbers = [0, ended.data_ptr(), *call.addresses, len(moving), *chain(*of_number)]
+    return Call(repeat, numbers, [ended], [call], [reader for reader, *_ in moving])
+
+
+def timed(calls: Sequence[Call]) -> tuple[Call, Tensor]:
+    """The calls one after the other, and where the nanoseconds that each of them took are written."""
+    took, clock = torch.zeros(len(calls), dtype=torch.int64), torch.zeros(2, dtype=torch.int64)
+    numbers = [len(calls), took.data_ptr(), time.CLOCK_MONOTONIC, clock.data_ptr()]
+    return Call(in_order_timed, numbers + _listed(calls)[1:], (took, clock), calls), took
 
 
 def _listed(calls: Sequence[Call]) -> list[int]:
@@ -154,6 +187,22 @@ def in_order(numbers):
         _invoke(numbers[1 + 2 * i], numbers[2 + 2 * i])
 
 
+@njit
+def _nanoseconds(clock, at):
+    _read_clock(clock, at)
+    read = integers_at(at, 2)
+    return read[0] * 1_000_000_000 + read[1]
+
+
+@compiled_call
+def in_order_timed(n):
+    took, before = integers_at(n[1], n[0]), _nanoseconds(n[2], n[3])
+    for i in range(n[0]):
+        _invoke(n[4 + 2 * i], n[5 + 2 * i])
+        now = _nanoseconds(n[2], n[3])
+        took[i], before = now - before, now
+
+
 @compiled_call
 def in_phases(numbers):
     at = 1
@@ -163,3 +212,21 @@ def in_phases(numbers):
             _invoke(numbers[at + 1 + 2 * i], numbers[at + 2 + 2 * i])
         at += 1 + 2 * n_calls
         _wait_for_all()
+
+
+@compiled_call
+def on_all_threads(numbers):
+    # Without a number of threads (0) they are torch's: for another number libgomp would end some and start others.
+    _on_threads(numbers[0], numbers[1], 0, 0)
+
+
+@compiled_call
+def repeat(n):
+    ended = integers_at(n[1], 1)
+    for _ in range(n[0]):
+        if ended[0] >= 0:
+            break
+        _invoke(n[2], n[3])
+        for i in range(n[4]):
+            number = integers_at(n[5 + 2 * i], 1)
+            number[0] += n[6 + 2 * i]
