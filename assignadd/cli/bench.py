@@ -13,6 +13,8 @@ from assignadd.errors import UsageError
 
 CUDA_STACKS = (1, 8, 32, 128)
 CPU_STACKS = (1, 2, 8)
+# With --profile: calls of a smaller share of a step are not shown one by one.
+LEAST_SHOWN = 0.005
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Bench:
     """Round matrix-product inputs to TF32 on a GPU."""
     scaling: bool = False
     """Instead, the cost of a training step against N, V, T, width, batch and, on a GPU, models (docs/scale.md)."""
+    profile: bool = False
+    """Instead, where the time of a training step on one thread of a CPU goes, call by call of compiled code."""
     run: str | None = None
     """Instead, the measures of the mechanism on a stack of this run's networks, on one thread."""
     networks: int = 100
@@ -44,7 +48,8 @@ class Bench:
     json: bool = False
     """Print {"machine", "backend", "threads": {"1": {"step_ms", "floor_ms", "plain_ms", "lens_ms", ...}}, ...};
     on a GPU {"device", "us_per_model_step", "peers_us", ...};
-    with --scaling {"tf32", "made_with", "points"}; with --run {"networks", "seconds"}."""
+    with --scaling {"tf32", "made_with", "points"}; with --profile {"machine", "step_us", "calls"};
+    with --run {"networks", "seconds"}."""
 
 
 def main(arguments: list[str]) -> None:
@@ -53,12 +58,16 @@ def main(arguments: list[str]) -> None:
         raise ConfigError("seconds", args.seconds, "a number from 0.01 to 600")
     config = options.base_config(arguments)
     on_cuda = options.resolve_device(args.device) == "cuda"
-    if args.run is not None and (args.scaling or on_cuda):
-        raise UsageError("--run times measures on one CPU thread: it takes neither --scaling nor --device cuda")
+    if args.run is not None and (args.scaling or args.profile or on_cuda):
+        raise UsageError("--run times measures on one CPU thread: it takes no --scaling, --profile or --device cuda")
+    if args.profile and (args.scaling or on_cuda):
+        raise UsageError("--profile is of a step on one CPU thread: it takes neither --scaling nor --device cuda")
     if args.run is not None:
         return _mechanism(args.run, args)
     if args.scaling:
         return _scaling(config, args, on_cuda)
+    if args.profile:
+        return show(_profile(config, args), args.json, _print_profile)
     result = _cuda(config, args) if on_cuda else _cpu(config, args)
     show(result, args.json, lambda found: (_print_cuda if on_cuda else _print_cpu)(found, config))
 
@@ -130,6 +139,38 @@ def _scaling(config: Config, args: Bench, on_cuda: bool) -> None:
     ]
     columns = ("setting", "models", "GFLOP a step", "us per model-step", "TFLOP/s")
     print_table(f"{made_with.device}, {'TF32' if args.tf32 else 'fp32'}", columns, rows, "all else as in the preset")
+
+
+def _profile(config: Config, args: Bench) -> dict[str, Any]:
+    from assignadd.benchmark.profile import step_profile
+    from assignadd.runs.environment import cpu_model
+
+    with console.status("measuring"):
+        return {"machine": cpu_model(), **step_profile(config, args.seconds)}
+
+
+def _print_profile(result: dict[str, Any]) -> None:
+    step_us, calls = result["step_us"], result["calls"]
+    kinds = {name: [c for c in calls if c["call"] == name] for name in dict.fromkeys(c["call"] for c in calls)}
+    sums = {name: {key: sum(c[key] for c in some) for key in ("times", "us", "gflop")} for name, some in kinds.items()}
+
+    def row(entry: dict[str, Any], *names: str) -> tuple[str, ...]:
+        rate = f"{1e6 * entry['gflop'] / entry['us']:.0f}" if entry["gflop"] else ""
+        return *names, str(entry["times"]), f"{entry['us']:.0f}", f"{entry['us'] / step_us:.1%}", rate
+
+    def longest_first(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(entries, key=lambda entry: -entry["us"])
+
+    columns = "times", "us", "of a step", "GFLOP/s"
+    shown = [entry for entry in longest_first(calls) if entry["us"] >= LEAST_SHOWN * step_us]
+    rows = [row(entry, entry["call"], entry["operands"]) for entry in shown]
+    others = f"{len(calls) - len(shown)} others take less than {LEAST_SHOWN:.1%} each (--json has all)"
+    print_table("calls of a training step", ("call", "operands", *columns), rows, others)
+    within = sum(entry["us"] for entry in calls)
+    rest = "drawing sequences, and Python", "", f"{step_us - within:.0f}", f"{1 - within / step_us:.1%}", ""
+    rows = [row(entry, entry["call"]) for entry in longest_first([s | {"call": n} for n, s in sums.items()])]
+    caption = f"{result['machine']}, one thread: {step_us:.0f} us a step"
+    print_table("by function", ("call", *columns), [*rows, rest], caption)
 
 
 def _mechanism(name: str, args: Bench) -> None:

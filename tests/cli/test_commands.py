@@ -96,6 +96,19 @@ def test_bench(capsys):
     assert result["machine"] and result["backend"] == "numba"
 
 
+def test_bench_says_where_the_time_of_a_step_goes(capsys):
+    arguments = "bench", "--preset", "smoke", "--seconds", "0.02", "--profile"
+    result = json.loads(said(capsys, *arguments, "--json"))
+    assert result["machine"] and result["step_us"] > 0 and {c["call"] for c in result["calls"]} > {"product", "update"}
+    shown = said(capsys, *arguments)
+    assert "drawing sequences, and Python" in shown and "32x16 @ 16x" in shown
+
+
+@pytest.mark.parametrize("other", [["--scaling"], ["--run", "smoke-seeds-0-1"]])
+def test_a_profile_is_asked_for_alone(here, capsys, other):
+    assert "--profile" in complaint(capsys, "bench", "--profile", *other)
+
+
 def test_bench_takes_networks_from_a_run(here, capsys):
     result = json.loads(said(capsys, "bench", "--run", "smoke-seeds-0-1", "--networks", "3", "--json"))
     assert result["networks"] == 3
