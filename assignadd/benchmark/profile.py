@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
-from assignadd.benchmark.speed import one_model, seconds_of
+from assignadd.benchmark.speed import PARTS, one_model, seconds_of
 from assignadd.config import Config
 from assignadd.errors import UserError
 from assignadd.training.step import TableGradient
@@ -17,15 +19,15 @@ from assignadd.training.trainer import prepare
 if TYPE_CHECKING:
     from assignadd.model.kernels.calls import Call
 
-# Steps that are taken as a whole, and then as many call by call.
-STEPS = 32
-PRODUCT = "product"  # the name of the calls that are matrix products
+# The name of the calls that are matrix products.
+PRODUCT = "product"
 
 
 def step_profile(config: Config, seconds: float) -> dict[str, Any]:
     """Microseconds of a step, and of the calls it consists of; equal ones are counted as one, several times.
 
-    Medians, of rounds and of steps. What is left of a step is the drawing of its sequences, and Python.
+    Each is the median of rounds, in which two models take steps in turn: one is timed as a whole, one call by call.
+    What the calls leave of a step is the drawing of its sequences, and Python.
     """
     prepare("cpu", 1, config)
     whole, split = one_model(config), one_model(config)
@@ -39,13 +41,18 @@ def step_profile(config: Config, seconds: float) -> dict[str, Any]:
 
     calls = [list(_single_calls(each)) for each in (passes.run, cast("Call", split.adamw))]
     (passes.run, of_passes), (split.adamw, of_update) = map(timed, calls)
-    rounds, times = list[float](), list[Tensor]()
-    while len(rounds) < 3 or 2 * sum(rounds) < seconds:
-        rounds.append(seconds_of(lambda: whole.advance(STEPS)))
-        for _ in range(STEPS):
-            split.update(split.sampler.sample(int(split.step), split.batch_size))
-            times.append(torch.cat([of_passes, of_update]))
-    medians = torch.stack(times[STEPS:]).double().median(0).values / 1e3  # the first round loads code
+    steps_us, calls_us = list[float](), list[Tensor]()
+    for group in (whole, split):
+        group.advance(3)
+    while len(steps_us) < 3 or 2 * sum(steps_us) * whole.steps_ahead < 1e6 * seconds:
+        in_all, before = 0.0, torch.cat([of_passes, of_update])
+        for part in range(PARTS):
+            steps = len(range(part, whole.steps_ahead, PARTS))
+            in_all += seconds_of(partial(whole.advance, steps))
+            split.advance(steps)
+        steps_us.append(1e6 * in_all / whole.steps_ahead)
+        calls_us.append((torch.cat([of_passes, of_update]) - before) / 1e3 / whole.steps_ahead)
+    medians = torch.stack(calls_us).median(0).values
     found = dict[tuple[str, str], dict[str, Any]]()
     for call, us in zip(calls[0] + calls[1], medians.tolist(), strict=True):
         name, operands = call.function.name, _operands(call)
@@ -53,7 +60,7 @@ def step_profile(config: Config, seconds: float) -> dict[str, Any]:
         entry = found.setdefault((name, operands), none)
         for key, more in (("times", 1), ("us", us), ("gflop", _flops(call) / 1e9)):
             entry[key] += more
-    return {"step_us": 1e6 * torch.tensor(rounds).median().item() / STEPS, "calls": list(found.values())}
+    return {"step_us": statistics.median(steps_us), "calls": list(found.values())}
 
 
 def _single_calls(call: Call) -> Iterator[Call]:

@@ -101,6 +101,9 @@ def test_timed_calls_are_made_in_order_and_each_has_its_time():
     run()
     assert x.tolist() == [3.0, 3.0] and (large == 2).all()
     assert 0 <= took[0] < took[1] < 10**9 and took[2] < took[1]
+    once = took.clone()
+    run()
+    assert x.tolist() == [7.0, 7.0] and (took >= once).all() and took[1] > once[1]
 
 
 def test_threads_that_are_missing_are_said_to_be(monkeypatch):
