@@ -142,7 +142,7 @@ def test_passes_over_arrays_are_those_of_torch():
     average = torch.zeros(1)
     call_of(elementwise.mean, x[1:], average, sizes=[160])
     torch.testing.assert_close(average[0], x[1:].mean())
-    for matrix in (x, x.view(20, 10)):  # of fewer and more rows than are written at once
+    for matrix in (x, x.view(20, 10), x.view(25, 8)):  # of fewer and more rows and columns than are read at once
         turned = torch.full(matrix.T.shape, 7.0)
         call_of(elementwise.transpose, matrix, turned, sizes=matrix.shape)
         torch.testing.assert_close(turned, matrix.T, rtol=0, atol=0, equal_nan=True)

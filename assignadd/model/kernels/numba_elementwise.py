@@ -6,10 +6,14 @@ The numbers of each are the addresses of its arrays, contiguous, in single preci
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from assignadd.model.kernels.calls import compiled_call, floats_at, integers_at
 
-LINE = 16  # numbers that a cache reads and writes at once
+# Rows and columns of what `transpose` reads at once, a power of 2, and bytes of a number.
+TILE, BYTES = 8, 4
 
 
 @compiled_call
@@ -41,19 +45,45 @@ def mean(n):
     out[0] = total / max(1, n[2])
 
 
+@intrinsic
+def transpose_tile(typing, source, source_width, target, target_width):
+    """Transposes a tile of a matrix at an address into that of another: the compiler makes slow code of a loop."""
+
+    def generate(context, builder, signature, arguments):
+        row, places = ir.VectorType(ir.FloatType(), TILE), ir.VectorType(ir.IntType(32), TILE)
+
+        def row_at(address, width, i):
+            offset = builder.mul(width, ir.Constant(width.type, i * BYTES))
+            return builder.inttoptr(builder.add(address, offset), row.as_pointer())
+
+        source, source_width, target, target_width = arguments
+        rows = [builder.load(row_at(source, source_width, i), align=BYTES) for i in range(TILE)]
+        # Rows i and i + 4 become two rows that have the numbers of both in turn; three times, which transposes them.
+        halves = [
+            ir.Constant(places, [i for low in range(start, start + TILE // 2) for i in (low, low + TILE)])
+            for start in (0, TILE // 2)
+        ]
+        for _ in range(TILE.bit_length() - 1):
+            rows = [builder.shuffle_vector(rows[i // 2], rows[i // 2 + TILE // 2], halves[i % 2]) for i in range(TILE)]
+        for i in range(TILE):
+            builder.store(rows[i], row_at(target, target_width, i), align=BYTES)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 4), generate
+
+
 @compiled_call
 def transpose(n):
     """Writes the columns of an array of n[2] rows and n[3] columns as rows."""
-    x, out = floats_at(n[0], (n[2], n[3])), floats_at(n[1], (n[3], n[2]))
-    whole = n[2] - n[2] % LINE
-    for row in range(0, whole, LINE):
-        rows = x[row:]
-        for column in range(n[3]):
-            written = out[column, row:]
-            for i in range(LINE):
-                written[i] = rows[i, column]
-    for row in range(whole, n[2]):
-        for column in range(n[3]):
+    height, width = n[2], n[3]
+    rows_in_tiles, columns_in_tiles = height - height % TILE, width - width % TILE
+    for column in range(0, columns_in_tiles, TILE):
+        for row in range(0, rows_in_tiles, TILE):
+            source, target = n[0] + BYTES * (row * width + column), n[1] + BYTES * (column * height + row)
+            transpose_tile(source, width, target, height)
+    x, out = floats_at(n[0], (height, width)), floats_at(n[1], (width, height))
+    for row in range(height):
+        for column in range(columns_in_tiles if row < rows_in_tiles else 0, width):
             out[column, row] = x[row, column]
 
 
