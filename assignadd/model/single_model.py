@@ -2,8 +2,8 @@
 
 As nothing moves, a pass is a series of calls that is made once. With Python and torch between the products, whose code
 and data the products push out of the caches, a training step takes a tenth longer. Each thread has a part of the
-sequences, up to the gradients of what all of them share. A test holds logits and gradients equal to those of
-`TableForward`, which explains the formulas.
+sequences (`part_of_batch`), up to the gradients of what all of them share; this file has what comes before and after. A
+test holds logits and gradients equal to those of `TableForward`, which explains the formulas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One training step: loss and gradient of some models on a batch, then their AdamW update.
+"""Training steps: loss and gradient of some models on a batch, then their AdamW update.
 
 A group is what trains together: one model on a CPU, the whole stack on a GPU. Loss and gradient come from the table
 forward where it covers the architecture, and from autograd through the reference transformer elsewhere.
