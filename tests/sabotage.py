@@ -61,7 +61,7 @@ PATCHES = (
     Patch("chunks", "model/part_of_batch.py", "kept=float(i > 0)", "kept=float(i > 1)", "model/test_single_model.py"),
     Patch("steps", "model/kernels/calls.py", "if ended[0] >= 0:", "if ended[0] >= 100:",
           "model/test_calls.py -k repeated"),
-    Patch("next-batch", "model/single_model.py", "(read, 0, room.nbytes)", "(read, 0, 0)",
+    Patch("next-batch", "model/single_model.py", "(call, 0, room.nbytes)", "(call, 0, 0)",
           "training/test_step.py -k drawing_ahead"),
     Patch("loss", "model/kernels/numba_functions.py", "share = np.float32(part / total)", "share = part",
           "model/test_single_model.py"),

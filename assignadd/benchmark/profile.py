@@ -52,6 +52,8 @@ def step_profile(config: Config, seconds: float) -> dict[str, Any]:
             split.advance(steps)
         steps_us.append(1e6 * in_all / whole.steps_ahead)
         calls_us.append((torch.cat([of_passes, of_update]) - before) / 1e3 / whole.steps_ahead)
+    if whole.diverged_at.item() >= 0:
+        raise UserError(f"the loss is not finite after {whole.diverged_at.item()} steps: no step of it is left to time")
     medians = torch.stack(calls_us).median(0).values
     found = dict[tuple[str, str], dict[str, Any]]()
     for call, us in zip(calls[0] + calls[1], medians.tolist(), strict=True):

@@ -169,7 +169,9 @@ def _print_profile(result: dict[str, Any]) -> None:
     within = sum(entry["us"] for entry in calls)
     rest = "drawing sequences, and Python", "", f"{step_us - within:.0f}", f"{1 - within / step_us:.1%}", ""
     rows = [row(entry, entry["call"]) for entry in longest_first([s | {"call": n} for n, s in sums.items()])]
-    caption = f"{result['machine']}, one thread: {step_us:.0f} us a step"
+    caption = (
+        f"{result['machine']}, one thread: {step_us:.0f} us a step, of which the last line is what the calls leave"
+    )
     print_table("by function", ("call", *columns), [*rows, rest], caption)
 
 

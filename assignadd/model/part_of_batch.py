@@ -1,7 +1,7 @@
 """The passes of some sequences through one model, between its tables and their gradients, as calls of compiled code.
 
-The sequences pass a chunk at a time, each chunk in the memory of the one before, and its backward pass follows its
-forward pass at once. What is written is so little that it is still in the processor's cache when it is read.
+The sequences pass a chunk at a time, each chunk in the memory of the one before; in training, its backward pass follows
+its forward pass at once. What is written is so little that it is still in the processor's cache when it is read.
 """
 
 from __future__ import annotations
@@ -140,19 +140,20 @@ class Part:
         """The calls of both passes and of the loss, the mean of which is over `n_all` sequences."""
         w, t = self._shared.w, self._shared.t
         read, transpose = zip(*map(transposed, (w.U, w.W_in, self._shared.read_out, t.outputs_and_spare)), strict=True)
-        calls = [bind(elementwise.clear, [sums.scores_1], sums.scores_1.numel())]
+        calls = list[Call]()
         for i, (own_labels, own_losses) in enumerate(zip(labels.split(self._n), losses.split(self._n), strict=True)):
             r, tokens, logits = self._chunks[i]
             given = [logits, own_labels, own_losses, r.g_logits]
             loss = bind(functions.cross_entropy_call, given, *logits.shape, n_all, loss_in_double)
             run = self._backward(Transposed(*read), r, tokens, sums, kept=float(i > 0))
-            calls += [self._forwards[i], *([] if i else chain(*transpose)), loss, run]
-        return series(*calls)
+            calls += [self._forwards[i], loss, run]
+        begin = bind(elementwise.clear, [sums.scores_1], sums.scores_1.numel())
+        return series(begin, calls[0], *chain(*transpose), *calls[1:])
 
     def _backward(self, more: Transposed, r: Room, tokens: Tensor, sums: Gradients, kept: float) -> Call:
         """The calls of a chunk's backward pass, which keep `kept` times the gradients of those before."""
-        sizes, first = (len(tokens), *self._sizes), slice(self._sizes[1] + 1)
-        shared = r.g_usage, tokens, r.attention_1, r.attention_2
+        sizes, of_layer_1 = (len(tokens), *self._sizes), slice(self._sizes[1] + 1)
+        given = r.g_usage, tokens, r.attention_1, r.attention_2
         return series(
             product(r.g_logits, more.U_T, r.g_resid),
             product(r.g_logits.mT, r.neurons, sums.read_out_T, 1, kept),
@@ -163,8 +164,8 @@ class Part:
             product(r.g_neurons, more.W_in_T, r.g_resid, 1, 1),
             product(r.g_resid, more.outputs_T, r.g_usage),
             product(r.g_resid.mT, r.usage, sums.outputs_T, 1, kept),
-            bind(backward.layer_2_backward_call, [*shared, r.g_scores, r.g_passed_on, r.scores_2], *sizes),
-            product(r.scores_2.mT, r.usage[:, first], sums.scores_2, 1, kept),
-            product(r.scores_2, self._shared.t.scores_2, r.g_usage[:, first], 1, 1),
-            bind(backward.layer_1_backward_call, [*shared, r.copied, r.g_scores, r.g_passed_on, sums.scores_1], *sizes),
+            bind(backward.layer_2_backward_call, [*given, r.g_scores, r.g_passed_on, r.scores_2], *sizes),
+            product(r.scores_2.mT, r.usage[:, of_layer_1], sums.scores_2, 1, kept),
+            product(r.scores_2, self._shared.t.scores_2, r.g_usage[:, of_layer_1], 1, 1),
+            bind(backward.layer_1_backward_call, [*given, r.copied, r.g_scores, r.g_passed_on, sums.scores_1], *sizes),
         )

@@ -167,8 +167,6 @@ class SingleModelPasses(SingleModelForward):
             _add(g_embeddings[:K], g_through_scores[:K], grads.E),
             _add(g_embeddings[K:], g_through_scores[K:], grads.pos),
         )
-        self._training: tuple[Call, Call] | None = None
-        """An update, and steps that end with it."""
         self._read_labels, self._write_loss = _read(self._labels), bind(elementwise.mean, [losses, losses], batch)
         self.run = self._in_phases(
             [*self._write_embeddings, self._read_tokens, self._read_labels],
@@ -178,7 +176,7 @@ class SingleModelPasses(SingleModelForward):
             to_tables,
             [to_weights, series(self._write_loss, bind(elementwise.transpose, [g.U_T, grads.U], *g.U_T.shape))],
         )
-        """Both passes of the batch that was given last."""
+        """Both passes of a batch, called only by `__call__` and `train`, which say where the batch is."""
 
     def fits(self, batch: int) -> bool:
         """Whether these are the passes of such a batch, also after torch was given more or fewer threads."""
@@ -194,16 +192,15 @@ class SingleModelPasses(SingleModelForward):
     def train(self, tokens: Tensor, labels: Tensor, loss: Tensor, update: Call, ended: Tensor) -> None:
         """The same for several batches, (n, B, T) and (n, B), with `update` after each, until `ended` is 0 or more."""
         tokens, labels = (x.to(torch.int64).contiguous() for x in (tokens, labels))
-        given = (self._read_tokens, tokens, self._tokens), (self._read_labels, labels, self._labels)
-        for read, source, room in given:
-            _given(read, source[0], room)
+        if len(tokens) != len(labels):
+            raise ValueError(f"tokens of {len(tokens)} batches, labels of {len(labels)}")
+        read = (self._read_tokens, tokens, self._tokens), (self._read_labels, labels, self._labels)
+        moving = []
+        for call, source, room in read:
+            _given(call, source[0], room)
+            moving.append((call, 0, room.nbytes))
         self._write_loss.numbers[1] = loss.data_ptr()
-        if self._training is None or self._training[0] is not update:
-            moving = [(read, 0, room.nbytes) for read, _, room in given]
-            self._training = update, repeated(series(self.run, update), ended, moving)
-        steps = self._training[1]
-        steps.numbers[0] = len(tokens)
-        steps()
+        repeated(series(self.run, update), len(tokens), ended, moving)()
 
 
 def _read(room: Tensor) -> Call:

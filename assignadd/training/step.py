@@ -210,14 +210,18 @@ class Group:
             self._captured_step().replay(steps)
             return
         step, last = int(self.step), int(self.step) + steps
-        while step < last and min(self.diverged_at.tolist()) < 0:
+        while step < last and not self._all_diverged():
             batches = self._batches(step, last)
             step += len(batches.tokens)
             if not self._train_compiled(batches):
                 for batch in zip(batches.tokens, batches.labels, strict=True):
-                    if min(self.diverged_at.tolist()) < 0:
-                        self.update(Batch(*batch))
+                    self.update(Batch(*batch))
+                    if self._all_diverged():
+                        break
         self.step.fill_(last)  # also where nothing is left to train
+
+    def _all_diverged(self) -> bool:
+        return bool((self.diverged_at >= 0).all())
 
     def update(self, batch: Batch) -> None:
         """One step. A model whose loss is not finite stops before its update and keeps its weights."""

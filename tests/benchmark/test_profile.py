@@ -45,6 +45,12 @@ def test_a_step_call_by_call_is_the_step_itself(monkeypatch):
     assert all(torch.equal(whole[name], split[name]) for name in whole)
 
 
+def test_a_model_that_diverges_has_no_profile():
+    config = replace(CONFIG, optim=replace(CONFIG.optim, lr=10, weight_decay=1))
+    with pytest.raises(UserError, match=r"^the loss is not finite after \d steps: no step of it is left to time$"):
+        profile.step_profile(config, 0.01)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -83,16 +83,18 @@ def test_a_repeated_call_reads_on_until_it_has_ended():
     """Rows of x are added to a sum one after the other; a third call ends it after the fourth."""
     x, total, ended = torch.arange(12.0).view(6, 2), torch.zeros(2), torch.tensor(-4)
     add, count = calls.bind(elementwise.add, [x, total, total], 2), calls.bind(count_up, [ended])
-    some = calls.repeated(calls.series(add, count), ended, [(add, 0, x[0].nbytes)])
-    some()  # no times
-    assert not total.any()
-    some.numbers[0] = 3
+    some = calls.repeated(calls.series(add, count), 3, ended, [(add, 0, x[0].nbytes)])
     some()
     assert torch.equal(total, x[:3].sum(0)) and ended == -1
     some()
     assert torch.equal(total, x[:4].sum(0)) and ended == 0
     some()
     assert torch.equal(total, x[:4].sum(0)) and ended == 0
+
+
+def test_what_ends_a_repeated_call_is_one_integer_of_a_kind():
+    with pytest.raises(ValueError, match=r"cannot read torch\.int32"):
+        calls.repeated(changed(torch.ones(2), 1, 1), 3, torch.tensor(-1, dtype=torch.int32), [])
 
 
 def test_timed_calls_are_made_in_order_and_each_has_its_time():

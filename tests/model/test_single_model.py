@@ -156,6 +156,16 @@ def test_a_weight_that_is_not_a_number_is_passed_on_as_by_the_table_forward(spoi
     assert all(torch.equal(found[name].isnan(), x.isnan()) for name, x in expected.items())
 
 
+def test_batches_of_several_steps_have_labels_each():
+    config = PRESETS["smoke"]
+    batch, gradient = batch_of(config, 0), TableGradient(initial_stack(config, [0]))
+    loss, tokens, never = gradient(batch), batch.tokens.expand(3, -1, -1), torch.tensor(-1)
+    with pytest.raises(ValueError, match="tokens of 3 batches, labels of 2"):
+        gradient._single.train(tokens, batch.labels.expand(2, -1), loss, calls.series(), never)
+    with pytest.raises(ValueError, match=r"shape \(20, .*expected \(32,"):
+        gradient._single.train(tokens[:, :20], batch.labels.expand(3, -1), loss, calls.series(), never)
+
+
 @pytest.mark.parametrize("n", [20, 64])
 def test_a_batch_of_another_size_is_refused(n):
     config = PRESETS["smoke"]

@@ -1,6 +1,6 @@
 """Matrix products as calls of compiled code (`calls`), through the BLAS library that torch is linked with.
 
-Of the fifty products of a training step most are so small that a call of torch takes as long as the product itself.
+Of the products of a training step most are so small that a call of torch takes as long as the product itself.
 """
 
 from __future__ import annotations

@@ -23,14 +23,15 @@ from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-_FUNCTION, WORD = ctypes.CFUNCTYPE(None, ctypes.c_void_p), ctypes.sizeof(ctypes.c_ssize_t)
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_WORD = ctypes.sizeof(ctypes.c_ssize_t)
 _thread = types.ExternalFunction("assignadd_omp_get_thread_num", types.int32())
 _threads = types.ExternalFunction("assignadd_omp_get_num_threads", types.int32())
 _on_threads = types.ExternalFunction(
     "assignadd_GOMP_parallel", types.void(types.intp, types.intp, types.uint32, types.uint32)
 )
-_read_clock = types.ExternalFunction("clock_gettime", types.int32(types.intp, types.intp))
 _wait_for_all = types.ExternalFunction("assignadd_GOMP_barrier", types.void())
+_read_clock = types.ExternalFunction("clock_gettime", types.int32(types.intp, types.intp))
 
 
 @cache
@@ -121,12 +122,16 @@ class Call:
 
 def bind(function: compiled_call, tensors: Sequence[Tensor], *sizes: int, doubles: Sequence[Tensor] = ()) -> Call:
     """The function with the addresses of these contiguous tensors, then the sizes, then the addresses of `doubles`."""
-    for some, dtypes in ((tensors, (torch.float32, torch.int64)), (doubles, (torch.float64,))):
-        for x in some:
-            if not (x.is_contiguous() and x.device.type == "cpu" and x.dtype in dtypes):
-                raise ValueError(f"a compiled function cannot read {x.dtype} on {x.device} with strides {x.stride()}")
+    _require_readable(tensors, torch.float32, torch.int64)
+    _require_readable(doubles, torch.float64)
     addresses, last = ([x.data_ptr() for x in some] for some in (tensors, doubles))
     return Call(function, [*addresses, *sizes, *last], [*tensors, *doubles])
+
+
+def _require_readable(tensors: Sequence[Tensor], *dtypes: torch.dtype) -> None:
+    for x in tensors:
+        if not (x.is_contiguous() and x.device.type == "cpu" and x.dtype in dtypes):
+            raise ValueError(f"a compiled function cannot read {x.dtype} on {x.device} with strides {x.stride()}")
 
 
 def series(*calls: Call) -> Call:
@@ -146,13 +151,14 @@ def phases(*each: Sequence[Call]) -> Call:
     return Call(on_all_threads, on_a_thread.addresses, calls=[on_a_thread])
 
 
-def repeated(call: Call, ended: Tensor, moving: Sequence[tuple[Call, int, int]]) -> Call:
-    """The call as many times as the first number of the result says, as long as the integer `ended` is below 0.
+def repeated(call: Call, times: int, ended: Tensor, moving: Sequence[tuple[Call, int, int]]) -> Call:
+    """The call so many times, as long as the integer `ended` is below 0.
 
     After each time some numbers grow: `moving` has the call that reads one, its place there, and by how much.
     """
-    of_number = [(reader.addresses[1] + place * WORD, by) for reader, place, by in moving]
-    numbers = [0, ended.data_ptr(), *call.addresses, len(moving), *chain(*of_number)]
+    _require_readable([ended], torch.int64)
+    of_number = [(reader.addresses[1] + place * _WORD, by) for reader, place, by in moving]
+    numbers = [times, ended.data_ptr(), *call.addresses, len(moving), *chain(*of_number)]
     return Call(repeat, numbers, [ended], [call], [reader for reader, *_ in moving])
 
 

@@ -58,7 +58,7 @@ def transpose_tile(typing, source, source_width, target, target_width):
 
         source, source_width, target, target_width = arguments
         rows = [builder.load(row_at(source, source_width, i), align=BYTES) for i in range(TILE)]
-        # Rows i and i + 4 become two rows that have the numbers of both in turn; three times, which transposes them.
+        # Rows i and i + TILE / 2 become two rows that have the numbers of both in turn; log2(TILE) times.
         halves = [
             ir.Constant(places, [i for low in range(start, start + TILE // 2) for i in (low, low + TILE)])
             for start in (0, TILE // 2)
