@@ -32,8 +32,8 @@ from assignadd.model.stack import Stack, single_models
 from assignadd.model.trace import Trace
 from assignadd.task.roles import Roles, operand_slots, roles
 
-# Sequences in one forward pass on a CPU: with more, they do not fit the cache; with fewer, calls cost time.
-PART = 4096
+# Sequences in one forward pass on a CPU: with fewer, calls cost time; with more, memory.
+PART = 20_480
 
 
 @dataclass(frozen=True)
