@@ -24,7 +24,7 @@ CHUNK = 128
 
 
 def chunk_size(sequences: int) -> int:
-    """With MKL; other libraries, which may use several threads for a product, get all sequences at once."""
+    """How many pass together: with MKL a chunk, elsewhere, where a product may have several threads, all of them."""
     return min(sequences, CHUNK) if torch.backends.mkl.is_available() else sequences
 
 
