@@ -24,7 +24,7 @@ CHUNK = 128
 
 
 def chunk_size(sequences: int) -> int:
-    """How many pass together: with MKL a chunk, elsewhere, where a product may have several threads, all of them."""
+    """How many pass together: with MKL a chunk, with other libraries, which gain little from it, all of them."""
     return min(sequences, CHUNK) if torch.backends.mkl.is_available() else sequences
 
 

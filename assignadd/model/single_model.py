@@ -16,7 +16,7 @@ from torch import Tensor
 
 from assignadd.model.kernels import numba_elementwise as elementwise
 from assignadd.model.kernels import numba_functions as functions
-from assignadd.model.kernels.blas import on_one_thread, product, products
+from assignadd.model.kernels.blas import keeps_to_one_thread, on_one_thread, product, products
 from assignadd.model.kernels.calls import Call, bind, has_threads, phases, repeated, series
 from assignadd.model.part_of_batch import Gradients, Part, Shared, transposed
 from assignadd.model.trace import Tables, Weights
@@ -26,13 +26,12 @@ FEWEST_SEQUENCES = 64
 
 
 def parts_of(batch: int) -> int:
-    """Into how many parts a batch of this size is divided: with MKL, as many as torch has threads.
+    """Into how many parts a batch of this size is divided: as many as torch has threads, if each can have its own.
 
-    MKL gains little from a second thread for products of this size. OpenBLAS, on ARM, gains more, and has all threads
-    for each product.
+    A library gains less from a second thread for products of this size.
     """
     parts = min(torch.get_num_threads(), batch // FEWEST_SEQUENCES)
-    return parts if parts > 1 and torch.backends.mkl.is_available() and has_threads() else 1
+    return parts if parts > 1 and has_threads() and keeps_to_one_thread() else 1
 
 
 class SingleModelForward:

@@ -62,3 +62,17 @@ def test_a_series_is_computed_in_order_with_the_numbers_that_are_there_at_the_ca
 def test_matrices_that_do_not_fit_are_refused(a, b, out, reason):
     with pytest.raises(ValueError, match=reason):
         product(a, b, out)
+
+
+@pytest.mark.parametrize(
+    ("found", "keeps"),
+    [
+        ({"MKL_Set_Num_Threads_Local": lambda threads: 0}, True),
+        ({"openblas_get_parallel": lambda: 2}, True),  # OpenMP
+        ({"openblas_get_parallel": lambda: 1}, False),  # threads of its own, which all callers wait for
+        ({}, False),
+    ],
+)
+def test_a_product_keeps_to_one_thread_with_mkl_and_with_openblas_on_openmp(found, keeps, monkeypatch):
+    monkeypatch.setattr(blas, "function_of_torch", found.get)
+    assert blas.keeps_to_one_thread() == keeps

@@ -121,13 +121,14 @@ def test_sequences_of_another_length_are_refused(length):
 
 
 def test_a_batch_has_a_part_for_each_thread_but_no_small_ones(monkeypatch):
-    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
-    monkeypatch.setattr(single_model, "has_threads", lambda: True)
+    needed = "has_threads", "keeps_to_one_thread"
+    for name in needed:
+        monkeypatch.setattr(single_model, name, lambda: True)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert [single_model.parts_of(batch) for batch in (20, 64, 128, 512)] == [1, 1, 2, 4]
-    for missing in ((single_model, "has_threads"), (torch.backends.mkl, "is_available")):
+    for missing in needed:
         with monkeypatch.context() as without:
-            without.setattr(*missing, lambda: False)
+            without.setattr(single_model, missing, lambda: False)
             assert single_model.parts_of(512) == 1
 
 

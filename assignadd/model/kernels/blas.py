@@ -18,6 +18,7 @@ from assignadd.model.kernels.calls import Call, compiled_call, function_of_torch
 _sgemm = types.ExternalFunction("assignadd_sgemm_", types.void(*[types.intp] * 13))
 _set_threads = types.ExternalFunction("assignadd_MKL_Set_Num_Threads_Local", types.int32(types.int32))
 LETTERS = (ctypes.c_char * 2)(*b"NT")  # not transposed, transposed
+OPENMP = 2  # what OpenBLAS answers where its threads are OpenMP's
 
 
 def available() -> bool:
@@ -53,6 +54,15 @@ def product(a: Tensor, b: Tensor, out: Tensor, scale: float = 1.0, kept: float =
         width,
     )  # fmt: skip
     return Call(product_call, arguments, (a, b, out), kept=(sizes, numbers))
+
+
+def keeps_to_one_thread() -> bool:
+    """Whether a product within a phase of `calls` can be kept to the thread that computes it.
+
+    MKL is told so (`on_one_thread`), and OpenBLAS with OpenMP's threads starts no others there.
+    """
+    kind = function_of_torch("openblas_get_parallel")
+    return function_of_torch("MKL_Set_Num_Threads_Local") is not None or (kind is not None and kind() == OPENMP)
 
 
 def on_one_thread(call: Call) -> Call:

@@ -106,4 +106,5 @@ def gate(n):
     """The gradient before a ReLU: 0 where the neuron is 0 or less."""
     neurons, grad = floats_at(n[0], n[2]), floats_at(n[1], n[2])
     for i in range(n[2]):
-        grad[i] = np.float32(0) if neurons[i] <= 0 else grad[i]
+        above = grad[i]  # read in any case: on ARM the compiler would otherwise branch at every neuron
+        grad[i] = np.float32(0) if neurons[i] <= 0 else above
