@@ -26,9 +26,10 @@ FEWEST_SEQUENCES = 64
 
 
 def parts_of(batch: int) -> int:
-    """Into how many parts a batch of this size is divided: as many as torch has threads, if each can have its own.
+    """Into how many parts a batch of this size is divided: as many as torch has threads.
 
-    A library gains less from a second thread for products of this size.
+    That is faster than to divide each product among the threads, as the library would. It is one part where the library
+    does so in any case.
     """
     parts = min(torch.get_num_threads(), batch // FEWEST_SEQUENCES)
     return parts if parts > 1 and has_threads() and keeps_to_one_thread() else 1

@@ -30,12 +30,18 @@ CONFIGS = {name: PRESETS[name] for name in ("paper", "tiny", "smoke")} | {
 
 @pytest.fixture(params=[(1, 512), (1, 10), (3, 512), (3, 10)], ids="{0[0]} parts in chunks of {0[1]}".format)
 def parts(request, monkeypatch):
-    """Batches in so many parts and chunks of such a size, whatever this machine would choose; the last are smaller."""
+    """Batches in so many parts and chunks of such a size, whatever this machine would choose; the last are smaller.
+
+    Several parts are on two threads.
+    """
     parts, chunk = request.param
     if parts > 1 and not calls.has_threads():
         pytest.skip("torch's threads are not found (numba)")
     monkeypatch.setattr(single_model, "parts_of", lambda batch: parts)
     monkeypatch.setattr(part_of_batch, "chunk_size", lambda sequences: min(sequences, chunk))
+    torch.set_num_threads(min(parts, 2))
+    yield
+    torch.set_num_threads(1)
 
 
 def batch_of(config, step):
