@@ -59,8 +59,8 @@ def product(a: Tensor, b: Tensor, out: Tensor, scale: float = 1.0, kept: float =
 def keeps_to_one_thread() -> bool:
     """Whether a product within a phase of `calls` can be kept to the thread that computes it.
 
-    MKL is told so (`on_one_thread`). OpenBLAS with OpenMP's threads starts no others there, unless the process has asked
-    OpenBLAS itself for a number of threads, which nothing here does.
+    MKL is told so (`on_one_thread`). OpenBLAS with OpenMP's threads starts no others there, unless it was asked for a
+    number of threads by a function of its own, which nothing here calls.
     """
     kind = function_of_torch("openblas_get_parallel")
     return function_of_torch("MKL_Set_Num_Threads_Local") is not None or (kind is not None and kind() == OPENMP)
