@@ -41,7 +41,7 @@ VALUES: dict[str, tuple[int, ...]] = {
     "batch": (128, 256, 512, 1024, 2048),
 }
 STACKS = (1, 4, 16, 32, 64, 128, 256, 512)
-# Parts of a round of steps, after each of which the machine's matrix products are timed.
+# Parts of a round of steps, after each of which the machine's matrix products and other implementations are timed.
 PARTS = 8
 
 
@@ -97,8 +97,8 @@ def _reference_products(config: Config) -> int:
 def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict[str, float | None]:
     """One model's training step on `threads` threads: ours, its floor, and the usual ways.
 
-    A machine that others use too is fast or slow for seconds at a time. Everything is therefore timed in rounds, and
-    each number, the ratios of a round among them, is the median of at least three.
+    A machine that others use too is fast or slow for seconds at a time. Everything is therefore timed in turns, in
+    rounds, and each number, the ratios of a round among them, is the median of at least three rounds.
     """
     prepare("cpu", threads, config)
     group = one_model(config)
@@ -107,9 +107,12 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     peers = {"plain_ms": plain_step(config, batch)}
     if lens and lens_installed():
         peers["lens_ms"] = lens_step(config, batch)
+    for step in peers.values():
+        for onednn in (True, False):
+            _peer_ms(step, onednn)  # warms up
     rounds: list[dict[str, float]] = []
     while len(rounds) < 3 or sum(each["step_ms"] for each in rounds) * group.steps_ahead < 1e3 * seconds:
-        found = _round(config, group) | {name: _peer_ms(step) for name, step in peers.items()}
+        found = _round(config, group, peers)
         found["step_over_floor"] = found["step_ms"] / found["floor_ms"]
         rounds.append(found | {f"{name[:-3]}_over_step": found[name] / found["step_ms"] for name in peers})
     names = ("sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms")
@@ -119,16 +122,24 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     }
 
 
-def _round(config: Config, group: Group) -> dict[str, float]:
-    """Times the steps whose sequences are drawn together, so that drawing counts in full, and products in between."""
-    step_seconds, rates = 0.0, []
+def _round(config: Config, group: Group, peers: dict[str, Step]) -> dict[str, float]:
+    """Times the steps whose sequences are drawn together, so that drawing counts in full, and the others in between.
+
+    A peer has every other turn with oneDNN, as torch comes, and the rest without, as we train: the faster one counts.
+    """
+    step_seconds, rates = 0.0, list[float]()
+    times = {name: {True: list[float](), False: list[float]()} for name in peers}
     for part in range(PARTS):
         steps = len(range(part, group.steps_ahead, PARTS))
         step_seconds += seconds_of(partial(group.advance, steps))
         rates.append(_product_gflops(config))
+        onednn = part % 2 == 0
+        for name, step in peers.items():
+            times[name][onednn].append(_peer_ms(step, onednn))
     rate = statistics.median(rates)
     step_ms = 1e3 * step_seconds / group.steps_ahead
-    return {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": flops(config) / rate / 1e6}
+    found = {"sgemm_gflops": rate, "step_ms": step_ms, "floor_ms": flops(config) / rate / 1e6}
+    return found | {name: min(map(statistics.median, each.values())) for name, each in times.items()}
 
 
 def _product_gflops(config: Config) -> float:
@@ -140,15 +151,11 @@ def _product_gflops(config: Config) -> float:
     return 2 * B * d * h / milliseconds(lambda: torch.mm(a, b, out=out), 0.02) / 1e6
 
 
-def _peer_ms(step: Step) -> float:
-    """With oneDNN, as torch comes, and without, as we train: whichever is faster on this machine."""
-    times = []
-    for onednn in (True, False):
-        torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
-        step()
-        times.append(1e3 * statistics.median(seconds_of(step) for _ in range(3)))
+def _peer_ms(step: Step, onednn: bool) -> float:
+    torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
+    ms = 1e3 * seconds_of(step)
     torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
-    return min(times)
+    return ms
 
 
 def stack_step_ms(config: Config, n_models: int, threads: int) -> float:

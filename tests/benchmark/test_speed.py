@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from assignadd.benchmark import speed
 from assignadd.benchmark.speed import VALUES, flops, forward_flops, variants
 from assignadd.config import PRESETS
 from assignadd.model.forward import unstacked
@@ -64,6 +65,44 @@ def test_flops_are_those_of_the_calls_that_a_step_is_made_of(monkeypatch):
     rows = 3 * (Vocabulary(config.task).size + config.task.length) + 1
     spare = config.optim.batch * config.model.d_model * (-rows % 16)  # to a multiple of 16 columns
     assert 2 * sum(multiplications) == flops(config) + 2 * 2 * spare  # of two products
+
+
+def test_numbers_of_a_step_are_medians_of_rounds_and_a_peer_may_have_onednn_or_not(monkeypatch):
+    """By a clock on which the machine gets slower, a peer takes longer with oneDNN, and drawing takes 50 ms a round."""
+    taken = {"steps": 0, "rounds": 0}
+
+    def peer():
+        raise AssertionError("the clock knows how long it would take")
+
+    def seconds_of(do):
+        if do is peer:
+            return taken["rounds"] * (0.4 if torch.backends.mkldnn.enabled else 0.2)
+        (steps,) = do.args
+        begins, taken["steps"] = taken["steps"] % ahead == 0, taken["steps"] + steps
+        taken["rounds"] += begins
+        return taken["rounds"] * (0.001 * steps + 0.05 * begins)
+
+    config = PRESETS["smoke"]
+    ahead = speed.one_model(config).steps_ahead
+    monkeypatch.setattr(speed, "seconds_of", seconds_of)
+    monkeypatch.setattr(speed, "plain_step", lambda *_: peer)
+    monkeypatch.setattr(speed, "_product_gflops", lambda _: 8.0 / taken["rounds"])
+    found = speed.on_threads(config, 1, seconds=0.01, lens=False)
+    step_ms = 2 * (1 + 50 / ahead)  # in the second of three rounds
+    floor_ms = 2 * flops(config) / 8e6
+    assert taken["steps"] == 3 * ahead and not torch.backends.mkldnn.enabled
+    assert found == pytest.approx(
+        {
+            "sgemm_gflops": 4,
+            "step_ms": step_ms,
+            "floor_ms": floor_ms,
+            "plain_ms": 400,
+            "lens_ms": None,
+            "step_over_floor": step_ms / floor_ms,
+            "plain_over_step": 400 / step_ms,
+            "lens_over_step": None,
+        }
+    )
 
 
 def test_each_variant_changes_one_setting_of_the_papers():
