@@ -12,14 +12,14 @@ from assignadd.model.kernels.calls import compiled_call, doubles_at, floats_at, 
 
 
 @njit(cache=True, error_model="numpy")
-def updated(weights, grad, mean, square, size, decay, old, averaging, root):
-    """`size` and `root`: learning rate, and root of the squares, corrected for moments that start at 0."""
-    new, kept, added, eps = averaging[0], averaging[1], averaging[2], averaging[3]
+def updated(weights, grad, mean, square, size, decay, old, averaging, eps):
+    """`size`, the learning rate, and `eps` are corrected for moments that start at 0."""
+    new, kept, added = averaging[0], averaging[1], averaging[2]
     for i in range(len(weights)):
         mean[i] = old * mean[i] + new * grad[i]
         square[i] = kept * square[i] + added * (grad[i] * grad[i])
         # Multiplied by 1 - decay, weights would always be rounded in the same direction.
-        weights[i] -= decay * weights[i] + size * mean[i] / (np.sqrt(square[i]) / root + eps)
+        weights[i] -= decay * weights[i] + size * mean[i] / (np.sqrt(square[i]) + eps)
 
 
 @compiled_call
@@ -29,9 +29,10 @@ def update(n):
     loss, diverged_at, count, P = floats_at(n[7], 1), integers_at(n[8], 1), integers_at(n[9], 1), n[10]
     if diverged_at[0] < 0 and np.isfinite(loss[0]):
         first, second = 1 - betas[0] ** (count[0] + 1), 1 - betas[1] ** (count[0] + 1)
-        size, root = np.float32(rate[0] / first), np.float32(np.sqrt(second))
+        root = np.sqrt(second)  # with which size and eps are multiplied, instead of every sqrt(square) divided by it
+        size, eps = np.float32(rate[0] / first * root), np.float32(averaging[3] * root)
         weights, grad, mean, square = floats_at(n[0], P), floats_at(n[1], P), floats_at(n[2], P), floats_at(n[3], P)
-        updated(weights, grad, mean, square, size, decay[0], np.float32(betas[0]), averaging, root)
+        updated(weights, grad, mean, square, size, decay[0], np.float32(betas[0]), averaging, eps)
 
 
 @compiled_call
