@@ -80,7 +80,7 @@ class Gradients:
 class Room:
     """What the passes of a chunk write."""
 
-    attention_1: Tensor
+    attention_1: Tensor  # 0 for keys after the query, to which nothing is written
     attention_2: Tensor
     copied: Tensor
     usage: Tensor
@@ -100,7 +100,7 @@ class Room:
         (C, d), (h, N), width = shared.t.embeddings.shape, shared.read_out.shape, len(shared.t.outputs_and_spare)
         forward = (T, T), (T,), (T,), (width,), (2 * C,), (d,), (h,)
         shapes = *forward, (N,), (h,), (d,), (width,), (T,), (T,)
-        return cls(*(shared.read_out.new_empty(n, *shape) for shape in shapes))
+        return cls(*(shared.read_out.new_zeros(n, *shape) for shape in shapes))
 
     def first(self, n: int) -> Room:
         return Room(*(x[:n] for x in vars(self).values()))

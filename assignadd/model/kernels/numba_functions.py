@@ -68,7 +68,10 @@ def factors_of(scores, out, T):
 
 @compiled
 def layer_1(scores, factors, tokens, attention, usage):
-    """Attention of layer 1, (B, query, key); usage[:, : C + 1]: the amount of each row that `=` gets from it, and 1."""
+    """Attention of layer 1, (B, query, key); usage[:, : C + 1]: the amount of each row that `=` gets from it, and 1.
+
+    Attention to keys after the query is not written: it has to be 0 before.
+    """
     B, T = tokens.shape
     C = len(scores)
     K = C - T
@@ -77,8 +80,6 @@ def layer_1(scores, factors, tokens, attention, usage):
         for q in range(T):
             of_token, of_position, row = factors[own[q]], factors[K + q], attention[b, q]
             token_at, position_at = of_token[K:], of_position[K:]
-            for k in range(T):  # keys after the query keep 0
-                row[k] = 0
             total = np.float32(0)
             for k in range(q + 1):
                 key = own[k]
