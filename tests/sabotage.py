@@ -113,7 +113,7 @@ PATCHES = (
           "measures/test_scores.py"),
     Patch("previous", "measures/scores.py", "return (j <= i) &", "return (j >= 0) &", "measures/test_scores.py"),
     Patch("peers", "benchmark/speed.py", "onednn = part % 2 == 0", "onednn = True",
-          "benchmark/test_speed.py -k medians"),
+          "benchmark/test_speed.py -k turns"),
     Patch("interval", "stats.py", "Z_95 * math.sqrt(p * (1 - p) / n", "math.sqrt(p * (1 - p) / n", "test_stats.py"),
     Patch("verdict", "verdicts.py", "decided(measured.low >= self.threshold", "decided(measured.high >= self.threshold",
           "test_verdicts.py"),

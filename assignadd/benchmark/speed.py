@@ -107,9 +107,6 @@ def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict
     peers = {"plain_ms": plain_step(config, batch)}
     if lens and lens_installed():
         peers["lens_ms"] = lens_step(config, batch)
-    for step in peers.values():
-        for onednn in (True, False):
-            _peer_ms(step, onednn)  # warms up
     rounds: list[dict[str, float]] = []
     while len(rounds) < 3 or sum(each["step_ms"] for each in rounds) * group.steps_ahead < 1e3 * seconds:
         found = _round(config, group, peers)
@@ -153,6 +150,7 @@ def _product_gflops(config: Config) -> float:
 
 def _peer_ms(step: Step, onednn: bool) -> float:
     torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
+    step()  # not timed: after training steps of ours, the first takes longer
     ms = 1e3 * seconds_of(step)
     torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     return ms

@@ -30,7 +30,7 @@ class Bench:
     device: str = "cpu"
     """cpu or cuda."""
     seconds: float = 4.0
-    """About how long each measurement on a CPU takes; that of a training step takes longer, 20 s for paper."""
+    """About how long each measurement on a CPU takes; that of a training step takes longer, 30 s for paper."""
     lens: bool = True
     """Time TransformerLens too, where it is installed (pip install 'assignadd[lens]')."""
     peers: bool = True

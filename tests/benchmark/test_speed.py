@@ -67,39 +67,44 @@ def test_flops_are_those_of_the_calls_that_a_step_is_made_of(monkeypatch):
     assert 2 * sum(multiplications) == flops(config) + 2 * 2 * spare  # of two products
 
 
-def test_numbers_of_a_step_are_medians_of_rounds_and_a_peer_may_have_onednn_or_not(monkeypatch):
-    """By a clock on which the machine gets slower, a peer takes longer with oneDNN, and drawing takes 50 ms a round."""
-    taken = {"steps": 0, "rounds": 0}
+def test_steps_and_peers_are_timed_in_turns_and_numbers_are_medians_of_rounds(monkeypatch):
+    """By a clock on which rounds differ, drawing takes 50 ms, and a peer takes longer with oneDNN."""
+    config, calls = PRESETS["smoke"], list[str]()
+    ahead, slow, peer_slow = speed.one_model(config).steps_ahead, (1, 2, 3), (3, 1, 2)
 
     def peer():
-        raise AssertionError("the clock knows how long it would take")
+        calls.append("warms up")
 
     def seconds_of(do):
+        onednn = torch.backends.mkldnn.enabled
         if do is peer:
-            return taken["rounds"] * (0.4 if torch.backends.mkldnn.enabled else 0.2)
-        (steps,) = do.args
-        begins, taken["steps"] = taken["steps"] % ahead == 0, taken["steps"] + steps
-        taken["rounds"] += begins
-        return taken["rounds"] * (0.001 * steps + 0.05 * begins)
+            calls.append("with oneDNN" if onednn else "without")
+            return peer_slow[(calls.count("steps") - 1) // 8] * (0.4 if onednn else 0.2)
+        assert not onednn
+        before = calls.count("steps")
+        calls.append("steps")
+        return slow[before // 8] * (0.001 * do.args[0] + 0.05 * (before % 8 == 0))
 
-    config = PRESETS["smoke"]
-    ahead = speed.one_model(config).steps_ahead
+    def product_gflops(_):
+        calls.append("products")
+        return 8.0 / slow[(calls.count("steps") - 1) // 8]
+
     monkeypatch.setattr(speed, "seconds_of", seconds_of)
     monkeypatch.setattr(speed, "plain_step", lambda *_: peer)
-    monkeypatch.setattr(speed, "_product_gflops", lambda _: 8.0 / taken["rounds"])
+    monkeypatch.setattr(speed, "_product_gflops", product_gflops)
     found = speed.on_threads(config, 1, seconds=0.01, lens=False)
-    step_ms = 2 * (1 + 50 / ahead)  # in the second of three rounds
-    floor_ms = 2 * flops(config) / 8e6
-    assert taken["steps"] == 3 * ahead and not torch.backends.mkldnn.enabled
+    turns = [["steps", "products", "warms up", timed] for timed in ("with oneDNN", "without")]
+    assert calls == [*turns[0], *turns[1]] * 4 * 3
+    step_ms, floor_ms = 1 + 50 / ahead, flops(config) / 8e6  # where slow is 1
     assert found == pytest.approx(
         {
             "sgemm_gflops": 4,
-            "step_ms": step_ms,
-            "floor_ms": floor_ms,
+            "step_ms": 2 * step_ms,
+            "floor_ms": 2 * floor_ms,
             "plain_ms": 400,
             "lens_ms": None,
             "step_over_floor": step_ms / floor_ms,
-            "plain_over_step": 400 / step_ms,
+            "plain_over_step": 200 / step_ms * (2 / 3),  # the median of 3, 1/2 and 2/3
             "lens_over_step": None,
         }
     )
