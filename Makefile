@@ -74,13 +74,14 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # A stamp per set of dependencies, so that a second call installs nothing.
-# Numba compiles each function when it is first called. A step of training here, with its measures, calls most of them, so
-# that the first run does not wait for them; where it fails, that run says why.
+# Numba compiles each function when it is first called. A step of training here, with its measures and with a batch that is
+# large enough for two threads, calls all that training needs, so that the first run does not wait for them; where it fails,
+# that run says why.
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e .
 	@echo "compiling the kernels, about 20 seconds"
 	@rm -rf $(VENV)/first-run
-	@$(BIN)/assignadd train --preset smoke --optim.steps 1 --measure-every 1 --threads 1 --out $(VENV)/first-run > /dev/null 2>&1 || true
+	@$(BIN)/assignadd train --preset smoke --optim.steps 1 --optim.batch 128 --measure-every 1 --threads 2 --out $(VENV)/first-run > /dev/null 2>&1 || true
 	@rm -rf $(VENV)/first-run
 	@touch $@
 
