@@ -97,8 +97,8 @@ def _reference_products(config: Config) -> int:
 def on_threads(config: Config, threads: int, seconds: float, lens: bool) -> dict[str, float | None]:
     """One model's training step on `threads` threads: ours, its floor, and the usual ways.
 
-    A machine that others use too is fast or slow for seconds at a time. Everything is therefore timed in turns, in
-    rounds, and each number, the ratios of a round among them, is the median of at least three rounds.
+    A machine that others use too is fast or slow for seconds at a time. Everything is therefore timed in turns. Each
+    number is the median of at least three rounds of turns, and so is each ratio of the numbers of a round.
     """
     prepare("cpu", threads, config)
     group = one_model(config)

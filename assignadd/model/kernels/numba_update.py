@@ -29,7 +29,8 @@ def update(n):
     loss, diverged_at, count, P = floats_at(n[7], 1), integers_at(n[8], 1), integers_at(n[9], 1), n[10]
     if diverged_at[0] < 0 and np.isfinite(loss[0]):
         first, second = 1 - betas[0] ** (count[0] + 1), 1 - betas[1] ** (count[0] + 1)
-        root = np.sqrt(second)  # with which size and eps are multiplied, instead of every sqrt(square) divided by it
+        # The correction divides sqrt(square). To divide once per weight, size and eps are multiplied by it instead.
+        root = np.sqrt(second)
         size, eps = np.float32(rate[0] / first * root), np.float32(averaging[3] * root)
         weights, grad, mean, square = floats_at(n[0], P), floats_at(n[1], P), floats_at(n[2], P), floats_at(n[3], P)
         updated(weights, grad, mean, square, size, decay[0], np.float32(betas[0]), averaging, eps)
