@@ -129,14 +129,15 @@ def test_a_diverged_model_is_a_result(tmp_path):
 
 def test_processes_side_by_side_make_the_same_files_even_when_one_is_killed(tmp_path):
     """Each of two processes gets jobs; one is killed in training, and another takes its job up."""
-    sweep = replace(SWEEP, config=replace(CONFIG, optim=Optim(batch=16, steps=150)))
+    # Long enough for several reports, which are REPORT_SECONDS apart.
+    sweep = replace(SWEEP, config=replace(CONFIG, optim=Optim(batch=16, steps=600)))
     jobs = jobs_of(sweep, tmp_path / "processes", together=2)
     for job in jobs_of(sweep, tmp_path / "alone", together=2):
         run_job(job, "cpu")
     killed: list[int] = []
 
     def kill_once(job: int, step: int) -> None:
-        if not killed and 0 < step < 150:
+        if not killed and 0 < step < 600:
             killed.append(msgspec.json.decode((jobs[job].path / "lock").read_bytes())["pid"])
             os.kill(killed[0], signal.SIGKILL)
 
