@@ -15,6 +15,7 @@ COMPILED = (
     "calls",
     "numba_functions",
     "numba_backward",
+    "numba_rows",
     "numba_update",
     "numba_elementwise",
     "cuda_attention",

@@ -18,7 +18,7 @@ from assignadd.model.kernels import numba_elementwise as elementwise
 from assignadd.model.kernels import numba_functions as functions
 from assignadd.model.kernels.blas import keeps_to_one_thread, on_one_thread, product, products
 from assignadd.model.kernels.calls import Call, bind, has_threads, phases, repeated, series
-from assignadd.model.part_of_batch import Gradients, Part, Shared, transposed
+from assignadd.model.part_of_batch import Gradients, Part, Shared
 from assignadd.model.trace import Tables, Weights
 
 # Sequences that a part has at least: small products are slow, and each part's gradients are added to the first's.
@@ -39,13 +39,11 @@ class SingleModelForward:
     """The forward pass for batches of one size. The weights have to stay where they are in memory."""
 
     def __init__(self, w: Weights, batch: int, equals: int, scale: float):
-        C, T, h, N, new = len(w.E) + len(w.pos), len(w.pos), len(w.W_out), w.U.shape[1], w.E.new_empty
+        C, T, N = len(w.E) + len(w.pos), len(w.pos), w.U.shape[1]
         self._batch, self._n_parts = batch, parts_of(batch)
-        # MKL takes less time for a product whose rows have a multiple of 16 numbers.
-        self._t = t = Tables.room(w, spare=-(3 * C + 1) % 16)
-        scores_1, read_out, (scores_2_T, transpose) = new(2, C, C), new(h, N), transposed(t.scores_2)
-        self._shared = Shared(w, t, scores_1, scores_2_T, read_out)
-        self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), new(batch, N)
+        self._t = t = Tables.room(w)
+        self._shared = shared = Shared.of(w, t)
+        self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), w.E.new_empty(batch, N)
         self._answers = torch.zeros(batch, dtype=torch.int64)
         rooms = zip(*(x.tensor_split(self._n_parts) for x in (self._tokens, self._logits, self._answers)), strict=True)
         self._parts = [Part(self._shared, *own) for own in rooms]
@@ -64,16 +62,16 @@ class SingleModelForward:
                     (w.V2, w.O2, t.OV2),
                     (t.equal_rows, t.QK2, t.queries_2),
                     (t.both, t.OV2, t.outputs_2),
-                    (t.both, t.T.queries_2, t.scores_2),
+                    (t.queries_2, t.T.both, shared.scores_2_T[:, : 2 * C]),
                 ),
-                *transpose,
+                *(_copy(rows, part) for rows, part in _of_positions(t.outputs, shared.positions)),
             ),
             series(
                 product(t.embeddings, w.Q1, t.queries_1),
                 product(t.embeddings, w.K1, t.keys_1),
-                product(t.queries_1, t.T.keys_1, scores_1[0], scale),
-                bind(functions.factors_call, list(scores_1), C, T),
-                product(w.W_out, w.U, read_out),
+                product(t.queries_1, t.T.keys_1, shared.scores_1[0], scale),
+                bind(functions.factors_call, list(shared.scores_1), C, T),
+                product(w.W_out, w.U, shared.read_out),
             ),
         ]
         self.write_tables = self._in_phases(self._write_embeddings, self._write_tables)
@@ -123,21 +121,20 @@ class SingleModelPasses(SingleModelForward):
         sums = [Gradients(self._shared, new(d, h) if i else grads.W_in) for i in range(self._n_parts)]
         rooms = zip(self._parts, *(x.tensor_split(self._n_parts) for x in (self._labels, losses)), sums, strict=True)
         passes = [part.passes(*own, batch, loss_in_double) for part, *own in rooms]
-        g, g_outputs = sums[0], new(len(t.outputs_and_spare), d)
-        g_rows, g_through_scores = new(2 * C, d), new(C, d)
+        g, g_rows, g_through_scores = sums[0], new(2 * C, d), new(C, d)
         (g_queries_1, g_keys_1, g_values_1), g_queries_2, (g_OV2, g_QK2) = new(3, C, dh), new(C + 1, d), new(2, d, d)
-        g_equal, g_out2 = g_outputs[: C + 1], g_outputs[C + 1 : 3 * C + 1]
+        g_equal, g_out2, g_scores_2_T = g.outputs[: C + 1], g.outputs[C + 1 :], g.scores_2_T[:, : 2 * C]
         g_embeddings, g_outputs_1 = g_rows.split(C)
         to_tables = [
             series(
-                bind(elementwise.transpose, [g.outputs_T, g_outputs], *g.outputs_T.shape),
+                *(_copy(part, rows) for rows, part in _of_positions(g.outputs, g.positions)),
                 products(
                     (t.T.both, g_out2, g_OV2),
                     (g_OV2, w.T.O2, grads.V2),
                     (w.T.V2, g_OV2, grads.O2),
                     (g_out2, t.T.OV2, g_rows),
-                    (g.scores_2, t.queries_2, g_rows, 1, 1),
-                    (g.scores_2.mT, t.both, g_queries_2),
+                    (g_scores_2_T.mT, t.queries_2, g_rows, 1, 1),
+                    (g_scores_2_T, t.both, g_queries_2),
                     (t.T.equal_rows, g_queries_2, g_QK2, scale),
                     (g_QK2, w.K2, grads.Q2),
                     (g_QK2.mT, w.Q2, grads.K2),
@@ -201,6 +198,13 @@ class SingleModelPasses(SingleModelForward):
             moving.append((call, 0, room.nbytes))
         self._write_loss.numbers[1] = loss.data_ptr()
         repeated(series(self.run, update), len(tokens), ended, moving)()
+
+
+def _of_positions(outputs: Tensor, positions: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The rows (3C + 1, d) that all sequences have, in three parts, and the same parts of `positions`, (3T + 1, d)."""
+    C, T = len(outputs) // 3, len(positions) // 3
+    parts, ends = positions.split([T, T, T + 1]), (2 * C + 1, 3 * C + 1, C + 1)
+    return [(outputs[end - len(part) : end], part) for end, part in zip(ends, parts, strict=True)]
 
 
 def _read(room: Tensor) -> Call:

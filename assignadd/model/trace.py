@@ -210,27 +210,20 @@ class Tables:
     scores_2: Tensor  # (2C, C + 1)
     OV2: Tensor
     outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]
-    outputs_and_spare: Tensor  # `outputs` and rows of zeros
 
     @classmethod
-    def room(cls, w: Weights, spare: int = 0) -> Tables:
-        """Memory for the tables of such weights, not initialised, and for some spare rows, of zeros."""
+    def room(cls, w: Weights) -> Tables:
+        """Memory for the tables of such weights, not initialised."""
         (K, d), T, dh = w.E.shape[-2:], w.pos.shape[-2], w.Q1.shape[-1]
         C = K + T
         new, axes = w.E.new_empty, w.E.shape[:-2]
-        sizes = (4 * C + 1 + spare, d), (C + 1, d), (2 * C, C + 1)
+        sizes = (4 * C + 1, d), (C + 1, d), (2 * C, C + 1)
         rows, queries_2, scores_2 = (new(*axes, *size) for size in sizes)
         QK2, OV2 = (new(*axes, d, d) for _ in range(2))
         queries_1, keys_1, values_1 = (new(*axes, C, dh) for _ in range(3))
         embeddings, both = rows.narrow(-2, 0, C), rows.narrow(-2, 0, 2 * C)
         equal_rows, outputs = rows.narrow(-2, C, C + 1), rows.narrow(-2, C, 3 * C + 1)
-        with_spare = rows.narrow(-2, C, 3 * C + 1 + spare)
-        # Memory may hold numbers below 1e-38, which make a product several times slower.
-        rows.narrow(-2, 4 * C + 1, spare).zero_()
-        return cls(
-            embeddings, queries_1, keys_1, values_1, equal_rows, both, QK2, queries_2, scores_2, OV2, outputs,
-            with_spare,
-        )  # fmt: skip
+        return cls(embeddings, queries_1, keys_1, values_1, equal_rows, both, QK2, queries_2, scores_2, OV2, outputs)
 
     @cached_property
     def T(self) -> Tables:

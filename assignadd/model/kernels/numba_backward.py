@@ -9,19 +9,18 @@ from assignadd.model.kernels.numba_functions import compiled
 
 
 @compiled
-def layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both):
-    """Gradients of each position's score and of what it passes on, (B, T), and of the scores of all rows, (B, 2C)."""
+def layer_2_backward(g_used, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both, C):
+    """Gradients of each position's score and of what it passes on, (B, T), and of the scores of all rows, g_both."""
     B, T = tokens.shape
-    C = g_both.shape[1] // 2
     K = C - T
     for b in range(B):
-        own, g, pattern = tokens[b], g_usage[b, C + 1 :], attention_2[b]
+        own, g_direct, pattern = tokens[b], g_used[b], attention_2[b]
         g_score, g_passed, out = g_scores[b], g_passed_on[b], g_both[b]
         for k in range(T):
-            g_passed[k] = g[C + own[k]] + g[C + K + k]
+            g_passed[k] = g_used[b, T + k]
         mean = np.float32(0)
         for q in range(T):
-            total = g[own[q]] + g[K + q]
+            total = g_direct[q]
             for k in range(T):
                 total += attention_1[b, q, k] * g_passed[k]
             g_score[q] = total
@@ -40,7 +39,7 @@ def layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_pass
 
 
 @compiled
-def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table):
+def layer_1_backward(g_used, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table):
     """Adds the gradient of every sequence to that of layer 1's score table, (C, C)."""
     B, T = tokens.shape
     C = len(g_table)
@@ -55,7 +54,7 @@ def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores
                 g_row[k] = weight * g_passed_on[b, k] + g_score * copied[b, k]
             if q == T - 1:
                 for k in range(T):
-                    g_row[k] += g_usage[b, own[k]] + g_usage[b, K + k]
+                    g_row[k] += g_used[b, 2 * T + k]
             mean = np.float32(0)
             for k in range(T):
                 mean += row[k] * g_row[k]
@@ -80,15 +79,16 @@ def layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores
 @compiled_call
 def layer_2_backward_call(n):
     B, T, C, width = n[7], n[8], n[9], n[10]
-    g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
+    g_used, tokens, attention_1 = floats_at(n[0], (B, 3 * T)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
     attention_2, g_scores, g_passed_on = floats_at(n[3], (B, T)), floats_at(n[4], (B, T)), floats_at(n[5], (B, T))
-    layer_2_backward(g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, floats_at(n[6], (B, 2 * C)))
+    g_both = floats_at(n[6], (B, width))
+    layer_2_backward(g_used, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both, C)
 
 
 @compiled_call
 def layer_1_backward_call(n):
-    B, T, C, width = n[8], n[9], n[10], n[11]
-    g_usage, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
+    B, T, C = n[8], n[9], n[10]
+    g_used, tokens, attention_1 = floats_at(n[0], (B, 3 * T)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
     attention_2, copied = floats_at(n[3], (B, T)), floats_at(n[4], (B, T))
     g_scores, g_passed_on, g_table = floats_at(n[5], (B, T)), floats_at(n[6], (B, T)), floats_at(n[7], (C, C))
-    layer_1_backward(g_usage, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table)
+    layer_1_backward(g_used, tokens, attention_1, attention_2, copied, g_scores, g_passed_on, g_table)

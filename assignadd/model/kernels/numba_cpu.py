@@ -12,7 +12,7 @@ from torch import Tensor
 from assignadd.model.kernels import blas, numba_backward, numba_functions, numba_update
 from assignadd.model.kernels.adamw import Moments
 from assignadd.model.kernels.calls import bind, has_threads, phases, series
-from assignadd.model.kernels.tensor import TensorKernels
+from assignadd.model.kernels.tensor import TensorKernels, collect
 
 
 class CompiledKernels(TensorKernels):
@@ -22,15 +22,15 @@ class CompiledKernels(TensorKernels):
     has_series = blas.available()
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
-        attention, factors = usage.new_zeros(*tokens.shape, self.T), scores.new_empty(scores.shape)
+        attention, factors = usage.new_zeros(*tokens.shape, self.T), torch.empty_like(scores)
         # exp(score) is a product of four entries: 8,100 exponentials for a table instead of 70,000 for a batch.
         _for_each_model(partial(numba_functions.factors_of, T=self.T), scores, factors)
-        _for_each_model(numba_functions.layer_1, scores, factors, tokens, attention, usage)
+        _for_each_model(numba_functions.layer_1_usage, scores, factors, tokens, attention, usage)
         return attention
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
         attention_2, copied = (usage.new_empty(tokens.shape) for _ in range(2))
-        _for_each_model(numba_functions.layer_2, scores, tokens, attention_1, attention_2, copied, usage)
+        _for_each_model(numba_functions.layer_2_usage, scores, tokens, attention_1, attention_2, copied, usage)
         return attention_2, copied
 
     def after_layer_1(self, embeddings: Tensor, copied: Tensor, tokens: Tensor, attention_1: Tensor) -> Tensor:
@@ -42,9 +42,8 @@ class CompiledKernels(TensorKernels):
         self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         g_both, (g_scores, g_passed_on) = self.matrix(tokens, 2 * self.C, g_usage), g_usage.new_empty(2, *tokens.shape)
-        _for_each_model(
-            numba_backward.layer_2_backward, g_usage, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both
-        )
+        layer_2_backward, g_used = partial(numba_backward.layer_2_backward, C=self.C), self._g_used(g_usage, tokens)
+        _for_each_model(layer_2_backward, g_used, tokens, attention_1, attention_2, g_scores, g_passed_on, g_both)
         return g_both, g_scores, g_passed_on
 
     def layer_1_backward(
@@ -57,12 +56,17 @@ class CompiledKernels(TensorKernels):
         g_position_scores: Tensor,
         g_passed_on: Tensor,
     ) -> Tensor:
-        g_table = g_usage.new_zeros(*tokens.shape[:-2], self.C, self.C)
+        g_table, g_used = g_usage.new_zeros(*tokens.shape[:-2], self.C, self.C), self._g_used(g_usage, tokens)
         _for_each_model(
             numba_backward.layer_1_backward,
-            g_usage, tokens, attention_1, attention_2, copied_scores, g_position_scores, g_passed_on, g_table,
+            g_used, tokens, attention_1, attention_2, copied_scores, g_position_scores, g_passed_on, g_table,
         )  # fmt: skip
         return g_table
+
+    def _g_used(self, g_usage: Tensor, tokens: Tensor) -> Tensor:
+        """The gradient of what `=` gets from each position, from that of the rows: in layer 2 twice, and in layer 1."""
+        parts = *g_usage[..., self.C + 1 :].split(self.C, -1), g_usage[..., : self.C]
+        return torch.cat([collect(part, tokens) for part in parts], -1)
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         losses, grad = logits.new_empty(labels.shape), torch.empty_like(logits)

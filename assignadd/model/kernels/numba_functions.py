@@ -25,6 +25,8 @@ SAFE_SUM = np.float32(1e-30)
 LOG2_E, LOG_2 = np.float32(1.44269504), (np.float32(0.693359375), np.float32(-2.12194440e-4))
 EXP_SERIES = tuple(map(np.float32, (1.98756915e-4, 1.39819995e-3, 8.33345191e-3, 4.16657959e-2, 0.166666655, 0.5)))
 LEAST = np.float32(-87)
+# Sequences whose attention is still in the processor's cache when it is read again.
+FEW = 32
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
@@ -67,16 +69,12 @@ def factors_of(scores, out, T):
 
 
 @compiled
-def layer_1(scores, factors, tokens, attention, usage):
-    """Attention of layer 1, (B, query, key); usage[:, : C + 1]: the amount of each row that `=` gets from it, and 1.
-
-    Attention to keys after the query is not written: it has to be 0 before.
-    """
+def layer_1(scores, factors, tokens, attention):
+    """Attention of layer 1, (B, query, key). For keys after the query it is not written, and has to be 0 before."""
     B, T = tokens.shape
-    C = len(scores)
-    K = C - T
+    K = len(scores) - T
     for b in range(B):
-        own, used, safe = tokens[b], usage[b], True
+        own, safe = tokens[b], True
         for q in range(T):
             of_token, of_position, row = factors[own[q]], factors[K + q], attention[b, q]
             token_at, position_at = of_token[K:], of_position[K:]
@@ -91,13 +89,6 @@ def layer_1(scores, factors, tokens, attention, usage):
                 row[k] *= share
         if not safe:  # a row may be NaN, as 1 / total is infinite
             _softmax_of_sums(scores, tokens, attention, b)
-        for c in range(C):
-            used[c] = 0
-        used[C] = 1
-        from_equals = attention[b, T - 1]
-        for k in range(T):
-            used[own[k]] += from_equals[k]
-            used[K + k] = from_equals[k]
 
 
 @compiled
@@ -125,13 +116,13 @@ def _softmax(row):
 
 
 @compiled
-def layer_2(scores, tokens, attention_1, attention_2, copied, usage):
-    """Attention of `=` in layer 2, the scores of copied rows, (B, T), and the amount of each row, usage[:, C + 1 :]."""
+def layer_2(scores, tokens, attention_1, attention_2, copied, used, C):
+    """Attention of `=` in layer 2, the scores of copied rows, (B, T); used[:, : 2T]: that, and what is passed on."""
     B, T = tokens.shape
-    C = scores.shape[1] // 2
     K = C - T
     for b in range(B):
-        own, score, pattern, of_copies, used = tokens[b], scores[b], attention_2[b], copied[b], usage[b, C + 1 :]
+        own, score, pattern, of_copies = tokens[b], scores[b], attention_2[b], copied[b]
+        direct, passed_on = used[b], used[b, T:]
         score_at, score_of_copy, score_of_copy_at = score[K:], score[C:], score[C + K :]
         for k in range(T):
             of_copies[k] = score_of_copy[own[k]] + score_of_copy_at[k]
@@ -141,16 +132,50 @@ def layer_2(scores, tokens, attention_1, attention_2, copied, usage):
                 total += attention_1[b, q, k] * of_copies[k]
             pattern[q] = total
         _softmax(pattern)
-        for c in range(len(used)):
-            used[c] = 0
-        passed_on = used[C + K :]
+        for k in range(T):
+            direct[k] = pattern[k]
+            passed_on[k] = 0
         for q in range(T):
             for k in range(T):
                 passed_on[k] += pattern[q] * attention_1[b, q, k]
+
+
+@compiled
+def layer_1_usage(scores, factors, tokens, attention, usage):
+    """Attention of layer 1, and usage[:, : C + 1]: the amount of each row that `=` gets from it, and 1."""
+    (B, T), C = tokens.shape, len(scores)
+    for first in range(0, B, FEW):
+        some = slice(first, first + FEW)
+        layer_1(scores, factors, tokens[some], attention[some])
+        _spread(attention[some, T - 1], tokens[some], usage[some], 0, C)
+    for b in range(B):
+        usage[b, C] = 1
+
+
+@compiled
+def layer_2_usage(scores, tokens, attention_1, attention_2, copied, usage):
+    """The same for layer 2: its attention, the scores of copied rows, and usage[:, C + 1 :]."""
+    (B, T), C = tokens.shape, scores.shape[1] // 2
+    used = np.empty((FEW, 2 * T), usage.dtype)
+    for first in range(0, B, FEW):
+        some = slice(first, first + FEW)
+        layer_2(scores[some], tokens[some], attention_1[some], attention_2[some], copied[some], used, C)
+        _spread(used, tokens[some], usage[some], C + 1, C)
+        _spread(used[:, T:], tokens[some], usage[some], 2 * C + 1, C)
+
+
+@compiled
+def _spread(amounts, tokens, usage, first, C):
+    """How much of each of C rows is used if every position uses an amount of its token's row and of its own."""
+    B, T = tokens.shape
+    for b in range(B):
+        rows, own = usage[b, first:], amounts[b]
+        at_positions = rows[C - T :]
+        for c in range(C):
+            rows[c] = 0
         for k in range(T):
-            used[own[k]] += pattern[k]
-            used[K + k] = pattern[k]
-            used[C + own[k]] += passed_on[k]
+            rows[tokens[b, k]] += own[k]
+            at_positions[k] = own[k]
 
 
 @compiled
@@ -230,16 +255,22 @@ def factors_call(n):
 
 @compiled_call
 def layer_1_call(n):
-    B, T, C, width = n[5], n[6], n[7], n[8]
+    B, T, C = n[5], n[6], n[7]
     scores, factors, tokens = floats_at(n[0], (C, C)), floats_at(n[1], (C, C)), integers_at(n[2], (B, T))
-    layer_1(scores, factors, tokens, floats_at(n[3], (B, T, T)), floats_at(n[4], (B, width)))
+    attention, used = floats_at(n[3], (B, T, T)), floats_at(n[4], (B, 3 * T + 1))
+    layer_1(scores, factors, tokens, attention)
+    for b in range(B):
+        for k in range(T):
+            used[b, 2 * T + k] = attention[b, T - 1, k]
+        used[b, 3 * T] = 1
 
 
 @compiled_call
 def layer_2_call(n):
     B, T, C, width = n[6], n[7], n[8], n[9]
-    scores, tokens, attention_1 = floats_at(n[0], (B, 2 * C)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
-    layer_2(scores, tokens, attention_1, floats_at(n[3], (B, T)), floats_at(n[4], (B, T)), floats_at(n[5], (B, width)))
+    scores, tokens, attention_1 = floats_at(n[0], (B, width)), integers_at(n[1], (B, T)), floats_at(n[2], (B, T, T))
+    attention_2, copied, used = floats_at(n[3], (B, T)), floats_at(n[4], (B, T)), floats_at(n[5], (B, 3 * T + 1))
+    layer_2(scores, tokens, attention_1, attention_2, copied, used, C)
 
 
 @compiled_call
