@@ -43,6 +43,8 @@ class SingleModelForward:
         self._batch, self._n_parts = batch, parts_of(batch)
         self._t = t = Tables.room(w)
         self._shared = shared = Shared.of(w, t)
+        # Instead of Q2 K2^T: fewer operations for the C + 1 rows of a table than for a square matrix.
+        self._equal_Q2 = equal_Q2 = w.E.new_empty(C + 1, w.Q2.shape[1])
         self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), w.E.new_empty(batch, N)
         self._answers = torch.zeros(batch, dtype=torch.int64)
         rooms = zip(*(x.tensor_split(self._n_parts) for x in (self._tokens, self._logits, self._answers)), strict=True)
@@ -56,11 +58,11 @@ class SingleModelForward:
         self._write_tables = [
             series(
                 products(
-                    (w.Q2, w.T.K2, t.QK2, scale),
                     (t.embeddings, w.V1, t.values_1),
                     (t.values_1, w.O1, t.outputs_1),
                     (w.V2, w.O2, t.OV2),
-                    (t.equal_rows, t.QK2, t.queries_2),
+                    (t.equal_rows, w.Q2, equal_Q2, scale),
+                    (equal_Q2, w.T.K2, t.queries_2),
                     (t.both, t.OV2, t.outputs_2),
                     (t.queries_2, t.T.both, shared.scores_2_T[:, : 2 * C]),
                 ),
@@ -122,7 +124,8 @@ class SingleModelPasses(SingleModelForward):
         rooms = zip(self._parts, *(x.tensor_split(self._n_parts) for x in (self._labels, losses)), sums, strict=True)
         passes = [part.passes(*own, batch, loss_in_double) for part, *own in rooms]
         g, g_rows, g_through_scores = sums[0], new(2 * C, d), new(C, d)
-        (g_queries_1, g_keys_1, g_values_1), g_queries_2, (g_OV2, g_QK2) = new(3, C, dh), new(C + 1, d), new(2, d, d)
+        (g_queries_1, g_keys_1, g_values_1), g_OV2 = new(3, C, dh), new(d, d)
+        g_queries_2, g_equal_Q2 = new(C + 1, d), new(C + 1, dh)
         g_equal, g_out2, g_scores_2_T = g.outputs[: C + 1], g.outputs[C + 1 :], g.scores_2_T[:, : 2 * C]
         g_embeddings, g_outputs_1 = g_rows.split(C)
         to_tables = [
@@ -135,10 +138,10 @@ class SingleModelPasses(SingleModelForward):
                     (g_out2, t.T.OV2, g_rows),
                     (g_scores_2_T.mT, t.queries_2, g_rows, 1, 1),
                     (g_scores_2_T, t.both, g_queries_2),
-                    (t.T.equal_rows, g_queries_2, g_QK2, scale),
-                    (g_QK2, w.K2, grads.Q2),
-                    (g_QK2.mT, w.Q2, grads.K2),
-                    (g_queries_2, t.T.QK2, g_equal, 1, 1),
+                    (g_queries_2.mT, self._equal_Q2, grads.K2),
+                    (g_queries_2, w.K2, g_equal_Q2, scale),
+                    (t.T.equal_rows, g_equal_Q2, grads.Q2),
+                    (g_equal_Q2, w.T.Q2, g_equal, 1, 1),
                 ),
             ),
             products(

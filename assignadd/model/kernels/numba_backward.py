@@ -45,7 +45,9 @@ def layer_1_backward(g_used, tokens, attention_1, attention_2, copied, g_scores,
     C = len(g_table)
     K = C - T
     g_row, g_by_key = np.empty(T, g_table.dtype), np.zeros((T, T), g_table.dtype)  # 0 for keys after the query
-    g_positions = np.zeros((K, T), g_table.dtype)  # rows of query positions by key token: whole rows are added to
+    # Rows of query positions by key, token or position: whole rows are added to, those of all positions at once.
+    g_positions = np.zeros((C, T), g_table.dtype)
+    g_keys, at_positions = g_by_key.reshape(T * T), g_positions[K:].reshape(T * T)
     for b in range(B):
         own = tokens[b]
         for q in range(T):
@@ -58,22 +60,23 @@ def layer_1_backward(g_used, tokens, attention_1, attention_2, copied, g_scores,
             mean = np.float32(0)
             for k in range(T):
                 mean += row[k] * g_row[k]
-            of_token, token_at, position_at = g_table[own[q]], g_table[own[q], K:], g_table[K + q, K:]
+            of_token, token_at = g_table[own[q]], g_table[own[q], K:]
             for k in range(T):
                 g_row[k] = row[k] * (g_row[k] - mean)
                 token_at[k] += g_row[k]
-                position_at[k] += g_row[k]
             for k in range(q + 1):
                 of_token[own[k]] += g_row[k]
                 g_by_key[k, q] = g_row[k]
+        for i in range(T * T):
+            at_positions[i] += g_keys[i]
         for k in range(T):
             of_key = g_positions[own[k]]
             for q in range(T):
                 of_key[q] += g_by_key[k, q]
     for q in range(T):
         of_position = g_table[K + q]
-        for token in range(K):
-            of_position[token] += g_positions[token, q]
+        for key in range(C):
+            of_position[key] += g_positions[key, q]
 
 
 @compiled_call
