@@ -47,13 +47,16 @@ class Shared:
     w: Weights
     t: Tables
     scores_1: Tensor  # (2, C, C), scores of layer 1 and their exponentials
-    scores_2_T: Tensor  # (C + 1, 2C and spare columns)
+    scores_2_T: Tensor  # (C + 1, 2C and spare columns), in place of t.scores_2
     positions: Tensor  # (3T + 1, d), the rows of `outputs` that all sequences have, in the order of `Room.used`
     read_out: Tensor  # (h, N)
 
     @classmethod
     def of(cls, w: Weights, t: Tables) -> Shared:
-        """Memory for the rest. With spare columns, of zeros, a row of scores has whole vectors (`numba_rows`)."""
+        """Memory for the rest. With spare columns, a row of scores has whole vectors (`numba_rows`).
+
+        They are zeros: memory may hold numbers below 1e-38, which make a product several times slower.
+        """
         (C, d), T, new = t.embeddings.shape, len(w.pos), w.E.new_empty
         scores_2_T = w.E.new_zeros(C + 1, 2 * C + -(2 * C) % rows.SOME)
         return cls(w, t, new(2, C, C), scores_2_T, new(3 * T + 1, d), new(len(w.W_out), w.U.shape[1]))
@@ -67,7 +70,7 @@ class Transposed:
     W_in_T: Tensor  # (h, d)
     read_out_T: Tensor  # (N, h)
     positions_T: Tensor  # (d, 3T)
-    scores_2: Tensor  # (2C and spare rows, T), of positions
+    positions_2: Tensor  # (2C and spare rows, T), the scores of positions
 
 
 class Gradients:
@@ -194,7 +197,7 @@ class Part:
             bind(backward.layer_2_backward_call, [*given, r.g_scores, r.g_passed_on, r.scores_2], *sizes),
             product(r.used[:, 2 * T :].mT, r.scores_2, sums.scores_2_T[C - T :], 1, kept),
             *self._rows(rows.add_rows_to_table, sums.scores_2_T, tokens, r.used, r.scores_2),
-            product(r.scores_2, more.scores_2, r.g_used[:, 2 * T :], 1, 1),
+            product(r.scores_2, more.positions_2, r.g_used[:, 2 * T :], 1, 1),
             *self._rows(rows.add_to_weights, shared.scores_2_T, tokens, r.g_used, r.scores_2),
             bind(backward.layer_1_backward_call, [*given, r.copied, r.g_scores, r.g_passed_on, sums.scores_1], *sizes),
         )

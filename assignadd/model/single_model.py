@@ -43,7 +43,7 @@ class SingleModelForward:
         self._batch, self._n_parts = batch, parts_of(batch)
         self._t = t = Tables.room(w)
         self._shared = shared = Shared.of(w, t)
-        # Instead of Q2 K2^T: fewer operations for the C + 1 rows of a table than for a square matrix.
+        # In place of t.QK2: for the paper's sizes, products with C + 1 rows need fewer operations than Q2 K2^T.
         self._equal_Q2 = equal_Q2 = w.E.new_empty(C + 1, w.Q2.shape[1])
         self._tokens, self._logits = torch.zeros(batch, T, dtype=torch.int64), w.E.new_empty(batch, N)
         self._answers = torch.zeros(batch, dtype=torch.int64)

@@ -17,7 +17,7 @@ from assignadd.training.step import ReferenceGradient, TableGradient
 
 pytest.importorskip("numba")
 from assignadd.model import part_of_batch, single_model
-from assignadd.model.kernels import blas, calls
+from assignadd.model.kernels import blas, calls, numba_rows
 from assignadd.model.single_model import SingleModelPasses
 
 pytestmark = pytest.mark.skipif(not blas.available(), reason="torch's BLAS library is not found (numba)")
@@ -161,6 +161,15 @@ def test_a_weight_that_is_not_a_number_is_passed_on_as_by_the_table_forward(spoi
     (loss, found), (want, expected) = passes_and_table(CONFIGS["tiny"], stack, batch_of(CONFIGS["tiny"], 0))
     assert loss.isnan() and want.isnan() and any(x.isnan().any() for x in expected.values())
     assert all(torch.equal(found[name].isnan(), x.isnan()) for name, x in expected.items())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_spare_columns_of_scores_stay_zero(name, parts):
+    gradient = TableGradient(initial_stack(CONFIGS[name], [0]))
+    gradient(batch_of(CONFIGS[name], 0))
+    both, rooms = 2 * gradient._table.C, [part._chunks[0][0] for part in gradient._single._parts]
+    for scores in (gradient._single._shared.scores_2_T, *(room.scores_2 for room in rooms)):
+        assert scores.shape[1] % numba_rows.SOME == 0 and not scores[:, both:].any() and scores[:, :both].any()
 
 
 def test_batches_of_several_steps_have_labels_each():

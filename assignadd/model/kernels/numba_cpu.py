@@ -22,7 +22,7 @@ class CompiledKernels(TensorKernels):
     has_series = blas.available()
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
-        attention, factors = usage.new_zeros(*tokens.shape, self.T), torch.empty_like(scores)
+        attention, factors = usage.new_zeros(*tokens.shape, self.T), scores.new_empty(scores.shape)
         # exp(score) is a product of four entries: 8,100 exponentials for a table instead of 70,000 for a batch.
         _for_each_model(partial(numba_functions.factors_of, T=self.T), scores, factors)
         _for_each_model(numba_functions.layer_1_usage, scores, factors, tokens, attention, usage)

@@ -142,7 +142,7 @@ def layer_2(scores, tokens, attention_1, attention_2, copied, used, C):
 
 @compiled
 def layer_1_usage(scores, factors, tokens, attention, usage):
-    """Attention of layer 1, and usage[:, : C + 1]: the amount of each row that `=` gets from it, and 1."""
+    """What `layer_1` writes, and usage[:, : C + 1]: the amount of each row that `=` gets from it, and 1."""
     (B, T), C = tokens.shape, len(scores)
     for first in range(0, B, FEW):
         some = slice(first, first + FEW)
@@ -154,7 +154,7 @@ def layer_1_usage(scores, factors, tokens, attention, usage):
 
 @compiled
 def layer_2_usage(scores, tokens, attention_1, attention_2, copied, usage):
-    """The same for layer 2: its attention, the scores of copied rows, and usage[:, C + 1 :]."""
+    """What `layer_2` writes, but for the amount of each row, usage[:, C + 1 :], in place of `used`."""
     (B, T), C = tokens.shape, scores.shape[1] // 2
     used = np.empty((FEW, 2 * T), usage.dtype)
     for first in range(0, B, FEW):

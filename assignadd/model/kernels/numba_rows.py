@@ -2,7 +2,8 @@
 
 A table has rows for tokens and for positions. All sequences have the same positions, whose rows are for a matrix
 product. Of the rows of tokens a sequence needs a few: a product with all of them would multiply by zero most of the
-time. The loops are written with vectors, as the compiler would use registers of half the size.
+time. A row that no sequence needs is not read, so that NaN in it is not passed on. The loops are written with vectors,
+as the compiler would use registers of half the size.
 
 The numbers of each call are addresses: of a table or its gradient, of the tokens (B, T), of the weights or their
 gradients, of the sums or their gradients (B, width); then B, T, the width of a row, how many columns the weights have,
@@ -70,7 +71,8 @@ def plus_scaled(typing, total, weight, x):
 
     def generate(context, builder, signature, arguments):
         n, kind, place = total.lanes, total.of_llvm, ir.IntType(32)
-        fma = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fma.v{n}f32")
+        # In one operation where the processor has it: `llvm.fma` would call a function for each number elsewhere.
+        fma = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.v{n}f32")
         first = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[1], place(0))
         weights = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(place, n), [0] * n))
         return builder.call(fma, [weights, arguments[2], arguments[0]])
