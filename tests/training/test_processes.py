@@ -103,8 +103,8 @@ def test_calls_in_the_background_are_done_in_the_end(processes, tmp_path):
 
 @pytest.mark.parametrize("waits", [True, False], ids=["after the body", "in the body"])
 def test_an_interrupt_ends_what_is_in_the_background(waits, tmp_path):
-    """Before the calls are done, which takes 20 seconds."""
-    paths = [tmp_path / f"slow{i}" for i in range(2)]
+    """Before the calls are done, which takes 20 seconds; also where the tests were started in the background."""
+    before, paths = signal.signal(signal.SIGINT, signal.default_int_handler), [tmp_path / f"slow{i}" for i in range(2)]
 
     def interrupt():
         while not all(path.is_file() and path.read_text() for path in paths):
@@ -115,5 +115,6 @@ def test_an_interrupt_ends_what_is_in_the_background(waits, tmp_path):
     with pytest.raises(KeyboardInterrupt), in_background(write_pid, paths, 2):
         if not waits:
             time.sleep(15)
+    signal.signal(signal.SIGINT, before)
     assert all(gone(int(path.read_text())) for path in paths)
     assert not list(tmp_path.glob("*.done"))
