@@ -208,7 +208,7 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
     names = {
         "sgemm_gflops": "matrix products, GFLOP/s",
         "step_ms": "training step, ms",
-        "floor_ms": "its matrix products alone, ms",
+        "floor_ms": "matrix products alone, ms",
         "step_over_floor": "step / floor",
         "plain_ms": "plain all-position PyTorch step, ms",
         "plain_over_step": "plain / step",
@@ -227,7 +227,7 @@ def _print_cpu(result: dict[str, Any], config: Config) -> None:
     console.print(f"sampler     {result['sampler_per_second']:>12,.0f} sequences/s on one thread")
     console.print(
         f"evaluation  {result['evaluation_per_second']:>12,.0f} sequences/s on one thread, "
-        f"{result['evaluation_over_floor']:.2f} times its matrix products alone"
+        f"{result['evaluation_over_floor']:.2f} times matrix products alone"
     )
     if measures := result["measures"]:
         ours, plain = measures["progress_ms"], measures["plain_ms"]

@@ -20,7 +20,8 @@ from assignadd.model.kernels.blas import product
 from assignadd.model.kernels.calls import Call, bind, compiled_call, series
 from assignadd.model.trace import Tables, Weights
 
-# Sequences of a chunk: with half or twice as many, a step of the paper's model takes longer.
+# Sequences of a chunk. With fewer, a step of the paper's model takes longer; with more, as long or, in a small cache,
+# longer.
 CHUNK = 128
 
 
