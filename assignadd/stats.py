@@ -68,6 +68,8 @@ class Threshold:
     lapse: float
     n: int
     """Trials behind it."""
+    seeds: int
+    """Seeds behind these, which recur in every setting: the units of the interval."""
 
 
 def threshold(
@@ -104,7 +106,7 @@ def threshold(
         return None
     low, high = np.quantile(midpoint[best[1:]], [0.025, 0.975]).tolist()
     value, rate = _refined(settings, wins[:, 0], trials[:, 0], (midpoint[best[0]], width[best[0]], lapse[best[0]]))
-    return Threshold(value, Interval(min(low, value), max(high, value)), rate, int(asked.sum()))
+    return Threshold(value, Interval(min(low, value), max(high, value)), rate, int(asked.sum()), n_seeds)
 
 
 def _refined(

@@ -41,7 +41,7 @@ REFERENCE = {
         "runs.folder": ("Run",),
         "measures.accuracies": ("Accuracy",),
         "measures.columns": ("Column",),
-        "claims.record": ("Claim", "Record"),
+        "claims.record": ("Claim", "Reading", "Record", "Line"),
         "config": ("Config", "Task", "Model", "Optim", "Recording", "Seeds", "Numerics", "Start", "Member"),
     },
 }
@@ -194,12 +194,19 @@ def _entry(module: str, name: str, home: str) -> str:
     if documented:
         rows = [f"| `{own}` | `{cell(kind)}` | {cell(text)} |" for own, kind, text in documented]
         parts.append("\n".join(["| field | type | meaning |", "|---|---|---|", *rows, ""]))
+    parts += [f"It has the fields of `{base}` too.\n" for base in _bases(module, node)]
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and ast.get_docstring(method):
             is_property = any(ast.unparse(mark) in ("property", "cached_property") for mark in method.decorator_list)
             shown = f"`.{method.name}`" if is_property else _signature(method)
             parts.append(f"{shown}\n\n{ast.get_docstring(method)}\n")
     return "\n".join(parts)
+
+
+def _bases(module: str, node: ast.ClassDef) -> list[str]:
+    """The classes of the same module that a class with fields extends."""
+    here = {other.name for other in tree_of(module).body if isinstance(other, ast.ClassDef)}
+    return [base for base in map(ast.unparse, node.bases) if base in here]
 
 
 def _signature(node: ast.FunctionDef) -> str:

@@ -15,6 +15,7 @@ REMEDIES = {
     "playwright": "pip install -e '.[dev]'",
     "node": "make explorer-web (needs Node)",
     "reference": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
+    "paper's run": "PAPER_CHECKPOINTS=DIR make test, with all checkpoints of the paper's run in DIR",
     "paper's text": "put the paper's text beside the checkout, as tests/claims/test_labels.py says",
     "checkpoints": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
 }

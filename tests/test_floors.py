@@ -99,4 +99,4 @@ def test_help_needs_nothing_heavy(statement):
 
 def test_files_stay_small():
     for module, path in modules():
-        assert len(path.read_text().splitlines()) <= 300, f"{module}: one idea a file"
+        assert len(path.read_text().splitlines()) <= 400, f"{module}: one idea a file"

@@ -14,17 +14,16 @@ from assignadd.training.processes import in_parallel
 # The slow properties of a model; those that take longest come first, so that no process is left with one at the end.
 # What one process measures together belongs together, or takes little time.
 CAUSAL = (
-    ("interchange",), ("circuit_alone",), ("searched",), ("grafted",), ("path_answers", "path_circuits"),
-    ("untrained",), ("frequency_damage", "direct_parts"),
+    ("interchange",), ("circuit_alone",), ("grafted",), ("path_answers", "path_circuits"),
+    ("frequency_damage", "direct_parts"),
 )  # fmt: skip
 MEASURED = (
-    ("pair_accuracy",), ("in_banned_slots", "three_literals"), ("curves", "routing", "probes", "probes_by_row"),
+    ("end_accuracies", "in_banned_slots"), ("pair_accuracy",), ("routing", "probes", "probes_by_row"),
     ("waves", "filtered", "across_types", "on_template", "against_ov2"),
 )  # fmt: skip
-# Those that only networks that bind are asked for, and only others.
-CAUSAL_IF_BINDING = ("operand_attention",), ("over_time",)
-IF_BINDING = ("theory_gradient",), ("cues", "exchanged_tags")
-IF_NOT_BINDING = ("nameless",), ("mean_of_values",)
+# Those that only networks that bind are asked for.
+CAUSAL_IF_BINDING = (("over_time",),)
+IF_BINDING = (("theory_gradient",),)
 
 
 class Job(NamedTuple):
@@ -63,7 +62,7 @@ def _load_kernels(e: Evidence) -> None:
 def jobs_of_all(evidences: Sequence[Evidence]) -> list[Job]:
     """The slow properties that every model is asked for."""
     return [
-        *(properties(e, "accuracies") for e in evidences),
+        *(properties(e, "curves", "accuracies") for e in evidences),
         *(properties(e.causal, *names) for names in CAUSAL for e in evidences),
         *(properties(e, *names) for names in MEASURED for e in evidences),
     ]
@@ -71,10 +70,9 @@ def jobs_of_all(evidences: Sequence[Evidence]) -> list[Job]:
 
 def jobs_by_binding(evidences: Sequence[Evidence]) -> list[Job]:
     """The slow properties that depend on whether a model binds; their accuracies are known."""
-    binding, others = ([e for e in evidences if e.learned_binding == binds] for binds in (True, False))
+    binding = [e for e in evidences if e.learned_binding]
     return [
         *(properties(e.causal, *names) for names in CAUSAL_IF_BINDING for e in binding),
-        *(properties(e, *names) for names in IF_NOT_BINDING for e in others),
         *(properties(e, *names) for names in IF_BINDING for e in binding),
     ]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference
-from assignadd.claims.record import Measure
-from assignadd.dynamics.curves import Delay, Spike, steps_between
+from assignadd.claims.record import Measure, uses
+from assignadd.dynamics.curves import LASTING, Delay, Spike, steps_between
 from assignadd.dynamics.phases import APART, Curves, skill_onset
 from assignadd.model.accuracy import Exam
 from assignadd.task.evalsets import EvalSet
@@ -32,7 +32,17 @@ def around_first_spike(e: Evidence) -> Steps | None:
 
 def at_first_spike(measure: Callable[[Evidence, Steps], Measured | None]) -> Measure:
     """`measure(e, steps)` at the checkpoints around the first spike; None where there are none."""
-    return lambda e: None if (steps := around_first_spike(e)) is None else measure(e, steps)
+
+    @uses(lambda e: around_first_spike(e) or ())
+    def ask(e: Evidence) -> Measured | None:
+        return None if (steps := around_first_spike(e)) is None else measure(e, steps)
+
+    return ask
+
+
+def along(measure: Measure) -> Measure:
+    """Marks a measure as one of all evaluations along training."""
+    return uses(lambda e: e.curves.steps.tolist())(measure)
 
 
 def evaluation(e: Evidence, step: int) -> int:
@@ -81,9 +91,19 @@ def trajectory_at(e: Evidence, name: str, step: int) -> float:
     return float(e.column(name)[np.flatnonzero(e.trajectory["step"] == step)[0]])
 
 
+def on_plateau(e: Evidence, name: str, spike: Spike, when: int) -> Measured:
+    """Accuracy on one set, pooled over the evaluations of the 1,000 steps before a spike or after it."""
+    steps = e.curves.steps
+    before, after = (steps > spike.begin - LASTING) & (steps <= spike.begin), steps >= spike.end
+    chosen = before if when == BEFORE else after & (steps < spike.end + LASTING)
+    values = e.curves.accuracy[name][chosen]
+    return Measured.share(float(values.sum()) * e.curves.n, e.curves.n * len(values), "sequences")
+
+
 def rise_between_plateaus(spike_name: str, sets: Sequence[str]) -> Measure:
     """The rise of the mean accuracy on some sets across a spike, with the sampling error on each side."""
 
+    @along
     def measure(e: Evidence) -> Measured | None:
         spike: Spike | None = getattr(e.phases, spike_name)
         if spike is None:

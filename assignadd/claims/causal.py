@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -21,7 +20,6 @@ from assignadd.alignment.interchange import (
     defined_variants,
     spread_steps,
 )
-from assignadd.alignment.subspaces import PLACES, Search
 from assignadd.config import Config
 from assignadd.dynamics.curves import Onset, onset
 from assignadd.dynamics.trajectory import Read
@@ -39,9 +37,6 @@ from assignadd.task.evalsets import EVAL_SETS
 # alone, which run the network about a hundred times and 27 times.
 SEQUENCES, PATH_SEQUENCES, CIRCUIT_SEQUENCES = 5000, 600, 2000
 EXCHANGED = (*ALIGNMENTS, QUERY_AND_TAG)
-# Pairs for the searches, one half of them for the test, and steps of the search for a subspace.
-SEARCH_PAIRS, SEARCH_STEPS = 1000, 100
-TRAINED, INITIAL = "trained", "initial"
 # The changes of layer 1's attention that claims are about, by evaluation set.
 WITHOUT_LITERAL = (attention.NO_LITERAL, attention.LITERAL_TO_EQUALS, attention.OTHER_LITERAL)
 CHANGES = {
@@ -51,17 +46,6 @@ CHANGES = {
     attention.BANNED: (attention.UNCHANGED, attention.SET_LAYER_2, *WITHOUT_LITERAL),
     attention.TWO: (attention.UNCHANGED, attention.NO_FIRST, attention.NO_SECOND),
 }  # fmt: skip
-
-
-class SearchedSum(NamedTuple):
-    """The outcomes of searches in one network: of a subspace, and of a non-linear map on two sets of pairs."""
-
-    subspace: Outcome
-    """On pairs that were not searched."""
-    fitted: Outcome
-    """Of a non-linear map on the pairs that it was fitted to."""
-    unseen: Outcome
-    """On other pairs."""
 
 
 class Causal:
@@ -95,21 +79,6 @@ class Causal:
     def untrained(self) -> dict[str, Outcome]:
         """The outcomes of every alignment on this model's initial weights."""
         return self._interchange(self._initial, alignments=defined_alignments(self.config, EXCHANGED))[0]
-
-    @cached_property
-    def searched(self) -> dict[str, SearchedSum]:
-        """What searches for the sum before MLP2 find in this model (`TRAINED`) and in its initial weights (`INITIAL`).
-
-        Both searches may exchange one half of the dimensions.
-        """
-        search = Search(self.config, self.seen, min(self.n, SEARCH_PAIRS))
-        variable, place, rank = "sum", PLACES[0], max(1, self.config.model.d_model // 2)
-
-        def found(one: Stack) -> SearchedSum:
-            subspace = search(one, variable, place, rank, steps=SEARCH_STEPS)
-            return SearchedSum(subspace, *search.non_linear(one, variable, place))
-
-        return {TRAINED: found(self.stack), INITIAL: found(self._initial)}
 
     @cached_property
     def circuit_alone(self) -> CircuitAlone:

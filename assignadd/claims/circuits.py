@@ -1,4 +1,4 @@
-"""Claims on circuits (ours): what the parts that the paper names do alone, and which paths the answer needs.
+"""Claims on circuits: what the parts that the paper names do alone, and which paths the answer needs.
 
 Sections 5 and 7 of the paper name the parts. Circuits of paths are judged by CPR and CMD, as the MIB benchmark defines
 them (see `interventions.paths`).
@@ -12,11 +12,9 @@ import numpy as np
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, highest, lowest, paired_difference, paired_share, ratio_of_means
-from assignadd.claims.record import IMPLIED, NOT_REPORTED, OURS, Claim, Measure
+from assignadd.claims.record import IMPLIED, Claim, Measure, Reading
 from assignadd.interventions.circuit import (
     COMPLEMENT,
-    COPIED_ALL,
-    COPIED_SLOTS,
     EQUALS_BOTH,
     EQUALS_SLOTS,
     LOSS,
@@ -27,7 +25,7 @@ from assignadd.interventions.circuit import (
     SECTION_7_STEP,
     WHOLE,
 )
-from assignadd.interventions.paths import AT_RANDOM, BY_EFFECT, BY_SIZE, LAYER_1, MLP2, PAPER_PATHS, PROPORTIONS
+from assignadd.interventions.paths import BY_EFFECT, BY_SIZE, LAYER_1, MLP2, PAPER_PATHS, PROPORTIONS
 from assignadd.stats import Z_95
 from assignadd.verdicts import AtLeast, AtMost
 
@@ -83,71 +81,62 @@ def loss_without(name: str) -> Measure:
 
 
 TWO_ROWS = "The token `=` and the last position always occur together, so p_T may stand for both embeddings."
-LOWEST = "The value is the lowest accuracy of these sets."
+LOWEST_SET = "For readings about some sums, the value is the lowest accuracy of their sets."
 ALONE, BLOCK = "Section 5's parts alone", "Section 5's parts, with section 7's block"
-OF_BLOCK, INIT, TOGETHER = "a part of section 7's block", "implied by section 7 (eq. init_w0)", "combined effects"
+INIT, TOGETHER = "implied by section 7 (eq. init_w0)", "combined effects"
 READ_AS_EQUALS = "read as that of `=`"
-COPIED = "with E_= + p_T attending to the operand slots in QK2 and copied numbers to everything"
 
-# id, the parts kept, the claim's subject, what the paper says, comment
-FAITHFUL_PARTS = (
-    ("circuit-section-7", SECTION_7,
-     f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
-     "The embedding of the last position alone is used, without that of the token `=`."),
-    ("circuit-section-7-slots", POSITION_SLOTS, "Section 5's parts, with p_T attending to p_13 and p_14 in QK2,",
-     OF_BLOCK, ""),
-    ("circuit-section-7-numbers", POSITION_NUMBERS, "Section 5's parts, with p_T attending to every number e_n in QK2,",
-     OF_BLOCK, ""),
-    ("circuit-section-7-step", SECTION_7_STEP,
-     f"{BLOCK} in QK2 after the theorem's step (p_T attends also to copied variables OV1(e_v)),",
-     "implied by section 7 (informal theorem)", ""),
-    ("circuit-section-7-equals", EQUALS_BOTH,
-     f"{BLOCK} in QK2 {READ_AS_EQUALS} (E_= + p_T attends to p_13, p_14 and every number e_n),", INIT, TWO_ROWS),
-    ("circuit-with-literals", EQUALS_SLOTS, "Section 5's parts, with E_= + p_T attending to p_13 and p_14 in QK2,",
-     OF_BLOCK, TWO_ROWS),
-)  # fmt: skip
+LITERALS = "They add two literals."
+BLOCK_7 = "eq:init_w0"
 
 
-def _faithful(id: str, row: str, subject: str, paper: str, comment: str) -> Claim:
+def _faithful(
+    id: str, label: str, row: str, subject: str, paper: str, comment: str, readings: tuple[Reading, ...] = ()
+) -> Claim:
     says = f"{subject} have at least 90 % of the network's accuracy over all sets."
-    return Claim(id, OURS, says, paper, faithfulness(row), FAITHFUL, comment, detail=by_variables(row))
+    return Claim(id, label, says, paper, faithfulness(row), FAITHFUL, comment, detail=by_variables(row),
+                 readings=readings)  # fmt: skip
 
 
 CIRCUIT_ALONE = (
-    _faithful("circuit-faithful", SECTION_5, ALONE,
+    _faithful("circuit-section-5", "section 5.2", SECTION_5, ALONE,
               "section 5 describes the look-up of variables; section 7 adds how literals are found",
               "The parts are four blocks of QK1, OV1 on variables, QK2's identity block, OV2 on numbers in the "
-              "network's frequencies, and MLP2."),
-    Claim("circuit-two-variables", OURS, f"{ALONE} add two variables.",
-          "implied by section 5", lowest_set(SECTION_5, 2), FAITHFUL, LOWEST),
-    Claim("circuit-literals", OURS, f"{ALONE} add two literals.",
-          "not claimed: section 7 has a block for literals", lowest_set(SECTION_5, 0), FAITHFUL, LOWEST),
-    *(_faithful(*row) for row in FAITHFUL_PARTS),
-    Claim("circuit-section-7-literals", OURS, f"{BLOCK} as it is written (p_T), add two literals.",
-          "implied by section 7", lowest_set(SECTION_7, 0), FAITHFUL, LOWEST),
-    Claim("circuit-section-7-equals-literals", OURS, f"{BLOCK} {READ_AS_EQUALS} (E_= + p_T), add two literals.",
-          "implied by section 7", lowest_set(EQUALS_BOTH, 0), FAITHFUL, f"{LOWEST} {TWO_ROWS}"),
-    _faithful("circuit-with-copied-numbers", COPIED_ALL,
-              f"Section 5's parts, {COPIED},", NOT_REPORTED, "Copied numbers are those that layer 1 writes into `=`."),
-    Claim("circuit-still-missing-literals", OURS,
-          f"Section 5's parts, {COPIED}, add two literals.",
-          NOT_REPORTED, lowest_set(COPIED_ALL, 0), FAITHFUL, LOWEST),
-    Claim("circuit-still-missing-slots", OURS,
-          "Section 5's parts, with E_= + p_T and copied numbers attending to the operand slots only, add two literals.",
-          NOT_REPORTED, lowest_set(COPIED_SLOTS, 0), FAITHFUL, LOWEST, detail=by_variables(COPIED_SLOTS)),
-    Claim("circuit-complete", OURS, "Without all of section 5's parts, at most 10 % of the network's accuracy is left.",
-          NOT_REPORTED, faithfulness(COMPLEMENT), AtMost(0.1)),
+              f"network's frequencies, and MLP2. {LOWEST_SET}",
+              (Reading("two-variables", "They add two variables.", FAITHFUL, lowest_set(SECTION_5, 2)),
+               Reading("literals", LITERALS, FAITHFUL, lowest_set(SECTION_5, 0)))),
+    _faithful("circuit-section-7", BLOCK_7, SECTION_7,
+              f"{BLOCK} in QK2 as it is written (p_T attends to p_13, p_14 and every number e_n),", INIT,
+              f"The embedding of the last position alone is used, without that of the token `=`. {LOWEST_SET}",
+              (Reading("literals", LITERALS, FAITHFUL, lowest_set(SECTION_7, 0)),
+               Reading("slots", "With p_T attending to p_13 and p_14 alone.", FAITHFUL, faithfulness(POSITION_SLOTS)),
+               Reading("numbers", "With p_T attending to every number e_n alone.", FAITHFUL,
+                       faithfulness(POSITION_NUMBERS)))),
+    _faithful("circuit-section-7-equals", BLOCK_7, EQUALS_BOTH,
+              f"{BLOCK} in QK2 {READ_AS_EQUALS} (E_= + p_T attends to p_13, p_14 and every number e_n),", INIT,
+              f"{TWO_ROWS} {LOWEST_SET}",
+              (Reading("literals", LITERALS, FAITHFUL, lowest_set(EQUALS_BOTH, 0)),
+               Reading("slots", "With E_= + p_T attending to p_13 and p_14 alone.", FAITHFUL,
+                       faithfulness(EQUALS_SLOTS)))),
+    _faithful("circuit-section-7-step", "thm:c1", SECTION_7_STEP,
+              f"{BLOCK} in QK2 after the theorem's step (p_T attends also to copied variables OV1(e_v)),",
+              "implied by section 7 (informal theorem)", ""),
+    Claim("circuit-complete", "section 5.2",
+          "Without all of section 5's parts, at most 10 % of the network's accuracy is left.",
+          IMPLIED, faithfulness(COMPLEMENT), AtMost(0.1)),
     *(
-        Claim(f"circuit-needs-{slug}", OURS,
+        Claim(f"circuit-needs-{slug}", label,
               f"Without the block of {words}, some set loses at least {LOSS:g} of accuracy.",
               paper, loss_without(part), AtLeast(LOSS), "The value is the largest loss of any set.")
-        for slug, words, part, paper in (
-            ("equals-slots", "QK1 from `=` to the operand slots (black)", "QK1: = to slots", TOGETHER),
-            ("numbers-variables", "QK1 from numbers to variables (purple)", "QK1: numbers to variables", TOGETHER),
-            ("positions-variables", "QK1 from positions to variables (orange)", "QK1: positions to variables",
+        for slug, label, words, part, paper in (
+            ("equals-slots", "qk0", "QK1 from `=` to the operand slots (black)", "QK1: = to slots", TOGETHER),
+            ("numbers-variables", "qk0", "QK1 from numbers to variables (purple)", "QK1: numbers to variables",
              TOGETHER),
-            ("positions", "QK1 from positions to positions (red)", "QK1: positions to positions", TOGETHER),
-            ("identity", "QK2 that matches copied variables with themselves", "QK2: identity block", "enables"),
+            ("positions-variables", "qk0", "QK1 from positions to variables (orange)", "QK1: positions to variables",
+             TOGETHER),
+            ("positions", "qk0", "QK1 from positions to positions (red)", "QK1: positions to positions", TOGETHER),
+            ("identity", "qk0pos_and_qk1", "QK2 that matches copied variables with themselves", "QK2: identity block",
+             "enables"),
         )
     ),
 )  # fmt: skip
@@ -216,26 +205,21 @@ MIB = (
 )
 
 PATHS = (
-    Claim("paths-story", OURS,
+    Claim("paths-story", "section 5.2",
           f"{ONE_VARIABLE}, no path that the paper does not describe changes the accuracy by more than 0.1.",
-          NOT_REPORTED, outside_paper_paths, AtMost(0.1),
-          "Each path is replaced by its mean over tokens of the same role.", detail=largest_outside),
-    Claim("paths-paper-only", OURS,
-          f"{ONE_VARIABLE}, the paths that the paper describes have at least 90 % of the network's accuracy if all "
-          "others are replaced at once.",
-          NOT_REPORTED, only_paper_paths, AtLeast(0.9), "Layer 1's attention pattern is the network's own."),
-    Claim("paths-cpr", OURS,
-          f"{ONE_VARIABLE}, the circuits of the paths with the largest effects have a CPR of at least 0.8.",
-          NOT_REPORTED, performance_ratio(BY_EFFECT), AtLeast(0.8),
+          IMPLIED, outside_paper_paths, AtMost(0.1),
+          "Each path is replaced by its mean over tokens of the same role.", detail=largest_outside,
+          readings=(Reading("all-others", "If all other paths are replaced at once, at least 90 % of the network's "
+                            "accuracy is left (with the network's own attention in layer 1).", AtLeast(0.9),
+                            only_paper_paths),)),
+    Claim("paths-few", "section 5.2",
+          f"{ONE_VARIABLE}, few paths do the work: the circuits of those with the largest effects have a CPR of at "
+          "least 0.8.",
+          IMPLIED, performance_ratio(BY_EFFECT), AtLeast(0.8),
           f"{MIB}. A ranking has at least this CPR if its first fifth of the paths does all of the work.",
-          detail=curve_in_words),
-    Claim("paths-cmd", OURS,
-          f"{ONE_VARIABLE}, the circuits of the paths with the largest absolute effects have a CMD of at most 0.2.",
-          NOT_REPORTED, model_distance, AtMost(0.2), f"{MIB}."),
-    Claim("paths-cpr-random", OURS,
-          f"Control: {ONE_VARIABLE[0].lower()}{ONE_VARIABLE[1:]}, circuits of paths in random order have a CPR of at "
-          "most 0.5.",
-          NOT_REPORTED, performance_ratio(AT_RANDOM), AtMost(0.5), "The value is the mean of five random orders."),
-    Claim("paths-direct", OURS, "MLP2 writes at least 95 % of the correct answer's logit directly.",
+          detail=curve_in_words,
+          readings=(Reading("cmd", "Ranked by absolute effects, they have a CMD of at most 0.2.", AtMost(0.2),
+                            model_distance),)),
+    Claim("paths-direct", "section 5.1", "MLP2 writes at least 95 % of the correct answer's logit directly.",
           IMPLIED, direct_share, AtLeast(0.95), "The value is that of the type of sequence with the lowest share."),
 )  # fmt: skip

@@ -24,13 +24,18 @@ from assignadd.dynamics.phases import (
     curve_onsets,
     find_phases,
     late_variable,
-    learned_binding,
 )
 from assignadd.dynamics.trajectory import accuracies_at, accuracy_curves, measured_at, trajectory_of
 from assignadd.errors import RunError
 from assignadd.interventions.cues import SEQUENCES as CUE_SEQUENCES
 from assignadd.interventions.cues import Exchanged, cue_answers, exchanged_tags
-from assignadd.measures.accuracies import Accuracy, on_three_literals, pair_accuracy, set_accuracies
+from assignadd.measures.accuracies import (
+    Accuracy,
+    EndAccuracy,
+    end_accuracies,
+    pair_accuracy,
+    set_accuracies,
+)
 from assignadd.measures.addition import Filtered, Waves, context_waves, filtered_accuracies
 from assignadd.measures.columns import require_column
 from assignadd.measures.nameless import SEQUENCES as NAMELESS_SEQUENCES
@@ -40,6 +45,7 @@ from assignadd.measures.routing import Routing, routings
 from assignadd.measures.sequences import any_sequences
 from assignadd.measures.similarity import AgainstOV2, Matching, across_types, against_ov2, on_template, random_contexts
 from assignadd.measures.theory_gradient import TheoryGradient, informative_steps, one_variable_batch, theory_gradient
+from assignadd.model.accuracy import end_of_training
 from assignadd.model.stack import Stack, concatenate
 from assignadd.runs.folder import Run
 from assignadd.task.evalsets import EvalSet
@@ -51,6 +57,7 @@ SEQUENCES = 20_000
 CONTEXTS = 2000
 GRADIENT_SEQUENCES = 2048
 ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
+ANY_PAIR_PLACE = 99  # among the sets of an exam at the end: behind all others
 
 
 class Evidence:
@@ -125,18 +132,26 @@ class Evidence:
         return set_accuracies(self.stack, [self.config], self.seen[None], self.n)[0]
 
     @cached_property
-    def in_banned_slots(self) -> Accuracy | None:
-        """Accuracy on sums of any two numbers with one variable, in a banned slot; None where a task has none."""
-        try:
-            found = set_accuracies(self.stack, [self.config], self.seen[None], self.n, [ANY_PAIR_BANNED])[0]
-        except EmptySetError:
-            return None
-        return found[ANY_PAIR_BANNED.name]
+    def end_steps(self) -> list[int]:
+        """The checkpoints that decide what the network achieves: the last ones, or the one that was asked for."""
+        return end_of_training(self.steps) if self.step == self.steps[-1] else [self.step]
 
     @cached_property
-    def three_literals(self) -> tuple[float, float]:
-        """How often the answer to three literals is the sum of all of them, and of the last two."""
-        return on_three_literals(self.stack, self.config, self.n)
+    def end_accuracies(self) -> dict[str, EndAccuracy]:
+        """The accuracies at these checkpoints, by evaluation set."""
+        if len(self.end_steps) == 1:
+            return {name: EndAccuracy((a.accuracy,), a.n, a.pairs) for name, a in self.accuracies.items()}
+        return end_accuracies(self.checkpoints, self.config, self.seen, self.end_steps, self.n)
+
+    @cached_property
+    def in_banned_slots(self) -> EndAccuracy | None:
+        """The same for sums of any two numbers with one variable, in a banned slot; None where a task has none."""
+        try:
+            return end_accuracies(
+                self.checkpoints, self.config, self.seen, self.end_steps, self.n, [ANY_PAIR_BANNED], ANY_PAIR_PLACE
+            )[ANY_PAIR_BANNED.name]
+        except EmptySetError:
+            return None
 
     @cached_property
     def pair_accuracy(self) -> dict[int, Tensor]:
@@ -145,7 +160,8 @@ class Evidence:
 
     @cached_property
     def learned_binding(self) -> bool:
-        return learned_binding({name: a.accuracy for name, a in self.accuracies.items()})
+        """Whether the network binds in the end."""
+        return self.curves.binds
 
     @cached_property
     def nameless(self) -> dict[str, Nameless]:
@@ -215,10 +231,10 @@ class Evidence:
 
     @cached_property
     def curves(self) -> Curves:
-        """Accuracies along training."""
+        """Accuracies along training, up to this model's step."""
         if self.run is None:
             return accuracies_at(self.config, self.seen, self.steps, self.checkpoints, self.n)
-        return accuracy_curves(self.run, self.index)
+        return accuracy_curves(self.run, self.index).until(self.step)
 
     @property
     def followed(self) -> bool:

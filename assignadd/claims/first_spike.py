@@ -11,6 +11,7 @@ from assignadd.claims.along_training import (
     AFTER,
     BEFORE,
     Steps,
+    along,
     around_first_spike,
     at_first_spike,
     evaluation,
@@ -24,7 +25,7 @@ from assignadd.claims.along_training import (
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference, lowest, mean_of
 from assignadd.claims.phases import ONE_VARIABLE
-from assignadd.claims.record import OURS, Claim, Measure
+from assignadd.claims.record import Claim, Measure, Reading
 from assignadd.dynamics.curves import rise_time
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS
 from assignadd.measures.routing import top_keys_are
@@ -38,12 +39,14 @@ from assignadd.verdicts import AtLeast, AtMost
 WITHIN = 100
 
 
+@along
 def duration(e: Evidence) -> Measured | None:
     """Steps from the last evaluation on the lower plateau to the first on the upper one."""
     spike, curves = e.phases.first_spike, e.curves
     if spike is None:
         return None
-    return in_steps(rise_time(curves.steps, curves.mean(BINDING_SETS), spike), len(curves.steps), "evaluations")
+    n = curves.n * sum(s in curves.accuracy for s in BINDING_SETS)
+    return in_steps(rise_time(curves.steps, curves.mean(BINDING_SETS), n, spike), len(curves.steps), "evaluations")
 
 
 def spacing(e: Evidence) -> str:
@@ -52,6 +55,7 @@ def spacing(e: Evidence) -> str:
     return f"evaluations around the spike are {spike.after - spike.before} steps apart" if spike else "no spike"
 
 
+@along
 def share_within(e: Evidence) -> Measured | None:
     """The share of the rise that falls between two evaluations at most 100 steps apart."""
     spike = e.phases.first_spike
@@ -67,6 +71,7 @@ def share_within(e: Evidence) -> Measured | None:
 def least_rise(sets: Sequence[str]) -> Measure:
     """The smallest rise of these sets from the evaluation before the spike to the one after it."""
 
+    @along
     def measure(e: Evidence) -> Measured | None:
         spike = e.phases.first_spike
         if spike is None:
@@ -123,18 +128,33 @@ def margins_grown(e: Evidence, steps: Steps) -> Measured:
     return Measured.share(int((after > before).sum()), len(after), "variables")
 
 
-@at_first_spike
-def matched(e: Evidence, steps: Steps) -> Measured:
-    """The share of variables that match themselves best just after the spike."""
-    share = trajectory_at(e, "qk2_ov1_var_identity", steps[AFTER])
-    return Measured.exactly(share, e.config.task.n_vars, "variables")
+def matched(when: int) -> Measure:
+    """The share of variables that match themselves best just before or just after the spike."""
+
+    @at_first_spike
+    def measure(e: Evidence, steps: Steps) -> Measured:
+        share = trajectory_at(e, "qk2_ov1_var_identity", steps[when])
+        return Measured.exactly(share, e.config.task.n_vars, "variables")
+
+    return measure
 
 
 @at_first_spike
-def margin_of_final(e: Evidence, steps: Steps) -> Measured | None:
-    """The mean margin of the diagonal just after the spike, divided by that of the last network."""
-    after, final = (float(qk2_ov1_var_margin(stack).mean()) for stack in (e.stack_at(steps[AFTER]), e.stack))
-    return Measured.exactly(after / final, e.config.task.n_vars, "variables") if final > 0 else None
+def more_matched(e: Evidence, steps: Steps) -> Measured:
+    """The change, with the spike, of the share of variables that match themselves best."""
+    before, after = (trajectory_at(e, "qk2_ov1_var_identity", step) for step in steps)
+    return Measured.exactly(after - before, e.config.task.n_vars, "variables")
+
+
+def margin_of_final(when: int) -> Measure:
+    """The mean margin of the diagonal just before or after the spike, divided by that of the last network."""
+
+    @at_first_spike
+    def measure(e: Evidence, steps: Steps) -> Measured | None:
+        then, final = (float(qk2_ov1_var_margin(stack).mean()) for stack in (e.stack_at(steps[when]), e.stack))
+        return Measured.exactly(then / final, e.config.task.n_vars, "variables") if final > 0 else None
+
+    return measure
 
 
 def before_and_after(name: str, say: Callable[[Evidence, float], str]) -> Callable[[Evidence], str]:
@@ -160,50 +180,55 @@ FIRST_SPIKE = (
           "Accuracy on sums with variables in trained slots jumps from one plateau to another (the first spike).",
           "rapidly, steps 5,300 to 5,400", rise_between_plateaus("first_spike", BINDING_SETS), AtLeast(0.2),
           f"The value is the rise of the mean over {', '.join(BINDING_SETS)}."),
-    Claim("first-spike-within-100-steps", "early", "The first spike takes at most 100 steps from plateau to plateau.",
-          "between steps 5,300 and 5,400", duration, AtMost(WITHIN),
-          "From the last evaluation below 10 % of the rise to the first above 90 %; the interval is their spacing.",
-          detail=spacing),
-    Claim("first-spike-half-within-100-steps", OURS,
-          "At least half of the rise of the first spike falls within 100 steps.",
+    Claim("first-spike-within-100-steps", "early",
+          "Most of the rise of the first spike falls within 100 steps.",
           "between steps 5,300 and 5,400", share_within, AtLeast(0.5),
-          "Measured between the two evaluations around the spike, if they are at most 100 steps apart."),
+          "Measured between the two evaluations around its steepest step, if they are at most 100 steps apart.",
+          detail=spacing,
+          readings=(Reading("whole", "The whole rise, from 10 % to 90 % of it, takes at most 100 steps. The value is "
+                            "its duration; the rise lasts longer than the distance of the evaluations inside it.",
+                            AtMost(WITHIN), duration),)),
     Claim("first-spike-every-set", "early",
           "Each set with variables in trained slots rises with the first spike by at least 0.1 (the smallest rise).",
           "on all non-var-restricted sets", least_rise(BINDING_SETS), AtLeast(0.1),
-          "From the evaluation before the spike to the one after it."),
-    Claim("first-spike-literal-sets", "early",
-          "Each set without variables rises with the first spike by at least 0.1 (the smallest rise).",
-          "on all non-var-restricted sets", least_rise(LITERAL_SETS), AtLeast(0.1),
-          "A set with nearly perfect accuracy before the spike cannot rise."),
+          "From the evaluation before the spike to the one after it.",
+          readings=(Reading("literals", "So does each set without variables; nearly perfect ones cannot.", AtLeast(0.1),
+                            least_rise(LITERAL_SETS)),)),
     Claim("first-spike-attention", "early",
           "With the first spike, `=` begins to attend in layer 1 to both operand slots of sums with one variable.",
           "emergence of the routing circuit", attention_change, AtLeast(0.3),
           "The value is the change of the share of sequences whose two keys with the most attention are these slots."),
-    Claim("first-spike-only-constants", "early", f"{LITERAL_ONLY}, with the variable in either slot.",
-          "only to constant operands", weight_on_variable(), AtMost(0.1), ON_VARIABLE),
-    Claim("first-spike-only-constants-first-slot", "early", f"{LITERAL_ONLY}, with the variable in the first slot.",
+    Claim("first-spike-only-constants", "early", f"{LITERAL_ONLY}, with the variable in the first slot.",
           "only to constant operands", weight_on_variable(0), AtMost(0.1),
-          f"{ON_VARIABLE} The paper shows such a sequence."),
-    Claim("first-spike-only-constants-second-slot", OURS, f"{LITERAL_ONLY}, with the variable in the second slot.",
-          "only to constant operands", weight_on_variable(1), AtMost(0.1), ON_VARIABLE),
+          f"{ON_VARIABLE} The paper shows such a sequence.",
+          readings=(
+              Reading("second-slot", "With the variable in the second slot.", AtMost(0.1), weight_on_variable(1)),
+              Reading("either-slot", "With the variable in either slot.", AtMost(0.1), weight_on_variable()),
+          )),
     Claim("first-spike-attention-after", "early",
           "Just after the first spike, `=` attends to both operand slots in 90 % of the sums with one variable.",
-          "cleanly", attention_after, AtLeast(0.9), ON_TOP),
-    Claim("first-spike-attention-after-strict", OURS,
-          "Just after the first spike, `=` attends to both operand slots in 99 % of the sums with one variable.",
-          "cleanly", attention_after, AtLeast(0.99), ON_TOP),
+          "cleanly", attention_after, AtLeast(0.9), ON_TOP,
+          readings=(Reading("strict", "In 99 % of them.", AtLeast(0.99)),)),
+    Claim("first-spike-weakly-diagonal", "early",
+          "Just before the first spike, QK2 is only weakly diagonal: the mean margin of its diagonal is at most a "
+          "quarter of that in the last network.",
+          "only weakly diagonal", margin_of_final(BEFORE), AtMost(0.25), detail=MATCH_MEAN,
+          readings=(Reading("identity", "At most half of the variables match themselves best.", AtMost(0.5),
+                            matched(BEFORE)),)),
     Claim("first-spike-margin", "early",
           "With the first spike, the diagonal of (E OV1) QK2 (E OV1)^T grows relative to the rest for most variables.",
           "becomes strongly diagonal", margins_grown, AtLeast(0.5),
           "The value is the share of variables whose margin over the best other match grows (a sign test).",
-          detail=MATCH_MEAN),
+          detail=MATCH_MEAN,
+          readings=(Reading("half-of-final", "The mean margin is at least half of that in the last network.",
+                            AtLeast(0.5), margin_of_final(AFTER)),)),
     Claim("first-spike-identity", "early",
-          "Just after the first spike, at least three quarters of the variables match themselves best under QK2.",
-          "develops the diagonal structure", matched, AtLeast(0.75), detail=MATCH_COUNT),
-    Claim("first-spike-identity-all", OURS, "Just after the first spike, every variable matches itself best under QK2.",
-          "develops the diagonal structure", matched, AtLeast(1.0)),
-    Claim("first-spike-margin-half-of-final", OURS,
-          "Just after the first spike, the mean margin of QK2's diagonal is at least half of that in the last network.",
-          "strongly diagonal", margin_of_final, AtLeast(0.5)),
+          "With the first spike, at least a quarter of the variables come to match themselves best under QK2.",
+          "develops the diagonal structure", more_matched, AtLeast(0.25),
+          "The value is the share just after the spike minus that just before it.", detail=MATCH_COUNT,
+          readings=(
+              Reading("after", "Just after it, at least three quarters of the variables do.", AtLeast(0.75),
+                      matched(AFTER)),
+              Reading("all", "Just after it, every variable does.", AtLeast(1.0), matched(AFTER)),
+          )),
 )  # fmt: skip

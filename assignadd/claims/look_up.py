@@ -170,7 +170,9 @@ CUES = (
           NOT_REPORTED, after_exchange(NAMES, other=True), AtLeast(0.95)),
     Claim("cue-place", OURS, f"{IF_EXCHANGED} positions that layer 1 copied into them, the answer stays the same.",
           NOT_REPORTED, after_exchange(PLACES, other=False), AtLeast(0.95)),
-    Claim("cue-order", OURS, "Of a variable assigned twice, the first and the last number are answered equally often.",
+    Claim("cue-order", OURS,
+          "Of a variable assigned twice, the first and the last number are answered about equally often (the shares "
+          "differ by at most 0.1).",
           NOT_REPORTED, preferred(TWICE, "y", "x"), Between(-0.1, 0.1),
           "The value is how much more often the last one is.", detail=both_numbers),
     Claim("cue-number-first", OURS, "A number that stands before its variable is not bound to it.",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from assignadd.stats import Z_95, median_interval, wilson
+from assignadd.stats import Z_95, Interval, median_interval, wilson
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,24 @@ class Measured:
         return cls(mean, mean - half, mean + half, n, unit)
 
     @classmethod
+    def over_evaluations(cls, shares: Sequence[float], n: int, unit: str = "sequences") -> Measured:
+        """The median of the shares at several evaluations, each on its own sequences, `n` in all, with its interval.
+
+        The interval of the median (the range of fewer than six values) has the noise of both evaluations and sequences;
+        it is at least as wide as Wilson's, which is not empty where all shares are equal.
+        """
+        value, over, sampled = _over(shares, n)
+        return cls(value, min(over.low, sampled.low), max(over.high, sampled.high), n, unit)
+
+    @classmethod
+    def over_evaluations_and_pairs(cls, shares: Sequence[float], n: int) -> Measured:
+        """The same where the units are `n` pairs of numbers, the same at every evaluation: both errors are added."""
+        value, over, sampled = _over(shares, n)
+        below = math.hypot(value - over.low, value - sampled.low)
+        above = math.hypot(over.high - value, sampled.high - value)
+        return cls(value, max(0.0, value - below), min(1.0, value + above), n, "pairs")
+
+    @classmethod
     def median(cls, values: Sequence[float], unit: str) -> Measured | None:
         """A median with its interval; None where there are too few values for one."""
         value, interval = median_interval(values) if values else (0.0, None)
@@ -47,6 +65,12 @@ class Measured:
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def _over(shares: Sequence[float], n: int) -> tuple[float, Interval, Interval]:
+    """The median of some shares, its interval, and Wilson's for `n` units with that share."""
+    value, interval = median_interval(shares)
+    return value, interval or Interval(min(shares), max(shares)), wilson(value * n, n)
 
 
 def lowest(found: Iterable[Measured | None]) -> Measured | None:

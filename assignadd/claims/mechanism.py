@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured
-from assignadd.claims.record import OURS, Claim
+from assignadd.claims.record import Claim, Reading
 from assignadd.measures import scores
 from assignadd.measures.columns import require_column
 from assignadd.measures.scores import EXCLUDED, Excluded
@@ -75,53 +75,49 @@ LOWEST_TYPE = "The value is that of the type of sequence with the lowest share."
 
 MECHANISM = (
     *(
-        Claim(f"{name.replace('_', '-')}{suffix}", label, f"{says} more than to any other position{where}.",
-              "consistent", rate(name, law), AtLeast(0.99))
-        for suffix, label, where, law in (
-            ("", "attention", "", ALL), ("-training-law", OURS, ", in sequences that training could show", TRAINED),
-        )
+        Claim(name.replace("_", "-"), "attention", f"{says} more than to any other position.",
+              "consistent", rate(name, ALL), AtLeast(0.99),
+              readings=(Reading("training-law", "In sequences that training could show.", AtLeast(0.99),
+                                rate(name, TRAINED)),))
         for name, says in PATTERNS.items()
     ),
     Claim("attention-mass", "attention",
           "In layer 2 `=` gives more than half of its attention to the two numbers to be added.",
-          "strongly", MASS, AtLeast(0.5), LOWEST_TYPE),
-    Claim("attention-mass-strict", OURS,
-          "In layer 2 `=` gives at least 90 % of its attention to the two numbers to be added.",
-          "strongly", MASS, AtLeast(0.9), LOWEST_TYPE),
-    Claim("attention-every-sequence", "attention", "All three attention patterns are present in every sequence drawn.",
-          "all sequences", lowest_rate(*PATTERNS), AtLeast(1.0),
-          "The value is the lowest rate of the three patterns over sums with 0, 1 and 2 variables."),
+          "strongly", MASS, AtLeast(0.5), LOWEST_TYPE,
+          readings=(Reading("strict", "It gives at least 90 % of its attention to them.", AtLeast(0.9)),)),
+    Claim("attention-every-sequence", "attention",
+          "All three attention patterns are present in at least 99 % of the sequences drawn.",
+          "all sequences", lowest_rate(*PATTERNS), AtLeast(0.99),
+          "The value is the lowest rate of the three patterns over sums with 0, 1 and 2 variables.",
+          readings=(Reading("strict", "They are present in every sequence (a sample can only refute it).",
+                            AtLeast(1.0)),)),
     Claim("qk1-equals-operands", "qk0", "QK1 makes `=` prefer the positions of the two operands to all others (black).",
           "prefers 13 and 14", block("equals_prefers_operands"), AtLeast(TWICE),
           "The value is the lower score of the two operand slots minus the best other; ln 2 is twice the attention."),
     *(
-        Claim(f"qk1-{id}{suffix}", label, f"QK1 makes {who} prefer variables to other tokens{words} ({colour}).",
-              paper, block(effect), AtLeast(times), RATIO)
+        Claim(f"qk1-{id}", "qk0", f"QK1 makes {who} prefer variables to other tokens ({colour}).",
+              paper, block(effect), AtLeast(TWICE), RATIO,
+              readings=(Reading("strong", "With ten times the attention.", AtLeast(TEN_TIMES)),))
         for id, who, colour, paper, effect in (
             ("numbers-variables", "numbers", "purple", "strong preference", "numbers_prefer_variables"),
             ("positions-variables", "the positions of the prefix", "orange", "prefer variables",
              "positions_prefer_variables"),
         )
-        for suffix, label, words, times in (
-            ("", "qk0", "", TWICE), ("-strong", OURS, ", with ten times the attention", TEN_TIMES),
-        )
     ),
     Claim("qk1-positions-increase", "qk0", "Between positions, QK1 generally increases to the right (red).",
           "generally increases", block("positions_increase"), AtLeast(0.75),
           "Share of neighbouring causal keys of which the later one scores higher; 0.5 for random weights."),
-    *(
-        Claim(id, label, f"By position alone, the previous position has the highest QK1 score in every row{words}.",
-              paper, previous(excluded, first_row), AtLeast(1.0), comment)
-        for id, label, words, paper, excluded, first_row, comment in (
-            ("qk1-previous", "qk0pos_and_qk1", ", with keys j = i and j = i - 2 excluded", "every row", EXCLUDED, 1,
-             "Two of the eleven rows have only one key left and cannot fail."),
-            ("qk1-previous-rows-3", "qk0pos_and_qk1", " from position 3 on, with keys j = i and j = i - 2 excluded",
-             "every row", EXCLUDED, 3, "These are the rows that can fail."),
-            ("qk1-previous-self", OURS, ", with only the key j = i excluded", "every row", EXCLUDED[:1], 1, ""),
-            ("qk1-previous-none", OURS, ", with no key excluded", "strict preference", (), 1,
-             "The paper excludes j = i; without that, a position may prefer itself."),
-        )
-    ),
+    Claim("qk1-previous", "qk0pos_and_qk1",
+          "By position alone, the previous position has the highest QK1 score in every row, with keys j = i and "
+          "j = i - 2 excluded.",
+          "every row", previous(EXCLUDED), AtLeast(1.0),
+          "Two of the eleven rows have only one key left and cannot fail.",
+          readings=(
+              Reading("rows-3", "In every row from position 3 on, the rows that can fail.", AtLeast(1.0),
+                      previous(EXCLUDED, 3)),
+              Reading("self", "With only the key j = i excluded.", AtLeast(1.0), previous(EXCLUDED[:1])),
+              Reading("none", "With no key excluded: a position does not prefer itself.", AtLeast(1.0), previous(())),
+          )),
     Claim("qk2-identity", "qk0pos_and_qk1",
           "Every copied variable matches itself best under QK2: (E OV1) QK2 (E OV1)^T is largest on its diagonal.",
           "every variable", identity, AtLeast(1.0)),

@@ -22,14 +22,14 @@ accuracies of these guesses on trained and held-out pairs, `bound` = (binding - 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.measured import Measured, difference, mean_of
 from assignadd.claims.record import NOT_REPORTED, OURS, Claim, Measure
-from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, BINDING_SET, Curves, binds
+from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, BINDING_SET, BINDING_THRESHOLD, Curves
 from assignadd.measures.nameless import (
     BANNED,
     HELD_OUT,
@@ -122,7 +122,7 @@ PREDICTED = (
     "Predicted by the largest mean logit over 8 sequences with the same values in random order and all names permuted "
     "within their groups."
 )
-STUCK = (
+STUCK = tuple(replace(claim, if_binding=False) for claim in (
     Claim("stuck-names-by-group", OURS,
           f"{NETWORK} knows of a name only from which slots it is banned: another such name gets the same answer.",
           NOT_REPORTED, share("same_group"), AtLeast(0.95), f"{ONE}; the mean logit over 8 sequences."),
@@ -156,7 +156,7 @@ STUCK = (
     Claim("stuck-mean-of-values-answers", OURS,
           f"{NETWORK}: MLP2 gives the same answer for a vector for the literal plus the mean of those of the values.",
           NOT_REPORTED, same_answer, AtLeast(0.9), f"{ONE}."),
-)  # fmt: skip
+))  # fmt: skip
 STUCK_SEEDS = tuple(
     Claim(f"stuck-level{id}", OURS,
           f"Every seed that adds but does not bind has the accuracy of the rule without names on {words} (difference).",
@@ -195,7 +195,7 @@ def composition(curves: Curves, attending: np.ndarray, guess: float, guess_held_
     )
     binding = one / literals
     share = np.clip((binding - guess) / (1 - guess), 0, 1)
-    stays = np.flip(np.logical_and.accumulate(np.flip(binds(one))))
+    stays = np.flip(np.logical_and.accumulate(np.flip(one >= BINDING_THRESHOLD)))
     guessing = adding * share + guess_held_out * (1 - share)
     return Composition(
         one_variable=one,
@@ -234,7 +234,6 @@ def median_residual(field: str, bound: bool, binding: bool = True) -> Callable[[
 
 
 STAGES = (
-    ("bound", "Once a seed binds,", {"bound": True}),
     ("before", "Before a seed binds,", {"bound": False}),
     ("never", "In a seed that never binds,", {"bound": False, "binding": False}),
 )

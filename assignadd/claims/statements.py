@@ -8,8 +8,17 @@ from functools import cache, cached_property
 
 from assignadd.claims.evidence import Evidence, runs_of
 from assignadd.claims.measured import Measured, difference
-from assignadd.claims.record import CANNOT, NOT_REPORTED, OURS, Record, SeedResult, by_interval, verdict_over
-from assignadd.measures.theory_gradient import CLAIMS, real_statements
+from assignadd.claims.record import (
+    CANNOT,
+    NOT_REPORTED,
+    OURS,
+    Record,
+    SeedResult,
+    by_interval,
+    in_words,
+    verdict_over,
+)
+from assignadd.measures.theory_gradient import CLAIMS, informative_steps, real_statements
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.stats import mean_interval, median_interval
 from assignadd.studies.registry import STUDIES
@@ -17,7 +26,7 @@ from assignadd.studies.study import ComputedHypothesis, Hypothesis
 from assignadd.studies.table import StudyTable, shipped_study
 from assignadd.theory.setting import Setting
 from assignadd.theory.study import Study, statements, theory_study
-from assignadd.verdicts import HOLDS, NOT_APPLICABLE, UNTESTABLE, Statement
+from assignadd.verdicts import NOT_APPLICABLE, UNTESTABLE, Statement
 
 UNIT = "models"
 POPULATION = "study "  # and its name
@@ -48,9 +57,12 @@ def _of_study(table: StudyTable, h: Hypothesis | ComputedHypothesis) -> Record:
     else:
         value, low, high, n, verdict = found.value, found.low, found.high, found.n, h.rule.verdict(found)
         comment = f"Each cell has its own models, with the same seeds; after {table.provenance['steps']:,} steps."
+        if isinstance(h, Hypothesis) and h.unit:
+            comment += f" The units are the {n} networks that were trained again, several times each."
     return Record(
-        h.id, OURS, h.claim, NOT_REPORTED, value, low, high, n, UNIT, n, verdict, by_interval(h.rule), comment,
-        f"assignadd study {table.study.name} --show", (), f"{POPULATION}{table.study.name}",
+        value, low, high, n, UNIT, n, verdict, by_interval(h.rule), id=h.id, label=OURS, claim=h.claim,
+        paper=NOT_REPORTED, comment=comment, command=f"assignadd study {table.study.name} --show",
+        population=f"{POPULATION}{table.study.name}",
     )  # fmt: skip
 
 
@@ -68,7 +80,7 @@ def measured(table: StudyTable, h: Hypothesis | ComputedHypothesis) -> Measured 
 
 
 def _of_cell(table: StudyTable, h: Hypothesis, cell: str) -> Measured | None:
-    values = table.values(cell, h.outcome, h.among)
+    values = table.values(cell, h.outcome, h.among) if h.unit is None else table.unit_means(cell, h.outcome, h.unit)
     if len(values) < 2:
         return None
     if table.is_outcome(h.outcome):
@@ -92,6 +104,16 @@ class Theory:
 PAPER_THEORY = Theory()
 
 
+# Of what `assignadd theory` shows: identities of algebra, bounds that cannot fail, and statements of ours.
+NOT_CLAIMED = frozenset(
+    f"theory.{name}"
+    for name in (
+        "mlp_adds", "mlp_gradient", "expansion", "same_attention", "G_1_G_2", "G_3", "logits_bounded", "near_uniform",
+        "gradient_bounded", "remainder_small_here", "bound_and_step_together",
+    )
+)  # fmt: skip
+
+
 def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
     """Records of the theory itself, which need no network, then of the training of these models.
 
@@ -106,15 +128,16 @@ def theory_records(evidences: Sequence[Evidence]) -> list[Record]:
     if undefined:
         words = f"Not defined for this architecture: it {undefined}."
         real = [replace(record, verdict=NOT_APPLICABLE, comment=words) for record in real]
-    return [*map(_of_theory, statements(PAPER_THEORY.study)), *real]
+    claimed = [v for v in statements(PAPER_THEORY.study) if v.id not in NOT_CLAIMED]
+    return [*map(_of_theory, claimed), *real]
 
 
 def _of_theory(v: Statement) -> Record:
     found = v.record()
     n, unit = (v.draws, "sequences") if v.draws else (0, "")
     return Record(
-        _id(v.id), LABEL, f"{v.claim}.", v.paper, v.value, found["low"], found["high"], n, unit, 0, v.verdict, v.rule,
-        f"{v.detail}.", COMMAND, (),
+        v.value, found["low"], found["high"], n, unit, 0, v.verdict, v.rule, id=_id(v.id), label=LABEL,
+        claim=f"{v.claim}.", paper=v.paper, comment=f"{v.detail}.", command=COMMAND,
     )  # fmt: skip
 
 
@@ -124,16 +147,17 @@ def _id(name: str) -> str:
 
 def _over_seeds(name: str, asked: Sequence[Evidence], found: Sequence[Statement], command: str) -> Record:
     results = [
-        SeedResult(e.name, e.seed, v.value, v.value, v.value, v.verdict == HOLDS, v.verdict)
+        SeedResult(e.name, e.seed, v.value, v.value, v.value, v.verdict)
         for e, v in zip(asked, found, strict=True)
         if v.value is not None
     ]
     n = len(results)
     value, low, high, comment = _summary([r.value for r in results], [v.detail for v in found if v.value is not None])
     claim, paper, rule = CLAIMS[name]
+    steps = informative_steps(asked[0].steps, asked[0].rows) if asked else []
     return Record(
-        _id(f"theory.{name}"), LABEL, f"{claim}.", paper, value, low, high, n, "networks", n, verdict_over(results),
-        rule, comment, command, tuple(results),
+        value, low, high, n, "networks", n, verdict_over(results), rule, tuple(results), id=_id(f"theory.{name}"),
+        label=LABEL, claim=f"{claim}.", paper=paper, comment=comment, command=command, checkpoints=in_words(steps),
     )  # fmt: skip
 
 

@@ -14,13 +14,14 @@ import tyro
 from assignadd.cli import options
 from assignadd.cli.screen import console, escape, note, print_json, say
 from assignadd.errors import UsageError
+from assignadd.runs import atomic
 from assignadd.verdicts import FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignadd.claims.evidence import Evidence
-    from assignadd.claims.record import Record
+    from assignadd.claims.record import Line, Record
     from assignadd.sweeps.population import Populations
 
 COLOURS = {HOLDS: "green", FAILS: "red", UNDECIDED: "yellow"} | dict.fromkeys(
@@ -40,7 +41,7 @@ class Claims:
     n: int = 20_000
     """Sequences per evaluation set and per type of sequence; some measures take the same time whatever n is."""
     only: str | None = None
-    """The id or the paper's label of a claim, or how several ids begin: stuck, cue, composition."""
+    """The id or the paper's label of a claim, or how several ids begin: late-variable, circuit."""
     census: Path | None = None
     """The folder of your own `assignadd sweep seeds`, for the claims about all seeds. If None, the package's,
     where the task is the same."""
@@ -52,6 +53,9 @@ class Claims:
     """Only the models with these seeds, such as 0 or 0..3."""
     threads: int | None = None
     """Processes that measure side by side. If None, one for each core."""
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Also write the records of these networks here, as JSON with the command, the commit and the hashes of imported
+    files."""
     json: bool = False
     """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", ...}."""
 
@@ -67,6 +71,10 @@ def main(arguments: list[str]) -> None:
             args = dataclasses.replace(args, runs=(options.shipped_run().name,), seeds=args.seeds or "0")
         elif all(claim.measure is not None for claim in wanted):
             raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
+    if args.out is not None:
+        from assignadd.runs.destination import claim_file
+
+        claim_file(args.out, lambda data: b'"records"' in data and b'"sources"' in data)
     processes = options.resolve_threads(args.threads)
     seeds = options.parse_seeds(args.seeds) if args.seeds else None
     evidences = with_seeds(read_evidence(args.runs, args.step, args.n), seeds)
@@ -83,6 +91,10 @@ def main(arguments: list[str]) -> None:
         records = ledger(
             evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"), populations, processes
         )
+    if args.out is not None:
+        from assignadd.claims.ledger import ledger_document
+
+        atomic.write(args.out, ledger_document(records, evidences, command))
     if args.json:
         print_json([dataclasses.asdict(record) for record in records])
     else:
@@ -147,15 +159,21 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
             console.print(f"[bold]{escape(r.id)}[/]: [{colour}]{escape(r.verdict)}[/]")
             text = f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]"
             console.print(Padding(text, (0, 0, 0, 4)))
+            for reading in r.readings:
+                colour = COLOURS.get(reading.verdict, "yellow")
+                line = f"[{colour}]{escape(reading.verdict)}[/]: {_measured(reading)}{escape(reading.says)}"
+                console.print(Padding(line, (0, 0, 0, 6)))
     counts = Counter(r.verdict if r.verdict in COLOURS else SOME_SEEDS for r in records)
-    binding = sum(e.learned_binding for e in evidences)
-    models = f"{len(evidences)} models, {binding} of which bind variables in the end: " if evidences else ""
-    say(f"\n{models}" + ", ".join(f"{n} {v}" for v, n in counts.items()))
+    say(f"\n{len(records)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
+    if others := [f"seed {e.seed} of {e.name}" for e in evidences if not e.learned_binding]:
+        say(
+            f"{len(others)} of {len(evidences)} networks do not bind ({', '.join(others)}): claims about binding are "
+            "judged on the others"
+        )
 
 
-def _measured(r: Record) -> str:
+def _measured(r: Line) -> str:
     if r.value is None:
         return ""
     interval = f" ({r.low:.4f} to {r.high:.4f})" if r.low is not None and r.low != r.high else ""
-    of = f" of {r.population}" if r.population else ""
-    return f"{r.value:.4f}{interval}, {r.sample}{of}; "
+    return f"{r.value:.4f}{interval}, {r.sample}; "

@@ -135,8 +135,7 @@ def reproduce_main(arguments: list[str]) -> None:
     from assignadd.claims.evidence import evidence
     from assignadd.cli.measure import measured_table
     from assignadd.cli.train import train_on_screen
-    from assignadd.dynamics.phases import learned_binding
-    from assignadd.dynamics.trajectory import AlongTraining
+    from assignadd.dynamics.trajectory import AlongTraining, accuracy_curves
     from assignadd.report.reproduction import claim_report
     from assignadd.runs.folder import open_run
     from assignadd.runs.names import default_folder
@@ -151,9 +150,7 @@ def reproduce_main(arguments: list[str]) -> None:
             train_on_screen(config, seeds, folder, device, threads, along)
         trained.append(open_run(folder))
         measured_table(trained[-1], threads, known=along.found)
-        learned += sum(
-            learned_binding(row["accuracy"]) for row in trained[-1].metrics() if row["step"] == config.optim.steps
-        )
+        learned += sum(accuracy_curves(trained[-1], i).binds for i in range(len(seeds)))
         if learned >= args.wanted:
             break
         say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")

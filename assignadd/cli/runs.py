@@ -132,7 +132,8 @@ class Import:
     """
 
     files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
-    """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones, after 40,000."""
+    """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones, after 40,000. A
+    folder stands for all such files in it."""
     preset: str = "authors"
     """The configuration the weights belong to."""
     out: Path | None = None
@@ -142,10 +143,11 @@ class Import:
 def import_main(arguments: list[str]) -> None:
     args = options.read(Import, arguments, "import")
     config = options.base_config(["--preset", args.preset])
-    from assignadd.runs.transformer_lens import import_state_dicts
+    from assignadd.runs.transformer_lens import import_state_dicts, state_dicts_in
 
-    run = import_state_dicts(list(args.files), config, args.out or Path("runs") / f"imported-{args.preset}")
-    say(f"{run.path}: checkpoints at {', '.join(f'{s:,}' for s in run.steps)}")
+    files = [file for path in args.files for file in state_dicts_in(path)]
+    run = import_state_dicts(files, config, args.out or Path("runs") / f"imported-{args.preset}")
+    say(f"{run.path}: {len(run.steps)} checkpoints, steps {run.steps[0]:,} to {run.steps[-1]:,}")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -82,22 +83,32 @@ def _intervals(values: np.ndarray, n: int | None) -> tuple[np.ndarray, np.ndarra
 
 
 # What a further change point must take off the sum of squares. Accuracies on 512 sequences scatter by .02 at most, so
-# noise alone takes off about 2 (.02)^2 ln(300) = .005; slow drift needs some more room.
-PENALTY = 0.02
+# noise alone takes off about 2 (.02)^2 ln(300) = .005; slow drift needs more. On 64 sequences noise takes off .05.
+PENALTY, PENALTY_OF_64 = 0.02, 0.1
 # A rise lasts from the first to the second of these shares of the way between its plateaus.
 RISES_FROM, RISES_TO = 0.1, 0.9
+# Rises with a plateau of fewer steps between them are one (the paper's second spike takes 1,500 steps).
+GATHERED = 1500
+# A rise is visible if it is so many times as large as the scatter on the plateaus on both sides.
+VISIBLE = 3.0
+# The standard deviation of normal noise, divided by its median absolute deviation.
+NORMAL = 1.4826
 
 
 @dataclass(frozen=True)
 class Spike:
-    """The steepest step of a rise between two plateaus, and the plateaus' levels."""
+    """A visible rise from a plateau to another that is higher than all before it."""
 
     before: int
-    """The last evaluation before the change point."""
+    """The last evaluation before the steepest step of the rise."""
     after: int
     """The first one behind it."""
     low: float
     high: float
+    begin: int
+    """The last evaluation with at most 10 % of the rise."""
+    end: int
+    """The first one with at least 90 %."""
 
     @property
     def rise(self) -> float:
@@ -125,36 +136,67 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     return found[-2::-1]
 
 
-def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0) -> list[Spike]:
-    """Every rise between neighbouring plateaus after step `since`, in the order of the steps."""
+def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float = PENALTY) -> list[Spike]:
+    """Every visible rise to a new level after step `since`, in the order of the steps.
+
+    A rise in stairs is one. A recovery, to a level that was there before, is none, nor is a change of level that is
+    lost in the scatter of the curve.
+    """
     kept = steps >= since
     steps, values = steps[kept], values[kept]
     if len(steps) < 2:
         return []
-    edges = [0, *change_points(values), len(values)]
-    levels = [float(np.median(values[a:b])) for a, b in pairwise(edges)]
-    return [
-        Spike(int(steps[edge - 1]), int(steps[edge]), low, high)
-        for edge, (low, high) in zip(edges[1:-1], pairwise(levels), strict=True)
-        if high > low
-    ]
+    edges = [0, *change_points(values, penalty), len(values)]
+    plateaus = [values[a:b] for a, b in pairwise(edges)]
+    levels = [float(np.median(plateau)) for plateau in plateaus]
+    found = []
+    for first, last in _stairs(steps, edges, levels):
+        gain = levels[last] - max(levels[: first + 1])
+        if gain > 0 and gain >= VISIBLE * max(_scatter(plateaus[first]), _scatter(plateaus[last])):
+            steepest = max(range(first + 1, last + 1), key=lambda i: levels[i] - levels[i - 1])
+            low, high = levels[first], levels[last]
+            below = np.flatnonzero(values[: edges[first + 1]] <= low + RISES_FROM * (high - low))
+            above = np.flatnonzero(values[edges[steepest] :] >= low + RISES_TO * (high - low)) + edges[steepest]
+            found.append(
+                Spike(
+                    int(steps[edges[steepest] - 1]), int(steps[edges[steepest]]), low, high,
+                    int(steps[below[-1]]), int(steps[above[0]]),
+                )
+            )  # fmt: skip
+    return found
 
 
-def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0) -> Spike | None:
-    return max(spikes(steps, values, since), key=lambda s: s.rise, default=None)
+def _stairs(steps: np.ndarray, edges: Sequence[int], levels: Sequence[float]) -> list[tuple[int, int]]:
+    """The plateaus before and behind each rise, by their numbers; rises with a short plateau between them are one."""
+    found: list[tuple[int, int]] = []
+    for i in range(1, len(levels)):
+        if levels[i] > levels[i - 1]:
+            short = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
+            together = bool(found) and found[-1][1] == i - 1 and short
+            found[-1:] = [(found[-1][0], i)] if together else [*found[-1:], (i - 1, i)]
+    return found
 
 
-def rise_time(steps: np.ndarray, values: np.ndarray, spike: Spike) -> Delay:
+def _scatter(plateau: np.ndarray) -> float:
+    """The robust standard deviation around the median."""
+    return NORMAL * float(np.median(np.abs(plateau - np.median(plateau))))
+
+
+def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float = PENALTY) -> Spike | None:
+    return max(spikes(steps, values, since, penalty), key=lambda s: s.rise, default=None)
+
+
+def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> Delay:
     """Steps from the last evaluation on the lower plateau of a spike to the first on the upper one.
 
-    A rise lasts from 10 % to 90 % of the way and begins and ends between evaluations: `low` counts those inside it.
+    A rise lasts from 10 % to 90 % of the way and begins and ends between evaluations. It lasts longer than the distance
+    of those that lie inside it, whatever the noise of `n` sequences.
     """
-    below = (steps <= spike.before) & (values <= spike.low + RISES_FROM * spike.rise)
-    above = (steps >= spike.after) & (values >= spike.low + RISES_TO * spike.rise)
-    start = int(np.flatnonzero(below)[-1]) if below.any() else 0
-    stop = int(np.flatnonzero(above)[0]) if above.any() else len(steps) - 1
-    most = int(steps[stop] - steps[start])
-    return Delay(most, max(0, int(steps[stop - 1] - steps[start + 1])), most)
+    lowest, highest = _intervals(values, n)
+    from_, to = (spike.low + share * spike.rise for share in (RISES_FROM, RISES_TO))
+    inside = steps[(steps > spike.begin) & (steps < spike.end) & (lowest > from_) & (highest < to)]
+    most = spike.end - spike.begin
+    return Delay(most, int(inside[-1] - inside[0]) + 1 if len(inside) else 0, most)
 
 
 def fast_rises(

@@ -10,42 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from assignadd.dynamics.curves import LASTING, Onset, Spike, first_lasting, largest_spike, onset, spikes
+from assignadd.dynamics.curves import LASTING, PENALTY_OF_64, Onset, Spike, first_lasting, largest_spike, onset, spikes
 from assignadd.measures.accuracies import SLOTS
 from assignadd.measures.columns import COLUMNS, HALF, VARIABLE_ACCURACY, column_label
+from assignadd.model.accuracy import end_of_training
 from assignadd.task.evalsets import EVAL_SETS, LABELS, RECORDED_SETS
 
+# A network binds if it answers one-variable sums as in training. The level is between the plateau before the first
+# spike (.75 in the paper's run) and the one after it (.99). `Curves.binding` is the step at which a network comes to
+# bind, `Curves.binds` whether it does in the end; nothing else decides it.
 BINDING_SET = "1-var train"
-# Between the plateau before the first spike (.75 in the paper's run) and the one after it (.99).
 BINDING_THRESHOLD = 0.95
-
-Result = TypeVar("Result", covariant=True)
-
-
-@runtime_checkable
-class Comparable(Protocol[Result]):
-    """A number, an array or a column of a table."""
-
-    def __ge__(self, other: float, /) -> Result: ...
-
-
-def binds(accuracy: Comparable[Result]) -> Result:
-    """Whether an accuracy on `BINDING_SET` at the end of training is at least 95 %; one answer per entry of an array.
-
-    The accuracy is that of the last checkpoint on fresh sequences, or of the final exam of a sweep; where a model has
-    neither, that of the last evaluation during training. NaN, of a model that diverged, is below the threshold.
-    """
-    return accuracy >= BINDING_THRESHOLD
-
-
-def learned_binding(accuracies: Mapping[str, float]) -> bool:
-    """Whether a model binds, from its accuracies by evaluation set; never where the task has no such set."""
-    return binds(accuracies.get(BINDING_SET, 0.0))
-
 
 # Between the plateaus before and after each phase, in the paper's run and in ours. The lower level is for the first
 # phase, which is about held-out sums; the order of skills is judged at one level, on sets of the same kind (see
@@ -76,6 +55,11 @@ class Curves:
             np.array([r["step"] for r in rows]), {s: np.array([r["accuracy"][s] for r in rows]) for s in names}, n
         )
 
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, np.ndarray], n: int) -> Curves:
+        """From one network's columns of a sweep's table."""
+        return cls(columns["step"], {s.name: columns[s.name] for s in RECORDED_SETS if s.name in columns}, n)
+
     def mean(self, sets: Sequence[str]) -> np.ndarray:
         return np.mean([self.accuracy[s] for s in sets if s in self.accuracy], axis=0)
 
@@ -85,13 +69,31 @@ class Curves:
     def has(self, sets: Sequence[str]) -> bool:
         return any(s in self.accuracy for s in sets)
 
+    def until(self, step: int) -> Curves:
+        """The evaluations up to a step."""
+        kept = self.steps <= step
+        return Curves(self.steps[kept], {name: values[kept] for name, values in self.accuracy.items()}, self.n)
+
+    @property
+    def binding(self) -> Onset | None:
+        """When the network came to bind: 95 % of trained one-variable sums, for 1,000 steps or to the end."""
+        return skill_onset(self, [BINDING_SET], BINDING_THRESHOLD)
+
+    @property
+    def binds(self) -> bool:
+        """Whether the network came to bind, and still does by the median of its last evaluations since then."""
+        if (binding := self.binding) is None:
+            return False
+        end = np.isin(self.steps, end_of_training(self.steps.tolist())) & (self.steps >= binding.step)
+        return bool(np.median(self.accuracy[BINDING_SET][end]) >= BINDING_THRESHOLD)
+
 
 @dataclass(frozen=True)
 class Phases:
     """When each skill was learned for at least 1,000 steps (it may be lost later); None for one that never was.
 
     addition    at least 90 % on held-out sums of literals (ADDITION_THRESHOLD)
-    binding     at least 95 % on the trained sums with one and with two variables (THRESHOLD)
+    binding     at least 95 % on trained sums with one variable (BINDING_THRESHOLD)
     refinement  at least 95 % on every set with a variable in a banned slot, trained pairs of numbers (THRESHOLD)
 
     Addition differs from the other two in its level and in its pairs of numbers, so its order with them is judged by
@@ -105,12 +107,16 @@ class Phases:
     """The largest rise of the sets with variables (none banned) after addition came."""
     second_spike: Spike | None
     """The last rise of the sets with banned slots of at least .05 before refinement came."""
+    binds: bool
+    """Whether the network binds in the end."""
+    trained: Onset | None
+    """At least 95 % on trained sums with one and with two variables (THRESHOLD): the end of the second phase."""
 
     @property
     def boundaries(self) -> list[tuple[str, int]]:
         """Where each phase ends: the first with the start of the spike that brings binding."""
         first = [("addition", self.first_spike.before)] if self.first_spike else []
-        later = [("binding", self.binding), ("refinement", self.refinement)]
+        later = [("binding", self.trained), ("refinement", self.refinement)]
         return first + [(name, onset.step) for name, onset in later if onset]
 
     @property
@@ -119,7 +125,8 @@ class Phases:
             return "no first phase: addition was not learned"
         if self.binding is None:
             return f"addition at step {self.addition.step:,}; no second phase: binding was not learned"
-        first_two = f"addition at step {self.addition.step:,}, binding at {self.binding.step:,}"
+        lost = "" if self.binds else " and lost by the end"
+        first_two = f"addition at step {self.addition.step:,}, binding at {self.binding.step:,}{lost}"
         if self.refinement is None:
             return f"{first_two}; no third phase: banned slots stay hard"
         return f"{first_two}, refinement at {self.refinement.step:,}"
@@ -137,16 +144,17 @@ def skill_onset(curves: Curves, sets: Sequence[str], level: float = THRESHOLD) -
 def find_phases(curves: Curves) -> Phases:
     """The phases and spikes of one model's training."""
     addition = skill_onset(curves, [ADDITION_SET], ADDITION_THRESHOLD)
-    binding, refinement = skill_onset(curves, TRAINED_SETS), skill_onset(curves, REFINEMENT_SETS)
+    binding, refinement = curves.binding, skill_onset(curves, REFINEMENT_SETS)
     first = largest_spike(curves.steps, curves.mean(BINDING_SETS), addition.step) if addition and binding else None
-    return Phases(addition, binding, refinement, first, _second_spike(curves, first, refinement))
+    second, trained = _second_spike(curves, first, refinement), skill_onset(curves, TRAINED_SETS)
+    return Phases(addition, binding, refinement, first, second, curves.binds, trained)
 
 
 def _second_spike(curves: Curves, first: Spike | None, refinement: Onset | None) -> Spike | None:
     if first is None or refinement is None:
         return None
     found = spikes(curves.steps, curves.mean(REFINEMENT_SETS), first.after)
-    found = [s for s in found if s.rise >= 0.05 and s.before <= refinement.step]
+    found = [s for s in found if s.rise >= 0.05 and s.begin <= refinement.step]
     return found[-1] if found else None
 
 
@@ -194,7 +202,7 @@ def _onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: i
     return CurveOnset(curve, level, LASTING, step, low, high, n)
 
 
-APART = 1500  # steps between "before" and "after" the spike, as in the paper's figure late (c)
+APART = 1500  # a checkpoint is near a spike within so many steps
 
 
 @dataclass(frozen=True)
@@ -228,13 +236,5 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     last, _, v, slot = max(onsets)
     if last <= since:
         return None
-    spike = largest_spike(steps, columns[f"accuracy {v} {slot}"], since)
+    spike = largest_spike(steps, columns[f"accuracy {v} {slot}"], since, PENALTY_OF_64)
     return LateVariable(v, slot, v in banned[slot], None if np.isinf(last) else int(last), spike)
-
-
-def surrounding(steps: np.ndarray, spike: Spike) -> np.ndarray:
-    """The nearest checkpoints around a spike that are at least `APART` steps apart, else the first and last."""
-    middle = (spike.before + spike.after) / 2
-    early = steps[(steps <= spike.before) & (steps <= middle - APART / 2)]
-    late = steps[(steps >= spike.after) & (steps >= middle + APART / 2)]
-    return np.array([early[-1] if len(early) else steps[0], late[0] if len(late) else steps[-1]])

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import ledger
-from assignadd.dynamics.curves import LASTING, Spike
+from assignadd.claims.record import find
+from assignadd.dynamics.curves import Spike
 from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, trajectory_of
 from assignadd.errors import RunError
@@ -88,9 +89,9 @@ def script(key: str, step: int, one: Stack) -> str:
 DIGITS = 4
 # The claims that the story quotes (web/src/story/sections.ts); none of them needs a whole trajectory measured.
 STORY_CLAIMS = (
-    "over-98-2-var-add-restricted", "new-positions-99.6", "ov-mlp-99.94", "fourier-median-neuron",
+    "over-98-2-var-add-restricted", "new-positions-99.6", "ov-mlp-99.94", "fourier-best-neuron:median",
     "attn-l1-num-to-prev", "attn-l1-equal-to-operands", "attn-l2-equal-to-values", "qk2-identity",
-    "addition-first-held-out", "first-spike", "binding-before-refinement", "held-out-doubles",
+    "addition-first-held-out", "first-spike", "binding-before-refinement", "held-out-pairs-99.4:doubles",
     "every-seed-adds", "every-seed-binds",
 )  # fmt: skip
 
@@ -126,15 +127,11 @@ def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
 
 
 def phases_data(one: Evidence, spikes: Mapping[str, Spike]) -> dict[str, Any]:
-    """When each skill came, and the spikes with the checkpoints on either side.
-
-    A skill that came less than 1,000 steps before the last evaluation has no onset here: it may not have lasted.
-    """
-    last = int(one.curves.steps[-1])
+    """When each skill came, and the spikes with the checkpoints on either side."""
     onsets = {name: getattr(one.phases, name) for name in ("addition", "binding", "refinement")}
-    lasting = {name: o.step if o is not None and last - o.step >= LASTING else None for name, o in onsets.items()}
+    came = {name: onset.step if onset else None for name, onset in onsets.items()}
     return {
-        "onsets": lasting if one.followed else dict.fromkeys(onsets),
+        "onsets": came if one.followed else dict.fromkeys(onsets),
         "spikes": [
             {"name": name, **dataclasses.asdict(spike), "checkpoints": one.checkpoint_steps(spike)}
             for name, spike in spikes.items()
@@ -155,8 +152,10 @@ def measures_data(
 
 def story_records(one: Evidence, command: str, populations: Populations) -> list[dict[str, Any]]:
     """A record for each claim of the story that can be tested: on this network, or on the population of seeds."""
-    records = [r for claim in STORY_CLAIMS for r in ledger([one], command, claim, populations=populations)]
-    return [dataclasses.asdict(r) for r in records if r.value is not None]
+    asked = dict.fromkeys(id.partition(":")[0] for id in STORY_CLAIMS)
+    records = [r for id in asked for r in ledger([one], command, id, populations=populations)]
+    told = [find(records, id) for id in STORY_CLAIMS]
+    return [dataclasses.asdict(r) for r in told if r is not None and r.value is not None]
 
 
 def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) -> dict[str, np.ndarray]:

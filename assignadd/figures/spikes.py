@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from assignadd.claims.evidence import Evidence
+from assignadd.claims.second_spike import late_ends
 from assignadd.config import Task
 from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.phases import LateVariable, surrounding
+from assignadd.dynamics.phases import LateVariable
 from assignadd.figures.attention import attention_data
 from assignadd.figures.record import Absent, FigureData, FigureRecord
 from assignadd.figures.style import DARK_FROM, bar, box, cells, dots, draw_heat, name_ticks, write_cells
@@ -146,10 +147,10 @@ class LateData(FigureData):
 def late_data(model: Evidence) -> LateData | Absent:
     """Scores and accuracy of the variable that is learned last, at checkpoints after the first spike."""
     first, late, task, columns = model.phases.first_spike, model.late_variable, model.config.task, model.trajectory
-    if first is None or late is None or late.spike is None:
+    ends = late_ends(model)
+    if first is None or late is None or late.spike is None or ends is None:
         return Absent(_why_absent(model, late))
-    since = columns["step"][columns["step"] >= first.after]
-    steps, ends = window(since, late.spike), surrounding(since, late.spike)
+    steps = window(columns["step"][columns["step"] >= first.after], late.spike, ends)
     stack = concatenate([model.stack_at(int(step)) for step in steps])
     compared = companions(task, late)
     accuracy, curves = columns[f"accuracy {late.variable} {late.slot}"], model.curves
@@ -158,7 +159,7 @@ def late_data(model: Evidence) -> LateData | Absent:
     parts = qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist()))
     return LateData(
         steps, late.variable, late.slot, late.banned, list(task.variables),
-        np.array([late.spike.before, late.spike.after]), ends, _numbers(qk1_equals_to_variables(stack)),
+        np.array([late.spike.before, late.spike.after]), np.array(ends), _numbers(qk1_equals_to_variables(stack)),
         accuracy[np.searchsorted(columns["step"], steps)], curves.steps[inside], twice[inside[: len(twice)]],
         compared, _numbers(parts)[..., [task.variables.index(v) for v in compared]], _numbers(qk2_path_terms(stack)),
     )  # fmt: skip
@@ -173,7 +174,7 @@ def _why_absent(model: Evidence, late: LateVariable | None) -> str:
     return f"seed {model.seed}: no late variable\n{why}"
 
 
-def window(steps: np.ndarray, spike: Spike) -> np.ndarray:
+def window(steps: np.ndarray, spike: Spike, ends: tuple[int, int]) -> np.ndarray:
     """Checkpoints around a spike, with its own two and those of (c); evenly thinned where there are many."""
     before, after = (int(np.searchsorted(steps, step)) for step in (spike.before, spike.after))
     first = min(int(np.searchsorted(steps, spike.before - AROUND)), max(0, before - AT_LEAST + 1))
@@ -181,7 +182,7 @@ def window(steps: np.ndarray, spike: Spike) -> np.ndarray:
         int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1, min(len(steps) - 1, after + AT_LEAST - 1)
     )
     kept = np.linspace(first, last, min(AT_MOST - 4, last - first + 1)).round().astype(int)
-    return np.unique(np.concatenate([steps[kept], [spike.before, spike.after], surrounding(steps, spike)]))
+    return np.unique(np.concatenate([steps[kept], [spike.before, spike.after], ends]))
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:

@@ -7,8 +7,8 @@ al. (2025) trace instabilities late in training to this limit of float32.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,14 +18,13 @@ from torch import Tensor
 from assignadd.config import Config, Task
 from assignadd.measures.scores import qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import every_pair
-from assignadd.model.accuracy import Exam
+from assignadd.model.accuracy import Exam, end_exam
 from assignadd.model.forward import answer_logits, answers
 from assignadd.model.kernels.tensor import cross_entropy
 from assignadd.model.stack import Stack, single_models
 from assignadd.stats import Interval, wilson
-from assignadd.task.arithmetic import answer_of
-from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets, any_sums
-from assignadd.task.randomness import REFERENCE_STEP, EvalSteps
+from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
+from assignadd.task.randomness import REFERENCE_STEP
 from assignadd.task.roles import operand_names
 from assignadd.task.sampler import Sampler
 from assignadd.task.sampling_tables import LITERAL, count_banned
@@ -88,6 +87,42 @@ def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
     return Accuracy(correct / n, n, wilson(correct / n * pairs, pairs), pairs)
 
 
+# Sequences of each set at each of the last evaluations, if as many are asked for at all.
+END_SEQUENCES = 2000
+
+
+@dataclass(frozen=True)
+class EndAccuracy:
+    """The accuracies on one evaluation set at the last evaluations of a network, in the order of the steps."""
+
+    shares: tuple[float, ...]
+    n: int
+    """Number of fresh sequences at each of them."""
+    pairs: int | None = None
+    """As in `Accuracy`."""
+
+
+def end_accuracies(
+    read: Callable[[Sequence[int]], Stack], config: Config, seen: Tensor, steps: Sequence[int], n: int,
+    sets: Sequence[EvalSet] | None = None, first: int = 0,
+) -> dict[str, EndAccuracy]:  # fmt: skip
+    """One network's accuracy at its last evaluations, on fresh sequences each, for every set that is not empty.
+
+    `n` is the number of sequences in all, shared out to the steps, with at least 2,000 for each; `read` returns the
+    checkpoints, `first` is the place of the first set in an exam.
+    """
+    sets = all_sets(config.task) if sets is None else sets
+    each, by_name = min(n, max(END_SEQUENCES, n // len(steps))), {s.name: s for s in sets}
+    shares: dict[str, list[float]] = {}
+    for back, step in reversed([*enumerate(reversed(steps))]):
+        for name, share in end_exam([config], seen[None], sets, each, back, first).accuracies(read([step]))[0].items():
+            shares.setdefault(name, []).append(share)
+    return {
+        name: EndAccuracy(tuple(found), each, _accuracy(0, each, by_name[name], seen).pairs)
+        for name, found in shares.items()
+    }
+
+
 def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
     """One model's accuracy on each pair (n, m), over `contexts` sequences with `n_vars` variables in any slot."""
     N = config.task.modulus
@@ -95,23 +130,6 @@ def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTE
     batch = every_pair([config], all_pairs, n_vars, contexts)
     correct = answers(one, batch.tokens)[0] == batch.labels[0]
     return correct.view(contexts, N, N).float().mean(0)
-
-
-def on_three_literals(one: Stack, config: Config, n: int) -> tuple[float, float]:
-    """How often a model of two operands, given three literals, answers with all three and with the last two alone.
-
-    The sequence stays as long as in training: the operator comes a position earlier, and the last two operands are in
-    the slots that training used.
-    """
-    task = replace(config.task, operands=3)
-    task = replace(task, max_assignments=min(task.max_assignments, task.prefix // 2))
-    any_triple = torch.ones(1, *task.tuples, dtype=torch.bool, device=one.flat.device)
-    sampler = Sampler([task], any_triple, [config.seed.data or 0], any_sums(0), one.flat.device)
-    batch = sampler.sample(EvalSteps.THREE_OPERANDS[0], n)
-    given = answers(one, batch.tokens)
-    _, *last_two = batch.tokens[..., -4:-1].long().unbind(-1)
-    expected = batch.labels, answer_of(config.task, last_two)
-    return tuple(float((given == those).float().mean()) for those in expected)  # type: ignore[return-value]
 
 
 def variable_sets(task: Task) -> list[EvalSet]:

@@ -106,6 +106,25 @@ def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:
     return ov2_mlp2_correct(stack).float().mean((1, 2))
 
 
+def double_preference(stack: Stack) -> Float[Tensor, " M"]:
+    """How far the circuit prefers 2n and 2m to other wrong answers to n + m, over all pairs n != m (cf. App. C's M_k).
+
+    The mean advantage of their logits over the mean of the other wrong answers, divided by that of the right answer:
+    0 without such a preference, 0.5 in M_k = 2 1{k = n + m} + 1{k = 2n} + 1{k = 2m}.
+    """
+    task, found = stack.config.task, []
+    n = torch.arange(task.modulus, device=stack.flat.device)
+    right, of_first = answer_of(task, (n[:, None], n)), answer_of(task, (n, n))[:, None].expand(-1, len(n))
+    named = torch.stack([right, of_first, of_first.T], -1)  # (N, N, 3)
+    different = ~torch.eye(len(n), dtype=torch.bool, device=n.device)
+    for x, readout in zip(number_preactivations(stack), mlp_readout(stack), strict=True):
+        logits = (x[:, None] + x).relu() @ readout  # (N, N, N)
+        others = torch.ones_like(logits).scatter_(-1, named, 0.0)
+        advantage = logits.gather(-1, named) - ((logits * others).sum(-1) / others.sum(-1))[..., None]
+        found.append((advantage[..., 1:].mean(-1) / advantage[..., 0])[different].mean())
+    return torch.stack(found)
+
+
 def wrong_pairs(stack: Stack) -> list[list[tuple[int, int]]]:
     """For each model, the pairs that the circuit adds wrongly."""
     return [[(n, m) for n, m in pairs.nonzero().tolist()] for pairs in ~ov2_mlp2_correct(stack)]

@@ -214,7 +214,7 @@ def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statem
     end = found.spike_at
     if end is None:
         best = float(found.accuracy.max())
-        return untested(f"{name} does not bind variables ({best:.2f} on one-variable sequences at best)")
+        return untested(f"{name} never answers {SPIKE_THRESHOLD:.0%} of one-variable sequences ({best:.2f} at best)")
     steps = torch.tensor(found.steps)
     during, before, after = (steps >= 0.75 * end) & (steps < end), steps < 0.75 * end, steps >= end
     moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter

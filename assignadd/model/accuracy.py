@@ -71,6 +71,24 @@ class Exam:
         ]
 
 
+# What a network achieves is judged over its last evaluations, as single ones dip: so many, from the last tenth of its
+# training, with fresh sequences each.
+END_EVALUATIONS, END_SHARE = 10, 0.1
+
+
+def end_of_training(steps: Sequence[int]) -> list[int]:
+    """The last evaluations of a run: at most ten of these steps, not before the last tenth of the training."""
+    return [step for step in steps if step >= (1 - END_SHARE) * steps[-1]][-END_EVALUATIONS:]
+
+
+def end_exam(
+    configs: Sequence[Config], seen: Tensor, sets: Sequence[EvalSet], n: int, back: int, first: int = 0
+) -> Exam:
+    """The exam of the evaluation that is `back` places before the last; `first` is the place of the first set."""
+    step = EvalSteps.END_EXAMS[back * (len(EvalSteps.END_EXAMS) // END_EVALUATIONS) + first]
+    return Exam(configs, seen, sets, n, seen.device, step)
+
+
 def _able(
     configs: Sequence[Config], seen: Tensor, evalset: EvalSet, device: str | torch.device
 ) -> tuple[Tensor, Sampler | None]:

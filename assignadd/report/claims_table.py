@@ -9,7 +9,7 @@ from html import escape
 
 from assignadd.claims.evidence import Evidence
 from assignadd.claims.ledger import paper_network
-from assignadd.claims.record import OURS, Record, SeedResult
+from assignadd.claims.record import OURS, ReadingRecord, Record, SeedResult, find, verdict_over
 from assignadd.config import PRESETS, Config
 from assignadd.report.page import Page, marked, number, tag
 from assignadd.verdicts import FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
@@ -80,7 +80,7 @@ def _since_the_paper(record: Record) -> list[str]:
     """What has changed since the paper: against its statement, and against its own network."""
     found = [CHANGES[verdict] for verdict in [group(record.verdict)] if verdict in CHANGES and record.label != OURS]
     found += [NEW] * (record.label == OURS)
-    own = paper_network().get(record.id)
+    own = find(paper_network().records, record.id)
     decided = own is not None and {own.verdict, group(record.verdict)} <= {*TONES}
     return found + [OTHER_NETWORK] * (decided and own is not None and own.verdict != group(record.verdict))
 
@@ -92,9 +92,9 @@ def group(verdict: str) -> str:
 
 def _rank(verdict: str) -> float:
     """The order of verdicts, from what holds, by share of seeds, to what was not measured."""
-    share = re.match(r"holds in (\d+) of (\d+) seeds", verdict)
-    within = 1 - int(share[1]) / int(share[2]) if share else 0.0
-    return ORDER.index(group(verdict)) + within
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (holds?|fails?|undecided)", verdict)}
+    held = counts.get("hold", 0) + counts.get("holds", 0)
+    return ORDER.index(group(verdict)) + (1 - held / sum(counts.values()) if counts else 0.0)
 
 
 def _measured(record: Record) -> str:
@@ -110,13 +110,25 @@ def _details(record: Record) -> str:
     """The rule and the command behind a verdict, and the values of all seeds, in a part that unfolds."""
     by_seed = ", ".join(f"{s.seed}: {number(s.value)}{_mark(s)}" for s in record.by_seed)
     lines = [
+        *(_reading(r) for r in record.readings),
         record.comment,
         f"Rule: {record.rule}." if record.rule else "",
         f"Population: {record.population}." if record.population else "",
+        f"Checkpoints: {record.checkpoints}." if record.checkpoints else "",
         f"By seed: {by_seed}." if len(record.by_seed) > 1 else "",
     ]
     text = "".join(tag("p", marked(line)) for line in lines if line) + tag("p", tag("code", escape(record.command)))
     return tag("details", tag("summary", "how it was judged") + text)
+
+
+def _reading(reading: ReadingRecord) -> str:
+    """A second line of a record: what it says, its number and its verdict."""
+    if reading.value is None:
+        return f"{reading.says} {reading.verdict.capitalize()}."
+    ends = "" if reading.low == reading.high or reading.low is None or reading.high is None else (
+        f" ({number(reading.low)} to {number(reading.high)})"
+    )  # fmt: skip
+    return f"{reading.says} {reading.verdict.capitalize()}: {number(reading.value)}{ends}."
 
 
 def _mark(seed: SeedResult) -> str:
@@ -140,8 +152,8 @@ def _census(page: Page, records: Sequence[Record]) -> None:
         return
     page.text(
         f"The claims about all initialisations, asked of every seed of one population, {asked[0].population} (or of "
-        "those that bind, where the claim says so). Seeds are counted by their value; where the interval leaves the "
-        "verdict of some open, their number follows."
+        "those that bind, where the claim says so). A seed is undecided if its interval reaches to both sides of the "
+        "threshold."
     )
     grouped = [(name, r) for name, low, high in GROUPS for r in asked if low <= (r.value or 0.0) < high]
     page.table(("what holds", "seeds"), [(f"{name}: {r.claim}", _count(r.by_seed)) for name, r in grouped])
@@ -155,12 +167,13 @@ def is_the_papers(config: Config) -> bool:
 def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence]) -> None:
     """Adds the claims about one network that hold in the paper's, by whether they hold in ours."""
     names = {(e.name, e.seed) for e in ours}
-    both = [(r, [s for s in r.by_seed if (s.run, s.seed) in names]) for r in records if r.id in paper_network()]
-    held = [(r, asked) for r, asked in both if asked and paper_network()[r.id].verdict == HOLDS]
+    stored = {r.id: r for r in paper_network().records if r.value is not None}
+    both = [(r, [s for s in r.by_seed if (s.run, s.seed) in names]) for r in records if r.id in stored]
+    held = [(r, asked) for r, asked in both if asked and stored[r.id].verdict == HOLDS]
     if not held:
         return
-    in_none = [(r, asked) for r, asked in held if not any(s.holds for s in asked)]
-    in_some = [(r, asked) for r, asked in held if 0 < sum(s.holds for s in asked) < len(asked)]
+    in_none = [(r, asked) for r, asked in held if not any(s.verdict == HOLDS for s in asked)]
+    in_some = [(r, asked) for r, asked in held if 0 < sum(s.verdict == HOLDS for s in asked) < len(asked)]
     page.text(
         f"The claims about one network, asked of the {len(ours)} of this page that bind: {len(held)} hold in the "
         f"paper's own, imported from its checkpoints. Of these {len(held) - len(in_none) - len(in_some)} hold in all "
@@ -171,10 +184,11 @@ def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence])
     rows = []
     for name, r, asked in grouped:
         values = ", ".join(f"{s.value:.4g}" for s in asked)
-        rows.append((f"{name}: {r.claim}", f"{paper_network()[r.id].value:.4g}", values, _count(asked)))
+        rows.append((f"{name}: {r.claim}", f"{stored[r.id].value:.4g}", values, _count(asked)))
     page.table(("what holds in the paper's network", "its value", "ours", "seeds"), rows)
 
 
 def _count(asked: Sequence[SeedResult]) -> str:
-    undecided = sum(s.verdict == UNDECIDED for s in asked)
-    return f"{sum(s.holds for s in asked)} of {len(asked)}" + (f" ({undecided} undecided)" if undecided else "")
+    """How many of these seeds hold, fail and are undecided."""
+    verdict = verdict_over(asked)
+    return f"all {len(asked)}: {verdict}" if verdict in (HOLDS, FAILS, UNDECIDED) else verdict

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.record import NOT_REPORTED, OF_BINDING, OURS, Record
+from assignadd.claims.record import NOT_REPORTED, OURS, Record, find
 from assignadd.config import Task
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.report.claims_table import ORDER, TONES, group, is_the_papers
@@ -78,9 +77,11 @@ def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
     if not learned:
         page.text("No network binds variables in the end. That is a result, not an error.")
     elif len(learned) < len(evidences):
+        others = [e for e in evidences if not e.learned_binding]
+        names = ", ".join(name_of(e) for e in others)
         page.text(
-            "The others never learned it, or have lost it again: see the accuracies during training. That is a result, "
-            "not an error."
+            f"{len(others)} of {len(evidences)} do not bind ({names}): that is a result, not an error. Claims about "
+            "binding cannot be tested on them and are judged on the others."
         )
 
 
@@ -116,7 +117,7 @@ FINDINGS = (
     Finding("Does = find the two numbers?", "attn-l2-equal-to-values", ("circuit", "attention")),
     Finding("Does adding come before looking up?", "addition-first-train", ("progress_measures", "onsets")),
     Finding("Does every seed learn to look up?", "every-seed-binds", ("census",)),
-    Finding("Does it answer held-out doubles n + n?", "held-out-doubles", ("pairs",)),
+    Finding("Does it answer held-out doubles n + n?", "held-out-pairs-99.4:doubles", ("pairs",)),
     Finding("Does a variable work in a slot new to it?", "new-positions-99.6", ("variables", "doubly_held_out")),
     Finding("Is the sum computed by the MLP?", "probe-after-mlp", ("probes",)),
     Finding("Is one neuron nearly one wave?", "fourier-best-neuron", ("preacts",)),
@@ -129,11 +130,10 @@ def findings(records: Sequence[Record], picture: Callable[[str], Path | None]) -
 
     `picture` returns the SVG file of a figure; None where it was not drawn or there were no data for it.
     """
-    by_id = {record.id: record for record in records}
-    asked = [(finding, by_id[finding.claim]) for finding in FINDINGS if finding.claim in by_id]
+    asked = [(finding, line) for finding in FINDINGS if (line := find(records, finding.claim)) is not None]
     decided = [pair for pair in asked if pair[1].verdict not in OPEN]
     chosen = (decided + [pair for pair in asked if pair not in decided])[:SHOWN]
-    return [_card(finding, record, picture) for finding, record in asked if (finding, record) in chosen]
+    return [_card(finding, line, picture) for finding, line in asked if (finding, line) in chosen]
 
 
 def _card(finding: Finding, record: Record, picture: Callable[[str], Path | None]) -> Card:
@@ -145,13 +145,12 @@ def _card(finding: Finding, record: Record, picture: Callable[[str], Path | None
 
 def _numbers(record: Record) -> str:
     """The measured number with its interval and what it is over, and the paper's."""
-    paper = "" if record.paper == NOT_REPORTED else f" The paper: {record.paper}."
+    paper = "" if record.paper == NOT_REPORTED else f" The paper says: {record.paper}."
     if record.value is None:
         return paper.strip()
     interval = ""
     if record.low is not None and record.high is not None and record.low != record.high:
         interval = f" [{number(record.low, 3)}, {number(record.high, 3)}]"
-    binding = re.match(OF_BINDING.format(r"(\d+)"), record.comment)
-    seeds = f", {binding[1]} seed{'s' * (binding[1] != '1')} that learned binding" if binding else ""
+    seeds = f", {record.seeds} networks" if record.seeds > 1 and record.unit != "seeds" else ""
     over = f" ({record.sample}{seeds})" if record.n else ""
     return f"Measured: {number(record.value, 3)}{interval}{over}.{paper}"

@@ -53,6 +53,16 @@ LENS = "transformer_lens"
 NORMS = {"none": None, "rms": "RMS", "layer": "LN"}
 
 
+def state_dicts_in(path: Path) -> list[Path]:
+    """The files of a folder whose names say their steps, in no order; a path that is no folder is itself."""
+    if not path.is_dir():
+        return [path]
+    found = [file for file in path.iterdir() if NUMBERED.fullmatch(file.name) or file.name == LAST]
+    if not found:
+        raise RunError(f"{path} has no file named checkpoint_step_N.pth or {LAST}")
+    return found
+
+
 def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path) -> Run:
     """One run from the checkpoints of one model; `config` gives the task and the shapes.
 

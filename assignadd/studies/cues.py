@@ -101,8 +101,8 @@ CUES_STUDY = Study(
                       "of the sequences on average.", OWN_PLACE, AtLeast(0.95)),
             )
         ),
-        _mean("order", PAPER, "the first and the last number of a variable assigned twice are answered equally often, "
-              "up to .1 on average.", LATER, Between(-0.1, 0.1)),
+        _mean("order", PAPER, "the shares of the first and of the last number of a variable assigned twice differ by "
+              "at most .1 on average.", LATER, Between(-0.1, 0.1)),
         _mean("number-first", PAPER, "a number before its variable is answered in at most a fifth of the sequences.",
               answered(REVERSED, "x"), Between(0, 0.2)),
         _mean("nearest-name", PAPER, "a number is answered in at most a fifth of the sequences if another name stands "

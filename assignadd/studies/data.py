@@ -54,24 +54,39 @@ GROUPS = {"adding": "shares f", "using banned slots": "ratios r, among networks 
 
 
 def accuracies(table: StudyTable, skill: str) -> dict[object, np.ndarray]:
-    """The networks' lowest accuracy on the sets of a skill, by the settings that are taken together."""
+    """The networks' lowest accuracy on the sets of a skill and their seeds, (networks, 2), by the settings that are
+    taken together."""
     sets, _, group, bound = SKILLS[skill]
-    found: dict[object, list[float]] = {}
+    found: dict[object, list[tuple[float, int]]] = {}
     for setting in product(FRACTIONS, RATIOS):
         frame = table.cells[label(*setting)]
         frame = frame.filter(frame["binds"]) if bound else frame
         lowest = frame.select([final_column(s) for s in sets]).to_numpy()
-        found.setdefault(group(setting), []).extend(lowest.min(1).tolist() if len(lowest) else [])
-    return {group: np.array(values) for group, values in found.items()}
+        rows = zip(lowest.min(1).tolist(), frame["seed"].to_list(), strict=True) if len(lowest) else ()
+        found.setdefault(group(setting), []).extend(rows)
+    return {group: np.array(values).reshape(-1, 2) for group, values in found.items()}
 
 
-def near_failures(skill: str, table: StudyTable) -> Estimate | None:
-    """The share of the failing networks that are near the level, at settings where some succeed and some fail."""
+def near_failures(skill: str, table: StudyTable, resamples: int = 1000) -> Estimate | None:
+    """The share of the failing networks that are near the level, at settings where some succeed and some fail.
+
+    The same seeds are trained at every setting: the interval is from resampled seeds, and they are what is counted.
+    """
     level, (few, most) = SKILLS[skill][1], AT_THRESHOLD
     groups = [values for values in accuracies(table, skill).values() if len(values)]
-    at = [values for values in groups if few <= (values >= level).mean() <= most]
-    failing = np.concatenate([values[values < level] for values in at]) if at else np.empty(0)
-    return Estimate.share(int((failing >= level - NEAR).sum()), len(failing)) if len(failing) > 1 else None
+    at = [values for values in groups if few <= (values[:, 0] >= level).mean() <= most]
+    networks = np.concatenate(at) if at else np.empty((0, 2))
+    failing = networks[networks[:, 0] < level]
+    if len(failing) < 2:
+        return None
+    seeds = np.unique(networks[:, 1])
+    of_seed = failing[:, 1][:, None] == seeds  # (failing, seeds)
+    near, all_ = of_seed[failing[:, 0] >= level - NEAR].sum(0), of_seed.sum(0)
+    draws = np.random.default_rng(0).multinomial(len(seeds), np.full(len(seeds), 1 / len(seeds)), resamples)
+    failed = draws @ all_  # a draw in which no network fails has no share
+    shares = (draws @ near)[failed > 0] / failed[failed > 0]
+    low, high = np.quantile(shares, [0.025, 0.975]).tolist()
+    return Estimate(float(near.sum() / all_.sum()), low, high, len(seeds))
 
 
 DATA = Study(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from assignadd.dynamics.phases import BINDING_SET, binds
+from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.studies.study import PAPER, RECORD, Cell, ComputedHypothesis, Hypothesis, Study, slug, study_base
 from assignadd.studies.table import Estimate, StudyTable, early_column
 from assignadd.verdicts import AtLeast, AtMost
@@ -92,7 +92,9 @@ def window_cell(part: str, first: int, last: int) -> Cell:
 def bound_without_literals(until: int, table: StudyTable) -> Estimate | None:
     """The share of networks that bind at the step at which literal sums come, in the evaluation then."""
     accuracies = table.values(withheld(until), early_column(BINDING_SET, until))
-    return Estimate.share(int(binds(accuracies).sum()), len(accuracies)) if len(accuracies) > 1 else None
+    return (
+        Estimate.share(int((accuracies >= BINDING_THRESHOLD).sum()), len(accuracies)) if len(accuracies) > 1 else None
+    )
 
 
 ORDER = Study(
@@ -185,7 +187,9 @@ def bound_at(step: int) -> str:
 def bound_columns(rows: polars.DataFrame, n: int) -> dict[str, bool | None]:
     """Whether a model binds when its part is released, and 1,000 steps later; None where it was not evaluated then."""
     accuracies = dict(zip(rows["step"], rows[BINDING_SET], strict=True))
-    return {bound_at(step): binds(accuracies[step]) if step in accuracies else None for step in (LAST, AFTER)}
+    return {
+        bound_at(step): accuracies[step] >= BINDING_THRESHOLD if step in accuracies else None for step in (LAST, AFTER)
+    }
 
 
 WINDOW = Study(

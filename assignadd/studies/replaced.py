@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
 from assignadd.studies.frozen import PARTS, held
-from assignadd.studies.study import Cell, ComputedHypothesis, Hypothesis, Study, slug, study_base
+from assignadd.studies.study import Cell, ComputedHypothesis, Hypothesis, Study, by_unit, slug, study_base
 from assignadd.studies.table import Estimate, StudyTable
 from assignadd.verdicts import AtLeast, AtMost
 
@@ -113,6 +114,9 @@ TRANSPLANT = Study(
 )  # fmt: skip
 
 
+# Each of three networks is trained several times: it is the unit, and its split tells which one it is.
+TRANSPLANT = replace(TRANSPLANT, hypotheses=by_unit(TRANSPLANT.hypotheses, "seed.split"))
+
 PLATEAU_SEED = 6000
 PLATEAU_REPEATS, REPEATS_FROM_START = 6, 9
 """Networks in a cell for each stuck network, and for the initial weights of each."""
@@ -213,6 +217,8 @@ PLATEAU_STUDY = Study(
     ),
 )  # fmt: skip
 
+
+PLATEAU_STUDY = replace(PLATEAU_STUDY, hypotheses=by_unit(PLATEAU_STUDY.hypotheses, "seed.split"))
 
 RESET_SEED, RESET_SEEDS = 8000, 32
 RESET_RUN = "before-reset"

@@ -75,6 +75,8 @@ class Hypothesis:
     rule: Rule
     versus: str | None = None
     among: str | None = None
+    unit: str | None = None
+    """The setting whose values are the independent units, where a network is trained several times: `start.network`."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,13 @@ class ComputedHypothesis:
     rule: Rule
     number: Callable[[Any], Estimate | None]
     """The number, from the study's `StudyTable`; None where that has too few models for one."""
+
+
+def by_unit(
+    hypotheses: Sequence[Hypothesis | ComputedHypothesis], unit: str
+) -> tuple[Hypothesis | ComputedHypothesis, ...]:
+    """The same statements, with the values of a setting as independent units."""
+    return tuple(replace(h, unit=unit) if isinstance(h, Hypothesis) else h for h in hypotheses)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ ONSETS = {
 LABELS = {
     **{name: label for name, (_, _, label) in OUTCOMES.items()},
     "addition at": "step of answering held-out literals",
-    "binding at": "step of binding",
+    "binding at": "step of trained sums with variables (one and two)",
     "refinement at": "step of using banned slots",
     "frequencies": "frequencies",
     "doubles minus others": "held-out doubles less pairs held out in both orders (literals, median of all networks)",
@@ -104,6 +104,12 @@ class StudyTable:
         """A column of one cell without the models that have no such value, or not the outcome `among`."""
         rows = self.cells[cell] if among is None else self.cells[cell].filter(self.cells[cell][among])
         return rows[column].drop_nulls().to_numpy().astype(float) if column in rows.columns else np.empty(0)
+
+    def unit_means(self, cell: str, column: str, unit: str) -> np.ndarray:
+        """The mean of a column of one cell for each value of the setting `unit`."""
+        rows = self.cells[cell].drop_nulls(column)
+        units, values = rows[unit].to_numpy(), rows[column].cast(float).to_numpy()
+        return np.array([values[units == own].mean() for own in np.unique(units)])
 
     def is_outcome(self, column: str) -> bool:
         """Whether a column says yes or no of every model."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from assignadd.measures.columns import VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.progress import STACK_SEQUENCES, TRAINING_LAW
-from assignadd.sweeps.final_tests import TWO_VAR, TWO_VAR_PARTS, ZERO_VAR, final_column
+from assignadd.sweeps.final_tests import TWO_VAR, TWO_VAR_PARTS, ZERO_VAR, end_column, final_column
 from assignadd.sweeps.settings import SECTIONS
 from assignadd.sweeps.shipped_tables import ShippedTable
 from assignadd.task.evalsets import LABELS
@@ -115,6 +115,7 @@ TESTS = {
 }
 """The tests after the last update, which are the paper's in full."""
 LAST_ROW = "in the row of the last step, null in others"
+LAST_ROWS = "only at the last ten evaluations, null at others"
 
 
 @dataclass(frozen=True)
@@ -133,21 +134,23 @@ def columns_of(table: ShippedTable) -> list[Column]:
     if table.meanings:
         return [Column(name, table.meanings[name]) for name in names]
     about = table.document
-    columns = sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"])
+    n_end = about.get("sequences_in_end_exams", 0)  # tables of an earlier version have no such exams
+    columns = sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"], n_end)
     if "study" in about:  # a row per model
         columns = [replace(c, sample=c.sample.removesuffix(LAST_ROW).removesuffix("; ")) for c in columns]
     return columns
 
 
-def sweep_columns(names: Iterable[str], n: int, n_final: int) -> list[Column]:
+def sweep_columns(names: Iterable[str], n: int, n_final: int, n_end: int = 0) -> list[Column]:
     """The columns of a sweep with `n` sequences of each evaluation set and `n_final` in the final exam.
 
-    Columns that differ only in variable and slot are one entry.
+    The exams of the last ten evaluations have `n_end` each. Columns that differ only in variable and slot are one
+    entry.
     """
-    return list(dict.fromkeys(sweep_column(name, n, n_final) for name in names))
+    return list(dict.fromkeys(sweep_column(name, n, n_final, n_end=n_end) for name in names))
 
 
-def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES) -> Column:
+def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES, n_end: int = 0) -> Column:
     """The meaning of one column of a sweep; a ValueError if no column of a sweep has this name.
 
     Rates of attention patterns are counted on `n_rates` sequences.
@@ -159,6 +162,9 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
     if name.endswith(final_column("")):
         exam = sweep_column(name.removesuffix(final_column("")), n_final, n_final, n_final)
         return Column(name, exam.meaning, "; ".join(filter(None, (exam.sample, LAST_ROW))))
+    if name.endswith(end_column("")):
+        exam = sweep_column(name.removesuffix(end_column("")), n_end, n_final)
+        return Column(name, f"{exam.meaning}, at this evaluation", f"{n_end:,} fresh sequences; {LAST_ROWS}")
     if name in LABELS:
         return Column(name, f"accuracy: {LABELS[name]}", f"{n:,} sequences")
     if match := re.fullmatch(r"(.+) at (\d+)", name):

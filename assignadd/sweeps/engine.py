@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from assignadd.config import UserError
-from assignadd.dynamics.phases import BINDING_SET, binds
+from assignadd.dynamics.phases import Curves
 from assignadd.runs.destination import claim_folder
 from assignadd.runs.folder import Run
 from assignadd.sweeps.cluster import run_ray
-from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.jobs import (
     STACKS,
     Job,
@@ -38,7 +37,15 @@ from assignadd.sweeps.jobs import (
     jobs_of,
     run_job,
 )
-from assignadd.sweeps.results import TABLE, claim_results, column_of, provenance, results_table, write_results
+from assignadd.sweeps.results import (
+    TABLE,
+    by_network,
+    claim_results,
+    column_of,
+    provenance,
+    results_table,
+    write_results,
+)
 from assignadd.sweeps.settings import Sweep
 from assignadd.training.loop import Interrupted, TrainingProgress
 from assignadd.training.processes import StopSignals, end_with_parent
@@ -125,17 +132,15 @@ def last_rows(table: polars.DataFrame, sweep: Sweep) -> polars.DataFrame:
 
 def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
     """What became of the models: none is dropped."""
-    import polars
-
-    last = last_rows(table, sweep)
-    known = [name for name in (final_column(BINDING_SET), BINDING_SET) if name in last.columns]
-    bound = binds(polars.col(known[0])).fill_null(False) if known else polars.lit(False)
-    diverged = polars.col("diverged_at").is_not_null()
+    networks = by_network(table, [column_of(name) for name in sweep.varied])
+    diverged = [str(columns["diverged_at"][-1]) not in ("None", "nan") for columns in networks]
+    n = sweep.config.record.eval_sequences
+    bound = sum(Curves.of_columns(c, n).binds for c, lost in zip(networks, diverged, strict=True) if not lost)
     return {
-        "models": last.height,
-        "diverged": last.filter(diverged).height,
-        "bind": last.filter(~diverged & bound).height,
-        "do_not_bind": last.filter(~diverged & ~bound).height,
+        "models": len(networks),
+        "diverged": sum(diverged),
+        "bind": bound,
+        "do_not_bind": len(networks) - sum(diverged) - bound,
     }
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from assignadd.config import Config, Task
 from assignadd.measures.addition import network_frequencies
 from assignadd.measures.progress import AttentionRates, where_defined
-from assignadd.model.accuracy import Exam
+from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
 from assignadd.model.stack import Stack
 from assignadd.task.evalsets import EvalSet, all_sets
@@ -93,6 +93,30 @@ def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalS
 def final_column(name: str) -> str:
     """The name under which a sweep's table has an accuracy or a rate of attention from the final exam."""
     return f"{name} (final)"
+
+
+def end_column(name: str) -> str:
+    """The name under which a sweep's table has an accuracy from the exams of the last evaluations."""
+    return f"{name} (end)"
+
+
+def end_sequences(config: Config) -> int:
+    """Sequences per set at each of the last evaluations: as many in all as in the final exam."""
+    return config.record.final_sequences // END_EVALUATIONS
+
+
+def end_exams(
+    stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], back: int
+) -> list[dict[str, float]]:
+    """For each model, its accuracy on every evaluation set, at the evaluation `back` places before the last."""
+    n = end_sequences(stack.config)
+    found: list[dict[str, float]] = [{} for _ in configs]
+    for place, evalset in enumerate(all_sets(stack.config.task) if n else ()):
+        with suppress(EmptySetError):
+            exam = end_exam(configs, seen, [evalset], n, back, place)
+            for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
+                row |= {end_column(name): value for name, value in accuracy.items()}
+    return found
 
 
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:

@@ -24,11 +24,11 @@ from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
 from assignadd.runs.folder import Run
 from assignadd.runs.names import find_runs
-from assignadd.sweeps.final_tests import addition_tests, final_exam
+from assignadd.sweeps.final_tests import addition_tests, end_exams, final_exam
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.loop import Listener, train_run
+from assignadd.training.loop import Listener, last_evaluations, train_run
 from assignadd.training.start import check_start
 from assignadd.training.trainer import Observer
 
@@ -161,18 +161,23 @@ def _folder(config: Config, members: Sequence[Member]) -> str:
 
 
 class SweepObserver(ProgressObserver):
-    """The cheap measures and, after the last step, the paper's tests and the final exam, as far as asked for."""
+    """The cheap measures, the exams of the last evaluations and, after the last step, the paper's tests and the final
+    exam, as far as asked for."""
 
     def __init__(self, configs: Sequence[Config], seen: Tensor):
         super().__init__(configs, seen, StackProgress)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
-        record = stack.config.record
-        found = super().__call__(stack, step) if record.measure_every else [{} for _ in self.configs]
+        record, parts = stack.config.record, []
+        wanted = bool(record.measure_every) and (step % record.measure_every == 0 or step == stack.config.optim.steps)
+        found = super().__call__(stack, step) if wanted else [{} for _ in self.configs]
+        if step in (end := last_evaluations(stack.config)):
+            parts.append(end_exams(stack, self.configs, self.seen, len(end) - 1 - end.index(step)))
         if step == stack.config.optim.steps:
-            parts = [final_exam(stack, self.configs, self.seen)]
+            parts.append(final_exam(stack, self.configs, self.seen))
             if record.measure_every:
                 parts.append(addition_tests(stack, self.configs, self.seen))
+        if parts:
             for row, *tests in zip(found, *parts, strict=True):
                 row["tests"] = {name: value for test in reversed(tests) for name, value in test.items()}
         return found

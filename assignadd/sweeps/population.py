@@ -14,15 +14,16 @@ import numpy as np
 from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Task, UserError
-from assignadd.dynamics.phases import BINDING_SET, Curves, LateVariable, Phases, binds, find_phases, late_variable
+from assignadd.dynamics.phases import Curves, LateVariable, Phases, find_phases, late_variable
 from assignadd.errors import RunError
 from assignadd.measures.progress import TRAINING_LAW
 from assignadd.member import SHORT_NAMES
+from assignadd.model.accuracy import end_of_training
 from assignadd.runs.config_json import config_from
-from assignadd.sweeps.final_tests import final_column
-from assignadd.sweeps.results import TABLE, column_of, read_results
+from assignadd.sweeps.final_tests import end_column, final_column
+from assignadd.sweeps.results import TABLE, by_network, column_of, read_results
 from assignadd.sweeps.shipped_tables import shipped_table
-from assignadd.task.evalsets import RECORDED_SETS, PairKind
+from assignadd.task.evalsets import PairKind
 from assignadd.task.splits import distinct_sums, pair_split
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ class SeedCurves:
 
     @cached_property
     def curves(self) -> Curves:
-        recorded = {s.name: self.columns[s.name] for s in RECORDED_SETS if s.name in self.columns}
-        return Curves(self.columns["step"], recorded, self._of.provenance["sequences_per_set"])
+        return Curves.of_columns(self.columns, self._of.provenance["sequences_per_set"])
 
     @cached_property
     def phases(self) -> Phases:
@@ -60,9 +60,24 @@ class SeedCurves:
         spike = self.phases.first_spike
         return late_variable(self.columns, self.banned, spike.after) if spike else None
 
-    @property
+    @cached_property
     def learned_binding(self) -> bool:
-        return binds(self.final(BINDING_SET))
+        return self.curves.binds
+
+    def along_the_end(self, name: str) -> tuple[list[float], int]:
+        """An accuracy at each of the last evaluations, and how many sequences each was counted on.
+
+        From the exams of the last evaluations; tables of an earlier version have the recorded accuracies alone, and for
+        sets that were not recorded the final exam.
+        """
+        about = self._of.provenance
+        if (column := end_column(name)) in self.columns:
+            values = self.columns[column]
+            return values[np.isfinite(values)].tolist(), int(about["sequences_in_end_exams"])
+        if name in self.columns:
+            end = np.isin(self.columns["step"], end_of_training(self.columns["step"].tolist()))
+            return self.columns[name][end].tolist(), int(about["sequences_per_set"])
+        return [self.final(name)], self.n_final(name)
 
     def final(self, name: str) -> float:
         """An accuracy or a measure at the end of training; from the final exam where that has it."""
@@ -105,10 +120,15 @@ class Population:
         return _task_of(self.provenance["config"])
 
     @cached_property
+    def networks(self) -> list[dict[str, np.ndarray]]:
+        """The columns of each network, an entry for each evaluation in the order of the steps."""
+        varied = {*SHORT_NAMES, *map(column_of, self.provenance.get("varied", ()))}
+        return by_network(self.table, [name for name in self.table.columns if name in varied])
+
+    @cached_property
     def seeds(self) -> Sequence[SeedCurves]:
         """The seeds of a sweep over seeds only."""
-        parts = self.table.sort("seed", "step").partition_by("seed", maintain_order=True)
-        return [SeedCurves(self, part["seed"][0], {c: part[c].to_numpy() for c in part.columns}) for part in parts]
+        return [SeedCurves(self, int(columns["seed"][0]), columns) for columns in self.networks]
 
     def finals(self, setting: str, column: str) -> tuple[np.ndarray, np.ndarray]:
         """A sweep over a setting: its values (settings,), and every seed's number at the end (settings, seeds).
@@ -134,10 +154,13 @@ class Population:
         return {c: last[c].cast(float, strict=False).to_numpy() for c in numbers}
 
     def binds(self, setting: str) -> np.ndarray:
-        """Which models of a sweep over a setting learned to bind, (settings, seeds)."""
-        exam = final_column(BINDING_SET)
-        with np.errstate(invalid="ignore"):
-            return binds(self.finals(setting, exam if exam in self.table.columns else BINDING_SET)[1])
+        """Which models of a sweep over a setting bind in the end, (settings, seeds)."""
+        values, seeds = np.unique(self.last[setting]), np.unique(self.last["seed"])
+        found = np.zeros((len(values), len(seeds)), dtype=bool)
+        for columns in self.networks:
+            place = np.searchsorted(values, columns[setting][0]), np.searchsorted(seeds, columns["seed"][0])
+            found[place] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +179,7 @@ class Populations:
         """Reads the tables into arrays: Polars cannot be used in a forked process."""
         for part in (self.fraction, self.two_var):
             if part is not None:
-                part.last  # noqa: B018 (kept)
+                part.last, part.networks  # noqa: B018 (kept)
         self.seeds  # noqa: B018 (kept)
 
     @property

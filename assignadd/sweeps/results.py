@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from assignadd.config import Config, Member
 from assignadd.errors import RunError
@@ -30,7 +31,7 @@ from assignadd.runs.tables import (
     seal_problem,
     sealed,
 )
-from assignadd.sweeps.final_tests import sizes_of_tests
+from assignadd.sweeps.final_tests import end_sequences, sizes_of_tests
 from assignadd.sweeps.settings import Sweep
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
     columns = list(settings.values())
     exact = frame.select(columns)  # settings are compared, not plotted
     return frame.with_columns(narrow).with_columns(exact).sort([*columns, "seed", "step"])
+
+
+def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[str, np.ndarray]]:
+    """The columns of each network of a sweep over these settings and seeds, in the order of the steps."""
+    own = [*settings, "seed"]
+    parts = table.sort(*own, "step").partition_by(*own, maintain_order=True)
+    return [{name: part[name].to_numpy() for name in part.columns} for part in parts]
 
 
 def column_of(name: str) -> str:
@@ -108,6 +116,7 @@ def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any
         "table_with": {"python": platform.python_version(), "platform": sys.platform},
         "sequences_per_set": sweep.config.record.eval_sequences,
         "sequences_in_final_exam": sweep.config.record.final_sequences,
+        "sequences_in_end_exams": end_sequences(sweep.config),
         "sequences_in_tests_of_first_cell": sizes_of_tests(config, runs[0].seen[0]) if runs else {},
         "config": json.loads(msgspec.json.encode(sweep.config)),
     }

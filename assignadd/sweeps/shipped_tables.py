@@ -63,8 +63,20 @@ def _points(document: Mapping[str, Any]) -> Rows:
     return [*document["points"]]
 
 
-def _claims(document: Mapping[str, Any]) -> Rows:
-    return [{"id": id, **result} for id, result in document["claims"].items()]
+def _lines(document: Mapping[str, Any]) -> Rows:
+    """A row for each claim, and one for each further reading of it."""
+    rows: Rows = []
+    for record in document["records"]:
+        own = {"id": record["id"], "label": record["label"], "claim": record["claim"], "paper": record["paper"]}
+        rows.append(own | _numbers(record) | {"checkpoints": record["checkpoints"]})
+        for line in record["readings"]:
+            says = {"id": f"{record['id']}:{line['id']}", "label": record["label"], "claim": line["says"]}
+            rows.append(says | {"paper": None} | _numbers(line) | {"checkpoints": None})
+    return rows
+
+
+def _numbers(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: line[name] for name in ("value", "low", "high", "n", "unit", "verdict")}
 
 
 def _changes(document: Mapping[str, Any]) -> Rows:
@@ -185,15 +197,22 @@ TABLES: dict[str, ShippedTable] = {
             },
         ),
         ShippedTable(
-            "paper-network", "one claim about one network",
-            "the ledger of the paper's own network: its eleven released checkpoints, imported",
-            _claims,
+            "paper-network", "one claim, or one further reading of it",
+            "the ledger of the paper's own network: all 401 of its public checkpoints, imported",
+            _lines,
             {
-                "id": "the claim (`assignadd claims RUN --only ID` prints its sentence and rule)",
+                "id": "the claim (`assignadd claims RUN --only ID` prints its sentence and rule), or CLAIM:READING",
+                "label": "the figure or section of the paper",
+                "claim": "what is claimed",
+                "paper": "what the paper reports; null for a reading",
                 "value": "what was measured",
                 "low": "lower end of the 95 % interval; the value itself where nothing is sampled",
                 "high": "upper end of the 95 % interval; the value itself where nothing is sampled",
+                "n": "how many units the value was counted on; 0 where it is not counted",
+                "unit": "the units, such as sequences, pairs or checkpoints",
                 "verdict": "`holds`, `does not hold` or `undecided` (the interval contains the threshold)",
+                "checkpoints": "the checkpoints that the claim was measured at, with their number from three on; "
+                "empty for the theory, null for a reading",
             },
         ),
         ShippedTable(

@@ -46,7 +46,7 @@ class EvalSteps:
     FINAL_EXAM = range(7000, 8000)  # the last evaluation of a population
     OPERAND_ATTENTION = range(8000, 9000)  # edited attention from `=` to its operands
     NAMELESS = range(9000, 10_000)  # answers compared with those of the rule without names
-    THREE_OPERANDS = range(10_000, 10_001)  # sums of three literals for networks that add two
+    END_EXAMS = range(11_000, 12_000)  # an exam for each of the last ten evaluations, 100 steps each
     PROBE_SPLIT = range(1 << 30, (1 << 30) + 1)  # which pairs an answer probe is trained on
     PROBE_CONTROL = range((1 << 30) + 1, (1 << 30) + 2)  # the shuffled labels of its control
     INTERCHANGE_VALUES = range((1 << 30) + 2, (1 << 30) + 3)  # fresh values of source prompts

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from assignadd.config import Config, Member, UserError
+from assignadd.model.accuracy import END_EVALUATIONS, end_of_training
 from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import MANIFEST
@@ -206,11 +208,19 @@ def saves_state(config: Config, step: int) -> bool:
 
 
 def is_measurement(config: Config, step: int) -> bool:
-    """When the observer is called; after the last step also where only the final evaluation is asked for."""
+    """When the observer is called; at the last evaluations also where only the final ones are asked for."""
     every = config.record.measure_every
     if step == config.optim.steps:
         return every > 0 or config.record.final_sequences > 0
-    return every > 0 and step % every == 0
+    return (every > 0 and step % every == 0) or step in last_evaluations(config)
+
+
+@cache
+def last_evaluations(config: Config) -> list[int]:
+    """The steps of the evaluations that decide what a network achieves; none where no final exam is asked for."""
+    every, steps = config.record.eval_every, config.optim.steps
+    first = max(0, steps // every - END_EVALUATIONS) * every
+    return end_of_training([*range(first, steps, every), steps]) if config.record.final_sequences else []
 
 
 def is_evaluation(config: Config, step: int) -> bool:

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "study": ("study", "few", "--seeds", "1", "--device", "cpu", "--threads", "1", "--out", "{f}/study"),
     "publish": ("publish", "{f}/given", "--repo=a/b", "--dry-run", "--no-claims", "--steps", "all", "--out", "{f}/hub"),
     "results": ("results", "operand-attention", "--csv", "{f}/table.csv"),
+    "claims": ("claims", "{f}/given", "--only", "probes", "--n", "40", "--threads", "1", "-o", "{f}/ledger.json"),
     "report": ("report", "{f}/given", "-o", "{f}/report", "--n", "64", "--threads", "1"),
 }  # fmt: skip
 # Two cells of the small study, which the command finds by its name.
@@ -51,7 +52,7 @@ FEW = replace(SMALL, name="few", cells=SMALL.cells[:2], hypotheses=SMALL.hypothe
 
 def prepared(folder: Path, name: str) -> None:
     """What the command reads."""
-    if name in ("measure", "explore", "publish", "report"):
+    if name in ("measure", "explore", "publish", "report", "claims"):
         call("train", folder, "{f}/given")
     if name == "import":
         weights = initial_stack(PRESETS["smoke"], [0]).weights
@@ -177,7 +178,7 @@ def diverged(rng: random.Random, folder: Path) -> None:
 
 FULL = {
     "train": 60, "measure": 40, "import": 40, "explore": 30, "sweep": 20, "sweep-ray": 10, "study": 20, "publish": 20,
-    "results": 20, "report": 20,
+    "results": 20, "report": 20, "claims": 20,
 }  # fmt: skip
 # Also in `make test`: quick, and without polars, whose threads a fork does not survive if its parent has used it.
 QUICK = ("import",)

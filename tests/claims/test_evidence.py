@@ -1,18 +1,21 @@
 """Evidence on weights that come from no run: the same numbers as from a run folder with the same checkpoints."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from assignadd.claims.evidence import Evidence, evidence, runs_of
-from assignadd.claims.ledger import CLAIMS
+from assignadd.claims.ledger import CLAIMS, OF_FINDINGS
 from assignadd.claims.record import judge
 from assignadd.config import PRESETS, Member
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run
 
-CONFIG, MEMBERS = PRESETS["smoke"], [Member(3), Member(4)]
+SMOKE, MEMBERS = PRESETS["smoke"], [Member(3), Member(4)]
+CONFIG = replace(SMOKE, record=replace(SMOKE.record, checkpoint_every=6))
 SPLITS = [pair_split(CONFIG.task, m.seed) for m in MEMBERS]
 N = 80
 
@@ -43,6 +46,16 @@ def test_the_last_network_is_measured_alike(both):
     assert (of_run.pair_accuracy[2] == alone.pair_accuracy[2]).all()
 
 
+def test_the_end_of_training_is_measured_alike(both):
+    of_run, alone = both
+    assert of_run.end_steps == alone.end_steps == [54, 60]  # the checkpoints in the last tenth of 60 steps
+    assert {len(a.shares) for a in alone.end_accuracies.values()} == {2}
+    assert of_run.end_accuracies == alone.end_accuracies and of_run.in_banned_slots == alone.in_banned_slots
+    earlier = evidence(of_run.run, alone.steps[1], n=N)[0][1]
+    assert earlier.end_steps == [alone.steps[1]]  # the one that was asked for
+    assert earlier.curves.steps.max() <= alone.steps[1]
+
+
 def test_checkpoints_are_measured_alike(both):
     of_run, alone = both
     for mine, theirs in ((of_run.trajectory, alone.trajectory), (of_run.causal.over_time, alone.causal.over_time)):
@@ -67,11 +80,13 @@ def test_only_runs_are_listed(both):
 
 def test_every_claim_can_be_asked_of_bare_weights():
     alone = Evidence(initial_stack(CONFIG, [5]), Member(5).config(CONFIG), pair_split(CONFIG.task, 5), N)
-    records = [judge(c, [alone], "") for c in CLAIMS if c.measure is not None]
-    assert {r.by_seed[0].run for r in records if r.by_seed} == {"weights"} and sum(
-        bool(r.by_seed) for r in records
-    ) > 40
-    assert alone.theory_gradient is None and alone.onsets and not alone.followed
+    assert alone.theory_gradient is None and alone.onsets and not alone.followed and not alone.learned_binding
+    asked = [c for c in (*CLAIMS, *OF_FINDINGS) if c.measure is not None]
+    few = [judge(c, [alone], "") for c in asked]
+    alone.learned_binding = True  # as if it bound: claims about binding are asked of no other network
+    many = [judge(c, [alone], "") for c in asked]
+    assert {r.by_seed[0].run for r in (*few, *many) if r.by_seed} == {"weights"}
+    assert 0 < sum(bool(r.by_seed) for r in few) < 10 and sum(bool(r.by_seed) for r in many) > 60
 
 
 def test_a_whole_stack_is_not_one_model():

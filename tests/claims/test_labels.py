@@ -17,19 +17,27 @@ IN_THE_TEXT = {
 SECTIONS = ["Introduction", "Background", "Setup", "Generalization Results", "Emergent Mechanisms and Compositionality",
             "Analyzing Training Dynamics with Progress Measures", "Theoretical Insights on Training Dynamics",
             "Conclusion"]  # fmt: skip
+SUBSECTIONS = {"section 5.1": "Modular addition with the OV-MLP Circuit",
+               "section 5.2": "Variable Assignment via Induction Head"}  # fmt: skip
 
 
 @pytest.mark.skipif(not TEX.exists(), reason="needs the paper's text beside the checkout")
 def test_every_label_exists_in_the_paper():
     text = TEX.read_text()
     assert re.findall(r"^\\section\{([^}]*)\}", text, re.MULTILINE)[: len(SECTIONS)] == SECTIONS
+    parts = re.split(r"^\\section\{[^}]*\}", text, flags=re.MULTILINE)[1:]  # the text of each section
+    numbered = {
+        f"section {i}.{j}": name
+        for i, part in enumerate(parts[: len(SECTIONS)], 1)
+        for j, name in enumerate(re.findall(r"^\\subsection\{([^}]*)\}", part, re.MULTILINE), 1)
+    }
+    assert {label: numbered.get(label) for label in SUBSECTIONS} == SUBSECTIONS
     labels = set(re.findall(r"\\label\{(?:fig:)?([^}]*)\}", text))
     for label in {c.label for c in CLAIMS} | {THEORY_LABEL}:
-        numbered = re.fullmatch(r"section (\d)", label)
+        section = re.fullmatch(r"section (\d)", label)
         assert (
-            label == "ours"
-            or label in labels
-            or (numbered and 1 <= int(numbered[1]) <= len(SECTIONS))
+            label in labels | SUBSECTIONS.keys()
+            or (section and 1 <= int(section[1]) <= len(SECTIONS))
             or IN_THE_TEXT.get(label, "no such sentence") in text
         ), label
 

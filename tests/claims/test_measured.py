@@ -1,9 +1,10 @@
-"""Paired intervals: by hand, and how often they cover the truth."""
+"""Paired intervals, and those of a median over evaluations: by hand, and how often they cover the truth."""
 
 import numpy as np
 import pytest
 
-from assignadd.claims.measured import paired_difference, paired_share, ratio_of_means
+from assignadd.claims.measured import Measured, paired_difference, paired_share, ratio_of_means
+from assignadd.stats import wilson
 
 
 def cells(both, first, second, neither):
@@ -74,3 +75,39 @@ def test_a_ratio_of_means_by_resampling():
     assert found.value == pytest.approx(a.mean() / b.mean()) and (found.low, found.high) == pytest.approx(
         (low, high), abs=1e-3
     )
+
+
+TEN = [0.90, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99]
+
+
+def test_a_median_over_ten_evaluations_lies_between_the_second_and_the_ninth():
+    """Fewer than two, or more than eight, of ten values are below the median once in 46 times."""
+    found = Measured.over_evaluations(TEN[::-1], 20_000)
+    assert (found.value, found.low, found.high, found.n) == (pytest.approx(0.945), 0.91, 0.98, 20_000)
+    few = Measured.over_evaluations(TEN[:4], 20_000)  # too few for an interval: their range
+    assert (few.value, few.low, few.high) == (pytest.approx(0.915), 0.90, 0.93)
+
+
+def test_equal_evaluations_still_have_the_noise_of_their_sequences():
+    found, ends = Measured.over_evaluations([0.95] * 10, 1000), wilson(950, 1000)
+    assert (found.value, found.low, found.high) == (0.95, ends.low, ends.high)
+    one = Measured.over_evaluations([1.0], 2000)
+    assert (one.value, one.low, one.high) == (1.0, wilson(2000, 2000).low, 1.0)
+
+
+def test_evaluations_of_the_same_pairs_have_both_errors():
+    found, ends = Measured.over_evaluations_and_pairs(TEN, 100), wilson(94.5, 100)
+    assert (found.value, found.n, found.unit) == (pytest.approx(0.945), 100, "pairs")
+    assert found.low == pytest.approx(0.945 - np.hypot(0.945 - 0.91, 0.945 - ends.low))
+    assert found.high == pytest.approx(min(1, 0.945 + np.hypot(0.98 - 0.945, ends.high - 0.945)))
+    assert Measured.over_evaluations_and_pairs([1.0] * 10, 20).high == 1
+
+
+def test_a_median_over_evaluations_covers_that_of_the_training():
+    """Networks whose accuracy moves from checkpoint to checkpoint, each counted on 2,000 sequences."""
+    generator, held, repeats = np.random.default_rng(2), 0, 400
+    for _ in range(repeats):
+        true = 0.97 + 0.01 * generator.uniform(-1, 1, 10)
+        found = Measured.over_evaluations((generator.binomial(2000, true) / 2000).tolist(), 20_000)
+        held += found.low <= 0.97 <= found.high
+    assert held >= 0.95 * repeats

@@ -1,13 +1,10 @@
-"""A workplace with a finished run, and commands that search for a moment."""
+"""A workplace with a finished run."""
 
-from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
-from assignadd.alignment.subspaces import Search
 from assignadd.api import train
-from assignadd.claims import causal
 from assignadd.config import PRESETS
 
 
@@ -23,10 +20,3 @@ def workplace(tmp_path_factory) -> Path:
 def here(workplace, monkeypatch) -> Path:
     monkeypatch.chdir(workplace)
     return workplace
-
-
-@pytest.fixture
-def short_searches(monkeypatch) -> None:
-    """Searches for alignments of two steps; they have tests of their own."""
-    monkeypatch.setattr(causal, "SEARCH_STEPS", 2)
-    monkeypatch.setattr(Search, "non_linear", partialmethod(Search.non_linear, steps=2))

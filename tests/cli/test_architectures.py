@@ -74,6 +74,7 @@ def test_commands_answer(trained, capsys):
 
 def test_claims_have_a_number_or_a_reason(trained):
     models, _ = evidence(trained, n=40)
+    models[0].learned_binding = True  # claims about binding are asked of no other network
 
     def judged(only):
         return {claim.id: judge(claim, models, "") for claim in chosen(only)}

@@ -4,8 +4,12 @@ import json
 import shutil
 
 import pytest
+import torch
 
 from assignadd.cli import COMMANDS, main
+from assignadd.config import PRESETS
+from assignadd.model.stack import initial_stack
+from assignadd.runs.folder import Run
 from assignadd.task.evalsets import DOUBLY_HELD_OUT, EVAL_SETS
 from tests.cli.asking import complaint, said
 from tests.reference import REFERENCE
@@ -230,11 +234,30 @@ def test_import_reads_the_papers_checkpoints(capsys, tmp_path, monkeypatch):
         pytest.skip(f"no reference checkpoints at {REFERENCE.name}/ beside the checkout")
     monkeypatch.chdir(tmp_path)
     files = [str(REFERENCE / f"checkpoint_step_{step}.pth") for step in (1001, 20001)]
-    assert "checkpoints at 1,001, 20,001" in said(capsys, "import", *files)
+    assert said(capsys, "import", *files) == "runs/imported-authors: 2 checkpoints, steps 1,001 to 20,001\n"
     reply = json.loads(said(capsys, "ask", "c=1, b=17, a=42, c+b=?", "--json"))
     assert reply["answer"] == 18 and reply["correct"] and reply["step"] == 20001
     assert "expected" in complaint(capsys, "import", files[0], "--preset", "tiny", "--out", "other", code=1)
     assert not (tmp_path / "other").exists()
+
+
+def test_import_takes_a_folder_of_checkpoints(capsys, tmp_path, monkeypatch):
+    """Every file in it whose name says its step; however many there are, one line says so."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "given"
+    folder.mkdir()
+    assert "has no file named checkpoint_step_N.pth" in complaint(capsys, "import", "given", code=1)
+    stack = initial_stack(PRESETS["smoke"], [0])
+    for name in ("checkpoint_step_7.pth", "checkpoint_step_21.pth", "model_state_dict.pth", "notes.pth"):
+        torch.save({weight: value[0].clone() for weight, value in stack.weights.items()}, folder / name)
+    smoke = ("import", "given", "--preset", "smoke")
+    assert said(capsys, *smoke, "--out", "run") == "run: 3 checkpoints, steps 7 to 40,000\n"
+    run = Run.open(tmp_path / "run")
+    assert run.steps == [7, 21, 40_000] and set(run.manifest.sources) == {p.name for p in folder.iterdir()} - {
+        "notes.pth"
+    }
+    twice = (*smoke[:2], "given/checkpoint_step_7.pth", *smoke[2:], "--out", "other")
+    assert "give each step once" in complaint(capsys, *twice, code=1) and not (tmp_path / "other").exists()
 
 
 def test_missing_things_say_what_to_type(here, capsys):

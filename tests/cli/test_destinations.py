@@ -12,6 +12,7 @@ COMMANDS = (
     ("theory", "-o", "{out}", "--N", "5", "--V", "3", "--T", "6"),
     ("reproduce", "--preset", "smoke", "--out", "{out}"),
     ("measure", "{run}", "-o", "{out}/index.html"),
+    ("claims", "{run}", "--only", "qk2-identity", "--n", "40", "-o", "{out}/verdicts.json"),
     ("sweep", "seeds", "--preset", "smoke", "--out", "{out}"),
     ("study", "doubles", "--seeds", "1", "--out", "{out}"),
     ("publish", "{run}", "--repo=a/b", "--dry-run", "--no-claims", "--out", "{out}"),

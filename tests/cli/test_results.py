@@ -62,8 +62,15 @@ def test_sample_sizes_are_those_of_the_tests():
     last = assignadd.table("census")["attn_l2_equal_to_values (1-var) (final)"].drop_nulls() * 20_000
     assert len(last) == 128 and (last - last.round()).abs().max() < 1e-2
     assert by_name["attn_l2_equal_to_values (1-var) (final)"].sample.startswith("20,000 sequences; in the row of")
-    with pytest.raises(ValueError, match="no measured column is called 'charm'"):
-        sweep_column("charm", 512, 20_000)
+    end = assignadd.table("census").drop_nulls("1-var train (end)")
+    counts = end["1-var train (end)"] * 2000
+    assert end["step"].unique().sort().to_list() == [50_000 - 250 * back for back in range(9, -1, -1)]
+    assert len(counts) == 10 * 128 and (counts - counts.round()).abs().max() < 1e-3
+    assert by_name["1-var train (end)"].meaning == "accuracy: one variable, as trained, at this evaluation"
+    assert by_name["1-var train (end)"].sample.startswith("2,000 fresh sequences; only at the last ten evaluations")
+    for unknown in ("charm", "charm (end)"):
+        with pytest.raises(ValueError, match="no measured column is called 'charm'"):
+            sweep_column(unknown, 512, 20_000)
 
 
 def test_csv(tmp_path, monkeypatch, capsys):
@@ -84,6 +91,20 @@ def test_operand_attention_has_a_row_per_change():
     stored = next(m for m in models if m["seed"] == 39)["sets"]["1-var train"]
     assert [row["lost"], row["low"], row["high"]] == stored["lost"]["no variable slot"]
     assert row["weight literal"] == stored["weights"]["literal"] and row["operands on top"] is None
+
+
+def test_the_papers_network_has_a_row_per_claim_and_reading():
+    frame, document = assignadd.table("paper-network"), json.loads((RESULTS / "paper-network.json").read_text())
+    records = document["records"]
+    assert frame.height == len(records) + sum(len(r["readings"]) for r in records) > 150
+    assert frame["id"].n_unique() == frame.height
+    record = next(r for r in records if r["id"] == "ov-mlp-99.94")
+    first, second = (frame.row(by_predicate=polars.col("id") == id, named=True)
+                     for id in ("ov-mlp-99.94", "ov-mlp-99.94:near-perfect"))  # fmt: skip
+    assert {name: record[name] for name in first} == first and first["verdict"] == "does not hold"
+    assert second["claim"] == record["readings"][0]["says"] and second["verdict"] == "holds"
+    assert second["value"] == first["value"] == pytest.approx(3477 / 3481) and second["paper"] is None
+    assert f"all {len(document['sources'])} of its public checkpoints" in TABLES["paper-network"].about
 
 
 def test_complaints(tmp_path, monkeypatch, capsys):

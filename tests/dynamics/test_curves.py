@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from assignadd.dynamics.curves import (
+    PENALTY_OF_64,
     Delay,
     Onset,
     Spike,
@@ -146,11 +147,16 @@ def test_the_onset_of_a_skill_is_that_of_its_lowest_set_at_one_level():
 
 def test_how_long_a_rise_takes_is_open_by_the_evaluations_around_it():
     sudden = step_curve((3000, 0.9), start=0.5)
-    assert rise_time(STEPS, sudden, Spike(2900, 3000, 0.5, 0.9)) == Delay(100, 0, 100)
-    slow = np.interp(STEPS, [2050, 4050], [0.5, 0.9])  # 10 % at 2,250 and 90 % at 3,850: 1,600 steps
-    assert rise_time(STEPS, slow, Spike(2900, 3000, 0.5, 0.9)) == Delay(1700, 1500, 1700)
-    far = np.array([0, 3000, 8000])
-    assert rise_time(far, np.array([0.5, 0.6, 0.9]), Spike(0, 3000, 0.5, 0.9)) == Delay(8000, 0, 8000)
+    assert rise_time(STEPS, sudden, 512, Spike(2900, 3000, 0.5, 0.9, 2900, 3000)) == Delay(100, 0, 100)
+    # 10 % of the way at 2,250 and 90 % at 3,850: 1,600 steps, and longer than the 1,500 between 2,300 and 3,800.
+    slow, spike = np.interp(STEPS, [2050, 4050], [0.5, 0.9]), Spike(2900, 3000, 0.5, 0.9, 2200, 3900)
+    assert rise_time(STEPS, slow, 10**9, spike) == Delay(1700, 1501, 1700)
+    # Of 512 sequences, a share is certain to be inside if it is 1.96 standard errors from .54 and from .86: from .583
+    # at step 2,466 to .830 at 3,699.
+    assert rise_time(STEPS, slow, 512, spike) == Delay(1700, 1101, 1700)
+    assert rise_time(STEPS, slow, 4, spike).low == 0  # nothing is certain
+    far, values = np.array([0, 3000, 8000]), np.array([0.5, 0.6, 0.9])
+    assert rise_time(far, values, 10**6, Spike(0, 3000, 0.5, 0.9, 0, 8000)) == Delay(8000, 1, 8000)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -177,9 +183,55 @@ def test_the_largest_rise_is_the_spike_and_falls_do_not_count():
     curve = noise(seed=1)(step_curve((1000, 0.3), (4000, 0.8), (6000, 0.2), (8000, 0.5), start=0.05))
     found = largest_spike(STEPS, curve)
     assert (found.before, found.after) == (3900, 4000) and found.rise == pytest.approx(0.5, abs=0.03)
-    assert [s.after for s in spikes(STEPS, curve)] == [1000, 4000, 8000]
-    assert largest_spike(STEPS, curve, since=5000).after == 8000
+    assert (found.begin, found.end) == (3900, 4000)  # at once
+    assert [s.after for s in spikes(STEPS, curve)] == [1000, 4000]
+    assert largest_spike(STEPS, curve, since=5000) is None  # .2 to .5 is half of what was lost
+    assert largest_spike(STEPS, curve, since=6000).after == 8000  # by itself it is a rise
     assert largest_spike(STEPS, curve, since=20_000) is None
+
+
+@pytest.mark.parametrize(("apart", "found"), [(1000, [3000]), (1500, [3500]), (1600, [2000, 3600])])
+def test_a_rise_in_stairs_is_one_spike_at_its_steepest_step(apart, found):
+    curve = step_curve((2000, 0.5), (2000 + apart, 0.9), start=0.3)
+    rises = spikes(STEPS, curve)
+    assert [s.after for s in rises] == found
+    if len(rises) == 1:
+        (one,) = rises
+        assert (one.low, one.high, one.begin, one.end) == (0.3, 0.9, 1900, 2000 + apart)  # from the first stair on
+    else:
+        assert [(s.low, s.high) for s in rises] == [(0.3, 0.5), (0.5, 0.9)]
+
+
+def test_a_spike_lasts_from_a_tenth_to_nine_tenths_of_its_rise():
+    """Twelve stairs of .05 from step 3,000 on, .2 to .8: .25 at 3,000 is under a tenth, .75 at 4,000 over nine."""
+    curve = np.clip(0.2 + 0.05 * (1 + (STEPS - 3000) // 100), 0.2, 0.8)
+    (found,) = spikes(STEPS, curve)
+    assert (found.begin, found.end) == (3000, 4000) and found.begin <= found.before < found.after <= found.end
+    assert (found.low, found.high) == pytest.approx((0.2, 0.8), abs=0.02)
+
+
+def test_a_recovery_is_no_spike_but_a_rise_above_all_before_is():
+    def after_a_fall(level: float) -> list[int]:
+        return [s.after for s in spikes(STEPS, step_curve((2000, 0.9), (4000, 0.4), (6000, level), start=0.3))]
+
+    assert after_a_fall(0.9) == after_a_fall(0.85) == [2000] and after_a_fall(0.95) == [2000, 6000]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_change_of_level_that_is_lost_in_the_scatter_is_no_spike(seed):
+    """Normal noise of .03: a rise of .05 can be computed, one of .2 can be seen."""
+    scatter = np.random.default_rng(seed).normal(0, 0.03, len(STEPS))
+    small, large = (step_curve((5000, 0.6 + rise), start=0.6) + scatter for rise in (0.05, 0.2))
+    assert change_points(small) and spikes(STEPS, small) == []
+    assert [s.after for s in spikes(STEPS, large)] == [5000]
+
+
+def test_few_sequences_need_a_larger_penalty():
+    flat = [noise(64, seed)(np.full(300, 0.5)) for seed in range(20)]
+    assert any(change_points(curve) for curve in flat)
+    assert not any(change_points(curve, PENALTY_OF_64) for curve in flat)
+    risen = [noise(64, seed)(step_curve((5000, 0.8), start=0.3)) for seed in range(20)]
+    assert {largest_spike(STEPS, curve, penalty=PENALTY_OF_64).after for curve in risen} == {5000}
 
 
 def curves(binding: int | None, refinement: int | None) -> Curves:
@@ -200,6 +252,48 @@ def test_three_phases():
     assert (found.first_spike.before, found.first_spike.after) == (2900, 3000)
     assert (found.second_spike.before, found.second_spike.after) == (6900, 7000)
     assert found.boundaries == [("addition", 2900), ("binding", 3000), ("refinement", 7000)]
+    assert found.binds and found.summary == "addition at step 500, binding at 3,000, refinement at 7,000"
+
+
+def test_the_second_phase_ends_when_sums_with_two_variables_are_learned_too():
+    made = curves(3000, 8000)
+    made.accuracy["2-var train"][(STEPS >= 3000) & (STEPS < 5000)] = 0.9
+    found = find_phases(made)
+    assert (found.binding.step, found.trained.step) == (3000, 5000)  # binding is about one variable
+    assert found.boundaries == [("addition", 2900), ("binding", 5000), ("refinement", 8000)]
+
+
+def binding_curve(*jumps: tuple[int, float]) -> Curves:
+    return Curves(STEPS, {"0-var add-restricted": step_curve((500, 0.99)), "1-var train": step_curve(*jumps)}, 10**6)
+
+
+@pytest.mark.parametrize(
+    ("jumps", "step", "binds"),
+    [
+        (((3000, 0.96),), 3000, True),
+        (((3000, 0.94),), None, False),
+        (((3000, 0.96), (3500, 0.9)), None, False),  # 500 steps are too few
+        (((3000, 0.96), (9100, 0.9)), 3000, False),  # lost by the end: all of the last ten
+        (((3000, 0.96), (9700, 0.9)), 3000, True),  # four of the last ten dip
+        (((9800, 0.96),), 9800, True),  # came three evaluations before the end, and has it at all of them
+        (((1000, 0.96), (4000, 0.9), (7000, 0.97)), 1000, True),  # lost and found: the first time counts
+    ],
+)
+def test_a_network_binds_from_a_step_on_and_in_the_end(jumps, step, binds):
+    made = binding_curve(*jumps)
+    found = find_phases(made)
+    assert (made.binding and made.binding.step) == step and made.binds == binds
+    assert found.binding == made.binding and found.binds == binds
+    assert ("and lost by the end" in found.summary) == (step is not None and not binds)
+
+
+def test_curves_of_a_table_and_up_to_a_step():
+    columns = {"step": STEPS, "1-var train": step_curve((3000, 0.96), (6000, 0.5)), "loss": np.zeros(len(STEPS))}
+    made = Curves.of_columns(columns, 512)
+    assert list(made.accuracy) == ["1-var train"] and made.n == 512 and not made.binds
+    early = made.until(5000)
+    assert early.steps.tolist() == list(range(0, 5001, 100)) and early.n == 512
+    assert early.accuracy["1-var train"].tolist() == columns["1-var train"][:51].tolist() and early.binds
 
 
 def test_a_run_that_never_binds_says_so():

@@ -1,9 +1,12 @@
 """What the export writes: weights in half precision, the checkpoints that matter, and data but no code."""
 
 import json
+import re
 import shutil
 from base64 import b64decode
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +14,10 @@ import pytest
 import torch
 
 from assignadd import palette
+from assignadd.claims.evidence import Evidence
+from assignadd.claims.ledger import CLAIMS
 from assignadd.cli import main
-from assignadd.config import PRESETS, ConfigError
+from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.dynamics.curves import Onset, Spike
 from assignadd.dynamics.phases import Phases
 from assignadd.errors import DestinationError, RunError
@@ -68,7 +73,7 @@ def test_weights_that_half_precision_cannot_hold_are_refused():
 
 def test_checkpoints_are_dense_where_things_happen():
     steps = [0, 1, 2, 5, 10, 20, 50, *range(100, 30_001, 100)]
-    spike = Spike(5300, 5400, 0.5, 0.9)
+    spike = Spike(5300, 5400, 0.5, 0.9, 5200, 5600)
     kept = chosen_steps(steps, [spike], 40)
     assert len(kept) == 40 and kept == sorted(set(kept)) and set(kept) <= set(steps)
     assert {0, 5300, 5400, 30_000} <= set(kept)
@@ -93,7 +98,8 @@ def test_the_index_names_the_models(page_folder):
 
 
 def test_spikes_without_checkpoints_are_no_places_to_jump_to():
-    phases = Phases(Onset(500, 500, 500), Onset(1500, 1500, 1500), None, Spike(1000, 1500, 0.3, 1.0), None)
+    spike = Spike(1000, 1500, 0.3, 1.0, 1000, 1500)
+    phases = Phases(Onset(500, 500, 500), Onset(1500, 1500, 1500), None, spike, None, True, None)
     assert list(straddled(phases, [0, 1000, 1500, 3000])) == ["first"] and straddled(phases, [3000]) == {}
 
 
@@ -188,28 +194,32 @@ def test_the_command_writes_a_page_and_says_what_it_needs(tmp_path, page_folder,
 
 def test_first_view_is_small():
     """The paper's network: page, index, one model, one checkpoint, under 3 MB."""
-    from importlib.resources import files
-
     page = sum(
         len((files("assignadd.explorer") / "page" / name).read_bytes()) for name in ("index.html", "app.js", "app.css")
     )
     assert page + len(history.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
 
 
-def test_a_skill_that_came_at_the_very_end_has_no_onset():
-    """One that did not last 1,000 steps is not said to have come; spikes name the checkpoints beside them."""
-    spike = Spike(1000, 1500, 0.3, 1.0)
+def test_onsets_are_those_of_the_phases_and_spikes_name_the_checkpoints_beside_them():
+    """Also of a skill that came at the very end: the page says no other step than `assignadd phases`."""
+    spike = Spike(1000, 1500, 0.3, 1.0, 900, 1600)
+    came = Onset(1000, 0, 1000), Onset(1500, 1000, 1500), Onset(2500, 1500, None)
     one = SimpleNamespace(
         curves=SimpleNamespace(steps=np.array([0, 1000, 1500, 3000])),
-        phases=Phases(Onset(1000, 0, 1000), Onset(1500, 1000, 1500), Onset(2500, 1500, 2500), spike, None),
+        phases=Phases(*came, spike, None, True, None),
         followed=True,
         checkpoint_steps=lambda s: (900, 1600),
     )
     found = phases_data(one, {"first": spike})
-    assert found["onsets"] == {"addition": 1000, "binding": 1500, "refinement": None}
+    assert found["onsets"] == {"addition": 1000, "binding": 1500, "refinement": 2500}
     assert found["spikes"] == [
-        {"name": "first", "before": 1000, "after": 1500, "low": 0.3, "high": 1.0, "checkpoints": (900, 1600)}
-    ]
+        {"name": "first", "before": 1000, "after": 1500, "low": 0.3, "high": 1.0, "begin": 900, "end": 1600,
+         "checkpoints": (900, 1600)}
+    ]  # fmt: skip
+    one.phases = Phases(came[0], None, None, None, None, False, None)
+    assert phases_data(one, {}) == {"onsets": {"addition": 1000, "binding": None, "refinement": None}, "spikes": []}
+    one.followed = False  # one evaluation says what was learned, not when
+    assert phases_data(one, {})["onsets"] == dict.fromkeys(("addition", "binding", "refinement"))
 
 
 def test_labels_and_colours_are_those_of_the_package_s_tables():
@@ -229,6 +239,27 @@ def test_a_task_that_the_page_cannot_show_is_refused_by_name(setting):
     (name,) = setting
     with pytest.raises(ConfigError, match=rf"task\.{name} = .*: the page can show no other"):
         tables.require_shown(replace(CONFIG, task=replace(CONFIG.task, **setting)))
+
+
+def test_what_the_story_quotes_is_in_the_ledger_and_in_the_bundle():
+    lines = {c.id for c in CLAIMS} | {f"{c.id}:{r.id}" for c in CLAIMS for r in c.readings}
+    assert set(history.STORY_CLAIMS) <= lines
+    page = files("assignadd.explorer") / "page" / "app.js"
+    sources = Path(history.__file__).parent / "web" / "src" / "story" / "sections.ts"
+    lists = re.findall(r"claims:[^\[\]]*\[([^\]]*)\]", sources.read_text())
+    quoted = {id for text in lists for id in re.findall('"(.+?)"', text)}
+    assert quoted == set(history.STORY_CLAIMS)
+    assert all(f'"{id}"' in page.read_text() for id in quoted)
+
+
+def test_a_reading_of_a_claim_is_told_with_its_own_sentence():
+    """For the hand-made network, whose neurons are waves, and which answers every double."""
+    config = Member(0).config(PRESETS["paper"])
+    one = Evidence(handmade(config), config, pair_split(config.task, 0), 200)
+    told = {r["id"]: r for r in history.story_records(one, "assignadd explore x", Populations())}
+    assert set(told) <= set(history.STORY_CLAIMS) and "every-seed-binds" not in told  # no population is given
+    assert told["fourier-best-neuron:median"]["claim"] == "So is that of the median neuron."
+    assert told["held-out-pairs-99.4:doubles"]["value"] == 1.0
 
 
 def test_a_population_is_counted_seed_by_seed():

@@ -91,7 +91,7 @@ def test_causes_over_time():
         | {"sum": steps * 0.0}
     )
     measured = {"step": np.arange(0, 6000, 500)} | {column: np.ones(12) for column in PAPER_MEASURES.values()}
-    data = causes_over_time_data(causes, measured, Phases(None, None, None, None, None))
+    data = causes_over_time_data(causes, measured, Phases(None, None, None, None, None, False, None))
     assert data.onsets.tolist() == [0, 1000, 2000, 3000, 4000, 5000, -1] and data.measure_onsets.tolist() == [0] * len(
         PAPER_MEASURES
     )

@@ -77,7 +77,8 @@ def census_at_the_end(*seeds: tuple[bool, float]) -> Populations:
     rows = []
     for seed, (binds, doubles) in enumerate(seeds):
         last = {s.name: float(binds or s.n_vars == 0) for s in (*EVAL_SETS, *CLASS_SETS)} | {"0-var doubles": doubles}
-        rows.append({"seed": seed, "step": 100} | {f"{name} (final)": value for name, value in last.items()})
+        recorded = {s.name: last[s.name] for s in EVAL_SETS}  # which say whether it binds
+        rows.append({"seed": seed, "step": 100} | recorded | {f"{name} (final)": v for name, v in last.items()})
     about = {"sequences_per_set": 512, "sequences_in_final_exam": 20_000, "config": {"task": {}}}
     return Populations((Population("made", polars.DataFrame(rows), about),))
 
@@ -116,7 +117,7 @@ def test_thresholds_are_where_half_of_the_seeds_succeed():
         for x in (0.1, 0.2, 0.3, 0.4, 0.5)
         for seed in range(10)
     ]
-    made = Population("x", polars.DataFrame(rows), {})
+    made = Population("x", polars.DataFrame(rows), {"sequences_per_set": 512})
     data = generalization_data(Populations((), made, made))
     # At 0.3 one seed of ten succeeds, at 0.4 all do.
     assert 0.3 < data.ratio_threshold[0] == data.fraction_threshold[0] < 0.4

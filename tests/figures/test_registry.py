@@ -9,14 +9,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from assignadd.api import train
 from assignadd.claims.evidence import evidence
+from assignadd.claims.ledger import CLAIMS
+from assignadd.claims.record import Record
+from assignadd.claims.statements import LABEL as THEORY_LABEL
+from assignadd.claims.statements import NOT_CLAIMED
 from assignadd.config import PRESETS
 from assignadd.figures.accuracies import ACCURACIES_FIGURE
 from assignadd.figures.record import Sources
 from assignadd.figures.registry import SECTIONS
+from assignadd.figures.studies import STUDY_FIGURES
 from assignadd.figures.style import SMALLEST, figure, save
 from assignadd.palette import ON_LIGHT
 from assignadd.runs.folder import open_run
 from assignadd.sweeps.population import shipped_populations
+from assignadd.theory.study import statements
+from assignadd.verdicts import HOLDS
 
 FIGURES = (ACCURACIES_FIGURE, *(record for section in SECTIONS for record in section.figures))
 PAPER_LABELS = {
@@ -41,7 +48,17 @@ def test_the_paper_is_covered_and_labels_are_file_names():
 
 # The studies have few kinds of figures: rows of cells, rows with numbers of their own, and two maps.
 KINDS_OF_STUDIES = {"study_architecture", "study_doubles", "study_fate", "study_data"}
-DRAWN = [r for r in FIGURES if not r.label.startswith("study_") or r.label in KINDS_OF_STUDIES]
+DRAWN = [*FIGURES, *(r for r in STUDY_FIGURES if r.label in KINDS_OF_STUDIES)]
+
+
+def test_every_claim_of_the_ledger_belongs_to_one_section(small_study):
+    """So that the counts of the sections add up to the whole ledger."""
+    theory = [v.id.replace(".", "-").replace("_", "-") for v in statements(small_study) if v.id not in NOT_CLAIMED]
+    claims = {c.id: c.label for c in CLAIMS} | dict.fromkeys(theory, THEORY_LABEL)
+    lines = [Record(None, None, None, 0, "", 0, HOLDS, "", id=id, label=label) for id, label in claims.items()]
+    sections = {r.id: [section.heading for section in SECTIONS if section.has(r)] for r in lines}
+    assert {id: found for id, found in sections.items() if len(found) != 1} == {}
+    assert len(theory) > 10 and len(KINDS_OF_STUDIES) == len(DRAWN) - len(FIGURES)
 
 
 @pytest.mark.parametrize("record", DRAWN, ids=lambda record: record.label)

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.accuracies import Accuracy, on_three_literals, pair_accuracy, set_accuracies
+from assignadd.measures.accuracies import Accuracy, end_accuracies, pair_accuracy, set_accuracies
+from assignadd.model.accuracy import Exam, end_exam, end_of_training
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.transformer_lens import import_state_dicts
@@ -180,8 +181,58 @@ def test_the_papers_network_errs_only_on_doubles(paper_run):
     assert len(wrong) and (wrong[:, 0] == wrong[:, 1]).all()
 
 
-def test_the_hand_made_model_reads_the_last_two_of_three_literals():
-    config = Config(task=PRESETS["paper"].task)
-    all_three, last_two = on_three_literals(handmade(config), config, 2000)
-    assert last_two == 1
-    assert all_three == pytest.approx(1 / 59, abs=0.01)  # where the first is 0
+def test_the_end_of_training_is_the_last_ten_evaluations_of_its_last_tenth():
+    assert end_of_training([*range(1, 39_902, 100), 40_000]) == [*range(39_101, 39_902, 100), 40_000]
+    assert end_of_training(range(0, 50_001, 250)) == [*range(47_750, 50_001, 250)]
+    assert end_of_training(range(0, 30_001, 1000)) == [27_000, 28_000, 29_000, 30_000]  # fewer are in the last tenth
+    assert end_of_training([1, 1001, 30_001, 40_000]) == [40_000] and end_of_training([7]) == [7]
+
+
+def swapped():
+    """The hand-made model with the logits of the answers 5 and 6 exchanged: wrong on just these sums."""
+    broken = handmade(Config(task=TINY.task)).clone()
+    broken["unembed.W_U"][..., [5, 6]] = broken["unembed.W_U"][..., [6, 5]]
+    return broken
+
+
+def test_every_one_of_the_last_evaluations_has_sequences_of_its_own():
+    """Ten checkpoints, the first four of which dip: their errors are the sums 5 and 6 of their own sequences."""
+    steps, seen, n = [*range(1000, 1091, 10)], pair_split(TINY.task, 0), 300
+    states = {step: swapped() if step < 1040 else handmade(Config(task=TINY.task)) for step in steps}
+    asked = []
+
+    def read(some):
+        asked.extend(some)
+        return states[some[0]]
+
+    found = end_accuracies(read, TINY, seen, steps, n)
+    assert asked == steps and list(found) == [s.name for s in ALL_SETS]
+    sets = [s for s in ALL_SETS if s.name in found]
+    exams = [end_exam([TINY], seen[None], sets, n, back) for back in range(9, -1, -1)]
+    for i, name in enumerate(found):
+        expected = []
+        for step, exam in zip(steps, exams, strict=True):
+            labels = exam.labels[0, i * n : (i + 1) * n]
+            expected.append(1 - float(torch.isin(labels, torch.tensor([5, 6])).float().mean()) * (step < 1040))
+        assert found[name].shares == pytest.approx(expected) and found[name].n == n
+    drawn = {exam.tokens.numpy().tobytes() for exam in (*exams, Exam([TINY], seen[None], sets, n))}
+    assert len(drawn) == 11  # fresh ones at each, and others than those of the usual exam
+    assert len(set(found["1-var train"].shares[:4])) > 1
+
+
+def test_the_last_evaluations_share_the_sequences_but_have_two_thousand_each():
+    seen, sets, model = pair_split(TINY.task, 0), [EVAL_SETS[0], CLASS_SETS[2]], handmade(Config(task=TINY.task))
+
+    def each(n: int, steps: int) -> int:
+        found = end_accuracies(lambda some: model, TINY, seen, [*range(steps)], n, sets)
+        assert found[CLASS_SETS[2].name].pairs == int((~seen).diag().sum()) and found[EVAL_SETS[0].name].pairs is None
+        return found[EVAL_SETS[0].name].n
+
+    assert [each(n, 10) for n in (300, 20_000, 30_000)] == [300, 2000, 3000] and each(20_000, 4) == 5000
+
+
+def test_a_set_has_its_place_among_those_of_an_evaluation():
+    """The last set of one evaluation and the first of the next have different sequences."""
+    seen, one = pair_split(TINY.task, 0)[None], [EVAL_SETS[3]]
+    exams = [end_exam([TINY], seen, one, 50, back, place) for back in range(10) for place in (0, 20, 99)]
+    assert len({exam.tokens.numpy().tobytes() for exam in exams}) == 30

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from assignadd.claims.evidence import Evidence
-from assignadd.claims.ledger import PaperResult
+from assignadd.claims.ledger import Ledger
 from assignadd.claims.record import Record, SeedResult
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack
 from assignadd.report import claims_table as section
 from assignadd.report.page import Page
 from assignadd.task.splits import pair_split
-from assignadd.verdicts import FAILS, HOLDS
+from assignadd.verdicts import FAILS, HOLDS, UNDECIDED
 from tests.report.reader import Reader
 
 OURS = ("ours", 0), ("ours", 3)
@@ -33,30 +33,38 @@ EVIDENCES = [
 ]
 
 
-def record(id: str, holds: dict[tuple[str, int], bool], unit: str = "pairs") -> Record:
+def record(id: str, holds: dict[tuple[str, int], bool | None], unit: str = "pairs") -> Record:
+    """A seed holds (True), fails (False) or is undecided (None)."""
+    verdicts = {True: HOLDS, False: FAILS, None: UNDECIDED}
     results = tuple(
-        SeedResult(run, seed, 0.25 + 0.5 * held, 0.0, 1.0, held, HOLDS if held else FAILS)
-        for (run, seed), held in holds.items()
+        SeedResult(run, seed, 0.25 + 0.5 * bool(held), 0.0, 1.0, verdicts[held]) for (run, seed), held in holds.items()
     )
-    share = sum(r.holds for r in results) / len(results)
-    return Record(id, "", f"says {id}.", "", share, 0.0, 1.0, 9, unit, len(results), HOLDS, "", "", "", results)
+    share = sum(r.verdict == HOLDS for r in results) / len(results)
+    return Record(share, 0.0, 1.0, 9, unit, len(results), HOLDS, "", results, id=id, claim=f"says {id}.")
 
 
 def words(monkeypatch, records, verdicts, evidences=EVIDENCES) -> str:
-    monkeypatch.setattr(
-        section, "paper_network", lambda: {id: PaperResult(0.5, 0.4, 0.6, v) for id, v in verdicts.items()}
-    )
+    stored = tuple(Record(0.5, 0.4, 0.6, 1, "pairs", 1, verdict, "", id=id) for id, verdict in verdicts.items())
+    monkeypatch.setattr(section, "paper_network", lambda: Ledger("", None, {}, stored))
     page = Page("x")
     section.across_seeds(page, records, evidences)
     return " ".join("".join(Reader(page.html()).words).split())
 
 
 @pytest.mark.parametrize(
-    ("held", "group"), [(4, "for all"), (3, "for most"), (2, "for most"), (1, "for few"), (0, "for few")]
-)
-def test_claims_about_all_seeds_by_their_share(monkeypatch, held, group):
+    ("held", "group", "counted"),
+    [(4, "for all", "all 4: holds"), (3, "for most", "3 hold, 1 fails"), (2, "for most", "2 hold, 2 fail"),
+     (1, "for few", "1 holds, 3 fail"), (0, "for few", "all 4: does not hold")],
+)  # fmt: skip
+def test_claims_about_all_seeds_by_their_share(monkeypatch, held, group, counted):
     found = words(monkeypatch, [record("a", {("census", i): i < held for i in range(4)}, "seeds")], {})
-    assert f"{group}: says a." in found and f"{held} of 4" in found
+    assert f"{group}: says a." in found and counted in found
+
+
+def test_undecided_seeds_are_counted_as_such(monkeypatch):
+    seeds = {("census", i): held for i, held in enumerate((True, True, False, None))}
+    found = words(monkeypatch, [record("a", seeds, "seeds")], {})
+    assert "for most: says a." in found and "2 hold, 1 fails, 1 undecided" in found
 
 
 def test_what_only_the_papers_network_shows(monkeypatch):
@@ -76,9 +84,9 @@ def test_what_only_the_papers_network_shows(monkeypatch):
     assert "1 hold in all of ours that could be asked, 1 in some, and 1 in none" in found
     assert (
         "only for the paper's run: says none." in found
-        and "0 of 2" in found
+        and "all 2: does not hold" in found
         and "for some: says some." in found
-        and "1 of 2" in found
+        and "1 holds, 1 fails" in found
     )
     assert not any(f"says {id}." in found for id in ("all", "theirs-fails", "not-asked", "not-of-one-network"))
 

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from assignadd.claims.record import ReadingRecord
 from assignadd.report.claims_table import AS_STATED, COLUMNS, NEW, NOT_AS_STATED, OTHER_NETWORK, claims_table
 from assignadd.report.page import Page
-from assignadd.verdicts import FAILS, HOLDS
+from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE
 from tests.report.reader import Reader
 from tests.report.records import RECORDS, record
 
@@ -42,12 +43,25 @@ def test_filters_count_the_verdicts():
 
 
 def test_what_changed_since_the_paper_is_told_from_the_label_and_the_papers_own_network():
-    """The paper's network holds `qk2-identity` and fails `held-out-doubles` (assignadd/results/paper-network.json)."""
+    """The paper's network holds `qk2-identity` and fails `ov-mlp-99.94` (assignadd/results/paper-network.json)."""
     same, other, ours = record("qk2-identity", 1.0, HOLDS), record("qk2-identity", 0.5, FAILS), replace(
-        record("held-out-doubles", 0.99, HOLDS), label="ours"
+        record("ov-mlp-99.94", 1.0, HOLDS), label="ours"
     )  # fmt: skip
     groups = [a["data-groups"].split("|")[1].split("; ") for a in reader(same, other, ours).named("tr") if "id" in a]
     assert groups == [[AS_STATED], [NOT_AS_STATED, OTHER_NETWORK], [NEW, OTHER_NETWORK]]
+
+
+def test_readings_and_checkpoints_are_told_below_a_claim():
+    strict = ReadingRecord(0.75, 0.7, 0.8, 100, "pairs", 2, FAILS, "at least 1", id="strict", says="All of it does.")
+    untold = ReadingRecord(None, None, None, 0, "", 0, UNTESTABLE, "", id="none", says="Nothing does.")
+    made = replace(record("a", 0.9, HOLDS), readings=(strict, untold), checkpoints="1 to 5 (3)")
+    found = "".join(reader(made).words)
+    assert (
+        "All of it does. Does not hold: 0.75 (0.7 to 0.8)." in found
+        and "nothing does. cannot be tested." in found.lower()
+    )
+    assert "Checkpoints: 1 to 5 (3)." in found
+    assert len([a for a in reader(made).named("tr") if "id" in a]) == 1  # lines of one record, not rows
 
 
 def test_numbers_are_shown_with_their_interval_unless_exact():

@@ -15,13 +15,12 @@ from assignadd.figures import studies
 from assignadd.figures.record import FigureRecord
 from assignadd.figures.registry import DYNAMICS, SECTIONS
 from assignadd.figures.studies import STUDY_FIGURES
-from assignadd.measures.accuracies import Accuracy
+from assignadd.measures.accuracies import EndAccuracy
 from assignadd.report import reproduction
 from assignadd.report.reproduction import drawing_pictures, write_page
-from assignadd.stats import wilson
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader
-from tests.report.records import RECORDS
+from tests.report.records import RECORDS, record
 from tests.report.writing import EVERY_SECTION, write_report
 
 LABELS = ["accuracies", "accuracies2", *(figure.label for section in EVERY_SECTION for figure in section.figures)]
@@ -53,6 +52,12 @@ def test_contents_come_first_and_every_claim_last(report):
     assert "No network binds variables in the end" in words and "although it does not bind variables" in words
 
 
+def test_the_report_is_about_the_paper_and_has_no_figures_of_our_studies(report):
+    drawn = {figure.label for section in SECTIONS for figure in section.figures}
+    assert not drawn & {figure.label for figure in STUDY_FIGURES} and "Studies of ours" not in report.index.read_text()
+    assert not any(section.has(record(id, 1.0, "holds", label="ours")) for section in SECTIONS for id in ("a", "study"))
+
+
 def test_the_same_bytes_again(short_report, few_figures, tmp_path):
     """What is drawn is tested figure by figure; here the page and its files."""
     write_report(tmp_path, short_report.evidences, RECORDS, "assignadd report x")
@@ -71,8 +76,7 @@ def test_tables_of_studies_are_read_before_processes_are_forked(report, tmp_path
         assert os.getpid() == parent
         return read(study)
 
-    section = next(section for section in SECTIONS if section.figures == STUDY_FIGURES)
-    monkeypatch.setattr(reproduction, "SECTIONS", [replace(section, figures=STUDY_FIGURES[:2])])
+    monkeypatch.setattr(reproduction, "SECTIONS", [replace(SECTIONS[0], figures=STUDY_FIGURES[:2])])
     monkeypatch.setattr(studies, "read_study", read_here)
     studies.shipped_data.cache_clear()
     with drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes=2) as n:
@@ -152,12 +156,12 @@ def test_one_evaluation_has_no_curves_and_no_figure_along_training(report, tmp_p
 
 def test_a_set_that_a_split_does_not_have_reads_so(report, page_of, monkeypatch):
     one = report.evidences[0]
-    monkeypatch.setitem(one.__dict__, "accuracies", {"0-var train": Accuracy(0.5, 50, wilson(25, 50))})
+    monkeypatch.setitem(one.__dict__, "end_accuracies", {"0-var train": EndAccuracy((0.5,), 50)})
     assert "none exists" in page_of(report.evidences)
 
 
 def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs(report, page_of, monkeypatch):
     one = report.evidences[0]
-    monkeypatch.setitem(one.__dict__, "accuracies", {"1-var doubles": Accuracy(0.5, 50, wilson(2, 4), 4)})
+    monkeypatch.setitem(one.__dict__, "end_accuracies", {"1-var doubles": EndAccuracy((0.5,), 50, 4)})
     words = Reader(page_of(report.evidences[:1])).words
     assert "one variable, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words

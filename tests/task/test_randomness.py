@@ -74,12 +74,16 @@ def test_no_two_reserved_ranges_overlap(reserved):
 
 
 def test_draws_fit_into_their_reserved_range():
+    from assignadd.claims.evidence import ANY_PAIR_PLACE
     from assignadd.measures.accuracies import variable_sets
+    from assignadd.model.accuracy import END_EVALUATIONS
     from assignadd.task.evalsets import ALL_SETS
 
     most = max(len(variable_sets(Task(n_vars=len(LETTERS)))), len(ALL_SETS))
     assert most <= min(len(EvalSteps.EXAMS), len(EvalSteps.FINAL_EXAM))
     assert 3 * TrainingLawDraws.INTERCHANGE.stop <= len(EvalSteps.TRAINING_LAW)
+    # The sets of one of the last evaluations, and behind them the one that is asked for by itself.
+    assert len(ALL_SETS) <= ANY_PAIR_PLACE < len(EvalSteps.END_EXAMS) // END_EVALUATIONS
 
 
 def test_words_do_not_depend_on_order_number_or_stack():

@@ -8,7 +8,7 @@ import type { LegendItem } from "./Legend";
 const SKILLS: readonly Skill[] = ["addition", "binding", "refinement"];
 const WORDS: Readonly<Record<Skill, string>> = {
   addition: "literal sums held out from training",
-  binding: "sums with one and with two variables",
+  binding: "one-variable sums as in training",
   refinement: "sums with variables in banned slots",
 };
 
@@ -36,7 +36,7 @@ export function PhaseBands({ own, x, height, labels }: { own: ModelEntry; x: (st
 export function bandLegend(own: ModelEntry, { levels, lasting }: Index["rules"]): LegendItem[] {
   return SKILLS.filter((name) => own.phases.onsets[name] !== null).map((name) => ({
     colour: `var(--phase-${name})`,
-    label: `band “${name}”: ${percent(levels[name], 0)} or more of ${WORDS[name]}, for ${count(lasting)} steps at least`,
+    label: `band “${name}”: ${percent(levels[name], 0)} or more of ${WORDS[name]}, for ${count(lasting)} steps or to the end`,
   }));
 }
 

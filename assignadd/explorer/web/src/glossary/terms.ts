@@ -8,7 +8,7 @@ export interface Entry {
 }
 
 export const TERMS = {
-  bind: { word: "bind", meaning: "To look up the number that the prompt assigns to a variable. A network binds if it answers at least 95 % of fresh one-variable sums of its training distribution.", code: "binds, 1-var train" },
+  bind: { word: "bind", meaning: "To look up the number that the prompt assigns to a variable. A network binds from the step on at which it answers 95 % of one-variable sums as in training, for 1,000 steps or to the end; it binds in the end if it still does.", code: "binds, 1-var train" },
   circuit: { word: "circuit", meaning: "The parts of the network that, according to the paper, compute the answer: in layer 1 numbers copy the name before them and = reads the operands, in layer 2 = fetches the two values, the MLP adds.", code: "QK1, OV1, QK2, OV2, MLP2" },
   seen: { word: "seen and held-out pairs", meaning: "Training adds only a part of all ordered pairs of numbers. A pair that it may add is seen, the others are held out; of a held-out pair the other order may be seen or not, and a double n + n has no other order.", code: "seen_fraction, add-restricted" },
   banned: { word: "banned slot", meaning: "Some variables never stand in one of the two operand slots during training. There the slot is banned for them.", code: "banned_first, banned_second, var-restricted" },

@@ -114,7 +114,7 @@ function howSections(m: ModelEntry): Section[] {
       tries: () => [{ label: "take the cut back", act: () => change({ interventions: [] }) }, { label: "cut = off from the second value too", act: () => addIntervention({ ...cut, key: "second_value" }) }],
     },
     {
-      id: "add", title: isAddition(m.task) ? "How does it add?" : "How does it compute?", figures: ["step", "circuit"], set: { ...base, node: "mlp" }, claims: ["ov-mlp-99.94", "fourier-median-neuron"],
+      id: "add", title: isAddition(m.task) ? "How does it add?" : "How does it compute?", figures: ["step", "circuit"], set: { ...base, node: "mlp" }, claims: ["ov-mlp-99.94", "fourier-best-neuron:median"],
       sentences: () => {
         const now = snapshotOf(m, base);
         if (!now) return [];
@@ -192,7 +192,7 @@ function unseen(m: ModelEntry, index: Index): Section {
   const census = index.population?.census;
   const double = heldOutDouble(m);
   return {
-    id: "unseen", title: "What did the paper not see?", figures: ["circuit"], set: at(m, double ? { text: double, padding: 0 } : {}), claims: ["held-out-doubles"],
+    id: "unseen", title: "What did the paper not see?", figures: ["circuit"], set: at(m, double ? { text: double, padding: 0 } : {}), claims: ["held-out-pairs-99.4:doubles"],
     sentences: () => [
       `Doubles. Of the sums n + n that training left out, this network answers ${accuracy(m, "0-var doubles")}; of other held-out pairs ${accuracies(m, [["0-var mirror seen", "where the other order was seen"], ["0-var neither order", "where neither was"]])}.`,
       census && doubles(census),
