@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The constraints reach pip's build environments too.
 PIP := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-WEB := assignadd/explorer/web
+WEB := assignadd/page/web
 
 .PHONY: help reproduce quick explorer explorer-web test test-slow test-ray lint check browser docs reference chaos sabotage clean \
 	ray-up ray-down
@@ -21,7 +21,7 @@ help:
 	@echo "make test-slow   the tests that take a minute or more of one core each"
 	@echo "make test-ray    install Ray and test sweeps on a cluster of this machine"
 	@echo "make docs        the documentation as a site (site/docs/index.html)"
-	@echo "make reference   write the pages of the docs that are generated from the code, and the notebooks from their scripts"
+	@echo "make reference   write docs/reference.md from the code, and the notebooks from their scripts"
 	@echo "make ray-up      start a Ray cluster here, for assignadd sweep --engine ray; make ray-down stops it"
 	@echo "make clean       remove the virtual environment (runs/ and reproduction/ stay)"
 
@@ -111,8 +111,10 @@ chaos: $(VENV)/.dev
 sabotage: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.sabotage --write
 
-# The pages are plain Markdown; Sphinx only makes a site of them. Warnings, such as a link to nowhere, are errors.
-docs: $(VENV)/.docs reference
+# The pages are plain Markdown; Sphinx only makes a site of them, and of three more that only the site has (commands, data,
+# findings). Warnings, such as a link to nowhere, are errors.
+docs: $(VENV)/.docs
+	$(BIN)/python docs/generate.py --site
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs . site
 	@echo site/docs/index.html
 

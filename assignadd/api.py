@@ -1,4 +1,7 @@
-"""The package from Python: train, load, evaluate. The commands are built on these."""
+"""The package from Python: train, load, evaluate. The commands are built on these.
+
+What only one function needs is imported there: `assignadd train` loads nothing of phases and sweeps.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,25 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assignadd.claims.evidence import SEQUENCES, evidence
-from assignadd.claims.ledger import ledger as records_of
-from assignadd.claims.record import Record
 from assignadd.config import Config, ConfigError, Member
-from assignadd.dynamics.phases import Phases, find_phases
-from assignadd.dynamics.trajectory import MODEL, SEED, accuracy_curves, measured_run, read_measures, write_measures
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.measures.accuracies import Accuracy, set_accuracies
 from assignadd.measures.progress import ProgressObserver
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
+from assignadd.network import SEQUENCES, networks_of
 from assignadd.runs.folder import Run
 from assignadd.runs.folder import open_run as open_run
 from assignadd.runs.hub import SCHEME, load_published
 from assignadd.runs.names import default_folder
-from assignadd.sweeps.population import populations_for
-from assignadd.sweeps.shipped_tables import shipped_table
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.trainer import check_machine
 
 if TYPE_CHECKING:
     import polars
+
+    from assignadd.dynamics.phases import Phases
 
 
 def train(
@@ -104,6 +103,8 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
 
     The table is stored in the run folder, and read from there the next time.
     """
+    from assignadd.dynamics.trajectory import measured_run, read_measures, write_measures
+
     run = open_run(run)
     table = read_measures(run)
     if table is None:
@@ -115,6 +116,9 @@ def measure(run: str | Path | Run) -> polars.DataFrame:
 
 def phases(run: str | Path | Run) -> list[Phases]:
     """For each model of a run, when addition, binding and refinement came to last, and both spikes."""
+    from assignadd.dynamics.phases import find_phases
+    from assignadd.dynamics.trajectory import accuracy_curves
+
     run = open_run(run)
     return [find_phases(accuracy_curves(run, model)) for model in range(len(run.members))]
 
@@ -126,32 +130,21 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
     """
     import polars
 
+    from assignadd.dynamics.of_network import onsets_of
+    from assignadd.dynamics.trajectory import MODEL, SEED
+
     run = open_run(run)
     measure(run)
-    rows = [{MODEL: m.index, SEED: m.seed, **dataclasses.asdict(onset)} for m in evidence(run)[0] for onset in m.onsets]
+    rows = [
+        {MODEL: m.index, SEED: m.seed, **dataclasses.asdict(onset)}
+        for m in networks_of(run)[0]
+        for onset in onsets_of(m)
+    ]
     return polars.DataFrame(rows, schema_overrides=dict.fromkeys(("onset", "low", "high", "n"), polars.Int64))
 
 
-def ledger(
-    *runs: str | Path | Run,
-    n: int = SEQUENCES,
-    only: str | None = None,
-    census: Path | None = None,
-    fraction: Path | None = None,
-    two_var: Path | None = None,
-) -> list[Record]:
-    """Every claim of the paper tested on these runs: value, interval, verdict. Without runs, those on seeds and theory.
-
-    `census`, `fraction` and `two_var` are folders of your own sweeps. Default: the package's, for the paper's task.
-    """
-    opened = [open_run(run) for run in runs]
-    evidences = [e for run in opened for e in evidence(run, n=n)[0]]
-    populations = populations_for([e.config for e in evidences], census, fraction, two_var)
-    return records_of(
-        evidences, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only, populations=populations
-    )
-
-
 def table(name: str) -> polars.DataFrame:
-    """A table that comes with the package, such as "census"; docs/data.md explains the columns of each."""
+    """A table that comes with the package, such as "census"; `assignadd results NAME` explains its columns."""
+    from assignadd.sweeps.shipped_tables import shipped_table
+
     return shipped_table(name).frame()

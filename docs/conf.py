@@ -1,6 +1,6 @@
 """Settings of the site (`make docs`). The pages are Markdown that GitHub shows as well; index.md gives their order.
 
-The sources are those of the whole repository, so that links to README, CONTRIBUTING, notebooks and code lead somewhere.
+The sources are those of the whole repository, so that links to README, CONTRIBUTING, findings and code lead somewhere.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ html_title = "assignadd"
 html_show_sphinx = False
 html_static_path: list[str] = []
 root_doc = "docs/index"
-include_patterns = ["README.md", "CONTRIBUTING.md", "docs/*.md", "assignadd/results/README.md"]
+ROOT = Path(__file__).parents[1]
+FINDINGS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("findings/*/README.md"))
+OTHERS = ["CONTRIBUTING.md", "README.md", "assignadd/results/README.md", "benchmarks/README.md"]
+include_patterns = [*OTHERS, "docs/*.md", "findings/README.md", *FINDINGS]
 exclude_patterns = [".*", "runs", "site", "**/node_modules"]
 myst_heading_anchors = 4
+# Pages that only the site has, under the heading of index.md where they belong (docs/generate.py).
+OF_SITE = {"Results": ["findings"], "Look it up": ["commands", "data"]}
 
 
 def with_contents(app: object, page: str, source: list[str]) -> None:
@@ -28,12 +33,18 @@ def with_contents(app: object, page: str, source: list[str]) -> None:
     listed: list[str] = []
     for section in re.split(r"^## ", source[0], flags=re.MULTILINE)[1:]:
         caption, _, text = section.partition("\n")
-        pages = [name for name in re.findall(r"\]\((\w+)\.md\)", text) if name not in listed]
+        linked = [*OF_SITE.get(caption, ()), *re.findall(r"\]\((\w+)\.md\)", text)]
+        pages = [name for name in linked if name not in listed]
         listed += pages
         source[0] += contents(caption, pages)
-    found = (file.stem for file in sorted(Path(__file__).parent.glob("*.md")))
-    more = [name for name in found if name not in (*listed, "index")]
-    source[0] += contents("More", [*more, "../CONTRIBUTING", "../README", "../assignadd/results/README"])
+    source[0] += contents("The findings", [elsewhere(path) for path in ["findings/README.md", *FINDINGS]])
+    more = [path.stem for path in sorted(Path(__file__).parent.glob("*.md")) if path.stem not in (*listed, "index")]
+    source[0] += contents("More", [*more, *map(elsewhere, OTHERS)])
+
+
+def elsewhere(path: str) -> str:
+    """A page outside docs/, as a table of contents names it."""
+    return f"../{path.removesuffix('.md')}"
 
 
 def contents(caption: str, pages: list[str]) -> str:

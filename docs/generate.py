@@ -1,71 +1,80 @@
-"""Writes the pages of the docs that are generated from the code: commands.md, reference.md and data.md.
+"""Writes the pages of the docs that are generated from the code.
 
-`make reference` runs it, and a test compares the pages with what it returns. Signatures, defaults and docstrings are
-read from the source text, so nothing of the package is imported for the first two pages.
+`make reference` writes reference.md, which is committed; a test compares it with what `reference` returns. `make docs`
+also writes the pages that only the site has (`--site`): commands.md, data.md and findings.md. Signatures, defaults and
+docstrings are read from the source text.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-PACKAGE = DOCS.parent / "assignadd"
+ROOT = DOCS.parent
+PACKAGE = ROOT / "assignadd"
 NOTE = "<!-- Written by docs/generate.py; edit the docstrings and run `make reference`. -->\n"
-
-CONSTANTS = ("PRESETS",)
-# The names of the reference, by module, under a heading each. The public names of `assignadd` come first.
-REFERENCE = {
-    "Reading a model": {
-        "model.hooks": ("Hooked",),
-        "model.transformer": ("Transformer",),
-        "model.stack": ("Stack",),
-        "model.circuits": ("QK", "OV"),
-        "model.forward": ("trace", "answer_logits"),
-        "model.trace": ("Trace",),
-    },
-    "The task": {
-        "task.roles": ("roles", "Roles", "answers", "operand_slots"),
-        "task.evalsets": ("EvalSet",),
-        "task.sampler": ("Sampler",),
-        "task.splits": ("pair_split",),
-        "task.vocabulary": ("Vocabulary",),
-    },
-    "Interventions": {
-        "interventions.apply": ("apply", "effect", "Effect"),
-        "interventions.specification": ("read_specification", "Replace", "Cut", "Pattern", "Swap"),
-    },
-    "Runs, measures and claims": {
-        "runs.folder": ("Run",),
-        "measures.accuracies": ("Accuracy",),
-        "measures.columns": ("Column",),
-        "claims.record": ("Claim", "Reading", "Record", "Line"),
-        "config": ("Config", "Task", "Model", "Optim", "Recording", "Seeds", "Numerics", "Start", "Member"),
-    },
-}
+# The packages with public names (`__all__`), in the order of the reference; the first is `assignadd` itself.
+PUBLIC = ("", "task", "model", "measures", "dynamics", "interventions", "sweeps", "study", "ledger", "figure")
+# What public constants are: they have no docstring.
+CONSTANTS = {
+    "ADDITION_SET": "The evaluation set on which addition is judged: literals whose pair was held out.",
+    "ADDITION_THRESHOLD": "The accuracy on it from which a network adds: 0.9.",
+    "BASE": "The settings of a study's networks unless it says otherwise: the preset `paper` with `RECORD`.",
+    "BINDING_SET": "The evaluation set on which binding is judged: one variable, as trained.",
+    "BINDING_SETS": "The sets with variables in slots in which training had them; the first spike is seen on them.",
+    "BINDING_THRESHOLD": "The accuracy on `BINDING_SET` from which a network binds: 0.95.",
+    "COLUMNS": "The record of every column that `assignadd measure` writes.",
+    "DARK_FROM": "The share of a heat map's largest value from which its colour is dark.",
+    "EVAL_SETS": "The nine evaluation sets of the paper.",
+    "IMPLIED": "What a claim has as the paper's value if the paper only implies it.",
+    "NOT_REPORTED": "What a claim has as the paper's value if the paper has none.",
+    "OURS": "The label of a claim that the paper does not make.",
+    "PAPER": "The label of the cell with the paper's settings.",
+    "PAPER_NEEDS": "What the paper's formulas need of an architecture: two layers, one head, no norm and so on.",
+    "PRESETS": "Configurations by name: `paper`, `authors`, `tiny`, `smoke`.",
+    "RECORD": "What a study's networks record: an evaluation every 250 steps, a large one at the end.",
+    "REFINEMENT_SETS": "The sets with variables in banned slots.",
+    "SHARES": "The colour map of shares, from 0 up.",
+    "SIGNED": "The colour map of numbers of either sign, white at 0.",
+    "THRESHOLD": "The accuracy from which a skill is learned: 0.95.",
+    "Z_95": "The number of standard deviations of a normal 95 % interval on each side.",
+} | dict.fromkeys(("BLUE", "GREEN", "GREY", "INK", "ORANGE", "PURPLE", "VERMILION"), "A colour of the figures.")
 
 
-def pages() -> dict[str, str]:
-    """The text of each generated page, by its file name."""
-    return {"commands.md": commands(), "reference.md": reference(), "data.md": data_dictionary()}
+def site_pages() -> dict[str, str]:
+    """The text of each page that only the site has, by its file name."""
+    return {"commands.md": commands(), "data.md": data_dictionary(), "findings.md": findings()}
 
 
 @cache
 def tree_of(module: str) -> ast.Module:
-    return ast.parse((PACKAGE / f"{module.replace('.', '/')}.py").read_text())
+    path = PACKAGE / module.replace(".", "/")
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
 
 
-def definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef:
-    """The class or function of this name in a module, or in the module of the package that it is imported from."""
-    for node in tree_of(module).body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return node
+Definition = ast.ClassDef | ast.FunctionDef
+
+
+def find(module: str, name: str) -> tuple[str, Definition | None]:
+    """The module in which a name is defined, and its class or function; None for a constant."""
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, Definition) and node.name == name and node in tree_of(module).body:
+            return module, node
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-            if name == (alias.asname or alias.name):
-                return definition(str(node.module).removeprefix("assignadd."), alias.name)  # type: ignore[attr-defined]
-    raise LookupError(f"docs/generate.py: no class or function {name} in assignadd.{module}")
+            if name == (alias.asname or alias.name) and str(node.module).startswith("assignadd"):  # type: ignore[attr-defined]
+                return find(str(node.module).partition(".")[2], alias.name)  # type: ignore[attr-defined]
+    return module, None
+
+
+def class_of(module: str, name: str) -> ast.ClassDef:
+    found = find(module, name)[1]
+    if not isinstance(found, ast.ClassDef):
+        raise LookupError(f"docs/generate.py: no class {name} in assignadd.{module}")
+    return found
 
 
 def fields(of: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | None, str]]:
@@ -80,6 +89,108 @@ def fields(of: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | None, s
 def cell(text: str) -> str:
     """The text for a cell of a table."""
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+# reference.md
+
+
+def reference() -> str:
+    """The page of the public names: for each package a table with a sentence each, and a script that uses them."""
+    parts = [
+        "# Python reference\n", NOTE,
+        "These names are public: they keep their meaning from version to version. Findings, notebooks, examples and "
+        "these pages use no others, and neither need you. Classes are listed with their fields and methods; the link "
+        "leads to the source, whose docstrings say more, as `help(NAME)` does. Letters of shapes are in the "
+        "[glossary](names.md#sizes). Each section ends in a script that runs as it is, in seconds "
+        "(`python docs/reference/task.py`).\n",
+    ]  # fmt: skip
+    for package in PUBLIC:
+        title = f"assignadd.{package}" if package else "assignadd"
+        about = (ast.get_docstring(tree_of(package)) or "").split("\n\n")[0]
+        parts += [f"## {title}\n", about + "\n", "| name | what it is |", "|---|---|"]
+        parts += [_row(package, name) for name in public_names(package)]
+        parts += ["", f"```python\n{example(package)}```\n"]
+    return "\n".join(parts)
+
+
+def public_names(package: str) -> list[str]:
+    """The names in `__all__` of a package: read from the list, or from what `lazily` is given."""
+    for node in tree_of(package).body:
+        if isinstance(node, ast.Assign) and "__all__" in ast.unparse(node.targets[0]):
+            if isinstance(node.value, ast.Call):
+                homes = ast.literal_eval(node.value.args[1])
+                return sorted((name for names in homes.values() for name in names), key=_order)
+            return sorted(ast.literal_eval(node.value), key=_order)
+    raise LookupError(f"docs/generate.py: no __all__ in assignadd.{package}")
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Functions first, then classes, then constants."""
+    return (2 if name.isupper() and len(name) > 2 else 1 if name[0].isupper() and len(name) > 2 else 0, name.lower())
+
+
+def script(package: str) -> Path:
+    """The script that shows how the names of a package are used."""
+    return DOCS / "reference" / f"{package or 'api'}.py"
+
+
+def example(package: str) -> str:
+    """The script without its docstring."""
+    text = script(package).read_text()
+    end = ast.parse(text).body[0].end_lineno
+    return "\n".join(text.splitlines()[end:]).strip() + "\n"
+
+
+def _row(package: str, name: str) -> str:
+    module, node = find(package, name)
+    path = PACKAGE / module.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    link = f"[`{name}`](../{file.relative_to(ROOT)})"
+    if node is None:
+        return f"| {link} | {cell(CONSTANTS[name])} |"
+    if not (text := ast.get_docstring(node)):
+        raise LookupError(f"docs/generate.py: {name} in assignadd.{module} has no docstring")
+    shown = f"{link}`({', '.join(_arguments(node))})`"
+    return f"| {shown} | {cell(first_sentence(text))}{cell(_methods(node))} |"
+
+
+def first_sentence(text: str) -> str:
+    """The first line of a docstring, with those after it if the sentence goes on there."""
+    lines = text.split("\n\n")[0].splitlines()
+    end = next((i for i, line in enumerate(lines) if line.endswith((".", ":", ";"))), len(lines) - 1)
+    return " ".join(lines[: end + 1]).rstrip(":;")
+
+
+def _arguments(node: Definition) -> Iterator[str]:
+    """The arguments of a function, or what a class is made with; optional ones have an equals sign."""
+    if isinstance(node, ast.ClassDef):
+        made = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
+        if made is None:
+            yield from (f"{name}=" if default else name for name, _, default, _ in fields(node))
+            return
+        node = made
+    of = node.args
+    n_required = len(of.args) - len(of.defaults)
+    for i, argument in enumerate(of.args):
+        if argument.arg not in ("self", "cls"):
+            yield argument.arg if i < n_required else f"{argument.arg}="
+    if of.vararg:
+        yield f"*{of.vararg.arg}"
+    for argument, default in zip(of.kwonlyargs, of.kw_defaults, strict=True):
+        yield argument.arg if default is None else f"{argument.arg}="
+
+
+def _methods(node: Definition) -> str:
+    """The documented methods and properties of a class."""
+    if isinstance(node, ast.FunctionDef):
+        return ""
+    methods = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name[0] != "_" and ast.get_docstring(n)]
+    properties = {"property", "cached_property"}
+    shown = [
+        f"`.{n.name}`" if {ast.unparse(mark) for mark in n.decorator_list} & properties else f"`.{n.name}()`"
+        for n in methods
+    ]
+    return f" Has {', '.join(shown)}." if shown else ""
 
 
 # commands.md
@@ -109,9 +220,7 @@ def _command_classes() -> Iterator[tuple[str, ast.ClassDef]]:
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             if ast.unparse(call.func) == "options.read":
                 kind, _, command = call.args[:3]
-                found = definition(f"cli.{path.stem}", ast.unparse(kind))
-                assert isinstance(found, ast.ClassDef)
-                yield ast.literal_eval(command), found
+                yield ast.literal_eval(command), class_of(f"cli.{path.stem}", ast.unparse(kind))
 
 
 def _option_table(of: ast.ClassDef, prefix: str = "") -> str:
@@ -129,7 +238,7 @@ def _option_table(of: ast.ClassDef, prefix: str = "") -> str:
             metavar = name.upper() if default is None else f"[{name.upper()}]"
             rows.append(f"| `{metavar}` | {shown} | {cell(text)} |")
         else:
-            flag = f"--{prefix}{name.replace('_', '-')}"
+            flag = f"--{prefix}{name.rstrip('_').replace('_', '-')}"
             rows.append(f"| `{flag}` | {shown} | {cell(text)} |")
     return "\n".join(
         ["| argument | default | meaning |", "|---|---|---|", *rows, "", *([settings] if settings else [])]
@@ -139,99 +248,45 @@ def _option_table(of: ast.ClassDef, prefix: str = "") -> str:
 def _settings() -> Iterator[str]:
     """The tables of the settings of a configuration, a section each."""
     yield "Settings, which replace those of the preset:\n"
-    config = definition("config", "Config")
-    assert isinstance(config, ast.ClassDef)
-    for section, annotation, _, _ in fields(config):
-        of = definition("config", ast.unparse(annotation))
-        assert isinstance(of, ast.ClassDef)
-        yield _option_table(of, f"{section}.")
+    for section, annotation, _, _ in fields(class_of("config", "Config")):
+        yield _option_table(class_of("config", ast.unparse(annotation)), f"{section}.")
 
 
 def _default(value: ast.expr) -> str:
     """A default as people type it."""
-    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("ranged", "Path"):
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("ranged", "setting", "Path"):
         value = value.args[0]
     text = str(value.value) if isinstance(value, ast.Constant) else ast.unparse(value)
     return "" if text in ("None", "()", "") else "off" if text == "False" else "on" if text == "True" else f"`{text}`"
 
 
-# reference.md
+# findings.md
+
+TAGS = ("rule stated first", "confirmed on fresh seeds", "exploratory")
 
 
-def reference() -> str:
-    """The page of the Python interface: signatures and docstrings of the public names and of those in REFERENCE."""
+def findings() -> str:
+    """The page that lists the findings: question and answer of each README, and how the answer came about."""
     parts = [
-        "# Python reference\n", NOTE,
-        "`import assignadd` gives the names of the first section; the others are imported from the module that is "
-        "named. Shapes are in the annotations: M models, B sequences, T positions, d the width, N numbers "
-        "([glossary](names.md)).\n",
-        "## assignadd\n",
+        "# Findings\n", NOTE.replace("the docstrings and run `make reference`", "findings/*/README.md"),
+        "What we found beyond the paper, one folder of the repository per question "
+        "([how to run one and add one](../findings/README.md)).\n",
+        "| question | answer | how it was decided |", "|---|---|---|",
     ]  # fmt: skip
-    parts += [_entry(module, name, "assignadd") for module, name in _public()]
-    for heading, modules in REFERENCE.items():
-        parts.append(f"## {heading}\n")
-        parts += [_entry(module, name, f"assignadd.{module}") for module, names in modules.items() for name in names]
-    return "\n".join(parts)
+    for readme in sorted((ROOT / "findings").glob("*/README.md")):
+        question, answer, tags = summary(readme.read_text())
+        link = f"[{cell(question)}](../{readme.relative_to(ROOT)})"
+        parts.append(f"| {link} | {cell(answer)} | {', '.join(tags)} |")
+    return "\n".join([*parts, ""])
 
 
-def _public() -> Iterator[tuple[str, str]]:
-    """Module and name of each public function of `assignadd`."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    homes = next(n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "_HOMES")
-    for home, names in ast.literal_eval(homes).items():
-        module = home.removeprefix("assignadd.")
-        functions = [name for name in names if name not in CONSTANTS]
-        yield from ((module, name) for name in functions if isinstance(definition(module, name), ast.FunctionDef))
-
-
-def _entry(module: str, name: str, home: str) -> str:
-    node = definition(module, name)
-    if isinstance(node, ast.FunctionDef):
-        return f"### `{home}.{name}`\n\n{_signature(node)}\n\n{ast.get_docstring(node)}\n"
-    assert isinstance(node, ast.ClassDef)
-    parts = [f"### `{home}.{name}`\n", f"{ast.get_docstring(node)}\n"]
-    documented = [(own, ast.unparse(kind), text) for own, kind, _, text in fields(node)]
-    if documented:
-        rows = [f"| `{own}` | `{cell(kind)}` | {cell(text)} |" for own, kind, text in documented]
-        parts.append("\n".join(["| field | type | meaning |", "|---|---|---|", *rows, ""]))
-    parts += [f"It has the fields of `{base}` too.\n" for base in _bases(module, node)]
-    for method in node.body:
-        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and ast.get_docstring(method):
-            is_property = any(ast.unparse(mark) in ("property", "cached_property") for mark in method.decorator_list)
-            shown = f"`.{method.name}`" if is_property else _signature(method)
-            parts.append(f"{shown}\n\n{ast.get_docstring(method)}\n")
-    return "\n".join(parts)
-
-
-def _bases(module: str, node: ast.ClassDef) -> list[str]:
-    """The classes of the same module that a class with fields extends."""
-    here = {other.name for other in tree_of(module).body if isinstance(other, ast.ClassDef)}
-    return [base for base in map(ast.unparse, node.bases) if base in here]
-
-
-def _signature(node: ast.FunctionDef) -> str:
-    """A signature as a block of code, on several lines if it is long."""
-    arguments = [part for part in _arguments(node.args) if part not in ("self", "cls")]
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    line = f"def {node.name}({', '.join(arguments)}){returns}: ..."
-    if len(line) > 100:
-        line = "\n".join([f"def {node.name}(", *(f"    {part}," for part in arguments), f"){returns}: ..."])
-    return f"```python\n{line}\n```"
-
-
-def _arguments(of: ast.arguments) -> Iterator[str]:
-    defaults: list[ast.expr | None] = [None] * (len(of.args) - len(of.defaults)) + list(of.defaults)
-    starred = [f"*{ast.unparse(of.vararg)}"] if of.vararg else ["*"] if of.kwonlyargs else []
-    for argument, default in zip(of.args, defaults, strict=True):
-        yield _argument(argument, default)
-    yield from starred
-    for argument, default in zip(of.kwonlyargs, of.kw_defaults, strict=True):
-        yield _argument(argument, default)
-
-
-def _argument(argument: ast.arg, default: ast.expr | None) -> str:
-    shown = ast.unparse(argument)
-    return shown if default is None else f"{shown} = {ast.unparse(default)}"
+def summary(readme: str) -> tuple[str, str, list[str]]:
+    """The question (the title), the answer (the first paragraph in bold) and the tags of a finding."""
+    title, _, rest = readme.strip().partition("\n")
+    paragraphs = [" ".join(p.split()) for p in rest.split("\n\n")]
+    answer = next((p for p in paragraphs if p.startswith("**") and not p.startswith("**Tag")), "").replace("**", "")
+    line = next((p for p in paragraphs if p.removeprefix("**").startswith("Tag")), "").lower()
+    return title.removeprefix("# ").strip(), answer, [tag for tag in TAGS if tag in line]
 
 
 # data.md
@@ -284,5 +339,6 @@ def _measures() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for page, text in pages().items():
+    pages = {"reference.md": reference()} | (site_pages() if "--site" in sys.argv[1:] else {})
+    for page, text in pages.items():
         (DOCS / page).write_text(text)

@@ -22,11 +22,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from assignadd.config import PRESETS, Config
-from assignadd.model.stack import initial_stack
-from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.sampler import Sampler
-from assignadd.task.splits import pair_split
+from assignadd import PRESETS, Config
+from assignadd.model import initial_stack
+from assignadd.task import EVAL_SETS, Sampler, pair_split
 
 Weights = dict[str, Tensor]
 

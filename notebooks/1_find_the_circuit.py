@@ -33,13 +33,9 @@ except ModuleNotFoundError:  # as on Colab: pip install assignadd, or a wheel th
 import matplotlib.pyplot as plt
 import torch
 
-from assignadd.measures.addition import ov2_mlp2_accuracy
-from assignadd.measures.scores import qk2_ov1_var_identity
-from assignadd.model.circuits import OV, QK
-from assignadd.task.evalsets import any_sums
-from assignadd.task.roles import answers, roles
-from assignadd.task.sampler import Sampler
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.measures import ov2_mlp2_accuracy, qk2_ov1_var_identity
+from assignadd.model import OV, QK
+from assignadd.task import Sampler, Vocabulary, answers, any_sums, roles
 
 torch.set_grad_enabled(False)
 run = aa.open_run("census-six")  # six trained networks that come with the package

@@ -27,10 +27,7 @@ import math
 
 import torch
 
-from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.roles import answers, operand_slots, roles
-from assignadd.task.sampler import Sampler
-from assignadd.task.vocabulary import Vocabulary
+from assignadd.task import EVAL_SETS, Sampler, Vocabulary, answers, operand_slots, roles
 
 torch.set_grad_enabled(False)
 run = aa.open_run("census-six")
@@ -456,8 +453,8 @@ print(f"tags exchanged: answers with its own value {own:.3f}, with the other var
 # - Carried: layer 1's output at `=` says which variable is asked for, and at a number (also at a literal behind a
 #   variable) which variable it belongs to. Replacing them makes the network answer what you chose.
 #
-# The same tests as commands, on more sequences and with more parts: `assignadd operands census-six` and
-# `assignadd interchange census-six`.
+# The same tests on more sequences and with more parts: `assignadd interchange census-six`, and the finding
+# `operand_attention` of the repository.
 #
 # **Further exercises, without solutions.**
 # 1. Repeat the table of edges for sums of two variables and of two literals. Which predictions change?

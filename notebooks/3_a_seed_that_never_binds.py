@@ -28,10 +28,8 @@ import numpy as np
 import polars as pl
 import torch
 
-from assignadd.stats import wilson
-from assignadd.task.evalsets import EVAL_SETS
-from assignadd.task.roles import answers, operand_slots, roles
-from assignadd.task.sampler import Sampler
+from assignadd.ledger import wilson
+from assignadd.task import EVAL_SETS, Sampler, answers, operand_slots, roles
 
 torch.set_grad_enabled(False)
 run = aa.open_run("census-six")

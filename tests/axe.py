@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-AXE = Path(__file__).parents[1] / "assignadd" / "explorer" / "web" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = Path(__file__).parents[1] / "assignadd" / "page" / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def axe_problems(page) -> list[str]:

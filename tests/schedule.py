@@ -2,18 +2,17 @@
 
 import pytest
 
-# Files that share what takes long to make: the page of the explorer; the report and the numbers of the theory; these
+# Files that share what takes long to make: the interactive page; the report and the numbers of the theory; these
 # numbers at small sizes.
 TOGETHER = (
-    ("tests/explorer/",),
+    ("tests/page/",),
     (
         "tests/report/",
-        "tests/figures/test_registry.py",
         "tests/cli/test_mechanism.py",
         "tests/cli/test_reproduce.py",
         "tests/test_readme.py",
     ),
-    ("tests/theory/test_study.py", "tests/cli/test_theory.py"),
+    ("tests/paper/theory/test_numbers.py", "tests/cli/test_theory.py"),
 )
 # Half a minute or so each: first, so that no process is left alone with one at the end.
 FIRST = (
@@ -22,7 +21,10 @@ FIRST = (
     "tests/sweeps/test_cluster.py",
     "tests/sweeps/test_local.py",
     "tests/cli/test_architectures.py",
-    "tests/claims/",
+    "tests/paper/test_ledger.py",
+    "tests/paper/causes/test_claims.py",
+    "tests/paper/dynamics/",
+    "tests/test_network.py",
     "tests/training/test_loop.py",
 )
 

@@ -4,7 +4,7 @@
 REMEDIES = {
     "ray is not": "make test-ray",
     "transformerlens": "pip install -e '.[lens]', then pytest tests/runs/test_lens_bridge.py",
-    "pyvene": "pip install -e '.[das]', then pytest tests/alignment/test_subspaces.py",
+    "pyvene": "pip install -e '.[das]', then pytest tests/paper/causes/test_subspaces.py",
     "triton": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",
     "cuda": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",
     "hub": "pip install -e '.[dev]'",
@@ -16,7 +16,7 @@ REMEDIES = {
     "node": "make explorer-web (needs Node)",
     "reference": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
     "paper's run": "PAPER_CHECKPOINTS=DIR make test, with all checkpoints of the paper's run in DIR",
-    "paper's text": "put the paper's text beside the checkout, as tests/claims/test_labels.py says",
+    "paper's text": "put the paper's text beside the checkout, as tests/paper/test_labels.py says",
     "checkpoints": "ASSIGNADD_REFERENCE=DIR make test, with the paper's checkpoints in DIR",
 }
 

@@ -59,8 +59,8 @@ def test_onsets_and_phases(run):
 
 
 def test_the_ledger(run):
-    records = assignadd.ledger(run, n=40, only="probe-after-mlp")
+    records = assignadd.claims(run, n=40, only="probe-after-mlp")
     assert [r.id for r in records] == ["probe-after-mlp"] and records[0].seeds == 2
-    (unasked,) = assignadd.ledger(run, n=40, only="qk2-identity")
+    (unasked,) = assignadd.claims(run, n=40, only="qk2-identity")
     assert (unasked.seeds, unasked.verdict) == (0, "cannot be tested")  # neither network binds
-    assert {r.label for r in assignadd.ledger(only="generalization_combined")} == {"generalization_combined"}
+    assert {r.label for r in assignadd.claims(only="generalization_combined")} == {"generalization_combined"}

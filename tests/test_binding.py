@@ -14,15 +14,17 @@ import pytest
 import torch
 
 from assignadd.api import phases
-from assignadd.claims.evidence import evidence
-from assignadd.claims.ledger import ledger
 from assignadd.config import Config, Member, Optim, Recording
+from assignadd.dynamics import of_network
+from assignadd.dynamics.of_network import curves_of, followed, onsets_of, phases_of
 from assignadd.dynamics.trajectory import accuracy_curves
-from assignadd.explorer.export import Settings, export
-from assignadd.explorer.population import population_data
-from assignadd.figures.census import census_data
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import concatenate
+from assignadd.network import networks_of
+from assignadd.page.export import Settings, export
+from assignadd.page.population import population_data
+from assignadd.paper.generalisation.census_figures import census_data
+from assignadd.paper.ledger import ledger
 from assignadd.report.first_screen import first_screen
 from assignadd.report.page import Page
 from assignadd.runs.folder import Run, shipped
@@ -31,8 +33,8 @@ from assignadd.sweeps.population import shipped_populations
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
 from tests.cli.asking import complaint, said
-from tests.explorer.pages import CONFIG, HERE, accuracies, states
-from tests.explorer.test_export import argument
+from tests.page.pages import CONFIG, HERE, accuracies, states
+from tests.page.test_export import argument
 from tests.report.reader import Reader
 
 LEVEL, LASTING = 0.95, 1000
@@ -101,7 +103,7 @@ def truth(run) -> list[tuple[int | None, bool]]:
 
 @pytest.fixture(scope="module")
 def models(run):
-    return evidence(run, n=50)[0]
+    return networks_of(run, n=50)[0]
 
 
 def test_the_expectation_is_that_of_the_made_up_networks(made_up):
@@ -111,21 +113,21 @@ def test_the_expectation_is_that_of_the_made_up_networks(made_up):
     assert found == [(1500, True), (500, False), (500, True), (2900, True), (None, False)]
 
 
-def test_curves_evidence_and_phases(run, truth, models):
+def test_curves_networks_and_phases(run, truth, models):
     assert len(models) == len(run.members)
-    for i, (e, (step, binds), found) in enumerate(zip(models, truth, phases(run), strict=True)):
+    for i, (e, (step, truly), found) in enumerate(zip(models, truth, phases(run), strict=True)):
         curves = accuracy_curves(run, i)
-        assert curves.binds == e.curves.binds == e.learned_binding == e.phases.binds == found.binds == binds
-        for onset in (curves.binding, e.phases.binding, found.binding):
+        assert curves.binds == curves_of(e).binds == of_network.binds(e) == phases_of(e).binds == found.binds == truly
+        for onset in (curves.binding, phases_of(e).binding, found.binding):
             assert (onset and onset.step) == step
-        own = next(o for o in e.onsets if o.curve == "1-var train")
+        own = next(o for o in onsets_of(e) if o.curve == "1-var train")
         assert (own.threshold, own.onset) == (LEVEL, step)
 
 
 def test_the_summary_in_words(truth, models):
     for e, (step, binds) in zip(models, truth, strict=True):
-        words = e.phases.summary
-        if e.phases.addition is None or step is None:
+        words = phases_of(e).summary
+        if phases_of(e).addition is None or step is None:
             assert "binding at" not in words and "was not learned" in words
         else:
             assert f"binding at {step:,}{'' if binds else ' and lost by the end'}" in words
@@ -147,7 +149,7 @@ def test_the_page(run, truth, models, tmp_path):
     export([run], tmp_path / "page", Settings(checkpoints=2, ledger=False, n=50), "assignadd explore")
     found = argument(tmp_path / "page" / "data" / "index.js")["models"]
     assert [m["binds"] for m in found] == [binds for _, binds in truth]
-    steps = [step if e.followed else None for e, (step, _) in zip(models, truth, strict=True)]
+    steps = [step if followed(e) else None for e, (step, _) in zip(models, truth, strict=True)]
     assert [m["phases"]["onsets"]["binding"] for m in found] == steps
 
 
@@ -171,7 +173,7 @@ def test_the_census_its_figure_its_page_and_its_claim():
         for seed, rows in part.table.sort("step").partition_by("seed", as_dict=True).items():
             truth[seed] = expected(rows["step"].to_list(), rows["1-var train"].to_list())
     seeds = {(s.seed,): s for s in populations.seeds}
-    assert {seed: (s.curves.binding and s.curves.binding.step, s.learned_binding) for seed, s in seeds.items()} == truth
+    assert {seed: (s.curves.binding and s.curves.binding.step, s.binds) for seed, s in seeds.items()} == truth
     bind, came = sum(binds for _, binds in truth.values()), sum(step is not None for step, _ in truth.values())
     assert (len(truth), bind) == (160, 131)
     assert census_data(populations).binds.sum() == population_data(populations)["census"]["bind"] == bind

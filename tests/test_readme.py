@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 
 import assignadd
-from assignadd.claims.evidence import evidence
-from assignadd.claims.ledger import chosen, paper_network
-from assignadd.claims.record import Record, find, judge
 from assignadd.cli import COMMANDS
 from assignadd.config import PRESETS
+from assignadd.ledger.claim import Record, find, judge
+from assignadd.network import networks_of
+from assignadd.paper.ledger import chosen, paper_network
 from assignadd.runs.folder import open_run
-from assignadd.studies.frozen import AGAIN, LARGER
-from assignadd.studies.rate import CURE, CURE_STUDY
-from assignadd.studies.study import PAPER
-from assignadd.studies.table import read_study
-from assignadd.verdicts import FAILS, HOLDS, UNDECIDED
+from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED
+from assignadd.study import PAPER, StudyTable, read_study, studies_in
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -75,13 +72,13 @@ def forms(*values: float | None) -> set[str]:
 @pytest.fixture(scope="module")
 def of_shipped() -> set[str]:
     """The numbers of the shipped networks that bind for the claim on section 7's block."""
-    models = [e for name in ("census-six", "census-two") for e in evidence(open_run(name))[0]]
+    models = [e for name in ("census-six", "census-two") for e in networks_of(open_run(name))[0]]
     return forms(*(s.value for s in judge(*chosen("circuit-section-7-equals"), models, "").by_seed))
 
 
 @pytest.fixture(scope="module")
 def ledger() -> dict[str, Record]:
-    return {record.id: record for record in assignadd.ledger()}
+    return {record.id: record for record in assignadd.claims()}
 
 
 def test_the_findings_are_few_and_each_names_its_records(ledger):
@@ -127,11 +124,10 @@ def test_the_caption_of_the_census_is_the_ledgers(ledger):
 
 
 def test_times_on_a_gpu_are_those_of_the_tables():
-    measured = json.loads((ROOT / "docs" / "speed-gpu.json").read_text())
-    census = measured["census"]
-    assert "took {} and {} s with TF32".format(*census["wall_seconds"]) in README
-    assert f"(two runs at {census['commit']})" in README
-    assert f"(commit {measured['commit']})" in README
+    measured = json.loads((ROOT / "benchmarks" / "peers-gpu.json").read_text())
+    assert "took {} and {} s with TF32".format(*measured["census"]["wall_seconds"]) in README
+    versions = [(ROOT / page).read_text() for page in ("benchmarks/README.md", "docs/scale.md")]
+    assert all(measured["commit"] in text and measured["census"]["commit"] in text for text in versions)
     scale = " ".join((ROOT / "docs" / "scale.md").read_text().split())
     fp32, tf32, of_32, alone, alone_tf32 = (b["us_per_model_step"].popitem()[1] for b in measured["bench"])
     assert f"{fp32:.1f} us per model and step in fp32, {tf32:.2f} with TF32" in README
@@ -145,18 +141,34 @@ def test_times_on_a_gpu_are_those_of_the_tables():
     assert words in README and words in scale
 
 
+def test_no_paragraph_names_a_commit():
+    """Versions are in tables and in JSON files."""
+    for page in ("README.md", "docs/scale.md", "docs/tutorial.md", "CONTRIBUTING.md"):
+        prose = [line for line in (ROOT / page).read_text().splitlines() if not line.startswith("|")]
+        named = re.findall(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{7}\b", "\n".join(prose))
+        assert named == [], page
+
+
+def study_of(finding: str, name: str) -> StudyTable:
+    folder = ROOT / "findings" / finding
+    return read_study(studies_in(folder)[name], folder)
+
+
+def cell_with(table: StudyTable, settings: dict[str, object]) -> str:
+    (label,) = (cell.label for cell in table.study.cells if dict(cell.settings) == settings)
+    return label
+
+
 def test_the_cure_of_the_documents_is_the_one_that_was_tested_and_no_preset_has_it():
     flags = "--optim.lr 0.002 --optim.later-lr 0.001 --optim.later-from 10000"
-    table = read_study(CURE_STUDY)
-    bound = [int(table.cells[cell]["binds"].sum()) for cell in (CURE, PAPER)]
-    assert table.provenance["cells"][CURE] == {
-        "optim.lr": 0.002, "optim.later_lr": 0.001, "optim.later_from": 10_000
-    }  # fmt: skip
-    for page in ("README.md", "docs/tutorial.md", "docs/findings.md"):
+    table = study_of("every_seed", "cure")
+    cure = cell_with(table, {"optim.lr": 0.002, "optim.later_lr": 0.001, "optim.later_from": 10_000})
+    bound = [int(table.cells[cell]["binds"].sum()) for cell in (cure, PAPER)]
+    for page in ("README.md", "docs/tutorial.md"):
         assert flags in (ROOT / page).read_text() and f"{bound[0]} of 128" in (ROOT / page).read_text()
     assert f"{bound[0]} of 128 fresh seeds bind, against {bound[1]} with" in README
     assert all(preset.optim.later_lr is None for preset in PRESETS.values())
-    again = read_study(AGAIN)
-    larger, usual = (int(again.cells[cell]["binds"].sum()) for cell in (LARGER, PAPER))
-    assert again.provenance["cells"][LARGER] == {"model.init_scale": 1.2}
-    assert f"with `--model.init-scale 1.2` all {larger} fresh seeds do, against {usual}" in README
+    again = study_of("what_makes_it_bind", "again")
+    larger = cell_with(again, {"model.init_scale": 1.2})
+    bound = [int(again.cells[cell]["binds"].sum()) for cell in (larger, PAPER)]
+    assert f"with `--model.init-scale 1.2` all {bound[0]} fresh seeds do, against {bound[1]}" in README

@@ -13,7 +13,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 
 from assignadd import __version__
-from assignadd.errors import LONGEST_LINE, UsageError, UserError, printable, shortened
+from assignadd.config.errors import LONGEST_LINE, UsageError, UserError, printable, shortened
 
 COMMANDS = {
     "reproduce": "train what is missing, evaluate, and write the reproduction page",
@@ -28,10 +28,9 @@ COMMANDS = {
     "ask": "give one prompt to a trained model: answer, runner-up, attention",
     "intervene": "change something inside a trained model: answer and accuracy before and after",
     "interchange": "exchange parts of activations between prompts: where each variable of the program is held",
-    "operands": "which operand slots `=` must attend to in layer 1: accuracy with its attention weights changed",
     "show": "print sequences of the task as the model sees them",
     "sweep": "train many models, a grid of settings times seeds, and write one table of results",
-    "study": "train the models of one of our studies, and show its result, or the one that comes with the package",
+    "study": "train the networks of a study in a file or folder, yours or ours, and show what came out",
     "results": "list and explain the tables that come with the package, or write one as CSV",
     "runs": "list, show and verify run folders",
     "import": "convert TransformerLens 2.x state dicts to a run",

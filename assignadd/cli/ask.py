@@ -36,11 +36,12 @@ class Ask:
 
 def main(arguments: list[str]) -> None:
     args = options.read(Ask, arguments, "ask")
-    from assignadd.model.transformer import Transformer
     from assignadd.task.text import parse
 
     run = options.run_or_newest(args.run)
     tokens = parse(args.prompt, run.config.task, options.check_seed("padding", args.padding))
+    from assignadd.model.transformer import Transformer  # with torch, which takes a second to load
+
     index = run.index_of(args.seed)
     step, one = options.model_at(run, index, args.step)
     reply = _reply(run, Transformer.from_stack(one, 0), tokens, index) | {"run": run.name, "step": step}
@@ -84,7 +85,7 @@ def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any
 def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
     """How near to training the prompt is: variables, seen or held-out pair, banned slots."""
     from assignadd.task.evalsets import TUPLE
-    from assignadd.task.roles import operand_slots
+    from assignadd.task.positions import operand_slots
     from assignadd.task.sampling_tables import LITERAL, count_banned
     from assignadd.task.text import operand_values
     from assignadd.task.vocabulary import Vocabulary

@@ -13,18 +13,19 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import console, escape, note, print_json, say
-from assignadd.errors import UsageError
+from assignadd.config.errors import UsageError
+from assignadd.dynamics.of_network import binds
 from assignadd.runs import atomic
-from assignadd.verdicts import FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
+from assignadd.stats.verdicts import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assignadd.claims.evidence import Evidence
-    from assignadd.claims.record import Line, Record
+    from assignadd.ledger.claim import Claim, Line, Record
+    from assignadd.network import Network
     from assignadd.sweeps.population import Populations
 
-COLOURS = {HOLDS: "green", FAILS: "red", UNDECIDED: "yellow"} | dict.fromkeys(
+COLOURS = {HOLDS: "green", FAILS: "red", BROKEN: "red", UNDECIDED: "yellow"} | dict.fromkeys(
     (UNTESTABLE, NOT_APPLICABLE, UNMEASURED), "dim"
 )
 
@@ -49,6 +50,8 @@ class Claims:
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
+    with_: Annotated[tuple[Path, ...], tyro.conf.arg(name="with")] = ()
+    """Files of Python with `CLAIMS`, a tuple of assignadd.ledger.Claim, which are tested too; they are executed."""
     seeds: str | None = None
     """Only the models with these seeds, such as 0 or 0..3."""
     threads: int | None = None
@@ -60,11 +63,12 @@ class Claims:
     """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", ...}."""
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str]) -> int:
     args = options.read(Claims, arguments, "claims")
-    from assignadd.claims.ledger import chosen, ledger
+    from assignadd.paper.ledger import chosen, ledger
 
-    wanted = chosen(args.only)  # refuses a name before anything is measured
+    more = [claim for file in args.with_ for claim in claims_in(file)]
+    wanted = chosen(args.only, more)  # refuses a name before anything is measured
     if not args.runs and any(claim.measure is not None for claim in wanted):
         if not any((args.census, args.fraction, args.two_var)):
             # One of its six networks: all claims about one take a minute or two.
@@ -77,74 +81,87 @@ def main(arguments: list[str]) -> None:
         claim_file(args.out, lambda data: b'"records"' in data and b'"sources"' in data)
     processes = options.resolve_threads(args.threads)
     seeds = options.parse_seeds(args.seeds) if args.seeds else None
-    evidences = with_seeds(read_evidence(args.runs, args.step, args.n), seeds)
-    populations = read_populations(evidences, args)
-    from assignadd.claims.evidence import runs_of
+    networks = with_seeds(read_networks(args.runs, args.step, args.n), seeds)
+    populations = read_populations(networks, args)
     from assignadd.cli.measure import measured_table
+    from assignadd.network import runs_of
 
-    for run in runs_of(evidences):
+    for run in runs_of(networks):
         if args.only is None and len(run.steps) > 1 and os.access(run.path, os.W_OK):
             measured_table(run, processes)
 
     with console.status("measuring") as status:
         command = asked(args)
         records = ledger(
-            evidences, command, args.only, lambda claim: status.update(f"measuring {claim}"), populations, processes
-        )
+            networks, command, args.only, lambda claim: status.update(f"measuring {claim}"), populations, processes,
+            more,
+        )  # fmt: skip
     if args.out is not None:
-        from assignadd.claims.ledger import ledger_document
+        from assignadd.paper.ledger import ledger_document
 
-        atomic.write(args.out, ledger_document(records, evidences, command))
+        atomic.write(args.out, ledger_document(records, networks, command))
     if args.json:
         print_json([dataclasses.asdict(record) for record in records])
     else:
-        print_records(records, evidences)
+        print_records(records, networks)
+    return int(any(line.verdict == BROKEN for record in records for line in (record, *record.readings)))
+
+
+def claims_in(path: Path) -> tuple[Claim, ...]:
+    """The claims of a file that the user names, which is executed."""
+    from assignadd.ledger.claim import Claim
+    from assignadd.user_file import user_module
+
+    found = getattr(user_module(path), "CLAIMS", None)
+    if not isinstance(found, tuple) or not all(isinstance(claim, Claim) for claim in found):
+        raise UsageError(f"{path}: expected CLAIMS, a tuple of assignadd.ledger.Claim")
+    return found
 
 
 def asked(args: Claims) -> str:
     """The command line that asks for the same ledger again."""
     flags: dict[str, object] = {"--step": args.step, "--n": None if args.n == Claims.n else args.n}
-    flags |= {"--seeds": args.seeds}
+    flags |= {"--seeds": args.seeds, "--with": shlex.join(map(str, args.with_)) or None}
     flags |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
     more = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
     return shlex.join(["assignadd", "claims", *args.runs, *more])
 
 
-def read_populations(evidences: Sequence[Evidence], args: Claims) -> Populations:
+def read_populations(networks: Sequence[Network], args: Claims) -> Populations:
     """The populations of seeds that the flags name, else the package's where they are of the same task."""
     from assignadd.sweeps.population import populations_for
 
-    return populations_for([e.config for e in evidences], args.census, args.fraction, args.two_var)
+    return populations_for([e.config for e in networks], args.census, args.fraction, args.two_var)
 
 
-def read_evidence(runs: Sequence[str], step: int | None, n: int, threads: int = 1) -> list[Evidence]:
+def read_networks(runs: Sequence[str], step: int | None, n: int, threads: int = 1) -> list[Network]:
     """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
 
     Processes that measure side by side have one thread each, so that their number changes no digit.
     """
     options.check_count("n", n)
-    from assignadd.claims.evidence import evidence
+    from assignadd.network import networks_of
     from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
 
-    found: list[Evidence] = []
+    found: list[Network] = []
     for run in [open_run(name) for name in runs]:
         prepare("cpu", threads, run.config)
-        models, notes = evidence(run, step, n)
+        models, notes = networks_of(run, step, n)
         note(*notes)
         found += models
     return found
 
 
-def with_seeds(evidences: Sequence[Evidence], seeds: Sequence[int] | None) -> list[Evidence]:
+def with_seeds(networks: Sequence[Network], seeds: Sequence[int] | None) -> list[Network]:
     """The models with these seeds, of whichever run."""
-    have = sorted({e.seed for e in evidences})
+    have = sorted({e.seed for e in networks})
     if missing := [s for s in seeds or () if s not in have]:
         raise UsageError(f"no seed {missing[0]} there; there are {', '.join(map(str, have))}")
-    return [e for e in evidences if seeds is None or e.seed in seeds]
+    return [e for e in networks if seeds is None or e.seed in seeds]
 
 
-def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> None:
+def print_records(records: Sequence[Record], networks: Sequence[Network]) -> None:
     """Under the paper's labels a few lines for each claim: verdict and numbers, then what is claimed."""
     from collections import Counter
     from itertools import groupby
@@ -165,9 +182,9 @@ def print_records(records: Sequence[Record], evidences: Sequence[Evidence]) -> N
                 console.print(Padding(line, (0, 0, 0, 6)))
     counts = Counter(r.verdict if r.verdict in COLOURS else SOME_SEEDS for r in records)
     say(f"\n{len(records)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
-    if others := [f"seed {e.seed} of {e.name}" for e in evidences if not e.learned_binding]:
+    if others := [f"seed {e.seed} of {e.name}" for e in networks if not binds(e)]:
         say(
-            f"{len(others)} of {len(evidences)} networks do not bind ({', '.join(others)}): claims about binding are "
+            f"{len(others)} of {len(networks)} networks do not bind ({', '.join(others)}): claims about binding are "
             "judged on the others"
         )
 

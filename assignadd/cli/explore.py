@@ -43,13 +43,13 @@ def main(arguments: list[str]) -> None:
     if args.runs or not (args.serve and (args.out / "index.html").exists()):
         _export(args)
     if args.serve:
-        from assignadd.explorer.serve import serve
+        from assignadd.page.serve import serve
 
         serve(args.out, args.port, lambda address: say(f"{address} (stop with Ctrl-C)"))
 
 
 def _export(args: Explore) -> None:
-    from assignadd.explorer.export import Settings, export
+    from assignadd.page.export import Settings, export
     from assignadd.runs.folder import Run, shipped
     from assignadd.training.trainer import prepare
 

@@ -11,11 +11,11 @@ import tyro
 from assignadd.cli import options
 from assignadd.cli.screen import counting, note, print_table, show
 from assignadd.config import ConfigError
-from assignadd.errors import RunError, UsageError
+from assignadd.config.errors import RunError, UsageError
 
 if TYPE_CHECKING:
-    from assignadd.alignment.interchange import Outcome
     from assignadd.model.stack import Stack
+    from assignadd.paper.causes.interchange import Outcome
     from assignadd.runs.folder import Run
 
 PAIRS = 4000
@@ -81,8 +81,8 @@ def _check(args: Interchange) -> None:
 
 
 def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
-    from assignadd.alignment.interchange import Interchange as Test
-    from assignadd.alignment.interchange import defined_alignments, defined_variants
+    from assignadd.paper.causes.interchange import Interchange as Test
+    from assignadd.paper.causes.interchange import defined_alignments, defined_variants
 
     step, one = options.model_at(run, index, args.step)
     test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
@@ -102,8 +102,8 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
 
 def _not_defined(run: Run) -> dict[str, str]:
     """The alignments and variants that this architecture does not have, with the reason."""
-    from assignadd.alignment.interchange import ALIGNMENTS, VARIANTS, defined_alignments, defined_variants
     from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, lacking
+    from assignadd.paper.causes.interchange import ALIGNMENTS, VARIANTS, defined_alignments, defined_variants
 
     sums = set(ALIGNMENTS) - set(defined_alignments(run.config))
     directions = [variant for variant in VARIANTS if variant not in defined_variants(run.config)]
@@ -112,7 +112,7 @@ def _not_defined(run: Run) -> dict[str, str]:
 
 
 def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
-    from assignadd.alignment.interchange import PAIRS_OVER_TIME, causes_at, onset_steps, spread_steps
+    from assignadd.paper.causes.interchange import PAIRS_OVER_TIME, causes_at, onset_steps, spread_steps
 
     if len(run.steps) < 2:
         raise RunError(
@@ -130,7 +130,7 @@ def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[st
 
 
 def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
-    from assignadd.alignment.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
+    from assignadd.paper.causes.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
 
     for rank in args.search:
         if not 1 <= rank <= run.config.model.d_model:

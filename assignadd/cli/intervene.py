@@ -11,7 +11,7 @@ import tyro
 from assignadd.cli import options
 from assignadd.cli.screen import console, escape, note, print_table, say, show
 from assignadd.config import ConfigError
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assignadd.interventions.specification import Intervention
     from assignadd.model.stack import Stack
     from assignadd.runs.folder import Run
-    from assignadd.task.roles import Positions
+    from assignadd.task.positions import Positions
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _reply(
 
     from assignadd.interventions.apply import donors_of, effect, reference_sequences
     from assignadd.interventions.specification import to_json
-    from assignadd.task.roles import Positions
+    from assignadd.task.positions import Positions
     from assignadd.task.text import parse, render
 
     task = run.config.task

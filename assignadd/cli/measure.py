@@ -10,7 +10,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import counting, note, print_json, print_table, say
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 
 if TYPE_CHECKING:
     import polars

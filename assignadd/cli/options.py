@@ -21,8 +21,8 @@ import tyro
 
 from assignadd.cli.screen import note
 from assignadd.config import PRESETS, Config, ConfigError, accepted
-from assignadd.errors import UsageError
-from assignadd.task_settings import named_operation
+from assignadd.config.errors import UsageError
+from assignadd.config.task import named_operation
 
 if TYPE_CHECKING:
     from assignadd.model.stack import Stack
@@ -228,7 +228,9 @@ def _arguments(kind: Any, section: str = "") -> Iterator[_Argument]:
         own = kind.__dataclass_fields__[field]
         required = own.default is MISSING and own.default_factory is MISSING
         aliases = tuple(alias for mark in marks for alias in getattr(mark, "aliases", None) or ())
-        yield _Argument(section + field, of, tyro.conf.Positional in marks, required, aliases)
+        # `tyro.conf.arg(name=...)` names a flag that is a keyword of Python, such as --with.
+        name = next((mark.name for mark in marks if hasattr(mark, "aliases") and mark.name), field)
+        yield _Argument(section + name, of, tyro.conf.Positional in marks, required, aliases)
 
 
 def _check(kind: Any, arguments: Sequence[str], prog: str) -> None:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.claims import read_evidence, with_seeds
+from assignadd.cli.claims import read_networks, with_seeds
 from assignadd.cli.screen import console, note, print_json, print_table, say
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
+from assignadd.dynamics.of_network import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assignadd.claims.evidence import Evidence
     from assignadd.dynamics.curves import Onset, Spike
     from assignadd.dynamics.phases import CurveOnset, LateVariable
+    from assignadd.network import Network
 
 CAPTION = (
     "The onset is after low and not after high, given the noise of n sequences (95 %); - if it may never have come. "
@@ -47,54 +48,56 @@ class Phases:
 def main(arguments: list[str]) -> None:
     args = options.read(Phases, arguments, "phases")
     wanted = options.parse_seeds(args.seeds) if args.seeds else None
-    from assignadd.claims.evidence import SEQUENCES, runs_of
     from assignadd.cli.measure import measured_table
+    from assignadd.network import SEQUENCES, runs_of
 
-    evidences = with_seeds(read_evidence(args.runs, None, SEQUENCES), wanted)
+    networks = with_seeds(read_networks(args.runs, None, SEQUENCES), wanted)
     with console.status("evaluating"):  # the checkpoints of imported weights, whose training recorded nothing
-        for e in evidences:
+        for e in networks:
             _check_evaluated(e)
-    for run in runs_of(evidences):
+    for run in runs_of(networks):
         measured_table(run, options.resolve_threads(args.threads))
     if args.json:
-        print_json({"models": [_record(e) for e in evidences]})
+        print_json({"models": [_record(e) for e in networks]})
     else:
-        for e in evidences:
+        for e in networks:
             _print(e)
 
 
-def _check_evaluated(e: Evidence) -> None:
-    if len(e.curves.steps) < 2:
+def _check_evaluated(e: Network) -> None:
+    if len(curves_of(e).steps) < 2:
         raise RunError(
-            f"{e.name} was evaluated once, at step {e.curves.steps[-1]:,}, which shows no phases: "
+            f"{e.name} was evaluated once, at step {curves_of(e).steps[-1]:,}, which shows no phases: "
             "train with --record.eval-every 100, "
             "or import several checkpoints"
         )
 
 
-def _record(e: Evidence) -> dict[str, Any]:
-    late, onsets = e.late_variable, [dataclasses.asdict(onset) for onset in e.onsets]
+def _record(e: Network) -> dict[str, Any]:
+    late, onsets = late_variable_of(e), [dataclasses.asdict(onset) for onset in onsets_of(e)]
     found = {"late_variable": late and dataclasses.asdict(late), "onsets": onsets}
-    return {"run": e.name, "seed": e.seed, "summary": e.phases.summary} | dataclasses.asdict(e.phases) | found
+    return {"run": e.name, "seed": e.seed, "summary": phases_of(e).summary} | dataclasses.asdict(phases_of(e)) | found
 
 
-def _print(e: Evidence) -> None:
-    say(f"{e.name}, seed {e.seed}: {e.phases.summary}", "bold")
+def _print(e: Network) -> None:
+    say(f"{e.name}, seed {e.seed}: {phases_of(e).summary}", "bold")
     for line in _lines(e):
         say(f"  {line}")
-    title = f"onset: at its level or above from here on, for {e.onsets[0].lasting:,} steps or to the end"
-    print_table(title, ("curve", "level", "onset", "low", "high", "n"), [_cells(onset) for onset in e.onsets], CAPTION)
-    if len(e.trajectory["step"]) < 2:
+    title = f"onset: at its level or above from here on, for {onsets_of(e)[0].lasting:,} steps or to the end"
+    print_table(
+        title, ("curve", "level", "onset", "low", "high", "n"), [_cells(onset) for onset in onsets_of(e)], CAPTION
+    )
+    if len(trajectory_of(e)["step"]) < 2:
         note(f"{e.name} has one checkpoint, and so no onsets of measures; train with --record.checkpoint-every 100")
 
 
-def _lines(e: Evidence) -> Iterator[str]:
-    phases = e.phases
+def _lines(e: Network) -> Iterator[str]:
+    phases = phases_of(e)
     for name, onset in (("addition", phases.addition), ("binding", phases.binding), ("refinement", phases.refinement)):
         yield f"{name}: {_onset(onset)}"
     yield f"first spike: {_spike(phases.first_spike, 'sets with variables, none banned')}"
     yield f"second spike: {_spike(phases.second_spike, 'sets with banned slots')}"
-    yield f"late variable: {_late(e.late_variable)}"
+    yield f"late variable: {_late(late_variable_of(e))}"
 
 
 def _onset(onset: Onset | None) -> str:

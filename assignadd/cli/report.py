@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from assignadd.cli import options
-from assignadd.cli.claims import Claims, asked, read_evidence, read_populations
+from assignadd.cli.claims import Claims, asked, read_networks, read_populations
 from assignadd.cli.screen import console, say
 from assignadd.config import Member
+from assignadd.dynamics.of_network import binds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assignadd.claims.evidence import Evidence
+    from assignadd.network import Network
     from assignadd.sweeps.population import Populations
 
 SEEDS_PER_ROUND = 2
@@ -53,46 +54,46 @@ class Report:
 def main(arguments: list[str]) -> None:
     args = options.read(Report, arguments, "report")
     processes = options.resolve_threads(args.threads)
-    evidences = read_evidence(args.runs, args.step, args.n)
+    networks = read_networks(args.runs, args.step, args.n)
     claims = Claims(args.runs, args.step, args.n, census=args.census, fraction=args.fraction, two_var=args.two_var)
-    populations = read_populations(evidences, claims)
+    populations = read_populations(networks, claims)
     from assignadd.report.reproduction import claim_report
 
     claim_report(args.out)
     command = asked(claims)
     report = command.replace("assignadd claims", "assignadd report", 1)
-    report_on_screen(evidences, populations, args.out, command, report, processes)
+    report_on_screen(networks, populations, args.out, command, report, processes)
 
 
 def report_on_screen(
-    evidences: Sequence[Evidence], populations: Populations, out: Path, claims: str, command: str, processes: int
+    networks: Sequence[Network], populations: Populations, out: Path, claims: str, command: str, processes: int
 ) -> None:
     """Measures what is missing (trajectories are stored beside their runs), draws while it judges every claim, and
     writes the page.
 
     The time that each takes is said on the screen alone: the same inputs give a page of the same bytes.
     """
-    from assignadd.claims.ahead import measure_ahead
-    from assignadd.claims.evidence import runs_of
-    from assignadd.claims.ledger import THEORY, ledger
     from assignadd.cli.measure import measure_on_screen
+    from assignadd.network import measure_ahead, runs_of
+    from assignadd.paper.ledger import ledger
+    from assignadd.paper.theory.claims import THEORY
     from assignadd.report.reproduction import drawing_pictures, write_page
 
     started = time.monotonic()
-    for run in runs_of(evidences):
+    for run in runs_of(networks):
         measure_on_screen(run, processes)
     with console.status("measuring") as status:
-        measure_ahead(evidences, processes, lambda name: status.update(f"measuring {name}"), [THEORY])
+        measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"), [THEORY])
         measured = time.monotonic()
-        with drawing_pictures(out, evidences, populations, processes) as n:
+        with drawing_pictures(out, networks, populations, processes) as n:
             records = ledger(
-                evidences, claims, None, lambda claim: status.update(f"drawing, judging {claim}"), populations
+                networks, claims, None, lambda claim: status.update(f"drawing, judging {claim}"), populations
             )
             status.update("drawing")
     drawn = time.monotonic()
-    index = write_page(out, evidences, records, command)
-    bound = sum(e.learned_binding for e in evidences)
-    say(f"{index}: {len(records)} claims, {bound} of {len(evidences)} seeds bind variables in the end")
+    index = write_page(out, networks, records, command)
+    bound = sum(binds(e) for e in networks)
+    say(f"{index}: {len(records)} claims, {bound} of {len(networks)} seeds bind variables in the end")
     say(
         f"measured in {measured - started:.1f} s, judged and drew {n} figures in {drawn - measured:.1f} s, "
         f"wrote the page in {time.monotonic() - drawn:.2f} s",
@@ -132,10 +133,10 @@ def reproduce_main(arguments: list[str]) -> None:
     device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
     options.check_count("n", args.n)
     options.within("wanted", args.wanted, 1, MOST_SEEDS)
-    from assignadd.claims.evidence import evidence
     from assignadd.cli.measure import measured_table
     from assignadd.cli.train import train_on_screen
     from assignadd.dynamics.trajectory import AlongTraining, accuracy_curves
+    from assignadd.network import networks_of
     from assignadd.report.reproduction import claim_report
     from assignadd.runs.folder import open_run
     from assignadd.runs.names import default_folder
@@ -155,8 +156,8 @@ def reproduce_main(arguments: list[str]) -> None:
             break
         say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
     prepare("cpu", 1, config)  # each process that measures has one thread
-    evidences = [e for run in trained for e in evidence(run, n=args.n)[0]]
+    networks = [e for run in trained for e in networks_of(run, n=args.n)[0]]
     wanted = "" if args.wanted == Reproduce.wanted else f" --wanted {args.wanted}"
     command = f"assignadd reproduce --preset {args.preset}{wanted}"
     claims = Claims(tuple(str(run.path) for run in trained), n=args.n)
-    report_on_screen(evidences, read_populations(evidences, claims), args.out, asked(claims), command, threads)
+    report_on_screen(networks, read_populations(networks, claims), args.out, asked(claims), command, threads)

@@ -11,7 +11,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import print_json, print_table, say
-from assignadd.errors import UsageError
+from assignadd.config.errors import UsageError
 
 if TYPE_CHECKING:
     from assignadd.sweeps.shipped_tables import ShippedTable

@@ -13,10 +13,10 @@ import tyro
 from assignadd.cli import options
 from assignadd.cli.screen import console, note, print_json, print_table, say
 from assignadd.config import ConfigError
-from assignadd.errors import RunError, UsageError
+from assignadd.config.errors import RunError, UsageError
 
 if TYPE_CHECKING:
-    from assignadd.claims.record import Record
+    from assignadd.ledger.claim import Record
     from assignadd.runs.folder import Run
 
 
@@ -219,16 +219,16 @@ def _steps(run: Run, asked: tuple[str, ...]) -> list[int]:
 
 def _records(args: Publish, step: int) -> list[Record]:
     """Every claim about one trained network, tested on those of the run."""
-    from assignadd.claims.ahead import measure_ahead
-    from assignadd.claims.ledger import CLAIMS
-    from assignadd.claims.record import judge
-    from assignadd.cli.claims import read_evidence
+    from assignadd.cli.claims import read_networks
+    from assignadd.ledger.claim import judge
+    from assignadd.network import measure_ahead
+    from assignadd.paper.ledger import CLAIMS
 
-    evidences, records = read_evidence((args.run,), step, args.n), []
+    networks, records = read_networks((args.run,), step, args.n), []
     with console.status("measuring") as status:
-        measure_ahead(evidences, options.resolve_threads(args.threads))
+        measure_ahead(networks, options.resolve_threads(args.threads))
         for claim in CLAIMS:
             if claim.measure is not None:
                 status.update(f"measuring {claim.id}")
-                records.append(judge(claim, evidences, f"assignadd claims {args.run} --only {claim.id}"))
+                records.append(judge(claim, networks, f"assignadd claims {args.run} --only {claim.id}"))
     return records

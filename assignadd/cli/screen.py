@@ -16,7 +16,7 @@ from rich.markup import escape as escape_markup
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from assignadd.errors import LONGEST_LINE, printable, shortened
+from assignadd.config.errors import LONGEST_LINE, printable, shortened
 
 if TYPE_CHECKING:
     from assignadd.sweeps.jobs import Job

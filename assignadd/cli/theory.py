@@ -14,15 +14,15 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import console, print_json, print_table, say, table
-from assignadd.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
+from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 if TYPE_CHECKING:
-    from assignadd.figures.record import FigureData, FigureRecord
-    from assignadd.measures.theory_gradient import TheoryGradient
+    from assignadd.figure.record import FigureData, FigureRecord
+    from assignadd.paper.theory.numbers import TheoryNumbers
+    from assignadd.paper.theory.real_gradient import TheoryGradient
+    from assignadd.paper.theory.setting import Setting
     from assignadd.runs.folder import Run
-    from assignadd.theory.setting import Setting
-    from assignadd.theory.study import Study
-    from assignadd.verdicts import Statement
+    from assignadd.stats.verdicts import Statement
 
 Say = Callable[[str], object]
 
@@ -60,9 +60,9 @@ def main(arguments: list[str]) -> None:
     options.check_count("sequences", args.sequences)
     options.check_seed("seed", args.seed)
     threads = options.resolve_threads(args.threads)
+    from assignadd.paper.theory.composition import required_balance
+    from assignadd.paper.theory.setting import Setting
     from assignadd.runs.folder import open_run
-    from assignadd.theory.composition import required_balance
-    from assignadd.theory.setting import Setting
 
     s = Setting(args.N, args.T, args.V, args.alpha, args.beta)
     required_balance(s)  # refuses a beta so small that no step balances the operands
@@ -100,20 +100,20 @@ def _claim(folder: Path) -> None:
 
 def _found(
     args: Theory, s: Setting, run: Run | None, threads: int, say: Say
-) -> tuple[Study, TheoryGradient | None, str, list[Statement]]:
+) -> tuple[TheoryNumbers, TheoryGradient | None, str, list[Statement]]:
     from assignadd.config import Config
-    from assignadd.measures.theory_gradient import real_statements
-    from assignadd.theory.study import statements, theory_study
+    from assignadd.paper.theory.numbers import statements, theory_numbers
+    from assignadd.paper.theory.real_gradient import real_statements
     from assignadd.training.trainer import prepare
 
     prepare("cpu", threads, Config() if run is None else run.config)
     real, name = (None, "") if run is None else _real(args, run, say)
-    study = theory_study(s, say)
+    study = theory_numbers(s, say)
     return study, real, name, [*statements(study), *real_statements(real, name)]
 
 
 def _real(args: Theory, run: Run, say: Say) -> tuple[TheoryGradient, str]:
-    from assignadd.measures.theory_gradient import informative_steps, one_variable_batch, theory_gradient
+    from assignadd.paper.theory.real_gradient import informative_steps, one_variable_batch, theory_gradient
 
     say(f"the gradients of {run.name}")
     model = run.index_of(args.seed)
@@ -122,12 +122,15 @@ def _real(args: Theory, run: Run, say: Say) -> tuple[TheoryGradient, str]:
     return theory_gradient(run.trajectory(steps, model), steps, batch), f"{run.name}, seed {run.members[model].seed}"
 
 
-def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, verdicts: list[Statement]) -> None:
+def _write(
+    folder: Path, study: TheoryNumbers, real: TheoryGradient | None, name: str, verdicts: list[Statement]
+) -> None:
     """Writes theory_beta, theory_remainder, theory_attention and, with a run, theory_real_gradient; verdicts.json.
 
     Each figure is an .svg, a .png and its data as .npz.
     """
-    from assignadd.figures import theory, theory_real_gradient
+    from assignadd.paper.theory import figures as theory
+    from assignadd.paper.theory import real_gradient_figures as theory_real_gradient
     from assignadd.runs import atomic
 
     figures: list[tuple[FigureRecord, FigureData]] = [
@@ -143,7 +146,7 @@ def _write(folder: Path, study: Study, real: TheoryGradient | None, name: str, v
     atomic.write(folder / "verdicts.json", (json.dumps([v.record() for v in verdicts], indent=2) + "\n").encode())
 
 
-def _beta_rows(study: Study) -> list[dict[str, Any]]:
+def _beta_rows(study: TheoryNumbers) -> list[dict[str, Any]]:
     """The scan over beta as plain numbers; None for the step that balances the attention where there is none."""
     rows = []
     for p in study.scan.points:
@@ -157,9 +160,9 @@ def _beta_rows(study: Study) -> list[dict[str, Any]]:
     return rows
 
 
-def _print_beta(study: Study) -> None:
+def _print_beta(study: TheoryNumbers) -> None:
     """The theorem's conditions and bound, and the accuracies of its step and of the balancing one, for some beta."""
-    from assignadd.theory.beta import FACTOR, listed
+    from assignadd.paper.theory.beta import FACTOR, listed
 
     scan = study.scan
     middles = [(low + high) / 2 for low, high in scan.composing]
@@ -184,7 +187,7 @@ def _print_beta(study: Study) -> None:
     say(f"the stated step adds one variable and one number for beta {listed(scan.composing)}")
 
 
-def _print_step(study: Study) -> None:
+def _print_step(study: TheoryNumbers) -> None:
     """Attention, accuracy and sharpened answers after the theorem's step and after the shorter one."""
     step, rows = study.step, []
     for kind, found in (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter)):

@@ -17,8 +17,8 @@ import numpy as np
 from torch import Tensor
 
 from assignadd.config import Config
+from assignadd.config.errors import RunError, UserError
 from assignadd.dynamics.phases import Curves
-from assignadd.errors import RunError, UserError
 from assignadd.measures.progress import ProgressMeasures
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
@@ -176,7 +176,7 @@ def _code_version() -> str:
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
-def trajectory_of(run: Run, model: int) -> Columns:
+def run_trajectory(run: Run, model: int) -> Columns:
     """One model's columns: read from the table beside the run, or measured now if there is none."""
     table = read_measures(run)
     if table is None:

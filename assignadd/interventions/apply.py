@@ -20,8 +20,8 @@ from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.transformer import Transformer
 from assignadd.runs.folder import Run, open_run
+from assignadd.task.positions import answers
 from assignadd.task.randomness import REFERENCE_STEP
-from assignadd.task.roles import answers
 from assignadd.task.sampler import Sampler
 
 Donors = Callable[[Swap, int], Stack]

@@ -19,8 +19,8 @@ from assignadd.config import ConfigError
 from assignadd.interventions.specification import Cut, Intervention, Pattern, Replace, Swap
 from assignadd.measures.addition import at_frequencies, circuit_waves
 from assignadd.model.stack import Stack
+from assignadd.task.positions import SINGLE_ROLES, Positions
 from assignadd.task.randomness import Stream, permutation
-from assignadd.task.roles import SINGLE_ROLES, Positions
 from assignadd.task.text import parse
 
 # The outputs of each head: positions come before heads there.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assignadd.interventions.specification import IN_LAYER, Cut, Intervention, Pattern, Replace
-from assignadd.task.roles import Place
+from assignadd.task.positions import Place
 
 HOOK_WORDS = {"hook_embed": "the token embeddings", "hook_pos_embed": "the position embeddings"}
 ROLE_WORDS = {

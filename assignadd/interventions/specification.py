@@ -20,7 +20,7 @@ from typing import Any
 from assignadd.config import ConfigError
 from assignadd.runs.config_json import MOST_BYTES, parse
 from assignadd.runs.files import read_input
-from assignadd.task.roles import ROLES, Place
+from assignadd.task.positions import ROLES, Place
 
 PROTOCOL = 1
 # Hooks of any layer, counted from 0 as in the field, in words that count from 1; those of its neurons and heads.

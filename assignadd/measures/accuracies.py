@@ -1,8 +1,6 @@
-"""Accuracy on every evaluation set, for every pair of numbers and for each variable; and saturated answers.
+"""Accuracy on every evaluation set, for every pair of numbers and for each variable.
 
-Evaluation sets are those of figure accuracies, variables in each slot those of section 6 and figure late. An answer is
-saturated if its probability rounds to 1, so that the gradient there is exactly 0. Thilak et al. (2022) and Prieto et
-al. (2025) trace instabilities late in training to this limit of float32.
+Evaluation sets are those of figure accuracies, variables in each slot those of section 6 and figure late.
 """
 
 from __future__ import annotations
@@ -12,30 +10,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.measures.scores import qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import every_pair
-from assignadd.model.accuracy import Exam, end_exam
-from assignadd.model.forward import answer_logits, answers
-from assignadd.model.kernels.tensor import cross_entropy
+from assignadd.model.accuracy import Exam, end_exam, end_of_training
+from assignadd.model.forward import answers
 from assignadd.model.stack import Stack, single_models
-from assignadd.stats import Interval, wilson
+from assignadd.network import Network, per_network
+from assignadd.stats.intervals import Interval, wilson
 from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
-from assignadd.task.randomness import REFERENCE_STEP
-from assignadd.task.roles import operand_names
-from assignadd.task.sampler import Sampler
+from assignadd.task.positions import operand_names
+from assignadd.task.sampler import EmptySetError
 from assignadd.task.sampling_tables import LITERAL, count_banned
 from assignadd.task.splits import distinct_sums
 
 # Number of sequences in which each pair of numbers is added.
 CONTEXTS = 24
 SLOTS = ("first", "second")
-SATURATION_SEQUENCES = 512
-SATURATED, SATURATED_OWN, LOSS = "saturated", "saturated in double precision", "reference loss"
-QK2_IDENTITY, QK2_MARGIN = "qk2_ov1_var_identity", "qk2_ov1_var_margin"
 
 
 @dataclass(frozen=True)
@@ -87,8 +80,16 @@ def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
     return Accuracy(correct / n, n, wilson(correct / n * pairs, pairs), pairs)
 
 
+@per_network(slow=True)
+def accuracies_of(network: Network) -> dict[str, Accuracy]:
+    """Accuracy of a network on every evaluation set, at its last step."""
+    return set_accuracies(network.stack, [network.config], network.seen[None], network.n)[0]
+
+
 # Sequences of each set at each of the last evaluations, if as many are asked for at all.
 END_SEQUENCES = 2000
+ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
+ANY_PAIR_PLACE = 99  # among the sets of an exam at the end: behind all others
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,36 @@ def end_accuracies(
         name: EndAccuracy(tuple(found), each, _accuracy(0, each, by_name[name], seen).pairs)
         for name, found in shares.items()
     }
+
+
+def end_steps(network: Network) -> list[int]:
+    """The checkpoints that decide what a network achieves: the last ones, or the one that was asked for."""
+    return end_of_training(network.steps) if network.step == network.steps[-1] else [network.step]
+
+
+@per_network(slow=True)
+def end_accuracies_of(network: Network) -> dict[str, EndAccuracy]:
+    """The accuracies at these checkpoints, by evaluation set."""
+    steps = end_steps(network)
+    if len(steps) == 1:
+        return {name: EndAccuracy((a.accuracy,), a.n, a.pairs) for name, a in accuracies_of(network).items()}
+    return end_accuracies(network.checkpoints, network.config, network.seen, steps, network.n)
+
+
+@per_network(slow=True)
+def in_banned_slots(network: Network) -> EndAccuracy | None:
+    """The same for sums of any two numbers with one variable, in a banned slot; None where a task has none."""
+    given = network.checkpoints, network.config, network.seen, end_steps(network), network.n
+    try:
+        return end_accuracies(*given, [ANY_PAIR_BANNED], ANY_PAIR_PLACE)[ANY_PAIR_BANNED.name]
+    except EmptySetError:
+        return None
+
+
+@per_network(slow=True)
+def pair_accuracies(network: Network) -> dict[int, Tensor]:
+    """Accuracy of every pair of numbers, (N, N), by the number of variables in the sum."""
+    return {n: pair_accuracy(network.stack, network.config, n) for n in network.types}
 
 
 def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
@@ -157,28 +188,3 @@ def variable_accuracy(stack: Stack, exam: Exam) -> Float[Tensor, "M k V"]:
     accuracy = stack.flat.new_full((len(stack), len(names)), torch.nan)
     accuracy[:, [names.index(name) for name in exam.names]] = exam.count_correct(stack).to(accuracy.dtype) / exam.n
     return accuracy.view(len(stack), stack.config.task.operands, -1)
-
-
-class Saturation:
-    """Measures of a stack on fixed sequences of each model's training distribution, and the paper's measure of QK2."""
-
-    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n: int = SATURATION_SEQUENCES):
-        seeds = [c.seed.data or 0 for c in configs]
-        self.batch = Sampler([c.task for c in configs], seen, seeds, device=seen.device).sample(REFERENCE_STEP, n)
-
-    def __call__(self, stack: Stack) -> dict[str, Tensor]:
-        """The share of saturated sequences in single and in double precision, the mean loss, and QK2's measures."""
-        logits, labels = answer_logits(stack, self.batch.tokens), self.batch.labels
-        return {
-            SATURATED: _saturated(logits.float(), labels),
-            SATURATED_OWN: _saturated(logits.double(), labels),
-            LOSS: cross_entropy(logits.double(), labels)[0],
-            QK2_IDENTITY: qk2_ov1_var_identity(stack),
-            QK2_MARGIN: qk2_ov1_var_margin(stack).mean(1),
-        }
-
-
-def _saturated(logits: Tensor, labels: Tensor) -> Tensor:
-    """The share of sequences (M,) whose gradient at the right answer is exactly 0 in the precision of the logits."""
-    gradient = cross_entropy(logits, labels)[1].gather(-1, labels.unsqueeze(-1))
-    return (gradient == 0).squeeze(-1).to(torch.float64).mean(-1)

@@ -27,8 +27,9 @@ from assignadd.model.circuits import OV
 from assignadd.model.forward import traces_in_parts
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import covers
+from assignadd.network import Network, per_network
 from assignadd.task.arithmetic import answer_of, tuple_values
-from assignadd.task.roles import with_values
+from assignadd.task.positions import with_values
 
 # Neurons and logits of all pairs that a GPU has in memory at once, in numbers of 4 bytes.
 MOST_AT_ONCE = 1 << 28
@@ -312,3 +313,14 @@ def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) 
 def _together(parts: Iterable[Waves]) -> Waves:
     """The waves of several models as those of one stack."""
     return Waves(*(torch.cat(values) for values in zip(*(vars(part).values() for part in parts), strict=True)))
+
+
+@per_network(slow=True)
+def waves_of(network: Network) -> Waves:
+    """The best wave of every neuron, over all pairs in contexts of the training distribution."""
+    return context_waves(network.stack, [network.config], network.seen[None])
+
+
+@per_network(slow=True)
+def filtered_of(network: Network) -> Filtered:
+    return filtered_accuracies(network.stack)

@@ -23,9 +23,10 @@ from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.forward import largest, traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.trace import Trace
+from assignadd.network import Network, per_network
 from assignadd.task.arithmetic import answer_of, tuple_values
+from assignadd.task.positions import roles, with_values
 from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, words
-from assignadd.task.roles import roles, with_values
 from assignadd.task.vocabulary import Vocabulary
 
 # Share of the sequences (or pairs) for training; the others are for testing.
@@ -246,3 +247,9 @@ def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:
         return permutation(N * N, Stream.EVAL, step).repeat_interleave(contexts)
     word = words(torch.tensor(0), Stream.EVAL, torch.tensor(step), torch.arange(contexts * N * N), 1)[0]
     return digit(word, N * N)[0]
+
+
+@per_network(slow=True)
+def answer_probes_of(network: Network, split: Literal["pair", "row"] = "pair") -> AnswerProbes:
+    """Trained on some pairs of numbers and tested on others, or, split by row, on the same pairs in other contexts."""
+    return answer_probes(network.stack, [network.config], network.seen[None], split=split)

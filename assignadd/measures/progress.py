@@ -26,7 +26,7 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import NotDefined
 from assignadd.model.forward import CHUNK, trace
 from assignadd.model.stack import Stack
-from assignadd.task.roles import as_in_training, operand_names, roles
+from assignadd.task.positions import as_in_training, operand_names, roles
 
 Columns = dict[str, Tensor]
 Measures = Callable[[Stack], Columns]

@@ -25,12 +25,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Task
+from assignadd.measures.sequences import any_sequences
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.forward import trace as trace_of
 from assignadd.model.forward import traces_in_parts
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.trace import Trace
-from assignadd.task.roles import Roles, operand_slots, roles
+from assignadd.network import Network, per_network
+from assignadd.task.positions import Roles, as_in_training, operand_slots, roles
 
 # Sequences in one forward pass on a CPU: with fewer, calls cost time; with more, memory.
 PART = 20_480
@@ -154,3 +156,15 @@ def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: in
     top = trace_of(stack, tokens).attention(2)[..., -1, :].topk(2, -1).indices  # (M, B, heads, 2)
     value = roles(stack.config.task, tokens).value_positions[..., slot, None, None]  # (M, B, 1, 1)
     return (top == value).any(-1).float().mean(1).amax(-1)
+
+
+@per_network(slow=True)
+def routings_of(network: Network) -> dict[int, tuple[Routing, Routing]]:
+    """By the number of variables: over any pairs and slots, and over the sequences that training could show."""
+    found = {}
+    for n_vars in network.types:
+        tokens = any_sequences([network.config], network.seen[None], n_vars, network.n).tokens
+        rows = as_in_training(network.config.task, network.seen[None], tokens)
+        every, trained = routings(network.stack, tokens, [torch.ones_like(rows), rows])
+        found[n_vars] = every, trained
+    return found

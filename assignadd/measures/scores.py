@@ -17,7 +17,7 @@ from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import trace
 from assignadd.model.stack import Stack
 from assignadd.task import examples
-from assignadd.task.roles import operand_slots, roles
+from assignadd.task.positions import operand_slots, roles
 from assignadd.task.vocabulary import Vocabulary
 
 Excluded = Literal["self", "two_back"]

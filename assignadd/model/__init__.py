@@ -1,0 +1,29 @@
+"""Networks: stacks of weights, their forward pass, circuits, and hooks."""
+
+from assignadd.model.accuracy import Exam
+from assignadd.model.architecture import PAPER_NEEDS, needs, require
+from assignadd.model.circuits import OV, QK
+from assignadd.model.forward import answer_logits, answers, trace, traces
+from assignadd.model.handmade import handmade
+from assignadd.model.last_layer import LastLayer
+from assignadd.model.stack import Stack, initial_stack, single_models
+from assignadd.model.transformer import Transformer
+
+__all__ = [
+    "OV",
+    "PAPER_NEEDS",
+    "QK",
+    "Exam",
+    "LastLayer",
+    "Stack",
+    "Transformer",
+    "answer_logits",
+    "answers",
+    "handmade",
+    "initial_stack",
+    "needs",
+    "require",
+    "single_models",
+    "trace",
+    "traces",
+]

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from assignadd.config import Config, Model
-from assignadd.errors import UserError
+from assignadd.config.errors import UserError
 from assignadd.model.stack import Stack
 
 P = ParamSpec("P")

@@ -49,7 +49,7 @@ from torch import Tensor
 from assignadd.config import Config, ConfigError, Model, Task
 from assignadd.model.stack import Stack, flatten, weight_shapes
 from assignadd.task.arithmetic import answer_of, tuple_values
-from assignadd.task.roles import fixed_positions
+from assignadd.task.positions import fixed_positions
 from assignadd.task.vocabulary import Vocabulary
 
 # G: what is not attended to leaks less than T e^-32 < 4e-12 of the attention even at the longest T = 256.

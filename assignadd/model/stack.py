@@ -128,8 +128,10 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
 
 
 def concatenate(stacks: Sequence[Stack]) -> Stack:
+    """The models of several stacks of one configuration, as one stack."""
     return Stack(stacks[0].config, torch.cat([s.flat for s in stacks]))
 
 
 def single_models(stack: Stack) -> Iterator[Stack]:
+    """Each model of a stack, as a stack of one."""
     return (stack.models(i) for i in range(len(stack)))

@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from html import escape
 
-from assignadd.claims.evidence import Evidence
-from assignadd.claims.ledger import paper_network
-from assignadd.claims.record import OURS, ReadingRecord, Record, SeedResult, find, verdict_over
 from assignadd.config import PRESETS, Config
+from assignadd.dynamics.of_network import binds
+from assignadd.ledger.claim import OURS, ReadingRecord, Record, SeedResult, find, verdict_over
+from assignadd.network import Network
+from assignadd.paper.ledger import paper_network
 from assignadd.report.page import Page, marked, number, tag
-from assignadd.verdicts import FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
+from assignadd.stats.verdicts import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
-ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
+ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
 AS_STATED, NOT_AS_STATED, NEW = "as the paper says", "not as the paper says", "not in the paper"
 OTHER_NETWORK = "another verdict than the paper's own network"
 CHANGES = {HOLDS: AS_STATED, FAILS: NOT_AS_STATED, SOME_SEEDS: NOT_AS_STATED}
@@ -138,10 +139,10 @@ def _mark(seed: SeedResult) -> str:
 GROUPS = (("for all", 1.0, 2.0), ("for most", 0.5, 1.0), ("for few", 0.0, 0.5))
 
 
-def across_seeds(page: Page, records: Sequence[Record], evidences: Sequence[Evidence]) -> None:
+def across_seeds(page: Page, records: Sequence[Record], networks: Sequence[Network]) -> None:
     _census(page, records)
     # Networks that were trained here, on the paper's task and model, and bind as the paper's network does.
-    ours = [e for e in evidences if is_the_papers(e.config) and not e.imported and e.learned_binding]
+    ours = [e for e in networks if is_the_papers(e.config) and not e.imported and binds(e)]
     _papers_own(page, records, ours)
 
 
@@ -164,7 +165,7 @@ def is_the_papers(config: Config) -> bool:
     return any(config.task == p.task and config.model == p.model for p in (PRESETS["paper"], PRESETS["authors"]))
 
 
-def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Evidence]) -> None:
+def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Network]) -> None:
     """Adds the claims about one network that hold in the paper's, by whether they hold in ours."""
     names = {(e.name, e.seed) for e in ours}
     stored = {r.id: r for r in paper_network().records if r.value is not None}

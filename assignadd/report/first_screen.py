@@ -7,34 +7,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assignadd.claims.evidence import Evidence
-from assignadd.claims.record import NOT_REPORTED, OURS, Record, find
 from assignadd.config import Task
+from assignadd.dynamics.of_network import binds
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
+from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, find
+from assignadd.network import Network
 from assignadd.report.claims_table import ORDER, TONES, group, is_the_papers
 from assignadd.report.hub_folder import ARXIV
 from assignadd.report.page import Card, Page, number
+from assignadd.stats.verdicts import BROKEN, FAILS, NOT_APPLICABLE, SOME_SEEDS, UNMEASURED, UNTESTABLE
 from assignadd.task import examples
 from assignadd.task.evalsets import LABELS
 from assignadd.task.text import render
-from assignadd.verdicts import FAILS, NOT_APPLICABLE, SOME_SEEDS, UNMEASURED, UNTESTABLE
 
 LISTED = 8
 
 
 def first_screen(
     page: Page,
-    evidences: Sequence[Evidence],
+    networks: Sequence[Network],
     records: Sequence[Record],
     picture: Callable[[str], Path | None],
     explorer: str | None,
 ) -> None:
     """Adds it; `picture` returns the file of a figure, `explorer` is the address of the interactive page, if any."""
-    _summary(page, evidences)
+    _summary(page, networks)
     links = [("the paper", f"https://arxiv.org/abs/{ARXIV}"), ("commands", "#section-provenance-and-commands")]
     links += [("every claim with its verdict", "#section-every-claim")]
     page.text("See also:", links=links + ([("the interactive page", explorer)] if explorer else []))
-    if other := next((e for e in evidences if not is_the_papers(e.config)), None):
+    if other := next((e for e in networks if not is_the_papers(e.config)), None):
         task = other.config.task
         page.banner(
             f"This page has another task or network than the paper's: {_verb(task)} with {task.n_vars} variables in "
@@ -53,34 +54,34 @@ def _verb(task: Task) -> str:
     return f"to {verb} mod {task.modulus}"
 
 
-def name_of(evidence: Evidence) -> str:
+def name_of(evidence: Network) -> str:
     return f"seed {evidence.seed} of {evidence.name}"
 
 
-def _architecture(evidence: Evidence) -> str:
+def _architecture(evidence: Network) -> str:
     model = evidence.config.model
     heads = "one head" if model.n_heads == 1 else f"{model.n_heads} heads"
     return f"{model.n_layers} layer{'s' * (model.n_layers > 1)} of {heads}"
 
 
-def _summary(page: Page, evidences: Sequence[Evidence]) -> None:
-    learned = [e for e in evidences if e.learned_binding]
-    task = evidences[0].config.task
+def _summary(page: Page, networks: Sequence[Network]) -> None:
+    learned = [e for e in networks if binds(e)]
+    task = networks[0].config.task
     example = examples.fitted(examples.ATTENTION, task)
     such = "" if example is None else f" such as `{render(example, task)}`"
     bind = "binds" if len(learned) == 1 else "bind"
     page.text(
-        f"A transformer with {_architecture(evidences[0])} is trained on sequences{such}: to look variables up and "
-        f"{_verb(task)}. This page was made from {len(evidences)} trained networks; {len(learned)} of them {bind} "
+        f"A transformer with {_architecture(networks[0])} is trained on sequences{such}: to look variables up and "
+        f"{_verb(task)}. This page was made from {len(networks)} trained networks; {len(learned)} of them {bind} "
         f"variables in the end (accuracy of at least {BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
     )
     if not learned:
         page.text("No network binds variables in the end. That is a result, not an error.")
-    elif len(learned) < len(evidences):
-        others = [e for e in evidences if not e.learned_binding]
+    elif len(learned) < len(networks):
+        others = [e for e in networks if not binds(e)]
         names = ", ".join(name_of(e) for e in others)
         page.text(
-            f"{len(others)} of {len(evidences)} do not bind ({names}): that is a result, not an error. Claims about "
+            f"{len(others)} of {len(networks)} do not bind ({names}): that is a result, not an error. Claims about "
             "binding cannot be tested on them and are judged on the others."
         )
 
@@ -101,7 +102,7 @@ def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
 
 
 SHOWN = 5
-OPEN = (UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
+OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,16 @@ from typing import Any
 import msgspec
 
 from assignadd import __version__
-from assignadd.claims.record import Record
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
+from assignadd.ledger.claim import Record
 from assignadd.report.claims_table import ORDER, group
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
-from assignadd.runs.files import encode_tensors, read_regular
+from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run, read_committed
 from assignadd.runs.hub import FILES, SCHEME, Index, checkpoint_name
 from assignadd.runs.manifest import CONFIG, METRICS, SPLITS, Blob
+from assignadd.runs.tensors import encode_tensors
 from assignadd.task.evalsets import all_sets
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from assignadd.claims.evidence import Evidence, runs_of
-from assignadd.claims.generalisation import achieved
-from assignadd.claims.record import Record
-from assignadd.errors import RunError
-from assignadd.figures.accuracies import ACCURACIES_FIGURE
-from assignadd.figures.record import Absent, FigureRecord, Sources
-from assignadd.figures.registry import POPULATIONS, SECTIONS
-from assignadd.figures.studies import STUDY_FIGURES
-from assignadd.measures.accuracies import EndAccuracy
+from assignadd.config.errors import RunError
+from assignadd.dynamics.of_network import binds, trajectory_of
+from assignadd.figure.record import Absent, FigureRecord, Sources
+from assignadd.ledger.claim import Record
+from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
+from assignadd.network import Network, runs_of
+from assignadd.paper.generalisation.claims import achieved
+from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.report.claims_table import across_seeds, claims_table
 from assignadd.report.first_screen import first_screen, name_of, verdicts_in_words
 from assignadd.report.page import Cell, Page
+from assignadd.report.sections import POPULATIONS, SECTIONS
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
 from assignadd.runs.files import read_regular
@@ -52,23 +52,20 @@ def _is_report(folder: Path) -> bool:
 
 @contextmanager
 def drawing_pictures(
-    folder: Path, evidences: Sequence[Evidence], populations: Populations, processes: int = 1
+    folder: Path, networks: Sequence[Network], populations: Populations, processes: int = 1
 ) -> Iterator[int]:
     """Draws every figure into `folder`/figures while the body runs; yields the number of figures.
 
     With one process they are drawn after the body.
     """
     claim_report(folder)
-    shown = _binding_first(evidences)
+    shown = _binding_first(networks)
     pictures = _pictures(shown)
     # Tables are read before processes are forked, in which Polars cannot be used.
     populations.load()
-    shown[0].trajectory  # noqa: B018 (kept)
-    for record, models in pictures:
-        if record in STUDY_FIGURES:
-            record.data_of(Sources(models, populations))
+    trajectory_of(shown[0])
 
-    def draw(picture: tuple[FigureRecord, Sequence[Evidence]]) -> None:
+    def draw(picture: tuple[FigureRecord, Sequence[Network]]) -> None:
         record, models = picture
         stem, data = _stem(record.label, folder), record.data_of(Sources(models, populations))
         record.save(data, stem)
@@ -78,29 +75,29 @@ def drawing_pictures(
         yield len(pictures)
 
 
-def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Record], command: str) -> Path:
+def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Record], command: str) -> Path:
     """Writes `folder`/index.html, with the figures drawn into `folder`, and returns its path; `command` made it."""
-    shown = _binding_first(evidences)
+    shown = _binding_first(networks)
     page = Page(TITLE)
     # The interactive page, if `make explorer` or `assignadd explore` made it beside the report.
     explorer = "../explorer/index.html" if (folder.parent / "explorer" / "index.html").is_file() else None
-    first_screen(page, evidences, records, lambda label: _picture_file(folder, label), explorer)
+    first_screen(page, networks, records, lambda label: _picture_file(folder, label), explorer)
     page.contents()
     page.heading("Accuracies during training")
     _curves(page, shown, folder, command)
     page.heading("Accuracy at the end")
-    _final_table(page, evidences)
+    _final_table(page, networks)
     for section in SECTIONS:
         page.heading(section.heading)
         verdicts_in_words(page, [record for record in records if section.has(record)])
         if section.of_one_model:
             _which(page, shown[0])
         elif section.figures == POPULATIONS:
-            across_seeds(page, records, evidences)
+            across_seeds(page, records, networks)
         for record in section.figures:
             _add_picture(page, record, folder, command)
     page.heading("Provenance and commands")
-    _provenance(page, evidences, command)
+    _provenance(page, networks, command)
     page.heading("Every claim")
     claims_table(page, records, [figure.label for figure, _ in _pictures(shown)])
     index = folder / "index.html"
@@ -108,17 +105,17 @@ def write_page(folder: Path, evidences: Sequence[Evidence], records: Sequence[Re
     return index
 
 
-def _binding_first(evidences: Sequence[Evidence]) -> list[Evidence]:
+def _binding_first(networks: Sequence[Network]) -> list[Network]:
     """Those that learned binding, then the others; each in the order given."""
-    return sorted(evidences, key=lambda e: not e.learned_binding)
+    return sorted(networks, key=lambda e: not binds(e))
 
 
-def _pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Sequence[Evidence]]]:
+def _pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
     """All figures of the page, and the networks that each is drawn for."""
     return [*_curve_pictures(shown), *((record, shown) for section in SECTIONS for record in section.figures)]
 
 
-def _curve_pictures(shown: Sequence[Evidence]) -> list[tuple[FigureRecord, Sequence[Evidence]]]:
+def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
     """Figure `accuracies` for every network whose training was followed: accuracies, accuracies2, and so on."""
     trained = [e for e in shown if _has_curves(e)]
     others = [
@@ -154,7 +151,7 @@ def _picture_file(folder: Path, label: str) -> Path | None:
     return None if absent else stem.with_suffix(".svg")
 
 
-def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -> None:
+def _curves(page: Page, shown: Sequence[Network], folder: Path, command: str) -> None:
     for record, _ in _curve_pictures(shown):
         _add_picture(page, record, folder, command)
     others = [e for e in shown if not _has_curves(e)]
@@ -164,33 +161,33 @@ def _curves(page: Page, shown: Sequence[Evidence], folder: Path, command: str) -
             page.text(f"Networks without curves, as they were {why}: {names}.", soft=True)
 
 
-def _has_curves(evidence: Evidence) -> bool:
+def _has_curves(evidence: Network) -> bool:
     """Whether accuracies were recorded more than once in training."""
     return len(evidence.rows) > 1
 
 
-def _title(evidence: Evidence) -> str:
-    learned = "" if evidence.learned_binding else ", no binding in the end"
+def _title(evidence: Network) -> str:
+    learned = "" if binds(evidence) else ", no binding in the end"
     return f"Accuracies by evaluation set, {name_of(evidence)}{learned}"
 
 
-def _which(page: Page, first: Evidence) -> None:
+def _which(page: Page, first: Network) -> None:
     bound, unbound = "the first that binds variables in the end", "although it does not bind variables in the end"
-    which = bound if first.learned_binding else unbound
+    which = bound if binds(first) else unbound
     page.text(
         f"Drawn for {name_of(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
         "Every picture is also beside this page as SVG and PNG, with the arrays it was drawn from."
     )
 
 
-def _final_table(page: Page, evidences: Sequence[Evidence]) -> None:
-    sets = [s for s in ALL_SETS if any(s.name in e.end_accuracies for e in evidences)]
+def _final_table(page: Page, networks: Sequence[Network]) -> None:
+    sets = [s for s in ALL_SETS if any(s.name in end_accuracies_of(e) for e in networks)]
     rows: list[list[str | Cell]] = [
-        [s.label, *[_with_interval(e.end_accuracies.get(s.name)) for e in evidences]] for s in sets
+        [s.label, *[_with_interval(end_accuracies_of(e).get(s.name)) for e in networks]] for s in sets
     ]
-    page.table(("set", *[name_of(e) for e in evidences]), rows)
+    page.table(("set", *[name_of(e) for e in networks]), rows)
     page.text(
-        f"{evidences[0].n:,} fresh sequences a set. Where a network has several checkpoints in the last tenth of its "
+        f"{networks[0].n:,} fresh sequences a set. Where a network has several checkpoints in the last tenth of its "
         "training, the number is the median over the last ten of them; 95 % intervals, over checkpoints and sequences, "
         "are in brackets. For classes of held-out pairs they are over the pairs of the class, whose number follows.",
         soft=True,
@@ -206,8 +203,8 @@ def _with_interval(found: EndAccuracy | None) -> Cell:
     return Cell(f"{measured.value:.3f} [{measured.low:.3f}, {measured.high:.3f}]{pairs}", tone)
 
 
-def _provenance(page: Page, evidences: Sequence[Evidence], command: str) -> None:
-    runs = runs_of(evidences)
+def _provenance(page: Page, networks: Sequence[Network], command: str) -> None:
+    runs = runs_of(networks)
     facts = [_facts(run) for run in runs]
     keys = [key for key in dict.fromkeys(key for fact in facts for key in fact) if any(fact.get(key) for fact in facts)]
     page.table(("what", *[run.name for run in runs]), [[key, *[fact.get(key, "") for fact in facts]] for key in keys])

@@ -13,7 +13,7 @@ import re
 import secrets
 from pathlib import Path
 
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -15,11 +15,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from assignadd.config import SCHEDULES, Config, ConfigError, Member, Start
-from assignadd.member import OWN_IN_A_STACK, SHORT_NAMES
+from assignadd.config import Config, ConfigError, Member
+from assignadd.config.member import SHORT_NAMES, own_in_a_stack
 from assignadd.runs.files import read_input
 from assignadd.task.arithmetic import operation_settings
-from assignadd.task_settings import FAMILY
 
 DEFAULTS = Config()
 
@@ -50,11 +49,14 @@ MOST_BYTES = 16 << 20
 types_of = functools.cache(get_type_hints)
 # Fields that are left out of a run's document at their defaults, and those that runs of an earlier version do not have;
 # their defaults say what was done then.
-LEFT_OUT = (
-    *(f"task.{name}" for name in FAMILY), *(f"optim.{name}" for name in SCHEDULES),
-    "model.direct_path", "numerics.loss_in_float64", *(f"start.{field.name}" for field in dataclasses.fields(Start)),
-)  # fmt: skip
+LEFT_OUT = tuple(
+    f"{section.name}.{field.name}"
+    for section in dataclasses.fields(Config)
+    for field in dataclasses.fields(getattr(DEFAULTS, section.name))
+    if field.metadata.get("since", 1) > 1
+)
 ADDED_LATER = ("record.measure_every", "record.final_sequences", "start", *LEFT_OUT)
+OWN_IN_A_STACK = own_in_a_stack(DEFAULTS)
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from assignadd.config import ConfigError
-from assignadd.errors import RunBusy, RunError
+from assignadd.config.errors import RunBusy, RunError
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
-from assignadd.runs.files import decode_tensors, read_regular
+from assignadd.runs.files import read_regular
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -36,6 +36,7 @@ from assignadd.runs.manifest import (
     read_committed,
     read_manifest,
 )
+from assignadd.runs.tensors import decode_tensors
 
 LOCK = "lock"
 # What an interrupted write to a run leaves.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from assignadd.errors import DestinationError, RunError
+from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs import atomic
 from assignadd.runs.files import read_regular
 from assignadd.runs.manifest import CONFIG, MANIFEST, MEASURES

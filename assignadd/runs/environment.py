@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 
 import msgspec
-import numpy
-import torch
 
 from assignadd import __version__
 
@@ -30,13 +28,16 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def here(cls, device: str, threads: int) -> Environment:
+        import numpy
+        import torch
+
         commit, dirty = source_commit(PACKAGE)
         return cls(
             python=platform.python_version(),
             torch=str(torch.__version__),
             numpy=numpy.__version__,
             assignadd=__version__,
-            device=_device_name(torch.device(device)),
+            device=_device_name(device),
             threads=threads,
             commit=commit,
             dirty=dirty,
@@ -73,11 +74,14 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
+def _device_name(device: str) -> str:
+    import torch
+
+    kind = torch.device(device).type
+    if kind == "cuda":
         return f"cuda ({torch.cuda.get_device_name(device)})"
     # The instruction set decides how sums are ordered, hence the last bits.
-    return f"{device.type} ({platform.machine()}, {torch.backends.cpu.get_cpu_capability()})"
+    return f"{kind} ({platform.machine()}, {torch.backends.cpu.get_cpu_capability()})"
 
 
 def cpu_model() -> str:

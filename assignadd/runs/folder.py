@@ -19,18 +19,14 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import torch
-from jaxtyping import Bool
-from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Member
-from assignadd.errors import RunError, printable
-from assignadd.model.stack import Stack, concatenate
+from assignadd.config.errors import RunError, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
-from assignadd.runs.files import decode_tensors, read_regular, stack_of, state_problem
+from assignadd.runs.files import read_regular
 from assignadd.runs.manifest import (
     CHECKPOINTS,
     CONFIG,
@@ -44,6 +40,12 @@ from assignadd.runs.manifest import (
     read_manifest,
 )
 from assignadd.runs.tables import unsealed_file
+
+if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be read without it
+    from jaxtyping import Bool
+    from torch import Tensor
+
+    from assignadd.model.stack import Stack
 
 # The runs that come with the package, each under its name.
 NETWORKS = Path(__file__).parents[1] / "networks"
@@ -133,12 +135,14 @@ class Run:
     def _seen(self) -> Tensor:
         loaded = self._tensors(SPLITS)
         shape = (len(self.members), *self.config.task.tuples)
-        if list(loaded) != ["seen"] or loaded["seen"].dtype != torch.bool or loaded["seen"].shape != shape:
+        if list(loaded) != ["seen"] or str(loaded["seen"].dtype) != "torch.bool" or loaded["seen"].shape != shape:
             raise RunError(f"{self.path / SPLITS} does not hold a bool tensor `seen` of shape {shape}")
         return loaded["seen"]
 
     def checkpoint(self, step: int) -> Stack:
         """The weights after `step` updates."""
+        from assignadd.runs.tensors import stack_of
+
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
             raise RunError(self._absent(step))
@@ -200,6 +204,8 @@ class Run:
 
     def trajectory(self, steps: Sequence[int] | None = None, model: int = 0) -> Stack:
         """One model over training: the stack of its checkpoints at these steps (default: all)."""
+        from assignadd.model.stack import concatenate
+
         if not 0 <= model < len(self.members):
             raise RunError(f"run {self.name} has no model {model}; it has {len(self.members)}, counted from 0")
         steps = self.steps if steps is None else steps
@@ -257,12 +263,16 @@ class Run:
             self._state(name)
 
     def _state(self, name: str) -> dict[str, Tensor]:
+        from assignadd.runs.tensors import state_problem
+
         state, step = self._tensors(name), self.manifest.files[name].step
         if problem := state_problem(state, self.config, len(self.members), step):
             raise RunError(f"{self.path / name} does not fit the run: {problem}")
         return state
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
+        from assignadd.runs.tensors import decode_tensors
+
         return decode_tensors(read_committed(self.path, self.manifest, name), str(self.path / name))
 
 

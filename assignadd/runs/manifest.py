@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs import atomic
 from assignadd.runs.environment import Environment
 from assignadd.runs.files import read_regular

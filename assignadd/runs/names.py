@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs.config_json import read_run_document, run_document
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import MANIFEST

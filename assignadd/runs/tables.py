@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs.files import read_regular
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.errors import ConfigError, RunError, UsageError
+from assignadd.config.errors import ConfigError, RunError, UsageError
 from assignadd.model.stack import Stack, flatten, weight_shapes
 from assignadd.model.transformer import NORM_EPS, Transformer
 from assignadd.runs.atomic import reason

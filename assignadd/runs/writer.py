@@ -22,13 +22,13 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from assignadd.config import Config, Member
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import run_document
 from assignadd.runs.create_or_resume import TEMPORARY, create, file_problem, locked, refuse_foreign, resume
 from assignadd.runs.environment import Environment
-from assignadd.runs.files import encode_tensors, read_regular
+from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import (
     CHECKPOINTS,
@@ -46,6 +46,7 @@ from assignadd.runs.manifest import (
     numbered,
     read_manifest,
 )
+from assignadd.runs.tensors import encode_tensors
 
 
 class Writer(Run):

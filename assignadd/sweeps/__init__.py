@@ -1,0 +1,16 @@
+"""Sweeps: many networks with many seeds and settings, their tables, and populations of the paper's network."""
+
+from assignadd.sweeps.engine import run_sweep
+from assignadd.sweeps.final_tests import final_exam
+from assignadd.sweeps.population import Populations, SeedCurves, populations_for, shipped_population
+from assignadd.sweeps.settings import Sweep
+
+__all__ = [
+    "Populations",
+    "SeedCurves",
+    "Sweep",
+    "final_exam",
+    "populations_for",
+    "run_sweep",
+    "shipped_population",
+]

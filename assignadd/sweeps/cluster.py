@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from assignadd.config import ConfigError, UserError
-from assignadd.errors import RunBusy, RunError
+from assignadd.config.errors import RunBusy, RunError
 from assignadd.runs.folder import Run
 from assignadd.sweeps.jobs import Job, JobFailed, Report, SweepStopped, run_job
 from assignadd.training.processes import StopSignals

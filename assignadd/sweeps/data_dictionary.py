@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from assignadd.measures.columns import VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.progress import STACK_SEQUENCES, TRAINING_LAW
@@ -25,88 +25,6 @@ FACTS = {
     "diverged_at": "the step at which the loss was no longer finite; null if it always was",
 }
 """Columns of a sweep that are not results of a test."""
-OF_STUDIES = {
-    "cell": "the cell of the study: what differs from its base",
-    "steps": "updates made",
-    "diverged": "whether the loss stopped being finite",
-    "binds": "whether the model answers at least 95 % of one-variable training sums at the end",
-    "adds": "whether the model answers at least 90 % of held-out sums of literals at the end",
-    "refines": "whether the model answers at least 95 % of every set with a variable in a banned slot at the end",
-    "follows 1 link": "whether the model answers at least 95 % of the sums with variables one link from their number",
-    "follows 2 links": "whether the model answers at least 95 % of the sums with variables two links from their number",
-    "addition at": "the step from which held-out sums of literals stay at 90 %; null if never",
-    "binding at": "the step from which trained sums with variables stay at 95 %; null if never",
-    "refinement at": "the step from which sums with variables in banned slots stay at 95 %; null if never",
-    "frequencies": "frequencies of the numbers that the MLP uses; null for other architectures",
-    "doubles minus others": "accuracy on held-out doubles (n, n) less that on others held out in both orders, literals",
-    "held-out doubles (final)": "accuracy on held-out n + n of literals, one sequence a sum",
-    "held-out doubles without votes (final)": "the same after the votes of n for n + n are removed",
-    "other pairs without votes (final)": "accuracy on all other pairs after these votes are removed",
-    "held-out doubles without the linear part (final)": "accuracy on held-out n + n after the part of the "
-    "logits that is linear in the residual is removed",
-    "other pairs without the linear part (final)": "accuracy on all other pairs without the linear part",
-    "vote of n for n + n, held out (final)": "mean vote of n for n + n, in standard deviations of all "
-    "votes, over the n whose double is held out; the vote of an operand is what it adds to a logit "
-    "through the linear part, whatever the other operand is",
-    "vote of n for n + n, seen (final)": "the same over the n whose double is in training",
-    "2n or 2m is the runner-up without the linear part (final)": "share of pairs n + m, n != m, whose "
-    "second largest logit without the linear part is that of 2n or 2m",
-    "gradient symmetricity (final)": "gradient symmetricity after Zhong et al. (2023)",
-    "distance irrelevance (final)": "distance irrelevance after Zhong et al. (2023)",
-    "vote of n for n + m, both orders held out (final)": "mean vote of n for n + m over the pairs n, m, n != m, whose "
-    "both orders are held out",
-    "vote of n for n + n in the other half (final)": "what n adds on average to the logit of n + n through the part "
-    "that is not linear, on pairs n + m, in standard deviations of all votes",
-    "doubles less others, linear part (final)": "mean logit of the right answer from the linear part, held-out doubles "
-    "less pairs whose both orders are held out, in standard deviations of all votes",
-    "doubles less others, other part (final)": "the same from the part that is not linear",
-    "held-out doubles without the mean vote (final)": "accuracy on held-out n + n after the mean of the votes of n for "
-    "n + n is removed from every one",
-    "held-out doubles with the vote of seen ones (final)": "accuracy on held-out n + n with the mean vote of the n "
-    "whose double is in training",
-    "held-out doubles less another number's vote (final)": "accuracy on held-out n + n after the vote of n for "
-    "2 (n + 1) is removed from n + n instead",
-    "seen doubles with the vote of held-out ones (final)": "accuracy on seen n + n with the mean vote of the n whose "
-    "double is held out",
-    "others lowered as doubles are (final)": "accuracy on pairs whose both orders are held out, with the right answer "
-    "lowered by the votes that held-out doubles have on average",
-    "sharp rise": "whether the model has a spike",
-    "spikes": "number of spikes: rises of the mean accuracy on sums with variables (no banned slots) by "
-    ".1 or more within 100 steps, after addition is learned",
-    "loss bursts": "number of bursts: losses above twice the median of the 200 steps before and .02 above "
-    "it; those within 200 steps are one",
-    "spike steps": "the steps of the spikes",
-    "burst steps": "the steps of the bursts",
-    "saturation before bursts less usual": "mean share of saturated sequences in the 200 steps before a "
-    "burst less its median since addition; a sequence is saturated if its gradient at the right answer is "
-    "exactly 0 in float32",
-    "saturation before bursts less nearby": "mean share of saturated sequences in the 200 steps before a "
-    "burst less its median in the 500 steps before and after",
-    "saturated at the end": "share of saturated sequences after the last step",
-    "first spike at": "the step after the first spike, as `assignadd phases` finds it; null without one",
-    "second spike at": "the step after the second spike; null without one",
-    "accuracy before the first spike": "the mean accuracy on sums with variables before it",
-    "accuracy after the first spike": "the mean accuracy on sums with variables after it",
-    "saturated before the first spike": "share of saturated sequences in the 200 steps before it",
-    "rise of saturation before the first spike": "that share less its mean in the 800 steps before them",
-    "rise of QK2 identity at the first spike": "share of variables that match themselves most in QK2, in "
-    "the 200 steps after it less that in the 200 steps before",
-    "rise of QK2 margin at the first spike": "the margin of that match, likewise",
-    **{
-        f"binds at {step}": f"whether it answers 95 % of trained one-variable sums at step {step:,}"
-        for step in (8000, 9000)
-    },
-    "answers trained sums": "whether it answers 95 % of the trained sums of one variable and of two in the final exam",
-    "late bursts": "number of bursts after step 8,000",
-    "difference of the operands (final)": "|A - B| / |A + B| with the mean residuals before the last MLP of literal "
-    "sums with n first (A) and second (B), less the mean of all, over all n",
-    "names exchanged, the other number (final)": "share of one-variable sums whose answer is that with another "
-    "assigned number after the two numbers exchange the names that layer 1 copied into them",
-    "places exchanged, its own number (final)": "share of such sums whose answer stays right after the two exchange "
-    "the positions that layer 1 copied into them",
-    "v x | v y, y less x (final)": "the second of the columns `v x | v y, ...` less the first",
-}
-"""Columns of a study, which has a row per model."""
 _BOTH = "every pair of values with every pair of variables that the test allows, one sequence each"
 TESTS = {
     ZERO_VAR: "accuracy on literal sums, every held-out pair once",
@@ -135,10 +53,7 @@ def columns_of(table: ShippedTable) -> list[Column]:
         return [Column(name, table.meanings[name]) for name in names]
     about = table.document
     n_end = about.get("sequences_in_end_exams", 0)  # tables of an earlier version have no such exams
-    columns = sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"], n_end)
-    if "study" in about:  # a row per model
-        columns = [replace(c, sample=c.sample.removesuffix(LAST_ROW).removesuffix("; ")) for c in columns]
-    return columns
+    return sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"], n_end)
 
 
 def sweep_columns(names: Iterable[str], n: int, n_final: int, n_end: int = 0) -> list[Column]:
@@ -155,8 +70,8 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
 
     Rates of attention patterns are counted on `n_rates` sequences.
     """
-    if name in FACTS | OF_STUDIES:
-        return Column(name, (FACTS | OF_STUDIES)[name])
+    if name in FACTS:
+        return Column(name, FACTS[name])
     if name in TESTS:
         return Column(name, TESTS[name], LAST_ROW)
     if name.endswith(final_column("")):
@@ -167,16 +82,6 @@ def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES
         return Column(name, f"{exam.meaning}, at this evaluation", f"{n_end:,} fresh sequences; {LAST_ROWS}")
     if name in LABELS:
         return Column(name, f"accuracy: {LABELS[name]}", f"{n:,} sequences")
-    if match := re.fullmatch(r"(.+) at (\d+)", name):
-        early = sweep_column(match[1], n, n_final, n_rates)
-        return Column(name, f"{early.meaning}, at step {int(match[2]):,}", early.sample)
-    if match := re.fullmatch(r"([vwxy.| ]+), ([xy])", name):
-        layout = (
-            f"sequences with {match[1]} (v is the variable that is asked for, w another one, x and y are numbers, a "
-        )
-        return Column(name, f"share of {layout}dot is PAD) whose answer is the sum with {match[2]}")
-    if match := re.fullmatch(r"(\d+) assignments", name):
-        return Column(name, f"accuracy on trained one-variable sums with {match[1]} assignments")
     if match := re.fullmatch(r"\d-var (\d links?|rebound|once)", name):
         return Column(name, f"accuracy: {match[0]}, as docs/tasks.md defines it", f"{n:,} sequences")
     if name.partition(".")[0] in SECTIONS:

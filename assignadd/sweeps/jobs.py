@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from assignadd.benchmark.speed import flops
 from assignadd.config import Config, Member
-from assignadd.errors import RunError, UserError
+from assignadd.config.errors import RunError, UserError
 from assignadd.measures.progress import ProgressObserver, StackProgress
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, weight_shapes
@@ -29,6 +28,7 @@ from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.loop import Listener, last_evaluations, train_run
+from assignadd.training.speed import flops
 from assignadd.training.start import check_start
 from assignadd.training.trainer import Observer
 

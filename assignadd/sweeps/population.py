@@ -14,10 +14,10 @@ import numpy as np
 from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Task, UserError
+from assignadd.config.errors import RunError
+from assignadd.config.member import SHORT_NAMES
 from assignadd.dynamics.phases import Curves, LateVariable, Phases, find_phases, late_variable
-from assignadd.errors import RunError
 from assignadd.measures.progress import TRAINING_LAW
-from assignadd.member import SHORT_NAMES
 from assignadd.model.accuracy import end_of_training
 from assignadd.runs.config_json import config_from
 from assignadd.sweeps.final_tests import end_column, final_column
@@ -61,7 +61,7 @@ class SeedCurves:
         return late_variable(self.columns, self.banned, spike.after) if spike else None
 
     @cached_property
-    def learned_binding(self) -> bool:
+    def binds(self) -> bool:
         return self.curves.binds
 
     def along_the_end(self, name: str) -> tuple[list[float], int]:

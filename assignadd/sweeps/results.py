@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from assignadd.config import Config, Member
-from assignadd.errors import RunError
-from assignadd.member import SHORT_NAMES
+from assignadd.config.errors import RunError
+from assignadd.config.member import SHORT_NAMES
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
 from assignadd.runs.destination import claim_file

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from assignadd.config import Config, ConfigError, Member
-from assignadd.errors import RunError
-from assignadd.member import SHORT_NAMES
+from assignadd.config.errors import RunError
+from assignadd.config.member import SHORT_NAMES
 from assignadd.runs.config_json import exact_value, parse
 from assignadd.runs.files import read_input
 from assignadd.runs.tables import decode_foreign
@@ -38,6 +38,8 @@ MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Sweep:
+    """Models to be trained: a configuration, and a seed and settings of its own for each of them."""
+
     name: str
     config: Config
     """What cells have where they say nothing else."""

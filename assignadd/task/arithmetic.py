@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from assignadd.config import ConfigError, Task
-from assignadd.task_settings import AFFINE, named_operation
+from assignadd.config.task import AFFINE, named_operation
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from assignadd.config import ConfigError, Task
 from assignadd.task.arithmetic import tuple_values
-from assignadd.task.roles import fixed_positions, operand_slots
+from assignadd.task.positions import fixed_positions, operand_slots
 from assignadd.task.text import ParseError, assignments, parse
 from assignadd.task.vocabulary import Vocabulary
 

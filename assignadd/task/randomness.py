@@ -35,7 +35,10 @@ class Stream(IntEnum):
 
 
 class EvalSteps:
-    """The steps of the evaluation stream that are reserved for each purpose; no two ranges overlap."""
+    """The steps of the evaluation stream that are reserved for each purpose; no two ranges overlap.
+
+    A study that draws sequences of its own declares their steps in its file, as `DRAWS = range(8000, 9000)`.
+    """
 
     EXAMS = range(0, 900)  # one step for each evaluation set of an exam, in the order of its sets
     EXPLORER_EXAMPLES = range(900, 1000)  # the prompts that the explorer offers
@@ -44,8 +47,6 @@ class EvalSteps:
     ANY_SUMS = range(5000, 6000)  # sequences that add any pair with variables in any slot
     EVERY_PAIR = range(6000, 7000)  # accuracy pair by pair
     FINAL_EXAM = range(7000, 8000)  # the last evaluation of a population
-    OPERAND_ATTENTION = range(8000, 9000)  # edited attention from `=` to its operands
-    NAMELESS = range(9000, 10_000)  # answers compared with those of the rule without names
     END_EXAMS = range(11_000, 12_000)  # an exam for each of the last ten evaluations, 100 steps each
     PROBE_SPLIT = range(1 << 30, (1 << 30) + 1)  # which pairs an answer probe is trained on
     PROBE_CONTROL = range((1 << 30) + 1, (1 << 30) + 2)  # the shuffled labels of its control

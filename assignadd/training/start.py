@@ -8,7 +8,7 @@ from functools import cache
 from torch import Tensor
 
 from assignadd.config import INITIAL, NETWORK, Config, ConfigError, UserError
-from assignadd.errors import printable, shortened
+from assignadd.config.errors import printable, shortened
 from assignadd.model.stack import Shape, Stack, initial_stack, weight_shapes
 from assignadd.runs.folder import Run, open_run
 from assignadd.training.schedule import shapes_of_part

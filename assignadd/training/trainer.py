@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError, Member
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import recorded_sets

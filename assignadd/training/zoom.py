@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from assignadd.config import Config, ConfigError
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.trainer import Trainer

@@ -21,13 +21,13 @@ import torch
 from assignadd.cli import main, options
 from assignadd.cli.train import Train
 from assignadd.config import PRESETS, Config, validate
-from assignadd.errors import UserError
-from assignadd.explorer.serve import HOST, Server
+from assignadd.config.errors import UserError
 from assignadd.interventions.specification import ACTIONS, CHECKS, COMPONENTS, read_specification, to_json
+from assignadd.page.serve import HOST, Server
 from assignadd.runs.config_json import read_config
 from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.sweeps.settings import sweep_from_file
-from assignadd.task.roles import ROLES
+from assignadd.task.positions import ROLES
 from assignadd.task.text import answer, parse
 from tests.chaos.promise import Promise
 from tests.hooks import HOOKS

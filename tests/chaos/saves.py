@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars
 
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import MEASURES
 from assignadd.runs.tables import encode_table

@@ -92,33 +92,12 @@ def test_verify_names_the_bad_file(here, capsys, tmp_path):
 
 @pytest.mark.slow
 def test_bench(capsys):
-    result = json.loads(said(capsys, "bench", "--preset", "smoke", "--seconds", "0.02", "--no-lens", "--json"))
+    result = json.loads(said(capsys, "bench", "--preset", "smoke", "--seconds", "0.02", "--json"))
     for times in result["threads"].values():
-        assert {"sgemm_gflops", "step_ms", "floor_ms", "plain_ms", "lens_ms"} <= set(times)
-        assert times["step_over_floor"] == pytest.approx(times["step_ms"] / times["floor_ms"])
+        assert {"sgemm_gflops", "step_ms", "floor_ms"} <= set(times)
+        assert times["step_over_floor"] > 0
     assert set(result["stacks"]) == {"1", "2", "8"}
     assert result["machine"] and result["backend"] == "numba"
-
-
-def test_bench_says_where_the_time_of_a_step_goes(capsys, monkeypatch):
-    monkeypatch.setattr("assignadd.cli.bench.LEAST_SHOWN", 0)  # how long a product takes is up to the machine
-    arguments = "bench", "--preset", "smoke", "--seconds", "0.02", "--profile"
-    result = json.loads(said(capsys, *arguments, "--json"))
-    assert result["machine"] and result["step_us"] > 0 and {c["call"] for c in result["calls"]} > {"product", "update"}
-    shown = said(capsys, *arguments)
-    assert "drawing sequences, and Python" in shown and "32x16 @ 16x" in shown
-
-
-@pytest.mark.parametrize("other", [["--scaling"], ["--run", "smoke-seeds-0-1"]])
-def test_a_profile_is_asked_for_alone(here, capsys, other):
-    assert "--profile" in complaint(capsys, "bench", "--profile", *other)
-
-
-def test_bench_takes_networks_from_a_run(here, capsys):
-    result = json.loads(said(capsys, "bench", "--run", "smoke-seeds-0-1", "--networks", "3", "--json"))
-    assert result["networks"] == 3
-    assert result["seconds"].pop("all") == pytest.approx(sum(result["seconds"].values()))
-    assert all(s > 0 for s in result["seconds"].values())
 
 
 @pytest.mark.parametrize(

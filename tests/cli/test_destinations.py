@@ -1,11 +1,14 @@
 """The commands that write leave files of others as they are, and say so in one line before they work."""
 
+from pathlib import Path
+
 import pytest
 
 from assignadd.cli import main
 from tests.runs.test_destination import everything
 
 RUN = "runs/smoke-seeds-0-1"
+FINDINGS = Path(__file__).parents[2] / "findings"
 COMMANDS = (
     ("explore", "{run}", "-o", "{out}", "--no-ledger", "--checkpoints", "2"),
     ("report", "{run}", "-o", "{out}", "--n", "64"),
@@ -14,7 +17,7 @@ COMMANDS = (
     ("measure", "{run}", "-o", "{out}/index.html"),
     ("claims", "{run}", "--only", "qk2-identity", "--n", "40", "-o", "{out}/verdicts.json"),
     ("sweep", "seeds", "--preset", "smoke", "--out", "{out}"),
-    ("study", "doubles", "--seeds", "1", "--out", "{out}"),
+    ("study", str(FINDINGS / "operations"), "--seeds", "1", "--out", "{out}"),
     ("publish", "{run}", "--repo=a/b", "--dry-run", "--no-claims", "--out", "{out}"),
 )
 

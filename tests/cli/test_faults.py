@@ -12,7 +12,7 @@ import pytest
 from assignadd import api
 from assignadd.cli import main
 from assignadd.config import PRESETS, ConfigError
-from assignadd.errors import LONGEST_LINE
+from assignadd.config.errors import LONGEST_LINE
 from tests.runs.small import train
 from tests.runs.test_damage import flip
 from tests.runs.test_destination import everything
@@ -122,7 +122,7 @@ def test_the_package_imports_little_before_a_command_can_answer_ctrl_c():
 
 
 def test_a_run_that_may_only_be_read_is_measured_without_storing(tmp_path, capsys, monkeypatch):
-    from assignadd.errors import RunError
+    from assignadd.config.errors import RunError
     from assignadd.runs import atomic
 
     run = api.train(PRESETS["smoke"], [0], tmp_path / "run")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from assignadd.alignment.interchange import ALIGNMENTS, Interchange
 from assignadd.cli import main
+from assignadd.paper.causes.interchange import ALIGNMENTS, Interchange
 from assignadd.runs.folder import open_run, shipped
 
 # Six seeds of the census at their last checkpoint: 0, 3 and 4 bind, 1, 2 and 15 do not.
@@ -59,7 +59,7 @@ def test_table(capsys):
 
 def test_the_search_says_what_it_found(capsys, monkeypatch):
     """With a search that keeps the random directions it begins with."""
-    monkeypatch.setattr("assignadd.alignment.subspaces.searched", lambda *given: given[4])
+    monkeypatch.setattr("assignadd.paper.causes.subspaces.searched", lambda *given: given[4])
     assert len(found := reply(capsys, "--search", "32", "--pairs", "90")["search"]) == 6
     assert {(row["variable"], row["place"], row["rank"]) for row in found} >= {("sum", "after MLP2", 32)}
     assert all(row["searched"] == row["random"] and row["n"] <= 45 for row in found)

@@ -9,9 +9,9 @@ import polars
 import pytest
 from rich.console import Console
 
-from assignadd.claims.ledger import CLAIMS, Ledger
 from assignadd.cli import main, screen
 from assignadd.dynamics.trajectory import write_measures
+from assignadd.paper.ledger import CLAIMS, Ledger
 from assignadd.runs.folder import open_run
 from tests.cli.asking import complaint, said
 

@@ -75,22 +75,13 @@ def test_sample_sizes_are_those_of_the_tests():
 
 def test_csv(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert "scaling-fp32.csv: 28 rows" in said(capsys, "results", "scaling-fp32", "--csv")
-    said(capsys, "results", "--csv", "other.csv", "scaling-fp32")
-    text = said(capsys, "results", "scaling-fp32", "--csv", "-")
-    assert text == (tmp_path / "scaling-fp32.csv").read_text() == (tmp_path / "other.csv").read_text()
-    points = json.loads((RESULTS / "scaling-fp32.json").read_text())["points"]
-    assert polars.read_csv(io.StringIO(text)).to_dicts() == points
-
-
-def test_operand_attention_has_a_row_per_change():
-    frame = assignadd.table("operand-attention")
-    models = json.loads((RESULTS / "operand-attention.json").read_text())["models"]
-    assert frame.height == sum(1 + len(found["lost"]) for m in models for found in m["sets"].values())
-    row = frame.filter(seed=39, set="1-var train", change="no variable slot").row(0, named=True)
-    stored = next(m for m in models if m["seed"] == 39)["sets"]["1-var train"]
-    assert [row["lost"], row["low"], row["high"]] == stored["lost"]["no variable slot"]
-    assert row["weight literal"] == stored["weights"]["literal"] and row["operands on top"] is None
+    rows = polars.read_parquet(RESULTS / "tf32.parquet")
+    assert f"tf32.csv: {rows.height:,} rows" in said(capsys, "results", "tf32", "--csv")
+    said(capsys, "results", "--csv", "other.csv", "tf32")
+    text = said(capsys, "results", "tf32", "--csv", "-")
+    assert text == (tmp_path / "tf32.csv").read_text() == (tmp_path / "other.csv").read_text()
+    written = polars.read_csv(io.StringIO(text), infer_schema_length=None)
+    assert written.columns == rows.columns and written["step"].to_list() == rows["step"].to_list()
 
 
 def test_the_papers_network_has_a_row_per_claim_and_reading():
@@ -112,5 +103,5 @@ def test_complaints(tmp_path, monkeypatch, capsys):
     assert "table = 'sensus': expected one of census, authors" in complaint(capsys, "results", "sensus")
     assert "results NAME --csv [FILE]" in complaint(capsys, "results", "--csv")
     assert "exclude each other" in complaint(capsys, "results", "census", "--csv", "--json")
-    assert "could not be written" in complaint(capsys, "results", "scaling-fp32", "--csv", "no/such.csv", code=1)
+    assert "could not be written" in complaint(capsys, "results", "tf32", "--csv", "no/such.csv", code=1)
     assert list(tmp_path.iterdir()) == []

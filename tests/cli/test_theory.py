@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from assignadd.cli import main
-from assignadd.theory import study
+from assignadd.paper.theory import numbers as study
 
 SMALL = ("--N", "13", "--T", "10", "--V", "4", "--threads", "1")
 
@@ -21,8 +21,10 @@ def run(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def one_study_for_all(small_study, monkeypatch):
     """The command's study of the small setting is computed once."""
-    compute = study.theory_study
-    monkeypatch.setattr(study, "theory_study", lambda s, say: small_study if s == small_study.at.s else compute(s, say))
+    compute = study.theory_numbers
+    monkeypatch.setattr(
+        study, "theory_numbers", lambda s, say: small_study if s == small_study.at.s else compute(s, say)
+    )
 
 
 def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):

@@ -51,10 +51,8 @@ def test_a_claim_about_populations_needs_no_network(capsys):
 @pytest.mark.parametrize("serve", [[], ["--serve"]])
 def test_explore(capsys, monkeypatch, serve):
     made = []
-    monkeypatch.setattr(
-        "assignadd.explorer.export.export", lambda runs, out, *rest: made.append((runs, rest[1])) or out
-    )
-    monkeypatch.setattr("assignadd.explorer.serve.serve", lambda out, *rest: made.append(out))
+    monkeypatch.setattr("assignadd.page.export.export", lambda runs, out, *rest: made.append((runs, rest[1])) or out)
+    monkeypatch.setattr("assignadd.page.serve.serve", lambda out, *rest: made.append(out))
     assert main(["explore", *serve]) == 0
     ((run, trajectory), command), *served = made
     assert run.path == shipped("census-six") and trajectory.path == shipped("small-trajectory")
@@ -65,8 +63,8 @@ def test_explore(capsys, monkeypatch, serve):
 def test_a_page_that_is_there_is_served_as_it_is(monkeypatch, empty):
     (empty / "explorer").mkdir()
     (empty / "explorer" / "index.html").write_text("made before")
-    monkeypatch.setattr("assignadd.explorer.export.export", lambda *_: pytest.fail("written again"))
-    monkeypatch.setattr("assignadd.explorer.serve.serve", lambda *_: None)
+    monkeypatch.setattr("assignadd.page.export.export", lambda *_: pytest.fail("written again"))
+    monkeypatch.setattr("assignadd.page.serve.serve", lambda *_: None)
     assert main(["explore", "--serve"]) == 0
 
 

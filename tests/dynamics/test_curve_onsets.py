@@ -12,7 +12,7 @@ from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.sequences import sequences
 from assignadd.model.handmade import handmade
 from assignadd.task.evalsets import RECORDED_SETS
-from assignadd.task.roles import roles
+from assignadd.task.positions import roles
 from assignadd.task.splits import pair_split
 
 STEPS = np.arange(0, 10_001, 100)

@@ -20,7 +20,7 @@ from assignadd.measures.scores import qk1_equals_to_variables
 from assignadd.model.handmade import handmade
 from assignadd.runs.manifest import MEASURES
 from assignadd.runs.tables import encode_table
-from assignadd.task.roles import roles
+from assignadd.task.positions import roles
 from assignadd.task.sampling_tables import count_banned
 from assignadd.task.vocabulary import Vocabulary
 
@@ -57,7 +57,7 @@ def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
     assert table.height == 2 * len(run.steps) and table["seed"].unique().to_list() == [0, 1]
     trajectory.write_measures(run, table)
     assert trajectory.read_measures(run).equals(table)
-    one = trajectory.trajectory_of(run, 1)
+    one = trajectory.run_trajectory(run, 1)
     assert "seed" not in one and np.array_equal(
         one["qk2_ov1_var_margin"], table.filter(table["model"] == 1)["qk2_ov1_var_margin"]
     )

@@ -1,4 +1,4 @@
-"""Quantities along a run, and two interventions, in the most direct way (sections 4 and 6; docs/findings.md)."""
+"""Quantities along a run, and two interventions, in the most direct way (sections 4 and 6; findings/)."""
 
 from __future__ import annotations
 

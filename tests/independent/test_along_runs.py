@@ -13,8 +13,8 @@ import polars
 import pytest
 from safetensors.numpy import load_file
 
-from assignadd.claims.ledger import paper_network
-from assignadd.claims.record import find
+from assignadd.ledger.claim import find
+from assignadd.paper.ledger import paper_network
 from assignadd.runs.folder import shipped
 from assignadd.sweeps.population import shipped_populations
 from tests.independent import along_run

@@ -6,8 +6,8 @@ import numpy as np
 import polars
 import pytest
 
-import assignadd.stats
 from assignadd.dynamics import curves
+from assignadd.stats.intervals import threshold
 from tests.independent.curves import logistic_threshold, onset, rise
 
 RESULTS = Path(__file__).parents[2] / "assignadd" / "results"
@@ -65,5 +65,5 @@ def test_thresholds_of_the_sweeps(sweep, setting, test, binding):
     passed = [(c[test] >= 0.95).to_numpy() for c in cells]
     wins = [int((p & a).sum()) for p, a in zip(passed, asked, strict=True)]
     found, lapse = logistic_threshold(settings, wins, [int(a.sum()) for a in asked])
-    theirs = assignadd.stats.threshold(np.array(settings), np.array(passed), np.array(asked), resamples=20)
+    theirs = threshold(np.array(settings), np.array(passed), np.array(asked), resamples=20)
     assert found == pytest.approx(theirs.value, abs=0.004) and lapse == pytest.approx(theirs.lapse, abs=0.03)

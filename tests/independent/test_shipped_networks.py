@@ -9,16 +9,16 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from assignadd.alignment.interchange import Interchange
-from assignadd.interventions.circuit import Blocks, Kept, kept_logits
 from assignadd.measures.accuracies import set_accuracies
 from assignadd.measures.addition import circuit_waves, network_frequencies, ov2_mlp2_correct, preactivation_spectrum
 from assignadd.measures.probes import STAGES, answer_probes
 from assignadd.measures.routing import routing
 from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
-from assignadd.measures.similarity import across_types, against_ov2
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits
+from assignadd.paper.addition.similarity import across_types, against_ov2
+from assignadd.paper.causes.circuit import Blocks, Kept, kept_logits
+from assignadd.paper.causes.interchange import Interchange
 from assignadd.runs.folder import open_run, shipped
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
 from tests.independent import behaviour, circuit, weights

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from assignadd.theory.setting import Setting
-from assignadd.theory.theorem import check
-from assignadd.theory.theorem import remainder as closed_form
+from assignadd.paper.theory.setting import Setting
+from assignadd.paper.theory.theorem import check
+from assignadd.paper.theory.theorem import remainder as closed_form
 from tests.independent import theorem
 from tests.independent.theorem import Sizes
 

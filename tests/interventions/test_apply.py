@@ -11,7 +11,7 @@ from assignadd.measures.addition import kept
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.task.roles import ROLES, Positions
+from assignadd.task.positions import ROLES, Positions
 from assignadd.task.text import parse, render
 from tests.architectures import ARCHITECTURES, sequences_of
 from tests.architectures import random_stack as wide_weights

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assignadd.errors import ConfigError
+from assignadd.config.errors import ConfigError
 from assignadd.interventions.explain import REPLACED_BY, ROLE_WORDS, explain
 from assignadd.interventions.specification import (
     ACTIONS,
@@ -15,7 +15,7 @@ from assignadd.interventions.specification import (
     Swap,
     read_specification,
 )
-from assignadd.task.roles import ROLES
+from assignadd.task.positions import ROLES
 from tests.hooks import HOOKS
 
 

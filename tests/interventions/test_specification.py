@@ -17,7 +17,7 @@ from assignadd.interventions.specification import (
     specification,
     to_json,
 )  # fmt: skip
-from assignadd.task.roles import ROLES
+from assignadd.task.positions import ROLES
 from tests.hooks import HOOKS, NEURON_HOOKS
 
 PLACES = st.one_of(st.sampled_from(ROLES), st.integers(0, 15))

@@ -13,7 +13,7 @@ from assignadd.measures.sequences import sequences
 from assignadd.model.handmade import PHASES, handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.task.roles import with_values
+from assignadd.task.positions import with_values
 from assignadd.task.splits import pair_split
 
 CONFIG = Member(0).config(PRESETS["tiny"])

@@ -19,7 +19,7 @@ from assignadd.model.forward import traces
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import concatenate, initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.task.roles import roles
+from assignadd.task.positions import roles
 from assignadd.task.splits import pair_split
 from tests.architectures import ARCHITECTURES, random_stack, sequences_of
 

@@ -15,7 +15,7 @@ from assignadd.model.handmade import fourier_mlp, handmade, table_mlp
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import Transformer, reference_logits
 from assignadd.task.evalsets import ALL_SETS, EVAL_SETS, EvalSet
-from assignadd.task.roles import roles
+from assignadd.task.positions import roles
 from assignadd.task.sampler import Batch, EmptySetError, Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary

@@ -5,15 +5,15 @@ import functools
 import pytest
 import torch
 
-from assignadd.alignment.interchange import EXCHANGES, NAMED, _side
-from assignadd.alignment.pairs import prompts, query_pairs, tag_pairs
-from assignadd.alignment.subspaces import random_directions, within
 from assignadd.config import Config
 from assignadd.model.architecture import NotDefined
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.task.roles import Positions
+from assignadd.paper.causes.interchange import EXCHANGES, NAMED, _side
+from assignadd.paper.causes.pairs import prompts, query_pairs, tag_pairs
+from assignadd.paper.causes.subspaces import random_directions, within
+from assignadd.task.positions import Positions
 from assignadd.task.splits import pair_split
 from tests.architectures import ARCHITECTURES, SMALL, random_stack
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from assignadd.api import train
-from assignadd.claims.evidence import Evidence, evidence
 from assignadd.config import PRESETS
+from assignadd.network import Network, networks_of
 from assignadd.runs.folder import open_run
 from tests.report.records import RECORDS
 from tests.report.writing import EVERY_SECTION, TWO_FIGURES, with_sections, write_report
@@ -15,7 +15,7 @@ from tests.report.writing import EVERY_SECTION, TWO_FIGURES, with_sections, writ
 
 @dataclass(frozen=True)
 class Report:
-    evidences: list[Evidence]
+    networks: list[Network]
     folder: Path
 
     @property
@@ -28,16 +28,16 @@ def report(tmp_path_factory) -> Report:
     folder = tmp_path_factory.mktemp("report")
     run = folder / "<img src=x onerror=alert(4)>"
     train(PRESETS["smoke"], (0, 1), run, threads=1)
-    made = Report(evidence(open_run(run), n=50)[0], folder / "out")
+    made = Report(networks_of(open_run(run), n=50)[0], folder / "out")
     with with_sections(EVERY_SECTION):
-        write_report(made.folder, made.evidences, RECORDS, f"assignadd report '{run.name}'")
+        write_report(made.folder, made.networks, RECORDS, f"assignadd report '{run.name}'")
     return made
 
 
 @pytest.fixture(scope="session")
 def short_report(report, tmp_path_factory) -> Report:
     """The same page with two of the figures, which a browser opens sooner."""
-    made = Report(report.evidences, tmp_path_factory.mktemp("short") / "out")
+    made = Report(report.networks, tmp_path_factory.mktemp("short") / "out")
     with with_sections(TWO_FIGURES):
-        write_report(made.folder, made.evidences, RECORDS, "assignadd report x")
+        write_report(made.folder, made.networks, RECORDS, "assignadd report x")
     return made

@@ -4,28 +4,30 @@ from dataclasses import replace
 
 import pytest
 
-from assignadd.claims.evidence import Evidence
-from assignadd.claims.ledger import Ledger
-from assignadd.claims.record import Record, SeedResult
 from assignadd.config import PRESETS
+from assignadd.dynamics import of_network
+from assignadd.ledger.claim import Record, SeedResult
 from assignadd.model.stack import initial_stack
+from assignadd.network import Network, known
+from assignadd.paper.ledger import Ledger
 from assignadd.report import claims_table as section
 from assignadd.report.page import Page
+from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED
 from assignadd.task.splits import pair_split
-from assignadd.verdicts import FAILS, HOLDS, UNDECIDED
 from tests.report.reader import Reader
 
 OURS = ("ours", 0), ("ours", 3)
 
 
-def network(run: str, seed: int, binds: bool = True, preset: str = "paper", imported: bool = False) -> Evidence:
+def network(run: str, seed: int, binds: bool = True, preset: str = "paper", imported: bool = False) -> Network:
     config = PRESETS[preset]
-    e = Evidence(initial_stack(config, [seed]), config, pair_split(config.task, 0), seed=seed, name=run)
-    e.learned_binding, e.imported = binds, imported
+    e = Network(initial_stack(config, [seed]), config, pair_split(config.task, 0), seed=seed, name=run)
+    known(e, of_network.binds, binds)
+    e.imported = imported
     return e
 
 
-EVIDENCES = [
+NETWORKS = [
     *(network(*name) for name in OURS),
     network("ours", 1, binds=False),
     network("small", 0, preset="tiny"),
@@ -43,11 +45,11 @@ def record(id: str, holds: dict[tuple[str, int], bool | None], unit: str = "pair
     return Record(share, 0.0, 1.0, 9, unit, len(results), HOLDS, "", results, id=id, claim=f"says {id}.")
 
 
-def words(monkeypatch, records, verdicts, evidences=EVIDENCES) -> str:
+def words(monkeypatch, records, verdicts, networks=NETWORKS) -> str:
     stored = tuple(Record(0.5, 0.4, 0.6, 1, "pairs", 1, verdict, "", id=id) for id, verdict in verdicts.items())
     monkeypatch.setattr(section, "paper_network", lambda: Ledger("", None, {}, stored))
     page = Page("x")
-    section.across_seeds(page, records, evidences)
+    section.across_seeds(page, records, networks)
     return " ".join("".join(Reader(page.html()).words).split())
 
 
@@ -93,7 +95,7 @@ def test_what_only_the_papers_network_shows(monkeypatch):
 
 def test_nothing_is_said_where_nothing_compares(monkeypatch):
     asked = [record("none", {("ours", 1): False})]
-    assert "the paper's own" not in words(monkeypatch, asked, {"none": HOLDS}, EVIDENCES[2:])
+    assert "the paper's own" not in words(monkeypatch, asked, {"none": HOLDS}, NETWORKS[2:])
     smaller = network("ours", 1)
     smaller.config = replace(smaller.config, task=replace(smaller.config.task, seen_fraction=0.5))
     assert "the paper's own" not in words(monkeypatch, asked, {"none": HOLDS}, [smaller])

@@ -63,7 +63,7 @@ def test_it_loads_in_silence_and_fetches_nothing(whole, report):
 
 def test_hostile_names_are_words(whole, report):
     assert whole.locator("img").count() == whole.locator("figure > .scroll > img").count()
-    assert report.evidences[0].run.name in whole.inner_text("main")
+    assert report.networks[0].run.name in whole.inner_text("main")
     assert "<script>alert(1)</script>" in whole.inner_text("#claim-nine")
 
 

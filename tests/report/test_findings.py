@@ -5,24 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from assignadd.claims.evidence import Evidence
-from assignadd.claims.ledger import CLAIMS
-from assignadd.claims.record import ReadingRecord, Record
 from assignadd.config import PRESETS, Task
-from assignadd.figures.accuracies import ACCURACIES_FIGURE
-from assignadd.figures.registry import SECTIONS
+from assignadd.dynamics import of_network
+from assignadd.ledger.claim import ReadingRecord, Record
 from assignadd.model.stack import initial_stack
+from assignadd.network import Network, known
+from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
+from assignadd.paper.ledger import CLAIMS
 from assignadd.report.first_screen import FINDINGS, SHOWN, findings, first_screen, verdicts_in_words
 from assignadd.report.page import Page
+from assignadd.report.sections import SECTIONS
+from assignadd.stats.verdicts import FAILS, HOLDS, UNTESTABLE
 from assignadd.task.splits import pair_split
-from assignadd.verdicts import FAILS, HOLDS, UNTESTABLE
 from tests.report.reader import Reader
 from tests.report.records import record
 
 
-def network(config=PRESETS["paper"], binds=True) -> Evidence:
-    e = Evidence(initial_stack(config, [0]), config, pair_split(config.task, 0), seed=0, name="r")
-    e.learned_binding = binds
+def network(config=PRESETS["paper"], binds=True) -> Network:
+    e = Network(initial_stack(config, [0]), config, pair_split(config.task, 0), seed=0, name="r")
+    known(e, of_network.binds, binds)
     return e
 
 
@@ -67,9 +68,9 @@ def test_a_card_has_the_verdict_the_numbers_and_the_first_figure_there_is():
     assert "9,000 [4,400, 10,000]" in findings([steps], svg)[0].text
 
 
-def words(evidences, explorer=None) -> str:
+def words(networks, explorer=None) -> str:
     page = Page("t")
-    first_screen(page, evidences, [], lambda label: None, explorer)
+    first_screen(page, networks, [], lambda label: None, explorer)
     return "".join(Reader(page.html()).words)
 
 

@@ -9,15 +9,17 @@ from multiprocessing import active_children
 import numpy as np
 import pytest
 
-from assignadd.claims.evidence import Evidence
-from assignadd.errors import UserError
-from assignadd.figures import studies
-from assignadd.figures.record import FigureRecord
-from assignadd.figures.registry import DYNAMICS, SECTIONS
-from assignadd.figures.studies import STUDY_FIGURES
-from assignadd.measures.accuracies import EndAccuracy
+from assignadd.config.errors import UserError
+from assignadd.dynamics.of_network import binds
+from assignadd.figure.record import FigureRecord
+from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
+from assignadd.network import Network, known
+from assignadd.paper.generalisation.census_figures import CENSUS_FIGURE
+from assignadd.paper.generalisation.sweep_figures import GENERALIZATION_FIGURE
 from assignadd.report import reproduction
 from assignadd.report.reproduction import drawing_pictures, write_page
+from assignadd.report.sections import DYNAMICS, SECTIONS
+from assignadd.sweeps import population
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.reader import Reader
 from tests.report.records import RECORDS, record
@@ -48,19 +50,18 @@ def test_contents_come_first_and_every_claim_last(report):
     ids = {a["id"] for _, a in reader.tags if "id" in a}
     inner = [a["href"][1:] for a in reader.named("a") if a["href"].startswith("#section-")]
     assert len(inner) >= len(headings) and set(inner) <= ids
-    assert report.evidences[0].run.provenance["torch"] in words
+    assert report.networks[0].run.provenance["torch"] in words
     assert "No network binds variables in the end" in words and "although it does not bind variables" in words
 
 
 def test_the_report_is_about_the_paper_and_has_no_figures_of_our_studies(report):
-    drawn = {figure.label for section in SECTIONS for figure in section.figures}
-    assert not drawn & {figure.label for figure in STUDY_FIGURES} and "Studies of ours" not in report.index.read_text()
+    assert "Studies of ours" not in report.index.read_text()
     assert not any(section.has(record(id, 1.0, "holds", label="ours")) for section in SECTIONS for id in ("a", "study"))
 
 
 def test_the_same_bytes_again(short_report, few_figures, tmp_path):
     """What is drawn is tested figure by figure; here the page and its files."""
-    write_report(tmp_path, short_report.evidences, RECORDS, "assignadd report x")
+    write_report(tmp_path, short_report.networks, RECORDS, "assignadd report x")
     one, two = (
         {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
         for folder in (short_report.folder, tmp_path)
@@ -68,24 +69,28 @@ def test_the_same_bytes_again(short_report, few_figures, tmp_path):
     assert {".png", ".svg", ".npz", ".html"} <= {path.suffix for path in one} and one == two
 
 
-def test_tables_of_studies_are_read_before_processes_are_forked(report, tmp_path, monkeypatch):
+def test_tables_of_populations_are_read_before_processes_are_forked(report, tmp_path, monkeypatch):
     """Polars waits forever in a forked process once it was used in its parent."""
-    parent, read = os.getpid(), studies.read_study
+    parent, read = os.getpid(), population.by_network
 
-    def read_here(study):
+    def read_here(*given):
         assert os.getpid() == parent
-        return read(study)
+        return read(*given)
 
-    monkeypatch.setattr(reproduction, "SECTIONS", [replace(SECTIONS[0], figures=STUDY_FIGURES[:2])])
-    monkeypatch.setattr(studies, "read_study", read_here)
-    studies.shipped_data.cache_clear()
-    with drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes=2) as n:
+    monkeypatch.setattr(
+        reproduction, "SECTIONS", [replace(SECTIONS[0], figures=(CENSUS_FIGURE, GENERALIZATION_FIGURE))]
+    )
+    monkeypatch.setattr(population, "by_network", read_here)
+    shipped = population.shipped_populations()
+    census, fraction, two_var = map(replace, (shipped.census[1], shipped.fraction, shipped.two_var))  # not read yet
+    populations = population.Populations((census,), fraction, two_var)
+    with drawing_pictures(tmp_path, report.networks, populations, processes=2) as n:
         assert n == 4  # two are of training
     assert len(list((tmp_path / "figures").glob("*.svg"))) == n
 
 
 def test_pictures_are_drawn_while_the_body_runs(report, few_figures, tmp_path):
-    with drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes=2) as n:
+    with drawing_pictures(tmp_path, report.networks, NO_POPULATIONS, processes=2) as n:
         drawn = tmp_path / "figures" / "accuracies.svg"
         assert any(drawn.is_file() or time.sleep(0.1) for _ in range(600))
     assert len(list((tmp_path / "figures").glob("*.npz"))) == n == 2 + len(few_figures)
@@ -98,13 +103,13 @@ def test_a_failure_of_the_body_or_of_a_picture_is_told_and_leaves_no_process(
     def fail(*_):
         raise ValueError("no such picture")
 
-    with pytest.raises(UserError, match="bad"), drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes):
+    with pytest.raises(UserError, match="bad"), drawing_pictures(tmp_path, report.networks, NO_POPULATIONS, processes):
         raise UserError("bad")
     assert not active_children()
     monkeypatch.setattr(FigureRecord, "save", fail)
     with (
         pytest.raises((ValueError, RuntimeError), match="no such picture"),
-        drawing_pictures(tmp_path, report.evidences, NO_POPULATIONS, processes),
+        drawing_pictures(tmp_path, report.networks, NO_POPULATIONS, processes),
     ):
         pass
     assert not active_children()
@@ -112,36 +117,37 @@ def test_a_failure_of_the_body_or_of_a_picture_is_told_and_leaves_no_process(
 
 @pytest.fixture
 def page_of(short_report, few_figures, tmp_path):
-    """Writes the page of some evidences with figures that are drawn already."""
+    """Writes the page of some networks with figures that are drawn already."""
 
-    def write(evidences) -> str:
+    def write(networks) -> str:
         folder = shutil.copytree(short_report.folder, tmp_path / "out")
-        return write_page(folder, evidences, RECORDS, "assignadd report x").read_text()
+        return write_page(folder, networks, RECORDS, "assignadd report x").read_text()
 
     return write
 
 
 def test_the_mechanism_is_drawn_for_the_first_that_learned_binding(report, page_of, monkeypatch):
-    learned = report.evidences[1]
-    monkeypatch.setattr(learned, "learned_binding", True)
-    words = "".join(Reader(page_of(report.evidences)).words)
+    learned = report.networks[1]
+    monkeypatch.setattr(learned, "results", dict(learned.results))
+    known(learned, binds, True)
+    words = "".join(Reader(page_of(report.networks)).words)
     assert f"Drawn for seed {learned.seed} of" in words and "the first that binds variables in the end" in words
     assert "1 of them binds variables in the end" in words and "seed 0 of" in words
 
 
 def test_imported_weights_have_no_curves_and_the_page_says_so(report, few_figures, page_of, monkeypatch):
-    for evidence in report.evidences:
-        monkeypatch.setitem(evidence.__dict__, "rows", [])
-    reader = Reader(page_of(report.evidences))
+    for network in report.networks:
+        monkeypatch.setitem(network.__dict__, "rows", [])
+    reader = Reader(page_of(report.networks))
     assert [a["id"] for a in reader.named("section")] == few_figures
-    names = ", ".join(f"seed {e.seed} of {e.name}" for e in report.evidences)
+    names = ", ".join(f"seed {e.seed} of {e.name}" for e in report.networks)
     assert f"as they were imported, without a record of their training: {names}." in "".join(reader.words)
 
 
 def test_one_evaluation_has_no_curves_and_no_figure_along_training(report, tmp_path, monkeypatch):
     """An empty figure would say that everything was learned at the only step."""
-    last = report.evidences[0].steps[-1]
-    once = Evidence.of_run(report.evidences[0].run, 0, last, report.evidences[0].stack, 50)
+    last = report.networks[0].steps[-1]
+    once = Network.of_run(report.networks[0].run, 0, last, report.networks[0].stack, 50)
     monkeypatch.setitem(once.__dict__, "rows", once.rows[-1:])
     monkeypatch.setitem(once.__dict__, "steps", [last])
     dynamics = [replace(section, figures=DYNAMICS) for section in SECTIONS if section.figures == DYNAMICS]
@@ -155,13 +161,15 @@ def test_one_evaluation_has_no_curves_and_no_figure_along_training(report, tmp_p
 
 
 def test_a_set_that_a_split_does_not_have_reads_so(report, page_of, monkeypatch):
-    one = report.evidences[0]
-    monkeypatch.setitem(one.__dict__, "end_accuracies", {"0-var train": EndAccuracy((0.5,), 50)})
-    assert "none exists" in page_of(report.evidences)
+    one = report.networks[0]
+    monkeypatch.setattr(one, "results", dict(one.results))
+    known(one, end_accuracies_of, {"0-var train": EndAccuracy((0.5,), 50)})
+    assert "none exists" in page_of(report.networks)
 
 
 def test_classes_of_held_out_pairs_are_named_in_words_with_their_number_of_pairs(report, page_of, monkeypatch):
-    one = report.evidences[0]
-    monkeypatch.setitem(one.__dict__, "end_accuracies", {"1-var doubles": EndAccuracy((0.5,), 50, 4)})
-    words = Reader(page_of(report.evidences[:1])).words
+    one = report.networks[0]
+    monkeypatch.setattr(one, "results", dict(one.results))
+    known(one, end_accuracies_of, {"1-var doubles": EndAccuracy((0.5,), 50, 4)})
+    words = Reader(page_of(report.networks[:1])).words
     assert "one variable, held-out doubles n + n" in words and "0.500 [0.150, 0.850], 4 pairs" in words

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from assignadd.figures.registry import POPULATIONS, SECTIONS, Section
 from assignadd.report import reproduction
 from assignadd.report.reproduction import WIDE, drawing_pictures, write_page
+from assignadd.report.sections import POPULATIONS, SECTIONS, Section
 from assignadd.sweeps.population import NO_POPULATIONS
 from tests.report.records import RECORDS
 
 
-def write_report(folder: Path, evidences, records, command: str) -> Path:
-    with drawing_pictures(folder, evidences, NO_POPULATIONS):
+def write_report(folder: Path, networks, records, command: str) -> Path:
+    with drawing_pictures(folder, networks, NO_POPULATIONS):
         pass
-    return write_page(folder, evidences, records, command)
+    return write_page(folder, networks, records, command)
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def with_sections(sections: Sequence[Section]) -> Iterator[list[str]]:
 # Two figures stand in for all where a test asks for something else.
 TWO_FIGURES = (replace(SECTIONS[0], figures=SECTIONS[0].figures[:2]),)
 # Every section with its first figures, those that the records link to, wide ones, and all of those that have no data
-# without populations; tests/figures/test_registry.py draws the others.
+# without populations; tests/report/test_sections.py draws the others.
 LINKED = {record.label for record in RECORDS}
 EVERY_SECTION = tuple(
     section

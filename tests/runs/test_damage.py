@@ -11,7 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.model.stack import Stack
 from assignadd.runs.folder import Run
 from tests.runs.small import CONFIG, contents, hold, train, weights_at

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assignadd.errors import DestinationError, RunError
+from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs import atomic
 from assignadd.runs.destination import MARK, claim_file, claim_folder, folder_inside
 from assignadd.runs.tables import is_parquet_with

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs import atomic
 from assignadd.runs.folder import Run
 from tests.runs.kill import counting

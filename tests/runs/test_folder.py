@@ -11,15 +11,16 @@ import socket
 import pytest
 import torch
 
-from assignadd.claims.evidence import evidence
 from assignadd.config import Member
+from assignadd.config.errors import RunError
+from assignadd.dynamics.of_network import checkpoints_around, phases_of
 from assignadd.dynamics.trajectory import measured_run
-from assignadd.errors import RunError
 from assignadd.model.accuracy import Exam
+from assignadd.network import networks_of
 from assignadd.runs.environment import Environment
-from assignadd.runs.files import stack_of
 from assignadd.runs.folder import Run, open_run, shipped
 from assignadd.runs.names import find_runs, newest_run
+from assignadd.runs.tensors import stack_of
 from assignadd.task.evalsets import EVAL_SETS
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 
@@ -227,8 +228,10 @@ def test_the_trajectory_of_the_package_is_the_training_that_its_metrics_tell_of(
     for step in run.steps:
         again = exam.count_correct(run.checkpoint(step))[0] / exam.n
         assert again.tolist() == pytest.approx([recorded[step][name] for name in exam.names], abs=0.006), step
-    one = evidence(run, n=50)[0][0]
-    first, second = (one.checkpoint_steps(s) for s in (one.phases.first_spike, one.phases.second_spike))
+    one = networks_of(run, n=50)[0][0]
+    first, second = (
+        checkpoints_around(one.steps, s) for s in (phases_of(one).first_spike, phases_of(one).second_spike)
+    )
     assert (first, second) == ((1500, 1600), (3800, 4200))
     banned = [s.name for s in EVAL_SETS if s.n_banned]
     before, after = (sum(recorded[step][name] for name in banned) / 3 for step in second)
@@ -244,7 +247,7 @@ def test_the_second_spike_of_the_trajectory_is_the_one_that_can_be_seen(tmp_path
     means = [sum(row["accuracy"][name] for name in banned) / len(banned) for row in rows]
     steepest = max(range(1, len(rows)), key=lambda i: means[i] - means[i - 1])
     assert [row["step"] for row in rows[steepest - 1 : steepest + 1]] == [4000, 4100]
-    phases = evidence(run, n=50)[0][0].phases
+    phases = phases_of(networks_of(run, n=50)[0][0])
     assert (phases.second_spike.before, phases.second_spike.after) == (4000, 4100)
     assert phases.second_spike.rise > 0.8 and phases.second_spike.end < phases.refinement.step == 9500
 

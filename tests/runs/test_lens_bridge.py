@@ -7,7 +7,7 @@ import torch
 
 import assignadd
 from assignadd.config import PRESETS
-from assignadd.errors import RunError, UsageError
+from assignadd.config.errors import RunError, UsageError
 from assignadd.model.transformer import Transformer
 
 SMOKE = PRESETS["smoke"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import assignadd
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs.create_or_resume import locked
 from tests.runs.small import hold, train
 

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from msgspec.structs import replace
 
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.model.stack import Stack
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob, File, read_manifest

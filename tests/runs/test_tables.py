@@ -5,7 +5,7 @@ import random
 import polars
 import pytest
 
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs.tables import decode_foreign, decode_sealed, encode_table, seal_problem
 from assignadd.sweeps.results import read_results, write_results
 

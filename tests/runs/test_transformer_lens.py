@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.model.stack import views, weight_shapes
 from assignadd.runs import transformer_lens
 from assignadd.runs.folder import Run

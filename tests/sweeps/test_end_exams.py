@@ -120,7 +120,7 @@ def test_a_seed_is_judged_by_its_end_exams_or_else_by_what_was_recorded():
     assert seed.along_the_end("1-var train") == ([0.97] * 9 + [0.91], 2000)
     assert seed.along_the_end("0-var train") == ([0.96] * 9 + [0.9], 512)  # no such exam: as recorded
     assert seed.along_the_end("1-var doubles") == ([0.7], 20_000)  # nor recorded: the final exam
-    assert seed.learned_binding and seed.curves.binding.step == 40_000
+    assert seed.binds and seed.curves.binding.step == 40_000
 
 
 def test_every_seed_of_the_census_has_ten_exams():

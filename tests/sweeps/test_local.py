@@ -17,7 +17,7 @@ import torch
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member, Optim
-from assignadd.errors import DestinationError
+from assignadd.config.errors import DestinationError
 from assignadd.runs.destination import MARK
 from assignadd.runs.folder import Run
 from assignadd.sweeps.engine import plan, run_local, run_sweep, tally

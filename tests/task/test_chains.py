@@ -7,7 +7,7 @@ import torch
 
 from assignadd.config import Config, Task
 from assignadd.task.evalsets import all_sets
-from assignadd.task.roles import Positions, roles
+from assignadd.task.positions import Positions, roles
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.text import ParseError, answer, assignments, parse, render, render_tokens

@@ -15,7 +15,15 @@ from assignadd.config import Config, ConfigError, Task
 from assignadd.task import examples
 from assignadd.task.arithmetic import answer_of, operation_settings, read_table, tuple_code, tuple_values
 from assignadd.task.evalsets import all_sets, recorded_sets
-from assignadd.task.roles import Positions, answers, as_in_training, count_variables, needed_edges, roles, with_values
+from assignadd.task.positions import (
+    Positions,
+    answers,
+    as_in_training,
+    count_variables,
+    needed_edges,
+    roles,
+    with_values,
+)
 from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler
 from assignadd.task.sampling_tables import LITERAL, kinds, operand_choices
 from assignadd.task.splits import pair_mask, pair_split

@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 
 from assignadd.config import Task
+from assignadd.config.task import LETTERS
 from assignadd.task.randomness import (
     Digits,
     EvalSteps,
@@ -19,7 +20,6 @@ from assignadd.task.randomness import (
     word_of_each_draw,
     words,
 )
-from assignadd.task_settings import LETTERS
 from tests.task.plain_sampler import philox as plain_philox
 
 ZERO = torch.tensor(0)
@@ -74,8 +74,7 @@ def test_no_two_reserved_ranges_overlap(reserved):
 
 
 def test_draws_fit_into_their_reserved_range():
-    from assignadd.claims.evidence import ANY_PAIR_PLACE
-    from assignadd.measures.accuracies import variable_sets
+    from assignadd.measures.accuracies import ANY_PAIR_PLACE, variable_sets
     from assignadd.model.accuracy import END_EVALUATIONS
     from assignadd.task.evalsets import ALL_SETS
 

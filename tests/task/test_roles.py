@@ -5,7 +5,7 @@ import torch
 
 from assignadd.config import PRESETS, ConfigError
 from assignadd.task.evalsets import EVAL_SETS, any_sums
-from assignadd.task.roles import ROLES, Positions, as_in_training, operand_slots, roles, with_values
+from assignadd.task.positions import ROLES, Positions, as_in_training, operand_slots, roles, with_values
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.text import answer, assignments, operand_values, parse

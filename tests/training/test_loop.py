@@ -18,7 +18,7 @@ from torch import Tensor
 from assignadd.api import train
 from assignadd.cli import main
 from assignadd.config import PRESETS, Optim, Recording
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.runs import atomic, writer
 from assignadd.runs.folder import Run
 from assignadd.training.loop import (

@@ -7,7 +7,7 @@ import torch
 
 from assignadd.api import train
 from assignadd.config import PRESETS, ConfigError
-from assignadd.errors import RunError
+from assignadd.config.errors import RunError
 from assignadd.training.zoom import zoom
 from tests.runs.small import hold
 

@@ -1,0 +1,295 @@
+"""The settings of a study: frozen dataclasses, their checks, and the presets.
+
+Every number a run depends on is a field here. Flags, JSON files and Python pass the same checks: a bad value raises a
+ConfigError whose one line names the field, its value and what is accepted. No value is adjusted silently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from assignadd.config.errors import ConfigError as ConfigError
+from assignadd.config.errors import UserError as UserError
+from assignadd.config.member import Member as Member
+from assignadd.config.task import Task as Task
+from assignadd.config.task import check_task, ranged, setting, text_of
+
+# The parts of a network that can be frozen, or taken from another one.
+Part = Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The transformer (paper, section 3)."""
+
+    n_layers: int = ranged(2, 1, 16)
+    """Layers, each with attention and, where d_mlp says so, an MLP."""
+    n_heads: int = ranged(1, 1, 64)
+    """Attention heads in each layer."""
+    d_model: int = ranged(128, 1, 4096)
+    """Width of the residual stream."""
+    d_head: int = ranged(128, 1, 4096)
+    """Width of a head."""
+    d_mlp: tuple[int | None, ...] = (None, 512)
+    """MLP width after each layer; None where a layer has no MLP."""
+    activation: Literal["relu", "gelu", "abs"] = "relu"
+    """Activation function of the MLPs."""
+    norm: Literal["none", "layer", "rms"] = "none"
+    """Normalisation before attention, MLPs and unembedding."""
+    biases: bool = False
+    """Biases in attention, MLPs and unembedding."""
+    init_scale: float = ranged(0.8, 1e-6, 100.0, own=True)
+    """Every matrix starts as N(0, (init_scale / sqrt(d_model))^2)."""
+    direct_path: bool = setting(True, since=2)
+    """Whether the unembedding also reads the residual stream before the last MLP; if not, that MLP's output alone."""
+
+    def __repr__(self) -> str:
+        return text_of(self)
+
+
+@dataclass(frozen=True)
+class Optim:
+    """AdamW, by default without schedule or warm-up; no clipping; fresh data every step."""
+
+    lr: float = ranged(1e-3, 0.0, 10.0, own=True)
+    """Learning rate."""
+    weight_decay: float = ranged(0.02, 0.0, 100.0, own=True)
+    """Decoupled weight decay, on every weight."""
+    beta1: float = ranged(0.9, 0.0, 0.999999, own=True)
+    """Decay of the first moment."""
+    beta2: float = ranged(0.999, 0.0, 0.99999999, own=True)
+    """Decay of the second moment."""
+    eps: float = ranged(1e-8, 1e-16, 1.0, own=True)
+    """Added to the root of the second moment."""
+    batch: int = ranged(512, 1, 1 << 20)
+    """Sequences in a step."""
+    steps: int = ranged(30_000, 0, 1 << 31)
+    """Updates in all."""
+    warmup: int = ranged(0, 0, 1 << 31, since=2, own=True)
+    """Steps over which the learning rate rises linearly from 0; 0 for none."""
+    later_lr: float | None = ranged(None, 0.0, 10.0, since=2, own=True)
+    """Learning rate from step later_from on; if None, it stays at lr."""
+    later_from: int = ranged(0, 0, 1 << 31, since=2, own=True)
+    """The step from which the learning rate is later_lr."""
+    frozen: Part = setting("none", since=2, own=True)
+    """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that keeps its weights from step frozen_from until frozen_until."""
+    frozen_from: int = ranged(0, 0, (1 << 31) - 1, since=2, own=True)
+    """The step from which the frozen part keeps its weights; 0 for its initial ones."""
+    frozen_until: int = ranged(0, 0, 1 << 31, since=2, own=True)
+    """The step from which the frozen part is trained; its moments are averaged before as well."""
+    literals_from: int = ranged(0, 0, 1 << 31, since=2, own=True)
+    """The step from which training has sequences without variables; before it, every sequence has one or more."""
+
+    def __repr__(self) -> str:
+        """The fields without schedules that are off, since names of run folders are made from this text."""
+        return text_of(self)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a run records, and how often."""
+
+    eval_every: int = ranged(100, 1, 1 << 31)
+    """Steps between evaluations."""
+    eval_sequences: int = ranged(512, 1, 1 << 20)
+    """Sequences per evaluation set while training (`assignadd eval` takes more)."""
+    checkpoint_every: int = ranged(100, 1, 1 << 31)
+    """Steps between checkpoints, after the log-spaced ones 0, 1, 2, 5, 10, 20, 50."""
+    state_every: int = ranged(1000, 1, 1 << 31)
+    """Steps between stored optimizer states, from which training can be repeated bit for bit."""
+    measure_every: int = ranged(0, 0, 1 << 31)
+    """Steps between progress measures during training (sweeps record them); 0 for none."""
+    final_sequences: int = ranged(0, 0, 1 << 20)
+    """Sequences per evaluation set in a larger evaluation at the end (sweeps record it); 0 for none."""
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The seeds of each source of randomness; one that is None is the model's own seed."""
+
+    init: int | None = ranged(None, 0, 2**63 - 1, own=True)
+    """The seed of the initial weights."""
+    data: int | None = ranged(None, 0, 2**63 - 1, own=True)
+    """The seed of the training and evaluation sequences."""
+    split: int | None = ranged(None, 0, 2**63 - 1, own=True)
+    """The seed of the permutation that chooses the held-out pairs."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """The weights that training starts from; by default those of the seed. They are read before the first step alone.
+
+    A network is given as RUN:SEED or RUN:SEED@STEP, such as census-six:3: a run folder, its name under runs/ or a run
+    of the package, and one of its seeds; at its last checkpoint unless a step is given. initial:SEED is the network
+    with the initial weights of a seed.
+    """
+
+    network: str | None = setting(None, since=2, own=True)
+    """A trained network whose weights training starts from, such as census-six:3; if None, those of the seed."""
+    part: Part = setting("none", since=2, own=True)
+    """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that starts with the weights it has in part_from."""
+    part_from: str | None = setting(None, since=2, own=True)
+    """The network from which the part is taken, such as census-six:0 or initial:7; not used where part is none."""
+
+    @property
+    def sources(self) -> dict[str, tuple[str, str]]:
+        """For each field that names a network: that network, and which part of it is taken (`all` for every weight)."""
+        given = {"network": (self.network, "all"), "part_from": (self.part_from, self.part)}
+        return {name: (network, part) for name, (network, part) in given.items() if network and part != "none"}
+
+
+# A run, or INITIAL, one of its seeds, and perhaps a step.
+INITIAL = "initial"
+NETWORK = re.compile(r"(?P<run>.+):(?P<seed>[0-9]{1,19})(?:@(?P<step>[0-9]{1,18}))?")
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """Number format and rounding."""
+
+    dtype: Literal["float32", "float64"] = "float32"
+    """Number format of weights, gradients and optimizer moments."""
+    tf32: bool = False
+    """Let an NVIDIA GPU round the inputs of matrix products to TF32."""
+    loss_in_float64: bool = setting(False, since=2)
+    """Compute the loss and its gradient by the logits in double precision, and round the gradient to `dtype`."""
+
+    def __repr__(self) -> str:
+        return text_of(self)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of a run but the seeds of its models."""
+
+    task: Task = field(default_factory=Task)
+    model: Model = field(default_factory=Model)
+    optim: Optim = field(default_factory=Optim)
+    record: Recording = field(default_factory=Recording)
+    seed: Seeds = field(default_factory=Seeds)
+    numerics: Numerics = field(default_factory=Numerics)
+    start: Start = setting(Start(), since=2)
+
+    def __repr__(self) -> str:
+        return text_of(self)
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+
+def validate(config: Config) -> None:
+    """Raises a ConfigError for the first field that is out of range or does not fit the others."""
+    for section, (kind, _) in _fields(Config).items():
+        for name, (of_field, limits) in _fields(kind).items():
+            value = getattr(getattr(config, section), name)
+            if not _within(value, of_field, limits):
+                raise ConfigError(f"{section}.{name}", value, accepted(section, name) or "")
+    check_task(config.task)
+    _check_model(config.model)
+    _check_part("optim.frozen", config.optim.frozen, config.model)
+    _check_schedules(config)
+    _check_start(config)
+
+
+@cache
+def _fields(section: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
+    """Type and limits of every field of a dataclass; the limits are empty where the field has none."""
+    types = get_type_hints(section)
+    limits = ("low", "high")
+    return {
+        f.name: (types[f.name], {k: f.metadata[k] for k in limits if k in f.metadata})
+        for f in dataclasses.fields(section)
+    }
+
+
+def accepted(section: str, name: str) -> str | None:
+    """What the field `section.name` accepts, in words; None where a rule of its own decides or there is no field."""
+    of_section, _ = _fields(Config).get(section, (None, {}))
+    kind, limits = _fields(of_section).get(name, (None, {})) if of_section else (None, {})
+    if limits:
+        whole = int in (kind, *get_args(kind))
+        return f"a {'whole ' * whole}number from {limits['low']} to {limits['high']}"
+    if kind is bool:
+        return "true or false"
+    return "one of " + ", ".join(get_args(kind)) if get_origin(kind) is Literal else None
+
+
+def _within(value: object, kind: Any, limits: Mapping[str, Any]) -> bool:
+    if limits and value is None:
+        return NoneType in get_args(kind)
+    if limits:
+        types = (int,) if int in (kind, *get_args(kind)) else (int, float)
+        return isinstance(value, types) and not isinstance(value, bool) and limits["low"] <= value <= limits["high"]
+    if kind is bool:
+        return isinstance(value, bool)
+    return value in get_args(kind) if get_origin(kind) is Literal else True
+
+
+def _check_model(model: Model) -> None:
+    widths = model.d_mlp
+    if not isinstance(widths, tuple) or len(widths) != model.n_layers:
+        accepted = f"a tuple with one width or None for each of the {model.n_layers} layers"
+        raise ConfigError("model.d_mlp", widths, accepted)
+    if not all(w is None or (isinstance(w, int) and not isinstance(w, bool) and 1 <= w <= 65536) for w in widths):
+        raise ConfigError("model.d_mlp", widths, "widths from 1 to 65536, or None")
+    if not model.direct_path and widths[-1] is None:
+        raise ConfigError("model.direct_path", False, "true: there is no MLP after the last layer")
+
+
+def _check_part(name: str, part: str, model: Model) -> None:
+    if part[-1] == "2" and model.n_layers < 2:
+        raise ConfigError(name, part, "none or a part of layer 1: there is no layer 2")
+    if part == "MLP2" and model.d_mlp[1] is None:
+        raise ConfigError(name, part, "another part: there is no MLP after layer 2")
+
+
+def _check_schedules(config: Config) -> None:
+    optim = config.optim
+    if optim.frozen_from and optim.frozen_from >= optim.frozen_until:
+        accepted = f"a step before optim.frozen_until = {optim.frozen_until}"
+        raise ConfigError("optim.frozen_from", optim.frozen_from, accepted)
+    if optim.literals_from and sum(config.task.mix[1:]) == 0:
+        raise ConfigError("optim.literals_from", optim.literals_from, "0: training has no sequences with variables")
+
+
+def _check_start(config: Config) -> None:
+    start = config.start
+    for name in ("network", "part_from"):
+        network = getattr(start, name)
+        found = NETWORK.fullmatch(network) if isinstance(network, str) else None
+        if network is not None and (found is None or int(found["seed"]) >= 2**63):
+            raise ConfigError(f"start.{name}", network, "a run and a seed, such as census-six:3 or census-six:3@50000")
+    _check_part("start.part", start.part, config.model)
+    if start.part != "none" and start.part_from is None:
+        raise ConfigError("start.part_from", None, f"a network such as census-six:0 whose {start.part} is taken")
+
+
+PRESETS: dict[str, Config] = {
+    # The paper's section 3, to the digit.
+    "paper": Config(),
+    # The paper's code and checkpoints, which differ from its text in the letters that are banned in each slot.
+    "authors": Config(task=Task(banned_first="kl", banned_second="ab")),
+    # Learns the whole task in about a minute on one core; nearly every seed binds.
+    "tiny": Config(
+        task=Task(
+            modulus=23, n_vars=6, length=10, max_assignments=3, seen_fraction=0.8, banned_first="a", banned_second="b"
+        ),
+        model=Model(d_model=64, d_head=64, d_mlp=(None, 128)),
+        optim=Optim(lr=4e-3, weight_decay=0.1, batch=128, steps=10_000),
+    ),
+    # Runs every part of the package in seconds; nothing is learned.
+    "smoke": Config(
+        task=Task(
+            modulus=7, n_vars=4, length=8, max_assignments=2, seen_fraction=0.8, banned_first="a", banned_second="b"
+        ),
+        model=Model(d_model=16, d_head=16, d_mlp=(None, 32)),
+        optim=Optim(batch=32, steps=60),
+        record=Recording(eval_every=20, eval_sequences=64, checkpoint_every=20, state_every=40),
+    ),
+}

@@ -1,0 +1,215 @@
+"""The settings of the task: which member of the family of tasks a study trains on (docs/tasks.md), and their checks."""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from itertools import combinations
+from typing import Any
+
+from assignadd.config.errors import ConfigError
+
+LETTERS = string.ascii_lowercase
+# Operations by name, each with the sign that stands between operands in the text form. `affine P Q` is P x + Q y.
+SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "affine": "@", "dihedral": "@", "table": "@"}
+AFFINE = re.compile(r"affine (0|[1-9][0-9]*) (0|[1-9][0-9]*)")
+# Tuples of numbers are listed and each is seen or held out.
+MOST_TUPLES = 1 << 20
+TUPLES = {1: "number", 2: "pair of numbers", 3: "triple of numbers", 4: "quadruple of numbers"}
+
+
+def setting(default: Any, *, since: int = 1, own: bool = False, **limits: float) -> Any:
+    """A field of the settings: the version that has it first, and whether models of one stack may differ in it.
+
+    They may where it changes neither a tensor's shape nor the program of a training step. Settings of a later version
+    than the first are left out of documents and names of runs where they have their defaults.
+    """
+    return field(default=default, metadata={"since": since, "own": own, **limits})
+
+
+def ranged(default: Any, low: float, high: float, *, since: int = 1, own: bool = False) -> Any:
+    """A setting with a smallest and a largest value."""
+    return setting(default, since=since, own=own, low=low, high=high)
+
+
+def text_of(section: Any) -> str:
+    """The text of some settings, without those of later versions where they have their defaults: names of run folders
+    are made from this text."""
+    first = [f.name for f in fields(section) if f.metadata.get("since", 1) == 1]
+    shown = [f.name for f in fields(section) if f.name in first or getattr(section, f.name) != f.default]
+    return f"{type(section).__name__}({', '.join(f'{name}={getattr(section, name)!r}' for name in shown)})"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A member of the family of tasks; the defaults are variable assignment and addition mod N (paper, section 3)."""
+
+    modulus: int = ranged(59, 2, 997)
+    """N: numbers are 0..N-1 and sums are taken mod N."""
+    n_vars: int = ranged(12, 1, 26)
+    """V: variables, named a, b, c, ..."""
+    length: int = ranged(16, 6, 256)
+    """T: tokens in a sequence; the last are the operator, the operands and `=`."""
+    max_assignments: int = ranged(6, 1, 26)
+    """Assignments in a sequence are uniform on 1..this."""
+    seen_fraction: float = ranged(0.7, 0.0, 1.0, own=True)
+    """f: share of the N^k ordered tuples of numbers (pairs for k = 2 operands) that training may combine; the others
+    are held out."""
+    banned_first: str = "ab"
+    """Variables that are never the first operand in training."""
+    banned_second: str = "gh"
+    """Variables that are never the second operand in training; not used with one operand."""
+    one_var_ratio: float = ranged(20 / 12, 0.0, 1000.0, own=True)
+    """Sequences with one variable per sequence without variables; each operand slot has it equally often."""
+    two_var_ratio: float = ranged(10 / 12, 0.0, 1000.0, own=True)
+    """r: sequences with two variables per sequence without; as many with three, and with four, where there are so many
+    operands. Each choice of slots is equally frequent."""
+    operation: str = setting("add", since=2)
+    """What is done with the operands, from left to right: add, subtract, multiply (mod N), `affine P Q` (P x + Q y mod
+    N), dihedral (the dihedral group of order N, N even), or a file with N rows of N answers, stored as task.table."""
+    table: tuple[int, ...] = setting((), since=2)
+    """The answers of operation `table`, row by row: the first operand is the row, the second the column."""
+    operands: int = ranged(2, 1, 4, since=2)
+    """k: operands in a sequence; with one, a sequence only looks a value up."""
+    banned_further: str = setting("", since=2)
+    """Variables that are never the third or the fourth operand in training."""
+    hops: int = ranged(0, 0, 25, since=2)
+    """h: an assignment may refer to a variable that is assigned earlier (`c=5, b=c`); an operand's variable is 0..h
+    such links away from its number, uniformly as far as the number of assignments allows."""
+    rebinding: float = ranged(0.0, 0.0, 1.0, since=2)
+    """rho: probability that a variable is assigned twice, where there is room; the last assignment counts."""
+    unordered_split: bool = setting(False, since=2, own=True)
+    """Whether (n, m) and (m, n) are always both seen or both held out; for two operands."""
+    seen_doubles: float | None = ranged(None, 0.0, 1.0, since=2, own=True)
+    """Share of the pairs (n, n) that are seen; if None, they are drawn with the other pairs. For two operands."""
+    doubles_weight: int = ranged(1, 1, 64, since=2, own=True)
+    """How many times as often as another seen pair a pair (n, n) is drawn in training; for two operands."""
+
+    @property
+    def prefix(self) -> int:
+        """Positions before the operator: assignments and padding."""
+        return self.length - self.suffix
+
+    @property
+    def suffix(self) -> int:
+        """Positions from the operator on: it, the operands, and `=`."""
+        return self.operands + 2
+
+    @property
+    def sign(self) -> str:
+        """The sign of the operation in the text form."""
+        return SIGNS[self.operation.partition(" ")[0]]
+
+    @property
+    def variables(self) -> str:
+        return LETTERS[: self.n_vars]
+
+    @property
+    def bans(self) -> tuple[str, ...]:
+        """For each operand slot, the variables that are never in it in training."""
+        return (self.banned_first, self.banned_second, self.banned_further, self.banned_further)[: self.operands]
+
+    @property
+    def variable_counts(self) -> range:
+        """How many of the operands may be variables: from 0 to all of them, as far as a sequence may assign so many."""
+        return range(1 + min(self.operands, self.max_assignments))
+
+    @property
+    def tuples(self) -> tuple[int, ...]:
+        """The shape of a table with an entry for each tuple of numbers: N for each operand."""
+        return (self.modulus,) * self.operands
+
+    @property
+    def n_seen(self) -> int:
+        # The small addend keeps products such as 0.29 * 100, which floats put just below a whole number, whole.
+        return math.floor(self.seen_fraction * math.prod(self.tuples) + 1e-9)
+
+    @property
+    def mix(self) -> tuple[float, ...]:
+        """Shares of the kinds of sequences. A kind is the set of operand slots that hold variables, as a binary number:
+        no variable, variable first, variable second, two variables for two operands.
+
+        Sequences with n variables are `one_var_ratio` (n = 1) or `two_var_ratio` (n = 2, 3, 4) times as frequent as
+        those without, in equal parts for the sets of n slots.
+        """
+        k = self.operands
+        ratios = (1.0, self.one_var_ratio, self.two_var_ratio, self.two_var_ratio, self.two_var_ratio)
+        weights = [ratios[kind.bit_count()] / math.comb(k, kind.bit_count()) for kind in range(2**k)]
+        return tuple(w / sum(weights) for w in weights)
+
+    def __repr__(self) -> str:
+        return text_of(self)
+
+
+def named_operation(operation: str) -> bool:
+    """Whether this is an operation by its name; anything else that is given as one is a file."""
+    return operation in SIGNS.keys() - {"affine"} or AFFINE.fullmatch(operation) is not None
+
+
+def check_task(task: Task) -> None:
+    """Raises a ConfigError for the first setting that does not fit the others."""
+    V, k, most = task.n_vars, task.operands, task.max_assignments
+    for slot in ("banned_first", "banned_second", "banned_further"):
+        letters = getattr(task, slot)
+        if not isinstance(letters, str) or not set(letters) <= set(task.variables) or len(set(letters)) < len(letters):
+            if slot == "banned_second" and k == 1:
+                continue  # not used
+            raise ConfigError(f"task.{slot}", letters, f"distinct letters among {task.variables}")
+    _check_operation(task)
+    no_ones, no_twos = task.one_var_ratio == 0, task.two_var_ratio == 0 or k == 1
+    one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
+    several = {2: "a pair", 3: "a triple", 4: "a quadruple"}.get(k, "")
+    pair_left = f"a ban that leaves {several} of different variables, or task.two_var_ratio = 0"
+    number = {2: "two", 3: "three", 4: "four"}.get(k, "")
+    enough = f"at least {k} for {number}-variable additions, or task.two_var_ratio = 0"
+    allowed = [set(task.variables) - set(letters) for letters in task.bans]
+    n_tuples = math.prod(task.tuples)
+    smallest = math.ceil(1e6 / n_tuples) / 1e6
+    of_last = "banned_second" if k <= 2 else "banned_further"
+    rules = (
+        ("max_assignments", most <= V, f"at most task.n_vars = {V}, one per variable"),
+        ("length", 2 * most <= task.prefix, f"at least {2 * most + task.suffix} to hold {most} assignments"),
+        ("operands", n_tuples <= MOST_TUPLES, f"fewer, or a smaller task.modulus: N^operands is at most {MOST_TUPLES}"),
+        ("hops", task.hops < most, f"fewer than task.max_assignments = {most}, to hold a chain of so many links"),
+        ("rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2"),
+        ("seen_fraction", task.n_seen >= 1, f"at least {smallest:g}, one {TUPLES[k]}"),
+        ("unordered_split", not task.unordered_split or k == 2, "false: it is for task.operands = 2"),
+        ("seen_doubles", task.seen_doubles is None or k == 2, "none: it is for task.operands = 2"),
+        ("doubles_weight", task.doubles_weight == 1 or k == 2, "1: it is for task.operands = 2"),
+        *(
+            (name, no_ones or len(left) > 0, one_left)
+            for name, left in zip(("banned_first", "banned_second", *["banned_further"] * 2), allowed, strict=False)
+        ),
+        ("n_vars", no_twos or k <= V, enough),
+        ("max_assignments", no_twos or most >= k, enough),
+        (of_last, no_twos or _different(allowed), pair_left),
+    )
+    for name, holds, accepted in rules:
+        if not holds:
+            raise ConfigError(f"task.{name}", getattr(task, name), accepted)
+
+
+def _different(allowed: Sequence[set[str]]) -> bool:
+    """Whether every slot can have a variable of its own: no group of slots has fewer variables than slots (Hall)."""
+    groups = (group for n in range(1, len(allowed) + 1) for group in combinations(allowed, n))
+    return all(len(set().union(*group)) >= len(group) for group in groups)
+
+
+def _check_operation(task: Task) -> None:
+    N, operation, table = task.modulus, task.operation, task.table
+    if not isinstance(operation, str) or not named_operation(operation):
+        known = "add, subtract, multiply, dihedral, 'affine P Q', or a file with a table of answers"
+        raise ConfigError("task.operation", operation, known)
+    if (affine := AFFINE.fullmatch(operation)) and max(map(int, affine.groups())) >= N:
+        raise ConfigError("task.operation", operation, f"factors from 0 to {N - 1} after affine")
+    if operation == "dihedral" and N % 2:
+        raise ConfigError("task.modulus", N, "an even number, the order of a dihedral group")
+    if not isinstance(table, tuple) or (operation != "table" and table):
+        raise ConfigError("task.table", table, "none, as task.operation is not table")
+    numbers = [x for x in table if type(x) is int and 0 <= x < N]
+    if operation == "table" and not len(numbers) == len(table) == N * N:
+        accepted = f"{N} x {N} numbers from 0 to {N - 1} for task.modulus = {N}"
+        raise ConfigError("task.table", f"{len(table)} numbers", accepted)

@@ -1,0 +1,131 @@
+"""What a figure is made of: data, drawing and caption; and the panel that replaces it where there are no data."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.dynamics.of_network import curves_of
+from assignadd.figure.style import COLUMN_WIDTH, figure, save
+from assignadd.model.architecture import NotDefined
+from assignadd.network import Network
+from assignadd.palette import GREY
+from assignadd.runs import atomic
+from assignadd.sweeps.population import Populations
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """Base of the data of a figure: fields are arrays, numbers or lists of words."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fields by name, as `np.savez` takes them: no pickled objects."""
+        return {field.name: np.asarray(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True)
+class Absent(FigureData):
+    """In place of the data of a figure, where the run has none."""
+
+    words: str
+    """The reason."""
+
+
+NO_POPULATION = Absent(
+    "no population of this task\n--census, --fraction and --two-var take the folder of an `assignadd sweep`"
+)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What figures are drawn from: trained networks, and populations of many seeds."""
+
+    models: Sequence[Network]
+    populations: Populations = dataclasses.field(default_factory=Populations)
+
+    @property
+    def model(self) -> Network:
+        """The network that figures of one network show."""
+        return self.models[0]
+
+
+@dataclass(frozen=True)
+class FigureRecord:
+    """A figure of the report: its data, how they are drawn, and the caption."""
+
+    label: str
+    """The paper's, or a name of ours where the paper has no such figure; also the name of its files."""
+    title: str
+    look_for: str
+    """The first part of the caption, which holds for every run: what the figure shows and what to look for in it."""
+    data: Callable[[Sources], FigureData]
+    drawing: Callable[[Any, Figure], None]
+    height: float
+    """Inches."""
+    width: float = COLUMN_WIDTH
+    found: Callable[[Any], str] | None = None
+    """The second part of the caption: what these data show, in words."""
+    along_training: bool = False
+    """Whether it shows how a network changes, and so needs more than one evaluation and checkpoint of it."""
+
+    def data_of(self, sources: Sources) -> FigureData:
+        """The data of these networks; `Absent` with the reason where their training or architecture has none."""
+        try:
+            if self.along_training and (absent := _not_followed(sources.model)):
+                return absent
+            return self.data(sources)
+        except NotDefined as error:
+            return Absent(f"not defined for this network: it {error.reason}")
+
+    def draw(self, data: FigureData, made: Figure) -> None:
+        """Draws the data; a framed panel with the reason where there are none."""
+        if isinstance(data, Absent):
+            _draw_absent(data, made)
+        else:
+            self.drawing(data, made)
+
+    def save(self, data: FigureData, stem: Path) -> None:
+        """Draws the data into files: the picture as SVG and PNG, and the arrays that it shows."""
+        with figure(self.width, self.height) as made:
+            self.draw(data, made)
+            save(made, stem)
+        archive = io.BytesIO()
+        np.savez(archive, **data.arrays())  # type: ignore[arg-type]  # the stub takes arrays for a flag
+        atomic.write(stem.with_suffix(".npz"), archive.getvalue())
+
+    def caption(self, data: FigureData) -> str:
+        if isinstance(data, Absent):
+            return f"{self.look_for} There is none here: {data.words.replace(chr(10), '; ')}."
+        return f"{self.look_for} {self.found(data) if self.found else ''}".strip()
+
+
+def on_axes(draw: Callable[[Any, Axes], None]) -> Callable[[Any, Figure], None]:
+    """A drawing in one panel, as a drawing of a figure."""
+    return lambda data, made: draw(data, made.add_subplot())
+
+
+def _not_followed(model: Network) -> Absent | None:
+    """The reason why there is nothing to show along training; None where there is."""
+    evaluations, checkpoints = len(curves_of(model).steps), len(model.steps)
+    if min(evaluations, checkpoints) > 1:
+        return None
+    return Absent(
+        f"seed {model.seed}: training was not followed\nevaluations: {evaluations}, checkpoints: {checkpoints}"
+    )
+
+
+def _draw_absent(data: Absent, made: Figure) -> None:
+    made.set_figheight(1.0)
+    axes = made.add_subplot()
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_color(GREY)
+    axes.text(0.5, 0.5, data.words, transform=axes.transAxes, ha="center", va="center", linespacing=1.6, wrap=True)

@@ -1,0 +1,220 @@
+"""How figures look: their style and files, heat maps, and axes of training steps."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import Normal, Stroke
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from assignadd.dynamics.phases import Phases
+from assignadd.palette import GRID, INK, ON_DARK, ON_LIGHT, SIGNED, dark_figure_rules
+from assignadd.runs import atomic
+
+COLUMN_WIDTH = 5.5  # inches
+SMALLEST = 6.5  # points: no text is set smaller
+# Every colour is written into the SVG file, also that of text, so that it can be another one on a dark screen.
+INKED = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
+STYLE: Any = dict.fromkeys(INKED, INK) | {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 8.5,
+    "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # without it the height would be searched each time a figure is laid out or drawn
+    "axes.labelsize": 8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "lines.linewidth": 1.3,
+    "figure.constrained_layout.h_pad": 0.06,  # inches
+    "figure.constrained_layout.w_pad": 0.06,
+    "figure.dpi": 220,
+    "text.hinting": "none",  # at so many pixels an inch hinting shows little, and takes time for every text
+    "svg.hashsalt": "assignadd",
+    "svg.fonttype": "path",
+}
+
+
+@contextmanager
+def figure(width: float = COLUMN_WIDTH, height: float = 3.2) -> Iterator[Figure]:
+    """A figure in this style, closed afterwards."""
+    with plt.rc_context(STYLE):
+        made = plt.figure(figsize=(width, height), layout="constrained")
+        try:
+            yield made
+        finally:
+            plt.close(made)
+
+
+def save(made: Figure, stem: Path, png: bool = True) -> None:
+    """Writes the figure as SVG, which follows the reader's choice of a light or dark screen, and as PNG.
+
+    Without dates, so that drawing it again gives the same bytes.
+    """
+    # `Figure.savefig` would draw each of them twice, the first time for a layout that is known by now. The canvas that
+    # laid the figure out knows the size of every text.
+    canvas, svg, pixels = made.canvas, io.BytesIO(), io.BytesIO()
+    assert isinstance(canvas, FigureCanvasAgg)
+    _settle(made)
+    # Compression at level 3 takes two thirds of the time of level 6, for files that are 7 % larger.
+    if png:
+        canvas.print_png(pixels, metadata={"Software": None}, pil_kwargs={"compress_level": 3})
+        atomic.write(stem.with_suffix(".png"), pixels.getvalue())
+    FigureCanvasSVG(made).print_svg(svg, metadata={"Date": None, "Creator": None})
+    with_dark_screens = svg.getvalue().replace(b"</style>", dark_figure_rules().encode() + b"</style>", 1)
+    atomic.write(stem.with_suffix(".svg"), with_dark_screens)
+
+
+def _settle(made: Figure) -> None:
+    """Lays the figure out once and rounds positions, whose last bits differ from run to run."""
+    engine = made.get_layout_engine()
+    assert engine is not None, "every figure of ours is laid out"
+    for axis in (axis for axes in made.axes for axis in (axes.xaxis, axes.yaxis) if not axis.get_label_text()):
+        axis.set_label_coords(0, 0)  # no place is searched for a label that is empty
+    engine.execute(made)
+    made.set_layout_engine("none")
+    for axes in made.axes:
+        for which in ("original", "active"):
+            place = axes.get_position(original=which == "original")
+            axes.set_position(Bbox(place.get_points().round(6)), which=which)
+
+
+DARK_FROM = 0.6  # of the largest value: from here on a colour is dark
+MOST_NAMED = 24  # rows or columns
+
+
+def draw_heat(
+    axes: Axes, values: np.ndarray, cmap: str = SIGNED, limits: tuple[float, float] | None = None
+) -> AxesImage:
+    """Draws a cell per entry, row 0 on top; 0 is in the middle of the scale unless `limits` are given. NaN is empty."""
+    if limits is None:
+        most = float(np.nanmax(np.abs(values), initial=1e-12))
+        limits = (-most, most)
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, pad=2)
+    return axes.imshow(values, cmap=cmap, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest")
+
+
+def write_cells(axes: Axes, words: Sequence[str], dark: np.ndarray) -> list[Text]:
+    """Writes words into the cells of a heat map, row by row, light where the cell is dark."""
+    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALLEST}
+    return [
+        axes.text(column, row, text, color=ON_DARK if is_dark else ON_LIGHT, **style)
+        for ((row, column), is_dark), text in zip(np.ndenumerate(dark), words, strict=True)
+    ]
+
+
+def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> None:
+    """The colour bar of a heat map."""
+    first = axes if isinstance(axes, Axes) else axes[0]
+    made = first.figure.colorbar(image, ax=axes, **({"pad": 0.02, "aspect": 30, "fraction": 0.05} | placed))
+    made.outline.set_visible(False)
+    made.ax.tick_params(length=2, pad=2)
+    made.set_label(label)
+
+
+def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], color: str, width: float = 1.3) -> None:
+    """Draws an outline around cells, first to last inclusive, with a contrasting edge for any background."""
+    corner, wide, high = (columns[0] - 0.5, rows[0] - 0.5), columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
+    made = Rectangle(corner, wide, high, fill=False, edgecolor=color, linewidth=width, zorder=3)
+    case = "white" if color == "black" else ON_LIGHT  # black becomes white on a dark screen
+    made.set_path_effects([Stroke(linewidth=width + 1.0, foreground=case), Normal()])
+    made.set_clip_on(False)
+    axes.add_patch(made)
+
+
+def cells(axes: Axes, marked: np.ndarray, color: str) -> None:
+    """Draws a box around every marked cell."""
+    for row, column in np.argwhere(marked):
+        box(axes, (row, row), (column, column), color)
+
+
+def box_legend(made: Figure, named: Sequence[tuple[str, str]], columns: int) -> None:
+    """Writes below the figure what the boxes mean, from pairs (colour, name)."""
+    handles = [Patch(facecolor="none", edgecolor=color, linewidth=1.8, label=label) for color, label in named]
+    made.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=1.2, handleheight=1.2)
+
+
+def thinned(n: int, most: int) -> range:
+    """All of `n` rows, or every second, fifth and so on where more than `most` would be left."""
+    return range(0, n, next(step for step in (1, 2, 5, 10, 20, 50, 100) if n <= most * step))
+
+
+def name_ticks(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Names every row and column, or every second, fifth and so on where there are many."""
+    for names, set_ticks in ((rows, axes.set_yticks), (columns, axes.set_xticks)):
+        shown = thinned(len(names), MOST_NAMED)
+        set_ticks(list(shown), [names[i] for i in shown])
+
+
+MARKERS_UP_TO = 25  # checkpoints: fewer are drawn as dots, joined by lines
+
+
+def phase_ends(phases: Phases) -> tuple[list[str], np.ndarray]:
+    """Names and last steps of the phases that ended."""
+    return [name for name, _ in phases.boundaries], np.array([step for _, step in phases.boundaries], dtype=int)
+
+
+def dots(steps: np.ndarray, size: float = 2.6) -> dict[str, Any]:
+    """Markers for a trajectory of few checkpoints, where a line alone would look like a densely measured curve."""
+    return {"marker": "o", "markersize": size} if len(steps) <= MARKERS_UP_TO else {}
+
+
+def rule_phases(axes: Axes, ends: Sequence[int] | np.ndarray, **style: Any) -> None:
+    """Draws a vertical line where each phase ends."""
+    line: dict[str, Any] = {"color": INK, "linewidth": 0.8, "linestyle": (0, (4, 2)), "zorder": 1.5, **style}
+    for step in ends:
+        axes.axvline(step, **line)
+
+
+def legend_beside(axes: Axes, title: str) -> None:
+    """Writes the legend to the right of the axes, under a title."""
+    axes.legend(
+        loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, alignment="left", handlelength=2.2, labelspacing=0.5
+    )
+
+
+def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndarray, summary: str) -> None:
+    """Writes (a), (b), (c) above these lines without overlap, and in the title what they stand for."""
+    letters = [f"({letter})" for letter in "abc"[: len(phases)]]
+    low, high = axes.get_xlim()
+    for letter, x in zip(letters, spread([(step - low) / (high - low) for step in ends], 0.06), strict=True):
+        axes.text(x, 1.01, letter, transform=axes.transAxes, ha="center", va="bottom", fontweight="bold")
+    named = [f"{letter} {phase}, {step:,}" for letter, phase, step in zip(letters, phases, ends, strict=True)]
+    lines = ["end of a phase:  " + "   ".join(named)] * bool(named) + [summary] * (len(named) < 3)
+    axes.set_title("\n".join(lines), pad=14 if named else 6, fontsize=8, x=0)
+
+
+def spread(places: Sequence[float], apart: float) -> list[float]:
+    """The positions, moved left and right as little as needed to keep neighbours `apart`."""
+    order, moved = np.argsort(places, kind="stable"), np.sort(np.asarray(places, dtype=float))
+    for _ in range(100):
+        short = np.maximum(0, apart - np.diff(moved)) / 2
+        moved[:-1] -= short
+        moved[1:] += short
+    found = np.empty_like(moved)
+    found[order] = moved
+    return found.tolist()

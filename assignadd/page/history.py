@@ -1,0 +1,189 @@
+"""The training of a network on the page: its checkpoints, accuracies, measures and phases, and the story's claims.
+
+A page opened from disk may load scripts but not read files, so each checkpoint is a script that passes one string to
+the page. It needs only the products QK and OV of each head, the paper's own letters and a quarter smaller than
+the factors; they are in half precision.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from assignadd.config.errors import RunError
+from assignadd.dynamics.curves import Spike
+from assignadd.dynamics.of_network import checkpoints_around, followed, phases_of
+from assignadd.dynamics.phases import Curves, Phases
+from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, run_trajectory
+from assignadd.ledger.claim import find
+from assignadd.measures.accuracies import Accuracy
+from assignadd.measures.probes import probe_l1_var_from_num
+from assignadd.measures.progress import ProgressMeasures, circuit_columns
+from assignadd.model.circuits import OV, QK
+from assignadd.model.stack import Stack
+from assignadd.network import Network
+from assignadd.page.tables import MEASURED
+from assignadd.paper.ledger import ledger
+from assignadd.runs.folder import Run
+from assignadd.sweeps.population import Populations
+
+# How the slider's length is shared out: to the logarithm of the step, to the step, and to each spike.
+LOGARITHMIC, LINEAR, PER_SPIKE = 1.0, 1.0, 0.5
+# A spike's surroundings, as a share of all steps.
+SPIKE_WIDTH = 0.015
+
+
+def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> list[int]:
+    """At most `most` of the steps: the ends, both sides of each spike, then the farthest from those chosen so far.
+
+    Distance is taken along a scale that stretches the early steps and the spikes.
+    """
+    if len(steps) <= most:
+        return list(steps)
+    last = max(steps)
+
+    def place(step: int) -> float:
+        jumps = (1 / (1 + math.exp(-(step - (s.before + s.after) / 2) / (SPIKE_WIDTH * last))) for s in spikes)
+        return LOGARITHMIC * math.log1p(step) / math.log1p(last) + LINEAR * step / last + PER_SPIKE * sum(jumps)
+
+    before = (max(s for s in steps if s <= x.before) for x in spikes)
+    after = (min(s for s in steps if s >= x.after) for x in spikes)
+    kept = sorted({min(steps), last, *before, *after})[: max(most, 2)]
+    places = {step: place(step) for step in steps}
+    distance = {step: min(abs(places[step] - places[k]) for k in kept) for step in steps}
+    while len(kept) < most:
+        farthest = max(steps, key=lambda s: (distance[s], -s))
+        kept.append(farthest)
+        distance = {s: min(d, abs(places[s] - places[farthest])) for s, d in distance.items()}
+    return sorted(kept)
+
+
+def circuits(one: Stack) -> dict[str, Tensor]:
+    """The matrices of a stack of one model, by the page's names and in the page's order, each (rows, columns)."""
+    by_layer = {f"{name}{layer}": f(one, layer)[0] for layer in (1, 2) for name, f in (("QK", QK), ("OV", OV))}
+    mlp = {"W_in": one["blocks.1.mlp.W_in"][0], "W_out": one["blocks.1.mlp.W_out"][0]}
+    return {"W_E": one.W_E[0], "W_pos": one.W_pos[0], **by_layer, **mlp, "W_U": one.W_U[0]}
+
+
+def shapes(one: Stack) -> list[tuple[str, int, int]]:
+    """What the page needs to cut the string into matrices again."""
+    return [(name, *matrix.shape) for name, matrix in circuits(one).items()]
+
+
+def script(key: str, step: int, one: Stack) -> str:
+    """The script of one checkpoint: all matrices in a row, as float16."""
+    flat = torch.cat([matrix.flatten() for matrix in circuits(one).values()]).half()
+    if not bool(flat.isfinite().all()):
+        raise RunError("weights that are not finite, or too large for half precision, cannot be shown")
+    data = b64encode(flat.numpy().astype("<f2").tobytes()).decode()
+    return f"assignadd.weights({json.dumps(key)},{step},{json.dumps(data)});\n"
+
+
+DIGITS = 4
+# The claims that the story quotes, by id, with the section that does (an id of web/src/story/sections.ts); none of them
+# needs a whole trajectory measured.
+STORY_CLAIMS = {
+    "over-98-2-var-add-restricted": "can",
+    "attn-l1-num-to-prev": "names",
+    "attn-l1-equal-to-operands": "names",
+    "attn-l2-equal-to-values": "fetch",
+    "qk2-identity": "fetch",
+    "ov-mlp-99.94": "add",
+    "fourier-best-neuron:median": "add",
+    "new-positions-99.6": "new",
+    "addition-first-held-out": "when",
+    "first-spike": "when",
+    "binding-before-refinement": "when",
+    "every-seed-binds": "always",
+    "every-seed-adds": "always",
+    "held-out-pairs-99.4:doubles": "unseen",
+}
+
+
+def accuracies_data(accuracies: Mapping[str, Accuracy]) -> dict[str, list[float]]:
+    """Accuracy, the ends of its 95 % interval and the number of sequences, for every set that the task has."""
+    return {
+        name: [round(v, DIGITS) for v in (a.accuracy, a.interval.low, a.interval.high)] + [a.n]
+        for name, a in accuracies.items()
+    }
+
+
+def curves_data(curves: Curves) -> dict[str, Any]:
+    return {
+        "steps": curves.steps.tolist(),
+        "n": curves.n,
+        "values": {name: _rounded(v) for name, v in curves.accuracy.items()},
+    }
+
+
+def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, Any]:
+    """A few curves at few steps, for the wall of all seeds."""
+    # Denser early, as the page's axis is.
+    at = np.unique((np.linspace(0, 1, most) ** 2 * (len(curves.steps) - 1)).round().astype(int))
+    chosen = {name: _rounded(curves.accuracy[name][at], 3) for name in sets if name in curves.accuracy}
+    return {"steps": curves.steps[at].tolist(), "values": chosen}
+
+
+def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
+    """The spikes that have a checkpoint on either side."""
+    found = {"first": phases.first_spike, "second": phases.second_spike}
+    return {name: s for name, s in found.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
+
+
+def phases_data(one: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]:
+    """When each skill came, and the spikes with the checkpoints on either side."""
+    onsets = {name: getattr(phases_of(one), name) for name in ("addition", "binding", "refinement")}
+    came = {name: onset.step if onset else None for name, onset in onsets.items()}
+    return {
+        "onsets": came if followed(one) else dict.fromkeys(onsets),
+        "spikes": [
+            {"name": name, **dataclasses.asdict(spike), "checkpoints": checkpoints_around(one.steps, spike)}
+            for name, spike in spikes.items()
+        ],
+    }
+
+
+def measures_data(
+    run: Run, model: int, steps: Sequence[int], listener: Listener = lambda done, total: None
+) -> dict[str, Any]:
+    """The progress measures of the checkpoints that are exported; of all where they are stored beside the run."""
+    columns = run_trajectory(run, model) if read_measures(run) is not None else _measured(run, model, steps, listener)
+    return {
+        "steps": columns["step"].tolist(),
+        "values": {name: _rounded(columns[name]) for name in MEASURED if name in columns},
+    }
+
+
+def story_records(one: Network, command: str, populations: Populations) -> list[dict[str, Any]]:
+    """A record for each claim of the story that can be tested: on this network, or on the population of seeds."""
+    asked = dict.fromkeys(id.partition(":")[0] for id in STORY_CLAIMS)
+    records = [r for id in asked for r in ledger([one], command, id, populations=populations)]
+    told = [find(records, id) for id in STORY_CLAIMS]
+    return [
+        dataclasses.asdict(r) | {"section": STORY_CLAIMS[r.id]} for r in told if r is not None and r.value is not None
+    ]
+
+
+def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) -> dict[str, np.ndarray]:
+    progress = ProgressMeasures([run.configs[model]], run.seen[model : model + 1])
+    parts: list[dict[str, np.ndarray]] = []
+    for start in range(0, len(steps), CHUNK):
+        listener(start, len(steps))
+        stack = run.trajectory(steps[start : start + CHUNK], model)
+        columns = circuit_columns(stack) | progress.routing(stack)
+        columns["probe_l1_var_from_num"] = probe_l1_var_from_num(stack, progress.probed)
+        parts.append({name: columns[name].float().numpy() for name in MEASURED if name in columns})
+    listener(len(steps), len(steps))
+    return {"step": np.array(steps), **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}}
+
+
+def _rounded(values: np.ndarray, digits: int = DIGITS) -> list[float | None]:
+    return [None if np.isnan(v) else round(float(v), digits) for v in values]

@@ -1,0 +1,223 @@
+"""Claims of section 5.1, addition: one circuit for literals and variables, in Fourier features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from torch import Tensor
+
+from assignadd.config import PRESETS
+from assignadd.ledger.claim import Claim, Measure, Reading
+from assignadd.measures.addition import (
+    Waves,
+    circuit_waves,
+    double_preference,
+    filtered_of,
+    ov2_mlp2_accuracy,
+    waves_of,
+    wrong_pairs,
+)
+from assignadd.measures.probes import answer_probes_of
+from assignadd.model.architecture import LAST_MLP, RELU, require
+from assignadd.network import Network
+from assignadd.paper.addition.similarity import PAIRS_OF_TYPES, Cosine, across_types_of, against_ov2_of, on_template_of
+from assignadd.paper.generalisation.claims import VARIABLES
+from assignadd.stats.measured import Measured
+from assignadd.stats.verdicts import AtLeast, AtMost
+
+CLOSE_TO_ONE, LOWER = "very close to 1", "significantly lower"
+# The neuron and the frequency of figure preacts.
+NEURON, FREQUENCY = 70, 11
+# "Very close to 1" can be read as either.
+NEAR_ONE, VERY_NEAR_ONE = AtLeast(0.9), AtLeast(0.98)
+
+
+def needs_two_variables(measure: Measure) -> Measure:
+    """The same measure, None for a task without two-variable sums."""
+    return lambda e: measure(e) if len(e.types) > 2 else None
+
+
+def over_all_pairs(accuracy: Callable[[Network], Tensor]) -> Measure:
+    """A share of all pairs of numbers."""
+    return lambda e: Measured.exactly(accuracy(e).item(), e.config.task.modulus**2, "pairs")
+
+
+circuit_accuracy = over_all_pairs(lambda e: ov2_mlp2_accuracy(e.stack))
+
+
+def pairs_it_gets_wrong(e: Network) -> str:
+    """The pairs of numbers that the circuit adds wrongly, in words."""
+    wrong = [f"{n}+{m}" for n, m in wrong_pairs(e.stack)[0]]
+    listed = f", {', '.join(wrong[:12])}" if wrong else ""
+    return f"wrong on {len(wrong)} pairs{listed}{' and more' if len(wrong) > 12 else ''}"
+
+
+def probe(stage: str, which: str = "test", by_row: bool = False) -> Measure:
+    """Test accuracy of a linear probe for the answer: on other pairs, or (`by_row`) on the same in other contexts."""
+
+    def measure(e: Network) -> Measured:
+        found = answer_probes_of(e, "row") if by_row else answer_probes_of(e)
+        if stage not in found.stages:
+            require(e.config, f"a probe {stage}", LAST_MLP, RELU)
+        share = getattr(found, which)[0, found.stages.index(stage)].item()
+        return Measured.share(round(share * found.n_test), found.n_test, "sequences" if by_row else "held-out pairs")
+
+    return needs_two_variables(measure)
+
+
+def cosine(choose: Callable[[Network], Cosine]) -> Measure:
+    """A mean cosine over random contexts."""
+
+    def measure(e: Network) -> Measured:
+        found = choose(e)
+        return Measured.mean(found.mean.item(), found.std.item(), int(found.n), "pairs of vectors")
+
+    return needs_two_variables(measure)
+
+
+def template(kind: str) -> Measure:
+    """A mean cosine on the fixed template; exact, because it is over all pairs of numbers."""
+
+    def measure(e: Network) -> Measured:
+        found: Cosine = getattr(on_template_of(e), kind)
+        return Measured.exactly(found.mean.item(), int(found.n), "pairs of vectors")
+
+    return needs_two_variables(measure)
+
+
+def across(x: int, y: int, kind: str) -> Measure:
+    """The mean cosine between sums with x and with y variables."""
+    return cosine(lambda e: getattr(across_types_of(e)[x, y], kind))
+
+
+def against_ov2(n_vars: int, vector: str, kind: str) -> Measure:
+    """The mean cosine with OV2(a) + OV2(b)."""
+    return cosine(lambda e: getattr(getattr(against_ov2_of(e)[n_vars], vector), kind))
+
+
+def over_neurons(number: Callable[[Tensor], Tensor]) -> Measure:
+    """A number of the neurons' shares of variance in one frequency."""
+
+    def measure(e: Network) -> Measured:
+        share = waves_of(e).share
+        return Measured.exactly(number(share).item(), share.shape[-1], "neurons")
+
+    return measure
+
+
+def named_neuron(waves: Callable[[Network], Waves]) -> Measure:
+    """The share of neuron 70's variance in frequency 11, for the paper's own network alone; 0 if another fits best."""
+
+    def measure(e: Network) -> Measured | None:
+        if not e.imported or e.config.model != PRESETS["authors"].model:
+            return None
+        found = waves(e)
+        share = found.share[0, NEURON].item() if found.frequency[0, NEURON] == FREQUENCY else 0.0
+        return Measured.exactly(share, e.config.task.modulus**2, "pairs")
+
+    return measure
+
+
+def prefers_doubles(e: Network) -> Measured:
+    """The advantage of 2n and 2m over other wrong answers to n + m, as a share of that of the right answer."""
+    return Measured.exactly(double_preference(e.stack).item(), e.config.task.modulus**2, "pairs")
+
+
+CIRCUIT = (
+    Claim("ov-mlp-99.94", "ov-mlp", "The circuit W_U MLP2(OV2(a) + OV2(b)) alone adds 99.94 % of all pairs correctly.",
+          "99.94 %", circuit_accuracy, AtLeast(0.9994), detail=pairs_it_gets_wrong,
+          readings=(Reading("near-perfect", "It adds 99 % of all pairs (\"nearly perfectly\").", AtLeast(0.99)),)),
+    Claim("probe-before-mlp", "probes", "A linear probe cannot read the answer from the residual before MLP2.",
+          "fails", probe("before MLP"), AtMost(0.1),
+          "The probe, the exact minimiser of its loss, is tested on pairs that it was not trained on; chance is 1/N.",
+          readings=(
+              Reading("same-pairs", "Nor for pairs it was trained on, in other contexts.", AtMost(0.1),
+                      probe("before MLP", by_row=True)),
+              Reading("neurons-before-relu", "Nor from MLP2's neurons before their ReLU.", AtMost(0.1),
+                      probe("neurons before ReLU")),
+          )),
+    Claim("probe-after-mlp", "probes", "A linear probe can read the answer from the residual after MLP2.",
+          "succeeds", probe("after MLP"), AtLeast(0.95), if_binding=False,
+          readings=(
+              Reading("neurons", "It can from MLP2's neurons after their ReLU.", AtLeast(0.95),
+                      probe("neurons after ReLU")),
+          )),
+)  # fmt: skip
+
+VECTOR = "The residual of `=` before MLP2"
+STRICT = "The cosine is at least 0.98."
+SIMILARITY = (
+    *(
+        Claim(f"cosine-{kind}-{x}v-{y}v", "cosine_sim_combined",
+              f"{VECTOR} {says.format(VARIABLES[x, 0], VARIABLES[y, 0])}.", paper, across(x, y, kind), rule,
+              readings=readings)
+        for kind, says, paper, rule, readings in (
+            ("matched", "is nearly the same for the same pair with {} and with {}", CLOSE_TO_ONE, NEAR_ONE,
+             (Reading("strict", STRICT, VERY_NEAR_ONE),)),
+            ("mismatched", "differs for different pairs with {} and with {}", LOWER, AtMost(0.5), ()),
+        )
+        for x, y in PAIRS_OF_TYPES
+    ),
+    Claim("cosine-matched-template", "cosine_sim_combined",
+          f"{VECTOR} is nearly the same for the same pair as literals and as variables, on one fixed template.",
+          CLOSE_TO_ONE, template("matched"), NEAR_ONE, "The paper does not give its template."),
+    Claim("cosine-mismatched-template", "cosine_sim_combined",
+          f"{VECTOR} differs for different pairs as literals and as variables, on one fixed template.",
+          LOWER, template("mismatched"), AtMost(0.5), "The paper does not give its template."),
+    *(
+        Claim(f"cosine-ov2-residual-{n}v", "cosine_sim_combined",
+              f"{VECTOR} is nearly parallel to OV2(a) + OV2(b) on sums with {VARIABLES[n, 0]}.",
+              CLOSE_TO_ONE, against_ov2(n, "residual", "matched"), NEAR_ONE,
+              readings=(Reading("strict", STRICT, VERY_NEAR_ONE),))
+        for n in (0, 1, 2)
+    ),
+    Claim("cosine-ov2-attention", "cosine_sim_combined",
+          "The output of layer 2's attention alone is nearly parallel to OV2(a) + OV2(b) on sums of literals.",
+          CLOSE_TO_ONE, against_ov2(0, "attention_output", "matched"), NEAR_ONE),
+    Claim("cosine-ov2-second-shuffled", "cosine_sim_combined",
+          "Baseline: the cosine with OV2(a) + OV2(b) is much lower if the second operand is shuffled.",
+          "much lower", against_ov2(0, "attention_output", "second_shuffled"), AtMost(0.6),
+          "Half of the sum stays correct, so about 0.5 is expected."),
+)  # fmt: skip
+
+WAVE = "a cosine of n plus a cosine of m with one frequency"
+STRICT_WAVE = "One frequency explains at least 0.95."
+EXPLAINED = "The value is the share of a neuron's variance that one frequency explains."
+FOURIER = (
+    Claim("fourier-neuron-70", "preacts",
+          f"The preactivation of neuron {NEURON} of the paper's network over (n, m) is {WAVE}, {FREQUENCY}.",
+          "near-perfect match (neuron 70, k = 11)", named_neuron(lambda e: waves_of(e)), AtLeast(0.9), EXPLAINED,
+          readings=(
+              Reading("strict", STRICT_WAVE, AtLeast(0.95)),
+              Reading("circuit", "At least 0.9 with OV2(n) + OV2(m) alone as its input.", AtLeast(0.9),
+                      named_neuron(lambda e: circuit_waves(e.stack))),
+          )),
+    Claim("fourier-best-neuron", "preacts", f"The preactivation of the best neuron over (n, m) is {WAVE}.",
+          "near-perfect match", over_neurons(Tensor.amax), AtLeast(0.9), EXPLAINED,
+          readings=(
+              Reading("strict", STRICT_WAVE, AtLeast(0.95)),
+              Reading("median", "So is that of the median neuron.", AtLeast(0.9), over_neurons(Tensor.median)),
+              Reading("half", "At least half of the neurons have 90 % of their variance in one frequency.",
+                      AtLeast(0.5), over_neurons(lambda share: (share >= 0.9).float().mean())),
+          )),
+    Claim("fourier-relies", "section 5.1",
+          "The circuit relies on the network's frequencies: without them it no longer adds.",
+          "relies on this periodic mechanism", over_all_pairs(lambda e: filtered_of(e).excluded), AtMost(0.1),
+          "A frequency is the network's if it has at least half of an equal share of the preactivations' power.",
+          readings=(Reading("enough", "With these frequencies alone it still adds.", AtLeast(0.95),
+                            over_all_pairs(lambda e: filtered_of(e).restricted)),)),
+)  # fmt: skip
+
+APPENDIX_C = Claim(
+    "mlp-prefers-doubles",
+    "thm:c1",
+    "The trained MLP2 prefers 2n and 2m to other wrong answers to n + m, as the theory's MLP does.",
+    "M_k = 2 1{k = n + m} + 1{k = 2n} + 1{k = 2m}",
+    prefers_doubles,
+    AtLeast(0.1),
+    "The value is the advantage of their logits over those of other wrong answers, divided by that of the right "
+    "answer: 0.5 in M_k. On n + n both terms of M_k fall on the right answer, yet held-out doubles are what networks "
+    "that bind answer worst.",
+)
+ADDITION = tuple(replace(claim, of_last_layer=True) for claim in (*CIRCUIT, *SIMILARITY, *FOURIER))

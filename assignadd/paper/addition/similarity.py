@@ -1,0 +1,187 @@
+"""Cosine similarities of the residual of `=` before MLP2 (paper, section 5.1, figure cosine_sim_combined)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
+
+from assignadd.config import Config
+from assignadd.measures.addition import number_outputs
+from assignadd.measures.sequences import sequences
+from assignadd.model.forward import traces
+from assignadd.model.stack import Stack, single_models
+from assignadd.network import Network, per_network
+from assignadd.task import examples
+from assignadd.task.positions import roles, with_values
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """Mean and standard deviation of cosines over pairs of vectors, and the number of pairs, for each model."""
+
+    mean: Float[Tensor, " M"]
+    std: Float[Tensor, " M"]
+    n: Int[Tensor, " M"]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Cosines between sequences of different types (figure cosine_sim_combined a)."""
+
+    matched: Cosine
+    """Both add the same two values in the same slots."""
+    mismatched: Cosine
+    """They add different values; a pair of values and its mirror image are not different."""
+
+
+@dataclass(frozen=True)
+class Shuffles:
+    """Cosines of a vector at `=` with OV2(a) + OV2(b)."""
+
+    matched: Cosine
+    """a and b are the two values of the sequence."""
+    second_shuffled: Cosine
+    """a is the first value of the sequence, b the second value of another one (baseline of the paper's code)."""
+    both_shuffled: Cosine
+    """a and b are the first and second value of two other sequences."""
+
+
+@dataclass(frozen=True)
+class AgainstOV2:
+    """Cosines with OV2(a) + OV2(b) (figure cosine_sim_combined b), for both vectors that the text could mean."""
+
+    residual: Shuffles
+    """The whole residual at `=` before MLP2."""
+    attention_output: Shuffles
+    """Only the output of layer 2's attention there."""
+
+
+PAIRS_OF_TYPES = ((0, 1), (0, 2), (1, 2))
+
+
+def random_contexts(
+    configs: Sequence[Config], seen: Bool[Tensor, "M N N"], n: int
+) -> dict[int, Int[Tensor, "M {n} T"]]:
+    """`n` sequences with 0, 1 and 2 variables for each model.
+
+    The claim is about any sequence, so variables are in any slot, banned or not, as for the reference numbers.
+    """
+    configs = [
+        dataclasses.replace(c, task=dataclasses.replace(c.task, banned_first="", banned_second="")) for c in configs
+    ]
+    return {n_vars: sequences(configs, seen, n_vars, n).tokens for n_vars in (0, 1, 2)}
+
+
+def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) -> dict[tuple[int, int], Matching]:
+    """Cosines between two types (by numbers of variables) on random contexts (figure cosine_sim_combined a).
+
+    Sequence i of every type gets the values of sequence i of type 0. Sequence i of both types is a matched pair,
+    sequence i of one type and the unrelated sequence i + 1 of the other a mismatched one.
+    """
+    task, values = stack.config.task, roles(stack.config.task, contexts[0]).values  # (M, B, 2)
+    residuals = {n_vars: _residuals(stack, with_values(task, tokens, values)) for n_vars, tokens in contexts.items()}
+    others = values.roll(-1, 1)
+    different = (values.sort(-1).values != others.sort(-1).values).any(-1)  # (M, B)
+    return {
+        (x, y): Matching(
+            _over(cosine_similarity(residuals[x], residuals[y], -1)),
+            _over(cosine_similarity(residuals[x], residuals[y].roll(-1, 1), -1), different),
+        )
+        for x, y in PAIRS_OF_TYPES
+    }
+
+
+def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
+    """Cosines with OV2(a) + OV2(b) (figure cosine_sim_combined b).
+
+    The sequences are in random order, so an operand is shuffled by taking that of the next sequence.
+    """
+    values = roles(stack.config.task, tokens).values
+    vectors, cosines = number_outputs(stack), []
+    for i, trace in enumerate(traces(stack, tokens)):
+        first, second = values[i % len(values)].unbind(-1)  # (B,) each
+        a, b = torch.stack([first, first, first.roll(-2)]), torch.stack([second, *[second.roll(-1)] * 2])  # (3, B)
+        found = normalize(torch.stack([trace.resid_mid, trace.attention_output]), dim=-1)
+        # Products with OV2(n) for all N numbers are fewer than those with a vector for each sequence and shuffle.
+        products, rows = found @ vectors[i].T, torch.arange(len(first), device=first.device)  # (vector, B, N)
+        lengths = (vectors[i].unsqueeze(1) + vectors[i]).norm(dim=-1).clamp(min=1e-12)  # (N, N)
+        cosines.append((products[:, rows, a] + products[:, rows, b]) / lengths[a, b])  # (vector, shuffle, B)
+    by_vector = torch.stack(cosines, 2)  # (vector, shuffle, M, B)
+    return AgainstOV2(*(Shuffles(*map(_over, of_one)) for of_one in by_vector))
+
+
+def on_template(stack: Stack) -> Matching:
+    """Cosines between types on one template with all N^2 pairs of values (figure cosine_sim_combined a).
+
+    Every two different pairs of values are mismatched. The paper does not give its template ("b 3 + b 4 =" and
+    "+ 3 4 ="); ours is `task.examples.template`.
+    """
+    pair = [tokens[None].to(stack.flat.device) for tokens in examples.template(stack.config.task)]
+    found = [_all_pairs(*(_residuals(one, tokens)[0] for tokens in pair)) for one in single_models(stack)]
+    n = len(found[0][0])
+    matched, mean, std = (torch.stack(values) for values in zip(*found, strict=True))
+    doubles = stack.config.task.modulus  # n + n is its own mirror image
+    others = n**2 - (2 * n - doubles)
+    return Matching(_over(matched), Cosine(mean, std, torch.full_like(mean, others, dtype=torch.int64)))
+
+
+def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Tensor, Tensor]:
+    """Cosines of rows of x and y with the same values; mean and standard deviation of all others but mirror images."""
+    u, v = normalize(x.double(), dim=-1), normalize(y.double(), dim=-1)
+    index = torch.arange(len(u), device=u.device)
+    mirror = index.view(math.isqrt(len(u)), -1).T.flatten()
+    matched = (u * v).sum(-1)
+    mirrored = (u * v[mirror]).sum(-1)[mirror != index]  # a double is its own mirror image
+    # The sums of all N^4 cosines and of their squares are (sum u).(sum v) and <U^T U, V^T V>.
+    same, n = torch.cat([matched, mirrored]), len(u) ** 2 - len(matched) - len(mirrored)
+    mean = (u.sum(0) @ v.sum(0) - same.sum()) / n
+    square = (((u.T @ u) * (v.T @ v)).sum() - same.square().sum()) / n
+    return matched, mean, (square - mean**2).clamp(min=0).sqrt()
+
+
+def _residuals(stack: Stack, tokens: Tensor) -> Tensor:
+    """The residual of `=` before MLP2, (M, B, d)."""
+    return torch.stack([trace.resid_mid for trace in traces(stack, tokens)])
+
+
+def _over(cosines: Float[Tensor, "M B"], among: Bool[Tensor, "#M B"] | None = None) -> Cosine:
+    """Mean and standard deviation over the pairs of sequences, or over those marked in `among`."""
+    weight = torch.ones_like(cosines) if among is None else among.expand_as(cosines).to(cosines.dtype)
+    n = weight.sum(-1)
+    mean = (cosines * weight).sum(-1) / n
+    variance = ((cosines - mean[:, None]).square() * weight).sum(-1) / (n - 1)
+    return Cosine(mean, variance.sqrt(), n.long())
+
+
+# Sequences of each type for the cosines, which vary little between sequences.
+CONTEXTS = 2000
+
+
+@per_network()
+def _contexts(network: Network) -> dict[int, Tensor]:
+    return random_contexts([network.config], network.seen[None], min(network.n, CONTEXTS))
+
+
+@per_network(slow=True)
+def across_types_of(network: Network) -> dict[tuple[int, int], Matching]:
+    """Figure cosine_sim_combined (a) on random contexts, by the two types of sequences."""
+    return across_types(network.stack, _contexts(network))
+
+
+@per_network(slow=True)
+def on_template_of(network: Network) -> Matching:
+    """Figure cosine_sim_combined (a) on one fixed template."""
+    return on_template(network.stack)
+
+
+@per_network(slow=True)
+def against_ov2_of(network: Network) -> dict[int, AgainstOV2]:
+    """Figure cosine_sim_combined (b), by the number of variables in the sum."""
+    return {n_vars: against_ov2(network.stack, tokens) for n_vars, tokens in _contexts(network).items()}

@@ -1,0 +1,125 @@
+"""Claims of section 5.2, variable assignment: where the heads attend, and the weights that cause it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+
+from assignadd.ledger.claim import Claim, Reading
+from assignadd.measures import scores
+from assignadd.measures.columns import require_column
+from assignadd.measures.routing import routings_of
+from assignadd.measures.scores import EXCLUDED, Excluded
+from assignadd.network import Network
+from assignadd.stats.measured import Measured
+from assignadd.stats.verdicts import AtLeast
+
+PATTERNS = {
+    "attn_l1_equal_to_operands": "In layer 1 `=` attends to the two operand slots",
+    "attn_l1_num_to_prev": "In layer 1 an assigned number attends to the variable before it",
+    "attn_l2_equal_to_values": "In layer 2 `=` attends to the two numbers to be added",
+}
+ALL, TRAINED = 0, 1  # index into the pairs of `Network.routing`: any sequences, or those that training could show
+
+
+def rate(pattern: str, law: int) -> Callable[[Network], Measured]:
+    """The share of sequences with an attention pattern, over all types of sequences."""
+
+    def measure(e: Network) -> Measured:
+        require_column(e.config, f"{pattern} (1-var)")
+        by_type = [found[law][pattern].item() for found in routings_of(e).values()]
+        return Measured.share(sum(by_type) * e.n, e.n * len(by_type), "sequences")
+
+    return measure
+
+
+def lowest_rate(*names: str) -> Callable[[Network], Measured]:
+    """The lowest of these rates or attention masses over the types of sequences.
+
+    A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
+    """
+
+    def measure(e: Network) -> Measured:
+        for name in names:
+            require_column(e.config, f"{name} (1-var)")
+        least = min(found[ALL][name].item() for found in routings_of(e).values() for name in names)
+        return Measured.share(least * e.n, e.n, "sequences")
+
+    return measure
+
+
+def block(effect: str) -> Callable[[Network], Measured]:
+    """The strength of one effect of QK1 (figure qk0)."""
+    return lambda e: Measured.exactly(getattr(scores.qk1_blocks(e.stack), effect).item(), 1, "networks")
+
+
+def previous(excluded: Collection[Excluded], first_row: int = 1) -> Callable[[Network], Measured]:
+    """The share of positions whose best key, by position alone and without the excluded keys, is the previous one."""
+
+    def measure(e: Network) -> Measured:
+        share = scores.qk1_num_to_prev_var(e.stack, excluded, first_row).item()
+        return Measured.exactly(share, e.config.task.prefix - first_row, "positions")
+
+    return measure
+
+
+def identity(e: Network) -> Measured:
+    """The share of variables that match themselves best under QK2."""
+    return Measured.exactly(scores.qk2_ov1_var_identity(e.stack).item(), e.config.task.n_vars, "variables")
+
+
+# Differences of scores as ratios of attention.
+TWICE, TEN_TIMES = math.log(2), math.log(10)
+RATIO = "The value is a difference of mean scores: ln 2 is twice as much attention, ln 10 ten times as much."
+MASS = lowest_rate("mass_l2_equal_to_values")
+LOWEST_TYPE = "The value is that of the type of sequence with the lowest share."
+
+MECHANISM = (
+    *(
+        Claim(name.replace("_", "-"), "attention", f"{says} more than to any other position.",
+              "consistent", rate(name, ALL), AtLeast(0.99),
+              readings=(Reading("training-law", "In sequences that training could show.", AtLeast(0.99),
+                                rate(name, TRAINED)),))
+        for name, says in PATTERNS.items()
+    ),
+    Claim("attention-mass", "attention",
+          "In layer 2 `=` gives more than half of its attention to the two numbers to be added.",
+          "strongly", MASS, AtLeast(0.5), LOWEST_TYPE,
+          readings=(Reading("strict", "It gives at least 90 % of its attention to them.", AtLeast(0.9)),)),
+    Claim("attention-every-sequence", "attention",
+          "All three attention patterns are present in at least 99 % of the sequences drawn.",
+          "all sequences", lowest_rate(*PATTERNS), AtLeast(0.99),
+          "The value is the lowest rate of the three patterns over sums with 0, 1 and 2 variables.",
+          readings=(Reading("strict", "They are present in every sequence (a sample can only refute it).",
+                            AtLeast(1.0)),)),
+    Claim("qk1-equals-operands", "qk0", "QK1 makes `=` prefer the positions of the two operands to all others (black).",
+          "prefers 13 and 14", block("equals_prefers_operands"), AtLeast(TWICE),
+          "The value is the lower score of the two operand slots minus the best other; ln 2 is twice the attention."),
+    *(
+        Claim(f"qk1-{id}", "qk0", f"QK1 makes {who} prefer variables to other tokens ({colour}).",
+              paper, block(effect), AtLeast(TWICE), RATIO,
+              readings=(Reading("strong", "With ten times the attention.", AtLeast(TEN_TIMES)),))
+        for id, who, colour, paper, effect in (
+            ("numbers-variables", "numbers", "purple", "strong preference", "numbers_prefer_variables"),
+            ("positions-variables", "the positions of the prefix", "orange", "prefer variables",
+             "positions_prefer_variables"),
+        )
+    ),
+    Claim("qk1-positions-increase", "qk0", "Between positions, QK1 generally increases to the right (red).",
+          "generally increases", block("positions_increase"), AtLeast(0.75),
+          "Share of neighbouring causal keys of which the later one scores higher; 0.5 for random weights."),
+    Claim("qk1-previous", "qk0pos_and_qk1",
+          "By position alone, the previous position has the highest QK1 score in every row, with keys j = i and "
+          "j = i - 2 excluded.",
+          "every row", previous(EXCLUDED), AtLeast(1.0),
+          "Two of the eleven rows have only one key left and cannot fail.",
+          readings=(
+              Reading("rows-3", "In every row from position 3 on, the rows that can fail.", AtLeast(1.0),
+                      previous(EXCLUDED, 3)),
+              Reading("self", "With only the key j = i excluded.", AtLeast(1.0), previous(EXCLUDED[:1])),
+              Reading("none", "With no key excluded: a position does not prefer itself.", AtLeast(1.0), previous(())),
+          )),
+    Claim("qk2-identity", "qk0pos_and_qk1",
+          "Every copied variable matches itself best under QK2: (E OV1) QK2 (E OV1)^T is largest on its diagonal.",
+          "every variable", identity, AtLeast(1.0)),
+)  # fmt: skip

@@ -1,0 +1,153 @@
+"""Two tests whether MLP2 adds literals and variables in the same way (paper, section 5.1).
+
+The first compares, between types of sequences, how much removing each frequency reduces the margin of the answer. The
+second trains a new MLP2 on sums of literals only. A third test is in `alignment.interchange`: it exchanges the values
+of single operands between types (alignments first value, second value, values). Exchanging the whole input of MLP2
+would show nothing, since the answer is a function of this input.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from assignadd.config import Config, Optim
+from assignadd.interventions.apply import reference_sequences
+from assignadd.measures.accuracies import Accuracy, set_accuracies
+from assignadd.measures.addition import circuit_waves, network_frequencies
+from assignadd.measures.sequences import sequences
+from assignadd.model.architecture import PAPER_NEEDS, needs
+from assignadd.model.forward import CHUNK, traces
+from assignadd.model.kernels.adamw import AdamW
+from assignadd.model.kernels.tensor import cross_entropy
+from assignadd.model.last_layer import LastLayer
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.network import Network, per_network
+from assignadd.task.evalsets import EVAL_SETS
+from assignadd.task.positions import answers
+from assignadd.task.randomness import TrainingLawDraws
+
+# Number of literal sequences on which a new MLP2 is trained.
+POOL = 16384
+STEPS, BATCH, LR = 500, 512, 2e-3
+RESAMPLING_SEED, GRAFT_SEED = 0, 1
+MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
+
+
+@dataclass(frozen=True)
+class FrequencyDamage:
+    """Margins of the answer when the neurons of one frequency are replaced by their mean, by type of sequence.
+
+    The margin is the right answer's logit less the largest other one. Accuracy would show no difference, since no
+    single frequency is necessary for the answer.
+    """
+
+    frequencies: list[int]
+    before: Float[Tensor, "types n"]
+    """Margins of the sequences of each type."""
+    after: Float[Tensor, "F types n"]
+    """The same without each frequency."""
+
+    @property
+    def loss(self) -> Float[Tensor, "F types"]:
+        """The loss of mean margin without each frequency, as a share of the type's mean margin."""
+        return 1 - self.after.mean(-1) / self.before.mean(-1)
+
+    @property
+    def agreement(self) -> float:
+        """The smallest correlation over frequencies between the losses of two types; NaN if the losses are constant."""
+        return _least_correlation(self.loss)
+
+    def resampled(self, resamples: int) -> Float[Tensor, " resamples"]:
+        """Bootstrap values of the agreement, with the sequences of each type resampled."""
+        types, n = self.before.shape
+        generator, agreements = torch.Generator().manual_seed(RESAMPLING_SEED), []
+        for _ in range(resamples):
+            rows = torch.randint(n, (types, n), generator=generator)
+            after = self.after.gather(-1, rows.expand(len(self.after), -1, -1))
+            agreements.append(_least_correlation(1 - after.mean(-1) / self.before.gather(-1, rows).mean(-1)))
+        return torch.tensor(agreements)
+
+
+def _least_correlation(columns: Float[Tensor, "F types"]) -> float:
+    """The smallest correlation between two different columns."""
+    r = torch.corrcoef(columns.T)
+    return r[~torch.eye(len(r), dtype=torch.bool)].min().item()
+
+
+@torch.no_grad()
+def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = 1000) -> FrequencyDamage:
+    """The margins of one model on `n` sequences of each type, with and without each of its frequencies."""
+    own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
+    types, reference = config.task.variable_counts, reference_sequences(config, seen)
+    tokens = torch.cat([sequences([config], seen[None], kind, n).tokens[0] for kind in types])
+    labels, frequency = answers(config.task, tokens), circuit_waves(one).frequency[0]
+    model, W_out = LastLayer(one), one[MLP2_WEIGHTS[1]][0]
+    trace, mean = model.trace(tokens), model.trace(reference).neurons.mean(0)
+
+    def margins(neurons: Tensor) -> Tensor:
+        logits = model.logits(trace.resid_mid, neurons @ W_out)
+        return _margin(logits, labels).view(len(types), n)
+
+    after = [margins(torch.where(frequency == k, mean, trace.neurons)) for k in own]
+    return FrequencyDamage(own, margins(trace.neurons), torch.stack(after))
+
+
+def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
+    """The right answer's logit less the largest other one."""
+    right = logits.gather(1, labels[:, None])
+    return (right - logits.scatter(1, labels[:, None], -math.inf).amax(1, keepdim=True))[:, 0]
+
+
+@needs(*PAPER_NEEDS)
+def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS) -> Stack:
+    """The model with a new MLP2, trained from random weights on seen sums of literals; other weights are unchanged."""
+    pool = sequences([config], seen[None], 0, POOL, TrainingLawDraws.GRAFTED_MLP.start)
+    with torch.no_grad():
+        inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(one, part)])
+    result, fresh = one.clone(), initial_stack(one.config, [GRAFT_SEED])
+    weights = {name: fresh[name][0].clone() for name in MLP2_WEIGHTS}
+    _fit(weights, inputs, pool.labels[0], one.W_U[0], steps)
+    for name, weight in weights.items():
+        result[name].copy_(weight[None])
+    return result
+
+
+@torch.no_grad()
+def _fit(
+    weights: dict[str, Tensor], inputs: Float[Tensor, "n d"], labels: Int[Tensor, " n"], W_U: Tensor, steps: int
+) -> None:
+    """Trains W_in and W_out in place on the cross entropy, by AdamW with the paper's weight decay."""
+    W_in, W_out = (weights[name] for name in MLP2_WEIGHTS)
+    optimizer = AdamW([W_in, W_out], Optim().weight_decay)
+    starts = range(0, len(inputs) - BATCH + 1, BATCH)
+    around = inputs @ W_U
+    for step in range(steps):
+        rows = slice(starts[step % len(starts)], starts[step % len(starts)] + BATCH)
+        x, read_out = inputs[rows], W_out @ W_U  # there are fewer logits than dimensions: the neurons are read directly
+        neurons = (x @ W_in).relu()
+        _, grad = cross_entropy(torch.addmm(around[rows], neurons, read_out), labels[rows])
+        to_in = (grad @ read_out.T) * (neurons > 0)
+        optimizer.step([x.T @ to_in, neurons.T @ grad @ W_U.T], LR)
+
+
+# Sequences of each kind, and of the accuracies with a grafted MLP2.
+SEQUENCES, TESTED = 1000, 5000
+
+
+@per_network(slow=True)
+def frequency_damage_of(network: Network) -> FrequencyDamage:
+    return frequency_damage(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
+
+
+@per_network(slow=True)
+def grafted_accuracies(network: Network) -> dict[str, Accuracy]:
+    """Accuracies on sums with variables in trained slots, with an MLP2 that was trained on sums of literals."""
+    stack, names = grafted(network.stack, network.config, network.seen), [s.name for s in EVAL_SETS]
+    asked = [name for name in names if not name.startswith("0-var") and "var-restricted" not in name]
+    n, seen = min(network.n, TESTED), network.seen[None]
+    return set_accuracies(stack, [network.config], seen, n, EVAL_SETS, asked)[0]

@@ -1,0 +1,138 @@
+"""Figure `census` (ours): what many seeds learn, when, and how well."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.dynamics.curves import Onset
+from assignadd.dynamics.phases import Phases
+from assignadd.figure.record import NO_POPULATION, FigureData, FigureRecord
+from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, ORANGE, VERMILION
+from assignadd.sweeps.population import Populations
+from assignadd.task.evalsets import EVAL_SETS
+
+SKILLS: tuple[tuple[str, str, Callable[[Phases], Onset | None]], ...] = (
+    ("addition", BLUE, lambda p: p.addition),
+    ("binding", VERMILION, lambda p: p.binding),
+    ("refinement", GREEN, lambda p: p.refinement),
+)
+NEVER = -1
+
+
+@dataclass(frozen=True)
+class CensusData(FigureData):
+    steps: int
+    onsets: np.ndarray  # (skills, seeds): the step, NEVER where it did not come
+    binds: np.ndarray  # (seeds,)
+    final: np.ndarray  # (sets, seeds)
+    late: list[str]  # for every seed with a late variable, "b second"
+    banned: list[str]  # those of them that stand in banned slots, each once
+    name: str  # of the population
+
+
+def census_data(populations: Populations) -> CensusData:
+    seeds = populations.seeds
+    onsets = [[o.step if (o := skill(s.phases)) else NEVER for s in seeds] for _, _, skill in SKILLS]
+    final = [[s.final(e.name) for s in seeds] for e in EVAL_SETS]
+    last = [v for s in seeds if s.binds and (v := s.late_variable)]
+    late = [f"{v.variable} {v.slot}" for v in last]
+    banned = sorted({f"{v.variable} {v.slot}" for v in last if v.banned})
+    steps, binds = max(int(s.curves.steps[-1]) for s in seeds), np.array([s.binds for s in seeds])
+    return CensusData(steps, np.array(onsets), binds, np.array(final), late, banned, populations.census_name)
+
+
+def census_caption(data: CensusData) -> str:
+    """How many seeds learned each skill, in words."""
+    came = [int((onsets != NEVER).sum()) for onsets in data.onsets]
+    return (
+        f"Of {len(data.binds)} seeds ({data.name}), {came[0]} learn to add, {came[1]} to bind variables and {came[2]} "
+        f"to handle banned slots, within {data.steps:,} steps."
+    )
+
+
+def draw_census(data: CensusData, made: Figure) -> None:
+    (top_left, top_right), (bottom_left, bottom_right) = made.subplots(2, 2)
+    _draw_learned(data, top_left)
+    _draw_onsets(data, top_right)
+    _draw_final(data, bottom_left)
+    _draw_late(data, bottom_right)
+
+
+def _draw_learned(data: CensusData, ax: Axes) -> None:
+    """Draws the share of seeds that have a skill by a step (one less the Kaplan-Meier curve), with its 95 % band."""
+    from scipy.stats import CensoredData, ecdf  # takes a second to import, and only populations need it
+
+    for (name, color, _), onsets in zip(SKILLS, data.onsets, strict=True):
+        came = onsets[onsets != NEVER].astype(float)
+        if not len(came):
+            continue
+        found = ecdf(CensoredData(uncensored=came, right=np.full(int((onsets == NEVER).sum()), float(data.steps))))
+        steps = np.concatenate([[0], found.cdf.quantiles, [data.steps]])
+        share = found.cdf.probabilities
+        ax.step(steps, [0, *share, share[-1]], where="post", color=color, label=f"{name}: {len(came)} of {len(onsets)}")
+        with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # where all have come, the formula has no interval
+            band = found.cdf.confidence_interval(method="log-log")
+        low, high = (
+            np.nan_to_num([0, *b.probabilities, b.probabilities[-1]], nan=share[-1]) for b in (band.low, band.high)
+        )
+        ax.fill_between(steps, low, high, step="post", color=color, alpha=0.15, linewidth=0)
+    ax.set(xlabel="training step", ylabel="share of seeds", ylim=(0, 1.02), xlim=(0, data.steps))
+    ax.set_title("(a) seeds that have learned a skill")
+    ax.legend(loc="lower right")
+
+
+def _draw_onsets(data: CensusData, ax: Axes) -> None:
+    """Draws every seed as a line through its onsets, blue if it binds."""
+    dot: Any = {"marker": "o", "markersize": 1.5}
+    for onsets, binds in zip(data.onsets.T, data.binds, strict=True):
+        came = np.flatnonzero(onsets != NEVER)
+        ax.plot(came, onsets[came], color=BLUE if binds else GREY, linewidth=0.5, alpha=0.5, **dot)
+    ax.set_xticks(range(len(SKILLS)), [name for name, _, _ in SKILLS])
+    ax.set(ylabel="step of the onset", yscale="log", xlim=(-0.3, len(SKILLS) - 0.7))
+    ax.set_title("(b) every seed's onsets")
+
+
+def _draw_final(data: CensusData, ax: Axes) -> None:
+    spread = np.random.default_rng(0).uniform(-0.28, 0.28, len(data.binds))
+    for y, evalset in enumerate(EVAL_SETS):
+        for binds in (False, True):
+            chosen = data.binds == binds
+            color = BY_VARS[evalset.n_vars] if binds else GREY
+            ax.plot(data.final[y, chosen], y + spread[chosen], "o", color=color, markersize=1.4, alpha=0.6)
+    ax.set_yticks(range(len(EVAL_SETS)), [s.label for s in EVAL_SETS])
+    ax.set(xlabel="accuracy at the end (grey: never bound)", ylim=(len(EVAL_SETS) - 0.5, -0.5), xlim=(-0.02, 1.02))
+    ax.grid(False, axis="y")
+    ax.set_title("(c) final accuracies")
+
+
+def _draw_late(data: CensusData, ax: Axes) -> None:
+    counts = Counter(data.late)
+    names = sorted(counts, key=lambda name: (name not in data.banned, -counts[name], name))[:10]
+    colors = [ORANGE if name in data.banned else GREY for name in names]
+    ax.barh(range(len(names)), [counts[n] for n in names], color=colors, height=0.7)
+    ax.set_yticks(range(len(names)), [name.replace(" ", ", ") for name in names])
+    ax.set(xlabel="seeds (orange: banned slots)", ylim=(max(len(names), 4) - 0.5, -0.5))
+    ax.grid(False, axis="y")
+    ax.set_title(f"(d) last variable, {len(data.late)} seeds")
+
+
+# Whether a seed binds: name in the legend, colour, and offset of its dots in the row.
+GROUPS = ((True, "seeds that bind", BLUE, -0.2), (False, "seeds that do not", ORANGE, 0.2))
+
+
+CENSUS_FIGURE = FigureRecord(
+    "census", "A census of seeds",
+    "(a) How many seeds learn each skill. (b) When each seed learned it. (c) The accuracies at the end. (d) "
+    "Which variable comes last, in the seeds that bind and in which one comes after the first spike.",
+    lambda s: census_data(s.populations) if s.populations.seeds else NO_POPULATION, draw_census, height=5.2,
+    width=7.2, found=census_caption,
+)  # fmt: skip

@@ -1,0 +1,138 @@
+"""The ledger: one record for each claim of the paper, over any number of trained models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from assignadd.config import ConfigError
+from assignadd.ledger.claim import Claim, Record, judge
+from assignadd.network import SEQUENCES, Job, Network, measure_ahead, networks_of, runs_of
+from assignadd.paper.addition.claims import ADDITION, APPENDIX_C
+from assignadd.paper.binding.claims import MECHANISM
+from assignadd.paper.causes.claims import CAUSES
+from assignadd.paper.dynamics.claims import PHASES, ROUTING_PLATEAU
+from assignadd.paper.dynamics.first_spike import FIRST_SPIKE
+from assignadd.paper.dynamics.second_spike import SECOND_SPIKE
+from assignadd.paper.generalisation.claims import GENERALISATION
+from assignadd.paper.generalisation.seeds import POPULATION
+from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
+from assignadd.paper.theory.claims import THEORY, theory_records
+from assignadd.runs.environment import Environment
+from assignadd.runs.folder import Run, open_run
+from assignadd.sweeps.population import Populations, populations_for
+
+Listed = TypeVar("Listed", Claim, Record)
+# The paper's claims in its own order: what the network and its seeds achieve (sections 3 and 4), how it adds and looks
+# up (5.1, 5.2; by measures, then by interventions), how training proceeds (6, appendix B). The theory follows.
+DYNAMICS = (*PHASES, *FIRST_SPIKE, *ROUTING_PLATEAU, *SECOND_SPIKE)
+CLAIMS: tuple[Claim, ...] = (*GENERALISATION, *POPULATION, *ADDITION, *MECHANISM, *CAUSES, *DYNAMICS, APPENDIX_C)
+
+
+def ledger(
+    networks: Sequence[Network],
+    command: str,
+    only: str | None = None,
+    listener: Callable[[str], None] = lambda claim: None,
+    populations: Populations | None = None,
+    processes: int = 1,
+    more: Sequence[Claim] = (),
+) -> list[Record]:
+    """The records of all claims of the paper and of `more`, or of those with this id or label, or beginning of an id.
+
+    `command` is the command that asked for the ledger; each record has it with its own id. Without models, only claims
+    about populations and the theory are judged. `populations` default to those of the package, if these models have
+    the paper's task and architecture. For all claims, what takes long is measured first, in so many processes.
+    """
+    if populations is None:
+        populations = populations_for([e.config for e in networks])
+    known: dict[str, Record] = {}
+
+    def judged(claim: Claim) -> Record:
+        return known.get(claim.id) or judge(claim, networks, f"{command} --only {claim.id}", populations)
+
+    if only is None and processes > 1:
+        about_seeds = [c for c in (*CLAIMS, *more) if c.measure is None]
+        of_many_seeds = Job("populations", lambda: {c.id: judged(c) for c in about_seeds}, known.update)
+        populations.load()
+        measure_ahead(networks, processes, listener, [THEORY, of_many_seeds])
+    records = []
+    for claim in chosen(only, more):
+        if claim.measure is not None and not networks:
+            continue
+        listener(claim.id)
+        records.append(judged(claim))
+    if only is None or _is_theory(only):
+        listener("theory")
+        records += _asked(only, theory_records(networks))
+    return records
+
+
+def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
+    """The claims that `only` asks for, or all of the paper's and of `more`; the theory has none and makes records."""
+    found = tuple(_asked(only, (*CLAIMS, *more)))
+    if not found and not _is_theory(only or ""):
+        raise ConfigError("only", only, "the id or label of a claim; `assignadd claims RUN` lists them")
+    return found
+
+
+def _asked(only: str | None, known: Sequence[Listed]) -> list[Listed]:
+    """Those with this id or label; if there is none, those whose ids begin with it, up to a hyphen."""
+    found = [c for c in known if only in (None, c.id, c.label)]
+    return found or [c for c in known if c.id.startswith(f"{only}-")]
+
+
+def _is_theory(only: str) -> bool:
+    return only == THEORY_LABEL or only.startswith("theory-")
+
+
+class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The records of some networks as they are stored, with what made them."""
+
+    command: str
+    commit: str | None
+    sources: dict[str, str]
+    """The sha256 of each imported file."""
+    records: tuple[Record, ...]
+
+
+@lru_cache(maxsize=1)
+def paper_network() -> Ledger:
+    """The ledger of the paper's own network: all of its public checkpoints, imported."""
+    stored = files("assignadd") / "results" / "paper-network.json"
+    return msgspec.json.decode(stored.read_bytes(), type=Ledger)
+
+
+def ledger_document(records: Sequence[Record], networks: Sequence[Network], command: str) -> bytes:
+    """The records of these networks, without those of populations, as a JSON document that `Ledger` reads."""
+    sources = {name: digest for run in runs_of(networks) for name, digest in run.manifest.sources.items()}
+    document = Ledger(
+        command, Environment.here("cpu", 1).commit, sources, tuple(r for r in records if not r.population)
+    )
+    return json.dumps(msgspec.to_builtins(document), indent=1).encode() + b"\n"
+
+
+def claims(
+    *runs: str | Path | Run,
+    n: int = SEQUENCES,
+    only: str | None = None,
+    census: Path | None = None,
+    fraction: Path | None = None,
+    two_var: Path | None = None,
+) -> list[Record]:
+    """Every claim of the paper tested on these runs: value, interval, verdict. Without runs, those on seeds and theory.
+
+    `census`, `fraction` and `two_var` are folders of your own sweeps. Default: the package's, for the paper's task.
+    """
+    opened = [open_run(run) for run in runs]
+    networks = [e for run in opened for e in networks_of(run, n=n)[0]]
+    populations = populations_for([e.config for e in networks], census, fraction, two_var)
+    return ledger(
+        networks, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only, populations=populations
+    )

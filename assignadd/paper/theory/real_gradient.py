@@ -1,0 +1,271 @@
+"""The gradient of the one-variable loss and the change of QK2 in training, and verdicts on theorem C.1.
+
+The theorem predicts that both point along an associative memory; the paper does not test this on a trained network.
+In the row convention of `circuits` the predicted direction is sum_v (c_v + p_T)^T c_v: queries are rows, c_v = e_v OV1
+is what layer 1 copies of variable v, and p_T is the embedding of the last position. For comparison, the variables on
+the key side are permuted such that no variable is matched with itself. This keeps p_T, the vectors and their lengths,
+so the difference between the two cosines is due to the matching of each variable with itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from assignadd.config import Config, UserError
+from assignadd.dynamics.of_network import binds
+from assignadd.measures.scores import variable_outputs
+from assignadd.model.architecture import PAPER_NEEDS, require
+from assignadd.model.circuits import OV, QK
+from assignadd.model.forward import answer_logits
+from assignadd.model.stack import Stack, flatten, single_models
+from assignadd.network import Network, per_network
+from assignadd.stats.verdicts import UNTESTABLE, Statement, Verdict, decided
+from assignadd.task.evalsets import EvalSet
+from assignadd.task.randomness import EvalSteps
+from assignadd.task.sampler import Batch, Sampler
+from assignadd.training.step import gradient_of
+
+ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
+# Halfway between the accuracies of the paper's run before its first spike (.75) and after it (.99).
+SPIKE_THRESHOLD = 0.87
+DIRECTIONS = 200  # number of permuted directions, and of random ones
+
+
+def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
+    """`n` one-variable sequences of one model's training distribution, from its evaluation stream."""
+    return Sampler([config.task], seen[None], [config.seed.data or 0], ONE_VARIABLE).sample(EvalSteps.EXAMS.start, n)
+
+
+def merged(stack: Stack) -> Stack:
+    """Equivalent models with W_Q = QK sqrt(d), W_V = OV and W_K = W_O = 1, so that QK and OV are parameters."""
+    require(stack.config, "the theory's gradient", *PAPER_NEEDS)
+    d = stack.config.model.d_model
+    config = dataclasses.replace(stack.config, model=dataclasses.replace(stack.config.model, d_head=d))
+    weights, one = dict(stack.weights), torch.eye(d, dtype=stack.flat.dtype).expand(len(stack), 1, d, d)
+    for layer in (1, 2):
+        block = f"blocks.{layer - 1}.attn.W_"
+        weights[block + "Q"], weights[block + "K"] = QK(stack, layer).unsqueeze(1) * math.sqrt(d), one
+        weights[block + "V"], weights[block + "O"] = OV(stack, layer).unsqueeze(1), one
+    return Stack(config, flatten(config, weights))
+
+
+def qk2_descent(stack: Stack, batch: Batch) -> Float[Tensor, "M d d"]:
+    """The negative gradient of the mean loss on these sequences with respect to the matrix QK2."""
+    found = []
+    for model in single_models(merged(stack)):
+        gradient = gradient_of(model)
+        gradient(batch)
+        found.append(Stack(model.config, gradient.flat)["blocks.1.attn.W_Q"][0, 0])
+    return -math.sqrt(stack.config.model.d_model) * torch.stack(found)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Cosines of matrices, one per model, with the predicted direction and with the directions for comparison."""
+
+    memory: Tensor  # (M,) with sum_v (c_v + p_T)^T c_v
+    permuted: Tensor  # (M, DIRECTIONS)
+    random: Tensor  # (M, DIRECTIONS) with random vectors of the same lengths in place of c_v and p_T
+    binding: Tensor  # (M,) with sum_v c_v^T c_v, without p_T
+    spurious: Tensor  # (M,) with p_T^T sum_v c_v
+
+
+@dataclass(frozen=True)
+class TheoryGradient:
+    """The cosines of one model at several steps of its training."""
+
+    steps: list[int]
+    accuracy: Tensor  # (M,) on the one-variable sequences
+    descent: Alignment  # of the negative gradient at each checkpoint
+    change: Alignment  # (M - 1) of the change of QK2 to the next one
+
+    @property
+    def spike_at(self) -> int | None:
+        """The first step after the first spike, in which the model learns to bind variables; None if there is none."""
+        after = (self.accuracy >= SPIKE_THRESHOLD).nonzero().flatten().tolist()
+        return self.steps[after[0]] if after else None
+
+
+def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> TheoryGradient:
+    """The cosines of one model, from the stack of its checkpoints at these steps."""
+    require(trajectory.config, "the theory's gradient", *PAPER_NEEDS)
+    if len(steps) < 2:
+        raise UserError(f"the change of QK2 needs several checkpoints: expected at least 2, found {len(steps)}")
+    accuracy = (answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels).double().mean(1)
+    earlier, circuits = trajectory.models(slice(0, len(trajectory) - 1)), QK(trajectory, 2)
+    descent = alignment(trajectory, qk2_descent(trajectory, batch))
+    return TheoryGradient(list(steps), accuracy, descent, alignment(earlier, circuits[1:] - circuits[:-1]))
+
+
+def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = 48) -> list[int]:
+    """At most `most` of a run's steps: half of them over all of training, denser early, and half near the first spike.
+
+    `rows` are one model's metrics. Without metrics (an imported run) or without a spike, all are over all of training.
+    """
+    if len(steps) <= most:
+        return list(steps)
+    after = (row["step"] for row in rows if row["accuracy"].get(ONE_VARIABLE.name, 0.0) >= SPIKE_THRESHOLD)
+    spike_at = next(after, None)
+    along = most if spike_at is None else most // 2
+    marks = [(1 + steps[-1]) ** (i / (along - 1)) - 1 for i in range(along)]  # evenly spaced in log(1 + step)
+    chosen = {min(steps, key=lambda step: abs(step - mark)) for mark in marks}
+    if spike_at is not None:
+        chosen |= set(sorted(steps, key=lambda step: abs(step - spike_at))[: most - along])
+    return sorted(chosen)
+
+
+def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
+    """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
+    c = variable_outputs(stack)  # (M, V, d)
+    p = stack.W_pos[:, -1:]  # (M, 1, d)
+    G = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
+    g = torch.Generator().manual_seed(0)
+    orders = derangements(c.shape[1], DIRECTIONS, g)  # (P, V)
+    own = torch.arange(c.shape[1])[None]
+    x, y = (torch.randn(DIRECTIONS, k, c.shape[-1], generator=g, dtype=c.dtype) for k in (c.shape[1], 1))
+    r, s = (z / z.norm(dim=-1, keepdim=True) for z in (x, y))  # (P, V, d), (P, 1, d)
+    r, s = r * c.norm(dim=-1)[:, None, :, None], s * p.norm(dim=-1)[:, None, :, None]  # (M, P, ...)
+    norms = _norms((r + s).flatten(0, 1), r.flatten(0, 1), own).view(len(c), -1)
+    random = ((r + s) @ G[:, None] * r).sum((-2, -1)) / norms
+    return Alignment(
+        cosines(G, c + p, c, own)[:, 0],
+        cosines(G, c + p, c, orders),
+        random,
+        cosines(G, c, c, own)[:, 0],
+        cosines(G, p.expand_as(c), c, own)[:, 0],
+    )
+
+
+def cosines(G: Tensor, q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
+    """Cosine of each G, of norm 1, with sum_v q_v^T k_{o(v)}, for every order o: (M, P)."""
+    products = q @ G @ k.mT  # (M, V, V)
+    return products[:, torch.arange(q.shape[1]), orders].sum(-1) / _norms(q, k, orders)
+
+
+def _norms(q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
+    """Frobenius norms of sum_v q_v^T k_{o(v)}, (M, P): its square is sum_{u,v} (q_u q_v)(k_{o(u)} k_{o(v)})."""
+    queries, keys = q @ q.mT, k @ k.mT  # (M, V, V)
+    return (queries[:, None] * keys[:, orders[:, :, None], orders[:, None, :]]).sum((-2, -1)).clamp(min=0).sqrt()
+
+
+def derangements(V: int, count: int, g: torch.Generator) -> Tensor:
+    """Random permutations of the variables without a fixed point, (count, V)."""
+    if V < 2:
+        raise UserError(f"permuting variables needs several of them: expected at least 2, found {V}")
+    found: list[Tensor] = []
+    while len(found) < count:
+        order = torch.randperm(V, generator=g)
+        if not (order == torch.arange(V)).any():
+            found.append(order)
+    return torch.stack(found)
+
+
+# The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
+# the binding), not the null's own value: a network without the effect passes in at most about 5 % of cases.
+NULL = (
+    f"holds if the mean cosine is above the 95 % quantile of {DIRECTIONS} directions with variables permuted and of "
+    f"{DIRECTIONS} random ones"
+)
+# The claim, what the paper says, and the rule of the verdict.
+CLAIMS = {
+    "real_gradient": (
+        "While a network learns to bind, the gradient of QK2 on one-variable data points along the predicted memory",
+        "section 7: sum_v OV1 e_v (OV1 e_v + p_T)^T is in the negative gradient (simplified setup)",
+        NULL,
+    ),
+    "real_change": (
+        "While a network learns to bind, QK2 moves along the predicted memory",
+        "section 7: an update along this negative gradient leads to the QK_2 mechanism",
+        NULL,
+    ),
+    "real_dominant": (
+        "The predicted memory is the dominant term of a real gradient",
+        'section 7: "has the following associative memory as its dominant term"',
+        "holds if it has more than half of the gradient's squared norm at some checkpoint: a cosine above 0.707",
+    ),
+    "real_spurious": (
+        "The memory comes with a term in p_T of the same weight",
+        "section 7: (OV1 e_v + p_T), where both have coefficient one",
+        "holds if the p_T term's cosine is more than half of the binding's",
+    ),
+}
+
+
+def _statement(key: str, value: float | None, verdict: Verdict, detail: str) -> Statement:
+    claim, paper, rule = CLAIMS[key]
+    return Statement(f"theory.{key}", claim, paper, value, verdict, detail, rule)
+
+
+def untested(why: str) -> list[Statement]:
+    """Each of the four statements as one that cannot be tested, with the reason."""
+    return [_statement(key, None, UNTESTABLE, why) for key in CLAIMS]
+
+
+def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statement]:
+    """The four verdicts for the model called `name`, over the last quarter of the steps before its first spike."""
+    if found is None:
+        return untested("no run was given")
+    end = found.spike_at
+    if end is None:
+        best = float(found.accuracy.max())
+        return untested(f"{name} never answers {SPIKE_THRESHOLD:.0%} of one-variable sequences ({best:.2f} at best)")
+    steps = torch.tensor(found.steps)
+    during, before, after = (steps >= 0.75 * end) & (steps < end), steps < 0.75 * end, steps >= end
+    moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
+    if not during.any():
+        return untested(f"{name} has no checkpoint in the last quarter of the steps before its first spike, at {end:,}")
+    where = f"{name}, the last quarter of the {end:,} steps until its first spike (checkpoints: {int(during.sum())})"
+    gradient, change = _Means(found.descent, during), _Means(found.change, moving)
+    also = f"; {_mean(found.descent.memory, before)} before, {_mean(found.descent.memory, after)} after"
+    top = float(found.descent.memory.max())
+    ratio = gradient.spurious / gradient.binding
+    share = f"largest cosine at any of {len(steps)} checkpoints of {name} ({top**2:.1%} of the squared norm)"
+    changed = f"mean cosine of the change of QK2 between checkpoints, {where}; {change.beside}"
+    parts = f"mean cosine with p_T^T sum c_v ({gradient.spurious:+.3f}) over that with sum c_v^T c_v"
+    values: dict[str, tuple[float, bool, str]] = {
+        "real_gradient": (gradient.memory, gradient.above, f"mean cosine, {where}; {gradient.beside}{also}"),
+        "real_change": (change.memory, change.above, changed),
+        "real_dominant": (top, top > math.sqrt(0.5), share),
+        "real_spurious": (ratio, ratio > 0.5, f"{parts} ({gradient.binding:+.3f}), {where}"),
+    }
+    return [_statement(key, value, decided(holds), detail) for key, (value, holds, detail) in values.items()]
+
+
+class _Means:
+    """Means over some checkpoints; each permuted or random direction is averaged over the checkpoints."""
+
+    def __init__(self, found: Alignment, chosen: Tensor):
+        self.memory, self.binding, self.spurious = (
+            float(x[chosen].mean()) for x in (found.memory, found.binding, found.spurious)
+        )
+        permuted, random = found.permuted[chosen].mean(0), found.random[chosen].mean(0)
+        limits = [float(x.quantile(0.95)) for x in (permuted, random)]
+        self.above = self.memory > max(limits)
+        of_permuted = f"permuted {float(permuted.mean()):+.3f} (95 % below {limits[0]:+.3f})"
+        self.beside = f"{of_permuted}, random (95 % below {limits[1]:+.3f})"
+
+
+def _mean(values: Tensor, chosen: Tensor) -> str:
+    """The mean of the chosen values as text."""
+    return f"{float(values[chosen].mean()):+.3f}" if chosen.any() else "none"
+
+
+GRADIENT_SEQUENCES = 2048
+
+
+@per_network(slow=True, only=binds)
+def theory_gradient_of(network: Network) -> TheoryGradient | None:
+    """QK2's gradient and change along training, and the theory's direction; None with under two checkpoints."""
+    steps = informative_steps(network.steps, network.rows)
+    if len(steps) < 2:
+        return None
+    batch = one_variable_batch(network.config, network.seen, GRADIENT_SEQUENCES)
+    return theory_gradient(network.checkpoints(steps), steps, batch)

@@ -1,0 +1,188 @@
+"""The table of a study: a row per model, with what became of it and when; and its file with the provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assignadd.config import Member
+from assignadd.dynamics.phases import (
+    ADDITION_SET,
+    ADDITION_THRESHOLD,
+    BINDING_SET,
+    THRESHOLD,
+    Curves,
+    skill_onset,
+)
+from assignadd.stats.intervals import Interval, mean_interval, median_interval
+from assignadd.stats.measured import Measured, difference
+from assignadd.study.ask import Number
+from assignadd.study.study import Study
+from assignadd.sweeps.engine import last_rows
+from assignadd.sweeps.final_tests import FREQUENCIES, final_column
+from assignadd.sweeps.results import column_of, setting_of
+from assignadd.sweeps.settings import Sweep
+from assignadd.task.evalsets import LABELS as EVALUATION_SETS
+
+if TYPE_CHECKING:
+    import polars
+
+CELL = "cell"
+# As in `dynamics.phases`, for any number of operands.
+TRAINED_SETS = tuple(name for name in EVALUATION_SETS if name.endswith("var train") and not name.startswith("0"))
+BANNED_SETS = tuple(name for name in EVALUATION_SETS if "var-restricted" in name)
+# Outcomes of a network other than `binds`: the sets of the final exam on which it must reach a level, all of them.
+OUTCOMES: dict[str, tuple[tuple[str, ...], float]] = {
+    "adds": ((ADDITION_SET,), ADDITION_THRESHOLD),
+    "refines": (BANNED_SETS, THRESHOLD),
+    "learned": (TRAINED_SETS[:2], THRESHOLD),
+    # Of tasks with hops alone.
+    "follows 1 link": (("1-var 1 link",), THRESHOLD),
+    "follows 2 links": (("1-var 2 links",), THRESHOLD),
+}
+# When a skill came to last: the sets and the level, as in `dynamics.phases`.
+ONSETS = {
+    "addition at": ((ADDITION_SET,), ADDITION_THRESHOLD),
+    "binding at": (TRAINED_SETS, THRESHOLD),
+    "refinement at": (BANNED_SETS, THRESHOLD),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class StudyTable:
+    """The models of a study and where they come from."""
+
+    study: Study
+    frame: polars.DataFrame
+    provenance: Mapping[str, Any]
+
+    @cached_property
+    def cells(self) -> dict[str, polars.DataFrame]:
+        """The models of each cell, by its label, in the order of the study."""
+        return {cell.label: self.frame.filter(self.frame[CELL] == cell.label) for cell in self.study.cells}
+
+    def values(self, cell: str, column: str, among: str | None = None) -> np.ndarray:
+        """A column of one cell without the models that have no such value, or not the outcome `among`."""
+        rows = self.cells[cell] if among is None else self.cells[cell].filter(self.cells[cell][among])
+        return rows[column].drop_nulls().to_numpy().astype(float) if column in rows.columns else np.empty(0)
+
+    def unit_means(self, cell: str, column: str, unit: str) -> np.ndarray:
+        """The mean of a column of one cell for each value of the setting `unit`."""
+        rows = self.cells[cell].drop_nulls(column)
+        units, values = rows[unit].to_numpy(), rows[column].cast(float).to_numpy()
+        return np.array([values[units == own].mean() for own in np.unique(units)])
+
+    def is_outcome(self, column: str) -> bool:
+        """Whether a column says yes or no of every network."""
+        return str(self.frame.schema.get(column)) == "Boolean"
+
+    def measured(self, number: Number, cell: str) -> Measured | None:
+        """A number of one cell with its 95 % interval over networks, or over the study's units; None with fewer than 2.
+
+        Wilson's interval for the share of an outcome, Student's t for a mean.
+        """
+        if self.study.unit is None:
+            values, unit = self.values(cell, number.column, number.among), "networks"
+        else:
+            values, unit = self.unit_means(cell, number.column, self.study.unit), "networks trained again"
+        if len(values) < 2:
+            return None
+        if number.kind == "share":
+            return Measured.share(float(values.sum()), len(values), unit)
+        ends = mean_interval(values.tolist())
+        return Measured(float(values.mean()), ends.low, ends.high, len(values), unit)
+
+    def difference(self, number: Number, cell: str, other: str) -> Measured | None:
+        """A number of one cell minus that of another, with Newcombe's interval; None where either has none."""
+        own, against = self.measured(number, cell), self.measured(number, other)
+        return None if own is None or against is None else difference(own, against)
+
+    def share(self, cell: str, outcome: str) -> Measured | None:
+        """The share of a cell's networks with an outcome, with Wilson's interval; None where none was tested."""
+        values = self.values(cell, outcome)
+        return Measured.share(float(values.sum()), len(values), "networks") if len(values) else None
+
+    def median(self, cell: str, column: str) -> tuple[float, Interval | None] | None:
+        """The median of a number over the networks of a cell that have it, and its interval; None where none has."""
+        values = self.values(cell, column)
+        return median_interval(values.tolist()) if len(values) else None
+
+    def summary(self) -> list[dict[str, Any]]:
+        """A row per cell: models, diverged models, shares of the outcomes and medians of the numbers with intervals."""
+        rows = []
+        for label, frame in self.cells.items():
+            row: dict[str, Any] = {CELL: label, "models": frame.height, "diverged": int(frame["diverged"].sum())}
+            row |= {name: self.share(label, name) for name in self.study.outcomes}
+            rows.append(row | {name: self.median(label, name) for name in self.study.numbers})
+        return rows
+
+
+def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.DataFrame:
+    """A row per model of a sweep's table: its cell, seed and own settings, its final exam, outcomes and onsets, and its
+    early values where the study has such."""
+    import polars
+
+    n, names = sweep.config.record.eval_sequences, [name for name in EVALUATION_SETS if name in curves.columns]
+    of_cell = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
+    key, own = ["seed", *map(column_of, sweep.varied)], [column_of(name) for name in study.own_settings]
+    left_out = ("attn_", FREQUENCIES)  # attention rates, and what has a column of its own
+    exams = [name for name in curves.columns if name.endswith(final_column("")) and not name.startswith(left_out)]
+    rows = []
+    for part in curves.partition_by(key, maintain_order=True):
+        last = last_rows(part, sweep).row(0, named=True)
+        here = [s for s in names if part[s].null_count() == 0]
+        found = Curves(part["step"].to_numpy(), {s: part[s].to_numpy() for s in here}, n)
+        onsets = {name: skill_onset(found, sets, level) for name, (sets, level) in ONSETS.items()}
+        label = of_cell[tuple(last[column] for column in key)]
+        early = {row["step"]: row for row in part.rows(named=True)} if study.early_steps else {}
+        rows.append(
+            {CELL: label, "seed": last["seed"], **{column: last[column] for column in own}}
+            | {"steps": last["step"], "diverged": last["diverged_at"] is not None}
+            | {"binds": found.binds and last["diverged_at"] is None if found.has([BINDING_SET]) else None}
+            | {name: _has(last, *OUTCOMES[name]) for name in OUTCOMES}
+            | {name: None if onset is None else onset.step for name, onset in onsets.items()}
+            | {"frequencies": last.get(final_column(FREQUENCIES)), "doubles minus others": _doubles(last)}
+            | {"loss": last["loss"]}
+            | (study.of_curves(part, n) if study.of_curves else {})
+            | {name: last[name] for name in exams}
+            | {
+                early_column(name, step): early.get(step, {}).get(name)
+                for step in study.early_steps
+                for name in study.early
+            }
+        )
+    order = {cell.label: i for i, cell in enumerate(study.cells)}
+    rows.sort(key=lambda row: (order[row[CELL]], row["seed"]))
+    types: dict[str, Any] = dict.fromkeys((*ONSETS, "frequencies"), polars.Int64)
+    types |= dict.fromkeys(("binds", *OUTCOMES), polars.Boolean) | {"doubles minus others": polars.Float64}
+    types |= {early_column(name, step): polars.Float32 for step in study.early_steps for name in study.early}
+    types |= dict.fromkeys((*exams, "loss"), polars.Float32)
+    return polars.DataFrame(rows, infer_schema_length=None, schema_overrides=types)
+
+
+def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
+    """The seed and the varied settings of a model, as the sweep's table has them."""
+    config = member.config(sweep.config)
+    return (member.seed, *(setting_of(config, name) for name in sweep.varied))
+
+
+def early_column(name: str, step: int) -> str:
+    """The name under which a study's table has the value of a column in the course of training."""
+    return f"{name} at {step}"
+
+
+def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | None:
+    """Whether a model reached the level in its final exam; None where its task has none of the sets, False if it
+    diverged."""
+    exams = [row[final_column(s)] for s in sets if row.get(final_column(s)) is not None]
+    return row["diverged_at"] is None and min(exams) >= level if exams else None
+
+
+def _doubles(row: Mapping[str, Any]) -> float | None:
+    """The final accuracy on held-out doubles (n, n) of literals less that on literals held out in both orders."""
+    doubles, others = (row.get(final_column(f"0-var {pairs}")) for pairs in ("doubles", "neither order"))
+    return None if doubles is None or others is None or row["diverged_at"] is not None else doubles - others

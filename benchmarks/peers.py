@@ -1,0 +1,141 @@
+"""A training step as a user would write it without this package, timed in turns with ours.
+
+python -m benchmarks.peers                              one model on one and two CPU threads
+python -m benchmarks.peers --device cuda --models 128   a stack on a GPU, against vmap
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+import tyro
+from torch import Tensor
+from torch.func import functional_call, vmap
+
+from assignadd.config import PRESETS, Config
+from assignadd.model.stack import Stack, initial_stack
+from assignadd.model.transformer import Transformer
+from assignadd.runs.environment import cpu_model
+from assignadd.runs.transformer_lens import LENS, lens_config, lens_installed
+from assignadd.task.sampler import Batch, Sampler
+from assignadd.training.cuda_graph import captured
+from assignadd.training.speed import Step, cuda_microseconds, on_threads, splits
+from assignadd.training.trainer import prepare
+
+
+def plain_step(config: Config, batch: Batch) -> Step:
+    """One model: the reference transformer at all positions, autograd and torch's AdamW."""
+    return _autograd_step(config, batch, Transformer.from_stack(initial_stack(config, [0]), 0))
+
+
+def lens_step(config: Config, batch: Batch) -> Step:
+    """One model in TransformerLens, whose native models have an MLP in every layer, as the paper's code has."""
+    native: Any = importlib.import_module(f"{LENS}.model_bridge.sources.native")
+    return _autograd_step(config, batch, native.boot(lens_config(config)))
+
+
+def _autograd_step(config: Config, batch: Batch, model: Any) -> Step:
+    tokens, labels = batch.tokens[0].contiguous(), batch.labels[0]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.optim.lr, weight_decay=config.optim.weight_decay)
+
+    def step() -> None:
+        loss = torch.nn.functional.cross_entropy(model(tokens)[:, -1], labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def vmap_steps(stack: Stack, batch: Batch) -> dict[str, Step]:
+    """A stack on a GPU by `torch.func.vmap` of the reference transformer with fused AdamW, in the four usual ways."""
+    losses: dict[str, Callable[..., Tensor]] = {"eager": _vmap_loss}
+    losses["compiled"] = torch.compile(_vmap_loss)
+    steps: dict[str, Step] = {}
+    for name, loss in losses.items():
+        steps[f"vmap, {name}"] = step = _vmap_step(stack, batch, loss)
+        steps[f"vmap, {name}, CUDA graph"] = captured(step).replay
+    return steps
+
+
+def _vmap_loss(model: Transformer, tokens: Tensor, labels: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    def answer(own: dict[str, Tensor], own_tokens: Tensor) -> Tensor:
+        return functional_call(model, own, (own_tokens, True))[:, -1]  # the last layer at the last position only
+
+    logits = vmap(answer)(weights, tokens)
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()) * len(labels)
+
+
+def _vmap_step(stack: Stack, batch: Batch, loss: Callable[..., Tensor]) -> Step:
+    model = Transformer(stack.config).to(stack.flat.device)
+    optim, tokens, labels = stack.config.optim, batch.tokens.contiguous(), batch.labels
+    weights = {name: w.detach().clone().requires_grad_() for name, w in stack.weights.items()}
+    parameters = list(weights.values())
+    optimizer = torch.optim.AdamW(
+        parameters, lr=optim.lr, weight_decay=optim.weight_decay, fused=True, capturable=True
+    )  # fmt: skip
+
+    def step() -> None:
+        for parameter, grad in zip(
+            parameters, torch.autograd.grad(loss(model, tokens, labels, weights), parameters), strict=True
+        ):
+            parameter.grad = grad.contiguous()  # the fused update refuses another order in memory
+        optimizer.step()
+
+    return step
+
+
+def cpu_peers(config: Config, batch: Batch) -> dict[str, Step]:
+    """What a user would write for one model: plain PyTorch, and TransformerLens where it is installed."""
+    found = {"plain": plain_step(config, batch)}
+    return found | ({"lens": lens_step(config, batch)} if lens_installed() else {})
+
+
+def cuda_peers(config: Config, n_models: int, steps: int = 20) -> dict[str, float]:
+    """Microseconds per model and step of what a user would write instead, on one batch that is drawn beforehand."""
+    prepare("cuda", 1, config)
+    stack = Stack(config, initial_stack(config, [0]).flat.repeat(n_models, 1)).to("cuda")
+    seen = splits(config, 1).expand(n_models, -1, -1)
+    batch = Sampler([config.task] * n_models, seen, [0] * n_models, device="cuda").sample(0, config.optim.batch)
+    found = {}
+    for name, step in vmap_steps(stack, batch).items():
+        step()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        found[name] = 1e6 * (time.perf_counter() - start) / steps / n_models
+    return found
+
+
+def main(preset: str = "paper", device: str = "cpu", models: int = 128, tf32: bool = False, seconds: float = 4) -> None:
+    """Prints the times of a training step as JSON.
+
+    Args:
+        preset: whose task and network.
+        device: cpu (one model), or cuda (a stack).
+        models: networks in the stack on a GPU.
+        tf32: round inputs of matrix products to TF32 on a GPU.
+        seconds: about how long our steps are timed.
+    """
+    config = replace(PRESETS[preset], numerics=replace(PRESETS[preset].numerics, tf32=tf32))
+    if device == "cpu":
+        found: dict[str, Any] = {
+            str(n): on_threads(config, n, seconds, lambda batch: cpu_peers(config, batch)) for n in (1, 2)
+        }
+        print(json.dumps({"machine": cpu_model(), "threads": found}, indent=1))
+        return
+    found = {"device": torch.cuda.get_device_name(), "tf32": tf32, "models": models}
+    found["us_per_model_step"] = cuda_microseconds(config, models)
+    print(json.dumps(found | {"peers_us": cuda_peers(config, models)}, indent=1))
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,59 @@
+"""The names of `assignadd.model`: stacks of weights, circuits, forward passes, the last layer, hooks."""
+
+import torch
+
+import assignadd
+from assignadd import PRESETS, load_stack, open_run
+from assignadd.model import (
+    OV,
+    PAPER_NEEDS,
+    QK,
+    Exam,
+    LastLayer,
+    Stack,
+    Transformer,
+    answer_logits,
+    answers,
+    handmade,
+    initial_stack,
+    needs,
+    require,
+    single_models,
+    trace,
+    traces,
+)
+from assignadd.task import EVAL_SETS
+
+run = open_run("census-six")
+stack = load_stack(run)  # six models
+tokens = torch.tensor([[assignadd.parse("c=1, b=17, a=42, b+19=?", run.config.task)]])  # (1, B, T): for all models
+print(answers(stack, tokens)[:, 0], answer_logits(stack, tokens).shape)
+
+# What a forward pass leaves behind: for the stack, or one model at a time.
+print(trace(stack, tokens).attention(2).shape)  # (M, B, heads, 1, T): what `=` attends to in layer 2
+for seen_by_model in traces(stack, tokens):
+    print(seen_by_model.attention(2)[0, 0, 0].argmax().item())
+
+
+@needs(*PAPER_NEEDS)
+def copied_scores(stack: Stack) -> torch.Tensor:  # (M, V, V)
+    """Scores of layer 2 between variables that layer 1 copied."""
+    x = stack.W_E[:, -stack.config.task.n_vars :] @ OV(stack, 1)
+    return x @ QK(stack, 2) @ x.mT
+
+
+require(run.config, "copied_scores", *PAPER_NEEDS)  # an error that says what this architecture lacks
+for name, one in (("solved", handmade()), ("untrained", initial_stack(PRESETS["paper"], [0]))):
+    scores = copied_scores(one)[0]
+    print(name, (scores.argmax(-1) == torch.arange(len(scores))).float().mean().item())
+
+# Accuracy on fixed sequences; the last layer of one model from a changed residual stream; a model with hooks.
+exam = Exam(run.configs, run.seen, EVAL_SETS[:3], n=100)
+print(exam.accuracies(stack)[0])
+first = next(single_models(stack))
+last = LastLayer(first)
+before = last.before(last.trace(tokens[0]))  # (B, T, d)
+before[:, -1] = 0
+print("without what `=` holds:", last.answer(before).argmax().item())
+model = Transformer.from_stack(stack, 0)
+print(model.run_with_cache(tokens[0])[1]["blocks.1.attn.hook_pattern"].shape)

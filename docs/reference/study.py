@@ -1,0 +1,71 @@
+"""The names of `assignadd.study`: cells times seeds, questions, tables and figures."""
+
+import dataclasses
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from assignadd import PRESETS
+from assignadd.figure import figure, save
+from assignadd.ledger import AtLeast, Measured
+from assignadd.study import (
+    BASE,
+    PAPER,
+    RECORD,
+    Cell,
+    Computed,
+    Study,
+    StudyTable,
+    draw_study,
+    early_column,
+    final_column,
+    grid,
+    mean,
+    read_study,
+    share,
+    slug,
+    studies_in,
+    study_data,
+    study_records,
+)
+
+# Real studies start from BASE, the paper's settings, and leave the record as it is; this one trains in seconds.
+record = dataclasses.replace(RECORD, eval_every=100, checkpoint_every=200, final_sequences=200)
+small = dataclasses.replace(PRESETS["smoke"], record=record)
+EARLY, AT_END = early_column("0-var train", 100), final_column("0-var train")
+
+
+def later_gain(table: StudyTable) -> Measured | None:
+    """How much accuracy on literals comes after step 100, in the first cell."""
+    gains = table.values(PAPER, AT_END) - table.values(PAPER, EARLY)
+    return Measured.mean(gains.mean(), gains.std(), len(gains), "networks") if len(gains) > 1 else None
+
+
+STUDY = Study(
+    "small-rates",
+    "Do more seeds learn to add at twice the rate?",
+    cells=(Cell(PAPER), Cell("twice the rate", {"optim.lr": 2 * small.optim.lr})),
+    seeds=2,
+    steps=200,
+    base=small,
+    early=("0-var train",),
+    early_steps=(100,),
+    ask=(
+        share("adds").of("twice the rate").versus(PAPER, at_least=0),
+        mean(AT_END).at_least(0.1),
+        Computed("gain", "Literals are learned after step 100 too.", later_gain, AtLeast(0)),
+    ),
+)
+
+if __name__ == "__main__":
+    out = Path(tempfile.mkdtemp()) / "study"
+    subprocess.run([sys.executable, "-m", "assignadd", "study", __file__, "-o", out], check=True)
+    table = read_study(studies_in(Path(__file__))["small-rates"], out)
+    for statement in study_records(table):
+        print(statement.id, statement.value, statement.verdict)
+    with figure(7, 2) as made:
+        draw_study(study_data(table), made)
+        save(made, out / "again", png=False)
+    # Cells of a larger study: one for each width of the MLP; a label is part of an identifier.
+    print([(cell.label, cell.settings, slug(cell.label)) for cell in grid(BASE, d_mlp=[64, 512])])

@@ -1,0 +1,37 @@
+"""The names of `assignadd.sweeps`: train many networks, and read populations of seeds."""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+from assignadd import PRESETS, Member, load_stack, open_run
+from assignadd.model import Stack
+from assignadd.sweeps import (
+    Populations,
+    SeedCurves,
+    Sweep,
+    final_exam,
+    populations_for,
+    run_sweep,
+    shipped_population,
+)
+
+# Two seeds at two learning rates; the table is also in out/table.parquet. The same call continues after a stop.
+cells = tuple(Member(seed, {"optim.lr": lr}) for lr in (1e-3, 2e-3) for seed in (0, 1))
+table = run_sweep(Sweep("rates", PRESETS["smoke"], cells), out=Path(tempfile.mkdtemp()) / "rates")
+print(table.select("seed", "lr", "step", "0-var train").tail(4))
+
+# The census: 128 seeds that come with the package, each with its curves and its final exam.
+census = shipped_population("census")
+seed: SeedCurves = census.seeds[0]
+print(seed.seed, seed.binds, seed.phases.binding, seed.final("1-var train"))
+
+# With which populations networks of these settings are compared: the package's, for the paper's task.
+found: Populations = populations_for([PRESETS["paper"]])
+print(sum(seed.binds for seed in found.seeds), "of", len(found.seeds), "seeds bind")
+
+# The exam that every network of a sweep takes at the end, here on 200 sequences of each set.
+run = open_run("census-six")
+few = dataclasses.replace(run.config, record=dataclasses.replace(run.config.record, final_sequences=200))
+stack = Stack(few, load_stack(run).flat[:1])
+print(final_exam(stack, run.configs[:1], run.seen[:1])[0]["1-var train (final)"])

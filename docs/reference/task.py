@@ -1,0 +1,50 @@
+"""The names of `assignadd.task`: sequences, their roles and answers, evaluation sets, splits, random words."""
+
+import torch
+
+from assignadd import PRESETS, parse
+from assignadd.task import (
+    EVAL_SETS,
+    EmptySetError,
+    EvalSet,
+    Positions,
+    Sampler,
+    Stream,
+    Task,
+    Vocabulary,
+    answer_of,
+    answers,
+    any_sums,
+    operand_slots,
+    pair_mask,
+    pair_split,
+    roles,
+    words,
+)
+
+task: Task = PRESETS["paper"].task  # or Task(operation="subtract"), with the paper's defaults for the rest
+vocabulary = Vocabulary(task)
+tokens = torch.tensor([parse("c=1, b=17, a=42, b+19=?", task)])  # (B, T)
+print([vocabulary.name(token) for token in tokens[0].tolist()])
+print(answers(task, tokens), answer_of(task, (17, 19)), "operands at", operand_slots(task))
+
+# Where the values are, and which positions have a role.
+print(roles(task, tokens).values, roles(task, tokens).value_positions)
+print(Positions(task, tokens).mask("distractors").nonzero())
+
+# Which pairs of numbers training may add, and sequences of an evaluation set.
+seen = pair_split(task, seed=0)  # (N, N)
+print(pair_mask(seen, "doubles").sum().item(), "held-out doubles")
+print([s.label for s in EVAL_SETS])
+banned = EvalSet("one variable, banned slot", n_vars=1, n_banned=1)
+for evalset in (EVAL_SETS[0], banned, any_sums(2)):
+    batch = Sampler([task], seen[None], seeds=[0], evalset=evalset).sample(step=0, rows=4)  # tokens (1, 4, T)
+    print(evalset.label, batch.labels.tolist())
+try:
+    Sampler([task], torch.ones_like(seen)[None], [0], EVAL_SETS[1])
+except EmptySetError as error:
+    print(error)
+
+# Random words are a function of (seed, stream, step, row): a measure of yours draws from a step that no other uses.
+zero = torch.tensor(0)
+print(words(zero, Stream.EVAL, torch.tensor(123_456), torch.arange(3), n=1))

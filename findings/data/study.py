@@ -1,0 +1,120 @@
+"""Networks that add, bind and use banned slots at 49 mixtures of training data: the share f of the pairs of numbers,
+and the ratio r of two-variable to literal sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import t
+
+from assignadd.figure import DARK_FROM, SHARES, bar, draw_heat, write_cells
+from assignadd.ledger import AtLeast, Measured
+from assignadd.study import Cell, Computed, Study, StudyTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Close together where earlier sweeps saw success rise: f about .28, r about .2.
+FRACTIONS = (0.2, 0.25, 0.28, 0.31, 0.35, 0.5, 0.7)
+RATIOS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 10 / 12)
+PAPER = (0.7, 10 / 12)
+Settings = Callable[[float, float], bool]
+
+
+def label(fraction: float, ratio: float) -> str:
+    """The name of a cell, such as "f = 0.7, r = 0.83"."""
+    return f"f = {fraction:g}, r = {ratio:.2g}"
+
+
+def by_seed(table: StudyTable, outcome: str, chosen: Settings) -> np.ndarray:
+    """For each seed, the share of its networks at the chosen settings that have an outcome."""
+    cells = [table.cells[label(f, r)].sort("seed") for f, r in product(FRACTIONS, RATIOS) if chosen(f, r)]
+    return np.mean([cell[outcome].to_numpy() for cell in cells], axis=0)
+
+
+def gain(outcome: str, more: Settings, fewer: Settings, table: StudyTable) -> Measured | None:
+    """The share with an outcome at some settings minus that at others: the mean over the seeds, which are the same at
+    every setting, with Student's interval."""
+    gains = by_seed(table, outcome, more) - by_seed(table, outcome, fewer)
+    if len(gains) < 2:
+        return None
+    half = float(t.ppf(0.975, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains)))
+    return Measured(float(gains.mean()), float(gains.mean()) - half, float(gains.mean()) + half, len(gains), "seeds")
+
+
+def many(f: float, r: float) -> bool:
+    return f >= 0.5
+
+
+def few(f: float, r: float) -> bool:
+    return f <= 0.35
+
+
+STUDY = Study(
+    name="data",
+    question="How do the shares of networks that add, bind and use banned slots depend on the training data?",
+    method="""The paper's network and settings at every combination of seven shares f of the pairs in training and seven
+ratios r of two-variable to literal sequences; the same 16 seeds at each.""",
+    cells=tuple(
+        Cell(label(f, r), {} if (f, r) == PAPER else {"task.seen_fraction": f, "task.two_var_ratio": r})
+        for f, r in product(FRACTIONS, RATIOS)
+    ),
+    seeds=16,
+    steps=12_000,
+    numbers=("binding at",),
+    ask=(
+        Computed(
+            "adding-by-pairs",
+            "More networks add with f of at least .5 than with f of at most .35.",
+            partial(gain, "adds", many, few),
+            AtLeast(0),
+        ),
+        Computed(
+            "binding-by-pairs",
+            "More networks bind with f of at least .5 than with f of at most .35.",
+            partial(gain, "binds", many, few),
+            AtLeast(0),
+        ),
+        Computed(
+            "binding-by-ratio",
+            "More networks bind with r = .83 than with r = .05.",
+            partial(gain, "binds", lambda f, r: r == RATIOS[-1], lambda f, r: r == RATIOS[0]),
+            AtLeast(0),
+        ),
+    ),
+)
+
+SIZE = (7.2, 3.0)
+PANELS = ("answer held-out\npairs of literals", "bind variables", "use banned slots,\nof those that bind")
+
+
+def counts(table: StudyTable) -> tuple[np.ndarray, np.ndarray]:
+    """How many networks add, bind, and use banned slots among those that bind, and of how many: (3, 7, 7) each."""
+    having, networks = (np.zeros((len(PANELS), len(FRACTIONS), len(RATIOS)), int) for _ in range(2))
+    for (i, f), (j, r) in product(enumerate(FRACTIONS), enumerate(RATIOS)):
+        frame = table.cells[label(f, r)]
+        bound = frame.filter(frame["binds"])
+        having[:, i, j] = frame["adds"].sum(), bound.height, bound["refines"].sum()
+        networks[:, i, j] = frame.height, frame.height, bound.height
+    return having, networks
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """A map for each skill: the number of networks that have it at every setting, coloured by their share."""
+    panels = figure.subplots(1, len(PANELS), sharey=True)
+    for panel, title, having, of in zip(panels, PANELS, *counts(tables[STUDY.name]), strict=True):
+        share = np.divide(having, of, out=np.full(of.shape, np.nan), where=of > 0)
+        image = draw_heat(panel, share, SHARES, (0.0, 1.0))
+        differs = of.max() > of.min()
+        panel.set_title(title if differs else f"{title}, of {of.max()}")
+        panel.set_xticks(range(len(RATIOS)), [f"{r:.2g}" for r in RATIOS])
+        panel.set_xlabel("two-variable sequences\nper literal one, r")
+        words = [f"{n}/{m}" if differs else f"{n}" for n, m in zip(having.flat, of.flat, strict=True)]
+        write_cells(panel, [word if m else "" for word, m in zip(words, of.flat, strict=True)], share >= DARK_FROM)
+    panels[0].set_yticks(range(len(FRACTIONS)), [f"{f:g}" for f in FRACTIONS])
+    panels[0].set_ylabel("share f of the pairs in training")
+    bar(image, panels, "share of networks")

@@ -1,0 +1,207 @@
+"""Held-out doubles n + n: which networks fail on them, and is it for the votes of single operands against n + n?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignadd.dynamics import THRESHOLD
+from assignadd.figure import BLUE, ORANGE
+from assignadd.ledger import Z_95, AtLeast, Measured
+from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, final_column, mean, share
+
+from . import votes
+from .votes import asymmetry_columns, doubles_columns
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+AS_IN_THE_PAPER, TWICE, UNORDERED = "as in the paper", "doubles twice as often", "unordered pairs held out"
+NONE_SEEN, MOST_SEEN = "no doubles in training", "90 % of the doubles in training"
+SMALLER, SMALLER_DECAYED = "scale 0.4", "scale 0.4, decay 0.1"
+NO_DIRECT, ABS, NOT_LINEAR = "no direct path", "abs", "abs, no direct path"
+NARROW, WIDE, SMALL = "MLP of 128", "MLP of 2,048", "width 64, MLP of 512"
+WIDTHS = (16, 32, 64, 128, 256)
+OF_WIDTH = {width: f"MLP of {width}" for width in WIDTHS}
+
+DIFFERENCE, LEARNED = "doubles minus others", "answers trained sums"
+# On each held-out double once, and on 20,000 sequences.
+ONCE, DOUBLES = final_column(votes.HELD_OUT_DOUBLES), final_column("0-var doubles")
+WITHOUT, VOTE, OTHERS = (
+    final_column(name) for name in (votes.WITHOUT_VOTES, votes.VOTE_HELD_OUT, votes.OTHERS_WITHOUT_VOTES)
+)
+OPERANDS_DIFFER = final_column(votes.ASYMMETRY)
+COLUMNS = {final_column(name): meaning for name, meaning in votes.MEANINGS.items()} | {
+    LEARNED: "answer 95 % of trained sums with one and with two variables"
+}
+
+
+def learned_column(rows: polars.DataFrame, n: int) -> dict[str, bool]:
+    """Whether a network answers 95 % of the trained sums with one and with two variables in its final exam."""
+    last = rows.sort("step").row(-1, named=True)
+    exams = [last[final_column(name)] for name in ("1-var train", "2-var train")]
+    return {LEARNED: all((accuracy or 0.0) >= THRESHOLD for accuracy in exams)}
+
+
+def rank_correlation(table: StudyTable) -> Measured | None:
+    """Spearman's correlation between the difference of the operands and held-out doubles, in networks that bind with
+    the paper's settings. The interval is by Fisher's transformation with the variance of Bonett and Wright (2000)."""
+    import polars
+
+    x, y = (polars.Series(table.values(PAPER, column, "binds")).rank() for column in (OPERANDS_DIFFER, DOUBLES))
+    if len(x) < 5:
+        return None
+    r = float(np.corrcoef(x, y)[0, 1])
+    low, high = (np.tanh(np.arctanh(r) + k * Z_95 * np.sqrt((1 + r * r / 2) / (len(x) - 3))) for k in (-1, 1))
+    return Measured(r, float(low), float(high), len(x), "networks")
+
+
+VOTES = Study(
+    name="doubles",
+    question="Networks that bind fail on held-out sums n + n and on no others. Why?",
+    method="""The paper's network and task. Pairs (n, n) are drawn twice as often in training; or every held-out pair is
+held out in both orders; or none or 90 % of the doubles are in training, and 70 % of the other pairs as before. At the
+end the votes of each operand n for n + n are measured and removed.""",
+    cells=(
+        Cell(AS_IN_THE_PAPER),
+        Cell(TWICE, {"task.doubles_weight": 2}),
+        Cell(UNORDERED, {"task.unordered_split": True}),
+        Cell(NONE_SEEN, {"task.seen_doubles": 0.0}),
+        Cell(MOST_SEEN, {"task.seen_doubles": 0.9}),
+    ),
+    seeds=32,
+    columns=COLUMNS,
+    measure=doubles_columns,
+    numbers=(DIFFERENCE, VOTE, WITHOUT),
+    ask=(
+        mean(DIFFERENCE, among="binds").of(AS_IN_THE_PAPER, TWICE, UNORDERED, NONE_SEEN).at_most(-0.1),
+        mean(DIFFERENCE, among="binds").of(NONE_SEEN).versus(AS_IN_THE_PAPER, at_most=-0.1),
+        mean(DIFFERENCE, among="binds").of(MOST_SEEN).versus(AS_IN_THE_PAPER, at_least=0.1),
+        mean(VOTE, among="binds").of(AS_IN_THE_PAPER, NONE_SEEN).at_most(-1),
+        mean(WITHOUT, among="binds").of(AS_IN_THE_PAPER, NONE_SEEN).at_least(0.9),
+        mean(OTHERS, among="binds").of(AS_IN_THE_PAPER, NONE_SEEN).at_least(0.99),
+    ),
+)
+
+LONGER = Study(
+    name="longer",
+    question="With smaller initial weights, are held-out sums n + n answered once two-variable sums are learned?",
+    method="""The paper's network and task with initial weights of scale 0.4 instead of 0.8, also with a weight decay of
+0.1 instead of 0.02, for 40,000 steps. Networks are compared that answer 95 % of the trained sums with one and with two
+variables.""",
+    cells=(
+        Cell(PAPER),
+        Cell(SMALLER, {"model.init_scale": 0.4}),
+        Cell(SMALLER_DECAYED, {"model.init_scale": 0.4, "optim.weight_decay": 0.1}),
+    ),
+    seeds=32,
+    first_seed=4000,
+    steps=40_000,
+    columns=COLUMNS,
+    measure=doubles_columns,
+    of_curves=learned_column,
+    outcomes=("adds", "binds", LEARNED),
+    numbers=(DIFFERENCE, ONCE, VOTE, WITHOUT),
+    ask=(
+        mean(DIFFERENCE, among=LEARNED).versus(PAPER, at_least=0.1),
+        mean(ONCE, among=LEARNED).of(SMALLER, SMALLER_DECAYED).at_least(0.9),
+        share(LEARNED).of(SMALLER).at_least(0.8),
+    ),
+)
+
+CAUSES = Study(
+    name="doubles-causes",
+    question="Do held-out sums n + n still fail in networks whose logits have no part that is linear in the operands?",
+    method="""The paper's task. MLP2 computes |x| instead of ReLU(x), or has no direct path around it, or both: then the
+logits have no linear part and there can be no votes. In other cells MLP2 or the residual stream have another width.
+Before the rules were written, 12 other seeds were trained for 8,000 steps with |x| and 12 with ReLU(x), and tested with
+and without the direct path; five networks of the package suggested the correlation.""",
+    cells=(
+        Cell(PAPER),
+        Cell(NO_DIRECT, {"model.direct_path": False}),
+        Cell(ABS, {"model.activation": "abs"}),
+        Cell(NOT_LINEAR, {"model.activation": "abs", "model.direct_path": False}),
+        Cell(NARROW, {"model.d_mlp": (None, 128)}),
+        Cell(WIDE, {"model.d_mlp": (None, 2048)}),
+        Cell(SMALL, {"model.d_model": 64, "model.d_head": 64}),
+    ),
+    seeds=32,
+    first_seed=9400,
+    columns=COLUMNS,
+    measure=asymmetry_columns,
+    numbers=(DIFFERENCE, DOUBLES, OPERANDS_DIFFER),
+    ask=(
+        mean(DIFFERENCE, among="binds").of(NO_DIRECT, ABS, NOT_LINEAR).at_most(-0.1),
+        mean(DOUBLES, among="binds").of(NARROW, SMALL).versus(PAPER, at_least=0.1),
+        mean(DOUBLES, among="binds").of(WIDE).versus(PAPER, at_most=-0.1),
+        Computed(
+            "difference",
+            "Networks that bind with the paper's settings answer the more held-out doubles, the more differently MLP2 "
+            "reads the two operands (rank correlation).",
+            rank_correlation,
+            AtLeast(0),
+        ),
+    ),
+)
+
+WIDTH = Study(
+    name="mlp-width",
+    question="Do held-out sums n + n come out right if the MLP is narrow?",
+    method="""The paper's task, network and settings with 16 to 256 neurons in MLP2 instead of 512. Networks are
+compared that answer 95 % of the trained sums with one and with two variables.""",
+    cells=(Cell(PAPER), *(Cell(label, {"model.d_mlp": (None, width)}) for width, label in OF_WIDTH.items())),
+    seeds=32,
+    first_seed=9500,
+    steps=30_000,
+    columns=COLUMNS,
+    of_curves=learned_column,
+    outcomes=("adds", "binds", LEARNED),
+    numbers=(DIFFERENCE, DOUBLES),
+    ask=(
+        mean(DOUBLES, among=LEARNED).versus(PAPER, at_least=0.1),
+        mean(DOUBLES, among=LEARNED).of(*(OF_WIDTH[width] for width in (16, 32, 64))).at_least(0.9),
+    ),
+)
+
+STUDIES = (VOTES, CAUSES, LONGER, WIDTH)
+SIZE = (7.4, 4.9)
+TITLES = {
+    VOTES.name: "other pairs in training (networks that bind)",
+    CAUSES.name: "other MLPs (networks that bind)",
+    LONGER.name: "smaller initial weights, 40,000 steps*",
+    WIDTH.name: "neurons in MLP2, 30,000 steps*",
+}
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """Held-out doubles answered by each network: with all of its logits and, where measured, without the votes."""
+    columns = min(2, len(tables))
+    panels = figure.subplots(-(-len(tables) // columns), columns, sharex=True, squeeze=False)
+    for panel, (name, table) in zip(panels.flat, tables.items(), strict=False):
+        draw_doubles(panel, table, "binds" if name in (VOTES.name, CAUSES.name) else LEARNED)
+        panel.set_title(TITLES[name])
+    for panel in panels[-1]:
+        panel.set_xlabel("accuracy on held-out doubles\n(a circle per network, line: mean)")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2)
+    figure.supxlabel("* networks that answer 95 % of trained sums with one and with two variables", fontsize=7)
+
+
+def draw_doubles(axes: Axes, table: StudyTable, among: str) -> None:
+    """A row for each cell, with a circle for each network and a line at the mean."""
+    shown = {DOUBLES: (BLUE, "the whole network")}
+    if WITHOUT in table.frame.columns:
+        shown[WITHOUT] = (ORANGE, "without the votes of n for n + n")
+    for i, (column, (color, label)) in enumerate(shown.items()):
+        for row, cell in enumerate(table.cells):
+            values, y = table.values(cell, column, among), row + 0.3 * (i - (len(shown) - 1) / 2)
+            axes.plot(values, [y] * len(values), "o", color=color, markersize=3.2, markerfacecolor="none",
+                      markeredgewidth=0.6, alpha=0.8, label=label if row == 0 else None)  # fmt: skip
+            if len(values):
+                axes.plot([values.mean()] * 2, [y - 0.16, y + 0.16], color=color, linewidth=2)
+    axes.set_yticks(range(len(table.cells)), list(table.cells))
+    axes.set(xlim=(-0.03, 1.03), ylim=(len(table.cells) - 0.4, -0.6))

@@ -1,0 +1,114 @@
+"""Does every seed bind, and can all be made to? The census of the package, and the study `cure`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignadd.figure import BLUE, GREY, VERMILION
+from assignadd.ledger import Measured
+from assignadd.study import BASE, PAPER, RECORD, Cell, Study, StudyTable, final_column, mean, share
+from assignadd.sweeps import SeedCurves, shipped_population
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CURE = "high rate first"
+# The rate at which most seeds bind in the study `rate`; of several such the middle one, of an even number the lower.
+HIGH, HIGH_UNTIL = 0.002, 10_000
+# Sets of the final exam on which networks of the two cells that bind must be equally good, and how figures call them.
+QUALITY = {
+    "0-var add-restricted": "held-out literals",
+    "1-var train": "one variable, trained",
+    "2-var add-restricted": "two variables, held out",
+    "2-var var-restricted (1)": "two variables, one in\na banned slot",
+}
+LOWER_BY = 0.01
+
+STUDY = Study(
+    "cure",
+    "Does a schedule of the learning rate make nearly all seeds bind, with the same final quality?",
+    cells=(
+        Cell(PAPER),
+        Cell(CURE, {"optim.lr": HIGH, "optim.later_lr": BASE.optim.lr, "optim.later_from": HIGH_UNTIL}),
+    ),
+    seeds=128,
+    first_seed=1000,
+    steps=30_000,
+    base=replace(BASE, record=replace(RECORD, eval_every=500, checkpoint_every=10_000)),
+    numbers=("addition at", "binding at", "refinement at"),
+    method=(
+        f"The paper's task, network and settings; in one cell the learning rate is {HIGH:g} for the first "
+        f"{HIGH_UNTIL:,} steps and then the paper's {BASE.optim.lr:g} (`--optim.lr {HIGH:g} --optim.later-lr "
+        f"{BASE.optim.lr:g} --optim.later-from {HIGH_UNTIL}`). The 128 seeds, 1000 to 1127, are used nowhere else."
+    ),
+    ask=(
+        share("binds").of(CURE).at_least(0.93),  # which 125 of 128 (97 %) would show
+        share("binds").of(CURE).versus(PAPER, at_least=0.05),
+        *(mean(final_column(name), among="binds").of(CURE).versus(PAPER, at_least=-LOWER_BY) for name in QUALITY),
+        share("refines", among="binds").of(CURE).versus(PAPER, at_least=-0.1),
+    ),
+)
+
+SIZE = (9.0, 2.6)
+
+
+def census() -> list[SeedCurves]:
+    """The 160 seeds of the paper's settings that come with the package, in both readings of its banned slots."""
+    return [seed for name in ("census", "authors") for seed in shipped_population(name).seeds]
+
+
+def census_binds(seeds: Sequence[SeedCurves]) -> Measured:
+    """The share of these seeds that bind by the end of training."""
+    return Measured.share(sum(seed.binds for seed in seeds), len(seeds), "seeds")
+
+
+def draw(tables: Mapping[str, StudyTable], made: Figure) -> None:
+    """The share of seeds that bind, when they come to, and how good those that bind are in the end."""
+    table, seeds = tables["cure"], census()
+    left, middle, right = made.subplots(1, 3, width_ratios=(5, 9, 6))
+    trained = [seed.phases.trained.step for seed in seeds if seed.phases.trained]
+    longest = int(shipped_population("census").provenance["steps"])
+    _draw_group(left, middle, 0, f"census, {len(seeds)} seeds", census_binds(seeds), trained, longest)
+    for i, cell in enumerate((PAPER, CURE), 1):
+        binds = table.share(cell, "binds")
+        assert binds is not None
+        onsets = table.values(cell, "binding at").tolist()
+        _draw_group(left, middle, i, f"{cell}, {binds.n} other seeds", binds, onsets, STUDY.steps)
+    left.set_xticks(range(3), ["census", "the\npaper's", "high\nrate first"])
+    left.set(xlim=(-0.5, 2.5), ylim=(0.6, 1.02), ylabel="share of networks (95 % interval)")
+    left.set_title("bind in the end")
+    ticks = range(0, longest + 1, 10_000)
+    middle.set_xticks(ticks, [f"{step:,}" for step in ticks])
+    middle.set(ylim=(0, 1.02), xlim=(0, longest), xlabel="step")
+    middle.set_title("share that answers 95 % of trained\nsums with one and with two variables")
+    middle.legend(loc="lower right")
+    _draw_quality(table, right)
+
+
+def _draw_group(
+    left: Axes, middle: Axes, i: int, name: str, binds: Measured, onsets: Sequence[float], steps: int
+) -> None:
+    """The share of a group of networks that bind, and the share that answers trained sums by each step."""
+    color, at = (GREY, BLUE, VERMILION)[i], np.sort(onsets)
+    ends = [[binds.value - binds.low], [binds.high - binds.value]]
+    left.errorbar([i], [binds.value], yerr=ends, fmt="o", color=color, markersize=3.5, linewidth=1)
+    risen = np.arange(len(at) + 1) / binds.n
+    middle.step([0, *at, steps], [*risen, risen[-1]], where="post", color=color, label=name)
+
+
+def _draw_quality(table: StudyTable, axes: Axes) -> None:
+    """Final accuracies of networks that bind, with the high rate first minus with the paper's settings."""
+    for i, name in enumerate(QUALITY):
+        if found := table.difference(mean(final_column(name), among="binds"), CURE, PAPER):
+            ends = [[found.value - found.low], [found.high - found.value]]
+            axes.errorbar([found.value], [i], xerr=ends, fmt="o", color=VERMILION, markersize=3.5, linewidth=1)
+    axes.axvline(-LOWER_BY, color=GREY, linewidth=0.8, linestyle="--")
+    axes.set_yticks(range(len(QUALITY)), list(QUALITY.values()))
+    axes.invert_yaxis()
+    axes.set_title("accuracy of those that bind,\nhigh rate first minus the paper's")
+    axes.set_xlabel("difference (dashed: the rule)")

@@ -1,0 +1,168 @@
+"""When and by what is it decided whether a network binds? Six studies and their figure; here also `when`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignadd.figure import BLUE, DARK_FROM, GREY, SHARES, draw_heat, write_cells
+from assignadd.ledger import AtLeast, AtMost, Measured
+from assignadd.study import BASE, Cell, Computed, Study, StudyTable, share
+
+from .frozen import PARTS, WINDOW
+from .replaced import OWN_FROZEN, PLATEAU, RESET, RESET_FROZEN, TRANSPLANT, binding, reset, stuck
+from .sources import FATE, KNOWN, LEAST_AUC, auc, fates, repeats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The rate at which most seeds bind in the study `rate`; of several such the middle one, of an even number the lower.
+HIGH = 0.002
+NEVER, ALWAYS = "never raised", "raised from the start"
+RAISED_AT, LOWERED_AT = (500, 1000, 2000, 4000, 8000, 16_000), (1000, 4000)
+
+
+def raised(step: int) -> str:
+    """The name of a cell, such as "raised at 4,000"."""
+    return f"raised at {step:,}"
+
+
+def lowered(step: int) -> str:
+    """The name of a cell, such as "high until 4,000"."""
+    return f"high until {step:,}"
+
+
+def comes_to_bind(step: int, table: StudyTable) -> Measured | None:
+    """The share that binds in the end, of the networks that did not bind yet when the rate was raised."""
+    frame = table.cells[raised(step)]
+    left = frame.filter((frame["binding at"].is_null()) | (frame["binding at"] > step))["binds"].drop_nulls()
+    return Measured.share(int(left.sum()), left.len(), "networks") if left.len() > 1 else None
+
+
+WHEN = Study(
+    "when",
+    "Until when does a higher learning rate make those seeds bind that otherwise stay stuck?",
+    cells=(
+        Cell(NEVER),
+        Cell(ALWAYS, {"optim.lr": HIGH}),
+        *(Cell(raised(s), {"optim.later_lr": HIGH, "optim.later_from": s}) for s in RAISED_AT),
+        *(
+            Cell(lowered(s), {"optim.lr": HIGH, "optim.later_lr": BASE.optim.lr, "optim.later_from": s})
+            for s in LOWERED_AT
+        ),
+    ),
+    seeds=32,
+    steps=24_000,
+    method=(
+        f"The paper's task, network and settings. The learning rate is raised from {BASE.optim.lr:g} to {HIGH:g} at "
+        "one step of training, from which on it stays; in two cells it is the other way round. Cells have the same "
+        "seeds and hence the same training until the rate changes, up to rounding."
+    ),
+    ask=(
+        share("binds").of(ALWAYS).versus(NEVER, at_least=0),
+        *(
+            Computed(
+                f"raised-{step}",
+                f"Of the networks that do not bind by step {step:,}, {words} come to bind if the rate is raised then.",
+                partial(comes_to_bind, step),
+                rule,
+            )
+            for steps, words, rule in (
+                ((500, 1000), "at least 80 %", AtLeast(0.8)),
+                ((2000, 4000), "at least half", AtLeast(0.5)),
+                ((8000, 16_000), "at most half", AtMost(0.5)),
+            )
+            for step in steps
+        ),
+        share("binds").of(*map(lowered, LOWERED_AT)).versus(NEVER, at_least=0),
+    ),
+)
+
+STUDIES = (FATE, WHEN, WINDOW, TRANSPLANT, PLATEAU, RESET)
+SIZE = (9.0, 5.6)
+
+
+def draw(tables: Mapping[str, StudyTable], made: Figure) -> None:
+    """Fates by source and their prediction above; the rate raised at one step and parts replaced below."""
+    top, bottom = made.subfigures(2, 1)
+    _draw_fates(tables["fate"], top.subplots(1, 4, width_ratios=(8, 8, 1.4, 5)))
+    left, right = bottom.subplots(1, 2, width_ratios=(9, 10))
+    _draw_rates(tables["when"], left)
+    _draw_replaced(tables["plateau"], tables["reset"], right)
+
+
+def _draw_fates(table: StudyTable, axes: np.ndarray) -> None:
+    fate, again = fates(table), repeats(table)
+    _, orders, splits = fate.shape
+    maps = (
+        (f"networks that bind, of {splits} splits", fate.sum(2), splits, "order of the data", range(orders)),
+        (f"of {orders} orders of the data", fate.sum(1), orders, "split", range(splits)),
+        ("repeats", again.sum(1, keepdims=True), again.shape[1], "all equal", range(0)),
+    )
+    *panels, right = axes
+    for panel, (title, counts, most, below, ticks) in zip(panels, maps, strict=True):
+        draw_heat(panel, counts / most, SHARES, (0.0, 1.0))
+        panel.set_title(title)
+        panel.set_xlabel(below)
+        panel.set_xticks(ticks, [str(i) for i in ticks])
+        panel.set_yticks(range(len(fate)))
+        write_cells(
+            panel, [f"{n:.0f}" if ticks else f"{n:.0f}/{most}" for n in counts.flat], counts / most >= DARK_FROM
+        )
+    panels[0].set_ylabel("initialisation")
+    _draw_intervals(right, {f"{step:,}": auc(KNOWN, step, table) for step in LEAST_AUC})
+    right.axhline(0.5, color=GREY, linewidth=0.8, linestyle="--")
+    right.set_title("prediction of the fate")
+    right.set(ylim=(0.45, 1.02), ylabel="AUC (95 % interval)", xlabel="from measures at step")
+
+
+def _draw_intervals(axes: Axes, numbers: Mapping[str, Measured | None]) -> None:
+    for i, found in enumerate(numbers.values()):
+        if found:
+            ends = [[found.value - found.low], [found.high - found.value]]
+            axes.errorbar([i], [found.value], yerr=ends, fmt="o", color=BLUE, markersize=3.5, linewidth=1)
+    axes.set_xticks(range(len(numbers)), list(numbers))
+    axes.set_xlim(-0.5, len(numbers) - 0.5)
+
+
+def _draw_rates(table: StudyTable, axes: Axes) -> None:
+    """The share that binds with the rate raised at each step, and with a high rate at first alone."""
+    cells = {"0": ALWAYS} | {f"{step:,}": raised(step) for step in RAISED_AT} | {"never": NEVER}
+    cells |= {f"until\n{step:,}": lowered(step) for step in LOWERED_AT}
+    _draw_intervals(axes, {name: table.share(cell, "binds") for name, cell in cells.items()})
+    axes.axvline(len(RAISED_AT) + 1.5, color=GREY, linewidth=0.8)
+    axes.set_title(f"learning rate {HIGH:g} from one step on, or at first alone")
+    axes.set(ylim=(0, 1.03), ylabel="share of 32 networks that bind", xlabel="rate raised at step")
+
+
+def _draw_replaced(plateau: StudyTable, reset_table: StudyTable, axes: Axes) -> None:
+    """Stuck networks that come to bind, by the part that is replaced and how."""
+
+    def trainings(how: str) -> list[tuple[float, int]]:
+        outcomes = [plateau.values(stuck(part, how), "binds") for part in PARTS]
+        return [(float(o.sum()), len(o)) for o in outcomes]
+
+    def networks(frozen: bool) -> list[tuple[float, int]]:
+        there = [reset(part, frozen) in reset_table.cells for part in PARTS]
+        found = [binding(p, False, frozen, reset_table) if ok else None for p, ok in zip(PARTS, there, strict=True)]
+        return [(m.value * m.n, m.n) if m else (0.0, 0) for m in found]
+
+    rows = {
+        "its own, frozen\n(3 networks, 6 times)": trainings(OWN_FROZEN),
+        "random, frozen\n(3 networks, 6 times)": trainings(RESET_FROZEN),
+        "random, frozen\n(5 other networks)": networks(True),
+        "random, trained\n(5 other networks)": networks(False),
+    }
+    counts = np.array(list(rows.values()))
+    with np.errstate(invalid="ignore"):
+        shares = counts[:, :, 0] / counts[:, :, 1]  # NaN where the part was not replaced
+    draw_heat(axes, shares, SHARES, (0.0, 1.0))
+    words = [f"{n:.0f}/{of:.0f}" if of else "" for n, of in counts.reshape(-1, 2)]
+    write_cells(axes, words, shares >= DARK_FROM)
+    axes.set_title("stuck networks that come to bind, by the part replaced or frozen")
+    axes.set_xticks(range(len(PARTS)), PARTS)
+    axes.set_yticks(range(len(rows)), list(rows))

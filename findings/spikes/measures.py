@@ -1,0 +1,144 @@
+"""What is measured every 25 steps of training, and what is counted in the curves: spikes, bursts and saturation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from assignadd import Config
+from assignadd.dynamics import BINDING_SETS, Curves, bursts, fast_rises, find_phases
+from assignadd.measures import ProgressObserver, qk2_ov1_var_identity, qk2_ov1_var_margin
+from assignadd.model import Stack, answer_logits
+from assignadd.sweeps import final_exam
+from assignadd.task import Sampler
+
+if TYPE_CHECKING:
+    import polars
+
+# Columns of the curves.
+SATURATED, LOSS = "saturated", "reference loss"
+QK2_IDENTITY, QK2_MARGIN = "qk2_ov1_var_identity", "qk2_ov1_var_margin"
+# Sequences on which saturation and loss are measured, from a step of the training data that no run reaches.
+SEQUENCES, UNREACHED = 512, 1 << 31
+# Steps that count as just before (or after) a spike, and those before them that they are compared with.
+NEAR, EARLIER = 200, 1000
+# A burst is also compared with the steps up to so many before and after it: saturation rises in the course of training.
+AROUND = 500
+# Bursts after this step are late.
+LATE_FROM = 8000
+
+SHARP, SPIKES, BURSTS, LATE = "sharp rise", "spikes", "loss bursts", "late bursts"
+FIRST_AT, SECOND_AT = "first spike at", "second spike at"
+SATURATED_BEFORE, SATURATED_RISE = "saturated before the first spike", "rise of saturation before the first spike"
+SATURATED_END = "saturated at the end"
+SATURATED_BURST, SATURATED_NEARBY = "saturation before bursts less usual", "saturation before bursts less nearby"
+QK2_RISE, MARGIN_RISE = "rise of QK2 identity at the first spike", "rise of QK2 margin at the first spike"
+BEFORE, AFTER = "accuracy before the first spike", "accuracy after the first spike"
+OF_FIRST_SPIKE = (FIRST_AT, SECOND_AT, BEFORE, AFTER, SATURATED_BEFORE, SATURATED_RISE, QK2_RISE, MARGIN_RISE)
+MEANINGS = {
+    SHARP: "have a spike",
+    SPIKES: "the number of spikes (rises of the mean accuracy on sums with variables, none in banned slots, by .1 or "
+    "more within 100 steps after addition is learned)",
+    BURSTS: "the number of bursts (losses above twice the median of the 200 steps before and .02 above it; those "
+    "within 200 steps are one)",
+    LATE: f"the number of bursts of the loss after step {LATE_FROM:,}",
+    "spike steps": "the steps of the spikes",
+    "burst steps": "the steps of the bursts",
+    SATURATED_BURST: "the share of saturated sequences in the 200 steps before bursts minus its median since addition",
+    SATURATED_NEARBY: "the share of saturated sequences in the 200 steps before bursts minus its median in the 500 "
+    "steps before and after",
+    SATURATED_END: "the share of saturated sequences after the last step",
+    FIRST_AT: "the step after the first rise, as `assignadd phases` finds it",
+    SECOND_AT: "the step after the second rise, as `assignadd phases` finds it",
+    BEFORE: "the mean accuracy on sums with variables before the first rise",
+    AFTER: "the mean accuracy on sums with variables after the first rise",
+    SATURATED_BEFORE: "the share of saturated sequences in the 200 steps before the first rise",
+    SATURATED_RISE: "the share of saturated sequences in the 200 steps before the first rise minus that in the 800 "
+    "steps before them",
+    QK2_RISE: "the share of variables that match themselves most in QK2, in the 200 steps after the first rise minus "
+    "that in the 200 steps before",
+    MARGIN_RISE: "the margin of this match, in the 200 steps after the first rise minus that in the 200 steps before",
+}
+
+
+class Saturation:
+    """Numbers of each network on fixed sequences of its training distribution, and the paper's measure of QK2."""
+
+    def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES):
+        sampler = Sampler([c.task for c in configs], seen, [c.seed.data or 0 for c in configs], device=seen.device)
+        self.batch = sampler.sample(UNREACHED, n)
+
+    def __call__(self, stack: Stack) -> dict[str, Tensor]:
+        """The share of sequences whose gradient at the right answer is exactly 0 in float32, as its probability is 1;
+        the mean loss; and how well variables match themselves in QK2."""
+        logits, labels = answer_logits(stack, self.batch.tokens), self.batch.labels[..., None]
+        in_single, in_double = (x.log_softmax(-1).gather(-1, labels)[..., 0] for x in (logits.float(), logits.double()))
+        return {
+            SATURATED: (in_single.exp() == 1).to(torch.float64).mean(-1),
+            LOSS: -in_double.mean(-1),
+            QK2_IDENTITY: qk2_ov1_var_identity(stack),
+            QK2_MARGIN: qk2_ov1_var_margin(stack).mean(1),
+        }
+
+
+class SpikeObserver(ProgressObserver):
+    """These numbers at every evaluation, and after the last step the final exam."""
+
+    def __init__(self, configs: Sequence[Config], seen: Tensor):
+        super().__init__(configs, seen, Saturation)
+
+    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        rows = super().__call__(stack, step)
+        if step == stack.config.optim.steps:
+            for row, tests in zip(rows, final_exam(stack, self.configs, self.seen), strict=True):
+                row["tests"] = tests
+        return rows
+
+
+def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
+    """How many spikes and bursts a network has, where, and what saturation and QK2 do around them."""
+    steps = rows["step"].to_numpy()
+    curves = Curves.of_columns({name: rows[name].to_numpy() for name in rows.columns}, n)
+    saturated, loss, identity, margin = (rows[c].to_numpy() for c in (SATURATED, LOSS, QK2_IDENTITY, QK2_MARGIN))
+    phases = find_phases(curves)
+    since = phases.addition.step if phases.addition else int(steps[-1])
+    rises, up = fast_rises(steps, curves.mean(BINDING_SETS), since), bursts(steps, loss, since)
+    before_bursts = [_mean(saturated, steps, burst - NEAR, burst) for burst in up]
+    usual = float(np.median(saturated[steps >= since]))
+    nearby = [float(np.median(saturated[abs(steps - burst) <= AROUND])) for burst in up]
+    columns: dict[str, Any] = {
+        SHARP: bool(rises),
+        SPIKES: float(len(rises)),
+        BURSTS: float(len(up)),
+        "spike steps": rises,
+        "burst steps": up,
+        SATURATED_BURST: float(np.mean(before_bursts) - usual) if up else None,
+        SATURATED_NEARBY: float(np.mean(before_bursts) - np.mean(nearby)) if up else None,
+        SATURATED_END: float(saturated[-1]),
+        **dict.fromkeys(OF_FIRST_SPIKE),
+    }
+    if phases.second_spike:
+        columns[SECOND_AT] = phases.second_spike.after
+    if first := phases.first_spike:
+        before, after = first.before, first.after
+        near, earlier = (_mean(saturated, steps, before - b, before - a) for a, b in ((0, NEAR), (NEAR, EARLIER)))
+        columns |= {FIRST_AT: after, BEFORE: first.low, AFTER: first.high}
+        columns |= {SATURATED_BEFORE: near, SATURATED_RISE: near - earlier}
+        for name, curve in ((QK2_RISE, identity), (MARGIN_RISE, margin)):
+            columns[name] = _mean(curve, steps, after, after + NEAR) - _mean(curve, steps, before - NEAR, before)
+    return columns
+
+
+def late_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
+    """The same, and how many bursts come after step 8,000."""
+    columns = spike_columns(rows, n)
+    return columns | {LATE: float(sum(step > LATE_FROM for step in columns["burst steps"]))}
+
+
+def _mean(values: np.ndarray, steps: np.ndarray, first: int, last: int) -> float:
+    """The mean of a curve over the steps from `first` to `last`."""
+    return float(values[int(np.searchsorted(steps, first)) : int(np.searchsorted(steps, last, "right"))].mean())

@@ -1,0 +1,182 @@
+"""Sudden rises of the accuracy and bursts of the loss: a matter of rounding, of the optimizer, or of circuits?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from assignadd.figure import BLUE, INK, VERMILION
+from assignadd.study import BASE, PAPER, RECORD, Cell, Study, StudyTable, mean, share
+
+from .measures import (
+    BURSTS,
+    FIRST_AT,
+    LATE,
+    LATE_FROM,
+    MEANINGS,
+    QK2_RISE,
+    SATURATED_BEFORE,
+    SATURATED_BURST,
+    SATURATED_RISE,
+    SHARP,
+    SPIKES,
+    SpikeObserver,
+    late_columns,
+    spike_columns,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EVERY = 25
+OFTEN = replace(BASE, record=replace(RECORD, eval_every=EVERY, measure_every=EVERY, eval_sequences=256))
+SINGLE, DOUBLE, DOUBLE_LOSS = "float32", "float64", "float32, loss in float64"
+LOWER, FAST, SLOW = "a third of the rate from 8,000", "beta2 0.99", "beta2 0.9999"
+EPS, LARGE_EPS, NO_DECAY = "eps 1e-6", "eps 1e-5", "no decay"
+FROZEN_FROM, STEPS = 2000, 12_000
+FREE, NEVER = "nothing frozen", "QK2 never trained"
+FROZEN = {part: f"{part} frozen from {FROZEN_FROM:,} until {STEPS:,}" for part in ("QK2", "W_E")}
+
+PRECISION = Study(
+    name="spikes",
+    question="Accuracy and loss of a network change suddenly at a few steps of training. Is rounding the cause?",
+    method=f"""The paper's network and task with the same seeds in float32, in float32 with the loss and its gradient in
+float64, and in float64 throughout; an evaluation every {EVERY} steps.""",
+    base=OFTEN,
+    cells=(
+        Cell(SINGLE),
+        Cell(DOUBLE_LOSS, {"numerics.loss_in_float64": True}),
+        Cell(DOUBLE, {"numerics.dtype": "float64"}),
+    ),
+    seeds=16,
+    columns=MEANINGS,
+    observe=SpikeObserver,
+    of_curves=spike_columns,
+    outcomes=("adds", "binds", "refines", SHARP),
+    numbers=(SPIKES, BURSTS, SATURATED_BEFORE, SATURATED_RISE, SATURATED_BURST, QK2_RISE),
+    ask=(
+        share(SHARP, among="binds").at_least(0.8),
+        mean(SPIKES, among="binds").versus(SINGLE, between=(-1, 1)),
+        mean(BURSTS, among="binds").versus(SINGLE, between=(-1, 1)),
+        mean(SATURATED_BEFORE, among="binds").of(SINGLE).at_most(0.5),
+        mean(SATURATED_RISE, among="binds").of(SINGLE).at_most(0.05),
+        mean(SATURATED_BURST, among="binds").of(SINGLE).at_most(0.05),
+        mean(QK2_RISE, among="binds").of(SINGLE, DOUBLE).at_least(0.1),
+    ),
+)
+
+OPTIMIZER = Study(
+    name="bursts",
+    question="Are bursts of the loss late in training instabilities of AdamW?",
+    method=f"""The paper's network and task. AdamW divides by the root of the second moment of the gradient, which
+shrinks once the loss is small. If bursts come from updates that become too large in this way, there should be fewer
+with a third of the learning rate (from step {LATE_FROM:,} on), with a longer memory of the second moment or with a
+larger eps, and more with a shorter memory.""",
+    base=OFTEN,
+    cells=(
+        Cell(PAPER),
+        Cell(LOWER, {"optim.later_lr": 1e-3 / 3, "optim.later_from": LATE_FROM}),
+        Cell(FAST, {"optim.beta2": 0.99}),
+        Cell(SLOW, {"optim.beta2": 0.9999}),
+        Cell(EPS, {"optim.eps": 1e-6}),
+        Cell(LARGE_EPS, {"optim.eps": 1e-5}),
+        Cell(NO_DECAY, {"optim.weight_decay": 0.0}),
+    ),
+    seeds=16,
+    first_seed=9100,
+    columns=MEANINGS,
+    observe=SpikeObserver,
+    of_curves=late_columns,
+    numbers=(BURSTS, LATE),
+    ask=(
+        mean(LATE, among="binds").of(LOWER, SLOW, EPS, LARGE_EPS).versus(PAPER, at_most=-3),
+        mean(LATE, among="binds").of(FAST).versus(PAPER, at_least=3),
+        mean(LATE, among="binds").of(NO_DECAY).versus(PAPER, between=(-3, 3)),
+    ),
+)
+
+SUDDEN = Study(
+    name="sudden",
+    question="Is the first rise as sudden if QK2 does not change, and do networks bind with a QK2 that never learned?",
+    method=f"""The paper's task, network and settings. QK2 or W_E keep their weights of step {FROZEN_FROM:,} until the
+end, or QK2 keeps its initial weights; an evaluation every {EVERY} steps.""",
+    base=OFTEN,
+    cells=(
+        Cell(FREE),
+        *(
+            Cell(label, {"optim.frozen": part, "optim.frozen_from": FROZEN_FROM, "optim.frozen_until": STEPS})
+            for part, label in FROZEN.items()
+        ),
+        Cell(NEVER, {"optim.frozen": "QK2", "optim.frozen_until": STEPS}),
+    ),
+    seeds=32,
+    first_seed=9200,
+    steps=STEPS,
+    columns=MEANINGS,
+    observe=SpikeObserver,
+    of_curves=spike_columns,
+    outcomes=("adds", "binds", SHARP),
+    numbers=(SPIKES, QK2_RISE, "binding at"),
+    ask=(share(SHARP, among="binds").of(*FROZEN.values()).at_least(0.5), share("binds").of(NEVER).at_most(0.2)),
+)
+
+STUDIES = (PRECISION, OPTIMIZER, SUDDEN)
+SIZE = (9.6, 3.0)
+BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2, "columnspacing": 1}
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """A panel for each study: the first rise by precision, late bursts by optimizer, spikes with frozen parts."""
+    panels: dict[str, Callable[[Axes, StudyTable], None]] = {
+        PRECISION.name: draw_rises, OPTIMIZER.name: draw_bursts, SUDDEN.name: draw_spikes
+    }  # fmt: skip
+    for axes, (name, table) in zip(figure.subplots(1, len(tables), squeeze=False)[0], tables.items(), strict=True):
+        panels[name](axes, table)
+
+
+def draw_rises(axes: Axes, table: StudyTable) -> None:
+    """The step of the first rise of each seed, in float32 and with more precision."""
+    single, at = table.cells[SINGLE].select("seed", FIRST_AT), f"{FIRST_AT}_right"
+    for cell, color, marker in ((DOUBLE_LOSS, BLUE, "s"), (DOUBLE, VERMILION, "o")):
+        both = single.join(table.cells[cell].select("seed", FIRST_AT), on="seed").drop_nulls()
+        axes.plot(both[FIRST_AT], both[at], marker, color=color, markersize=4, markerfacecolor="none", label=cell)
+    axes.axline((0, 0), slope=1, color=INK, linewidth=0.6)
+    axes.set(xlim=(0, None), ylim=(0, None), xlabel="step of the first rise, float32", ylabel="with more precision")
+    axes.set_title("the first rise of each seed")
+    axes.legend(**BELOW)
+
+
+def draw_bursts(axes: Axes, table: StudyTable) -> None:
+    """The late bursts of each network that binds."""
+    for row, cell in enumerate(table.cells):
+        values = table.values(cell, LATE, "binds")
+        axes.plot(values, [row] * len(values), "o", color=BLUE, markersize=4, markerfacecolor="none", alpha=0.7)
+        if len(values):
+            axes.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=BLUE, linewidth=2)
+    _name_rows(axes, list(table.cells))
+    axes.set_title("bursts and the optimizer")
+    axes.set_xlabel(f"bursts of the loss after step {LATE_FROM:,}\n(a circle per network that binds, line: mean)")
+
+
+def draw_spikes(axes: Axes, table: StudyTable) -> None:
+    """The share of networks that bind and, of these, the share with a spike."""
+    for i, (column, among, color, label) in enumerate(
+        (("binds", None, VERMILION, "bind"), (SHARP, "binds", BLUE, "have a spike, of these"))
+    ):
+        for row, cell in enumerate(table.cells):
+            found = table.measured(share(column, among), cell)
+            if found is not None:
+                ends = [[found.value - found.low], [found.high - found.value]]
+                axes.errorbar(found.value, row + 0.24 * (i - 0.5), xerr=ends, fmt="o", color=color, markersize=4,
+                              linewidth=1, label=label if row == 0 else None)  # fmt: skip
+    _name_rows(axes, [cell.replace(" from", "\nfrom").replace(" trained", "\ntrained") for cell in table.cells])
+    axes.set(xlim=(-0.03, 1.03), xlabel="share of networks (95 % interval)")
+    axes.set_title("the first rise with a frozen part")
+    axes.legend(**BELOW)
+
+
+def _name_rows(axes: Axes, names: list[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)

@@ -1,0 +1,208 @@
+"""Claims about networks that add but do not bind, about such seeds of a census, and about seeds before they bind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from assignadd.dynamics import BINDING_SET, binds
+from assignadd.ledger import (
+    NOT_REPORTED,
+    OURS,
+    AtLeast,
+    AtMost,
+    Between,
+    Claim,
+    Measured,
+    Network,
+    difference,
+    mean_of,
+    per_network,
+)
+from assignadd.measures import accuracies_of
+from assignadd.sweeps import Populations, SeedCurves
+
+from .composition import LITERALS, composition_of
+from .rule import (
+    BANNED,
+    HELD_OUT,
+    RULE_SEQUENCES,
+    SEQUENCES,
+    TRAINED,
+    TWO,
+    MeanOfValues,
+    WithoutNames,
+    has_rule,
+    mean_of_values,
+    name_attention,
+    rule_accuracy,
+    without_names,
+)
+
+ADDS = 0.95
+
+
+def is_stuck(network: Network) -> bool:
+    """Whether a network adds the literal pairs of its training but does not bind variables."""
+    if not {LITERALS, BINDING_SET} <= set(accuracies_of(network)) or not has_rule(network.config.task):
+        return False
+    return accuracies_of(network)[LITERALS].accuracy >= ADDS and not binds(network)
+
+
+@per_network()
+def without_names_of(network: Network) -> dict[str, WithoutNames]:
+    """How far rules without names predict the answers, by evaluation set."""
+    return without_names(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
+
+
+@per_network()
+def mean_of_values_of(network: Network) -> MeanOfValues:
+    return mean_of_values(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
+
+
+def on_set(network: Network, name: str) -> WithoutNames | None:
+    """The answers of a network that does not bind on an evaluation set; None for other networks."""
+    return without_names_of(network).get(name) if is_stuck(network) else None
+
+
+def share(field: str, name: str = TRAINED, only: str = "") -> Callable[[Network], Measured | None]:
+    """The share of answers on a set that are as a field of `WithoutNames` says; `only` "errors" or "clear" ones."""
+
+    def measure(network: Network) -> Measured | None:
+        if (answers := on_set(network, name)) is None:
+            return None
+        chosen = {"errors": ~answers.correct, "clear": answers.clear}.get(only)
+        agree = getattr(answers, field) if chosen is None else getattr(answers, field)[chosen]
+        return Measured.share(int(agree.sum()), len(agree), "sequences") if len(agree) else None
+
+    return measure
+
+
+def explained(network: Network) -> Measured | None:
+    """The share of the residual's variance that the literal and the mean of the values explain."""
+    if not is_stuck(network):
+        return None
+    fit = mean_of_values_of(network)
+    return Measured.exactly(fit.explained, len(fit.same_answer), "sequences")
+
+
+def attention_to_name(network: Network) -> Measured | None:
+    """The mean attention of `=` to the variable's slot in layer 1."""
+    if not is_stuck(network):
+        return None
+    return mean_of(name_attention(network.stack, network.config, network.seen, network.n), "sequences")
+
+
+def by_chance(network: Network) -> Measured | None:
+    """How often a uniform choice among the allowed answers is the network's."""
+    answers = on_set(network, TRAINED)
+    return None if answers is None else mean_of(answers.by_chance.double(), "sequences")
+
+
+def same_answer(network: Network) -> Measured | None:
+    """How often MLP2 gives the same answer for the fitted residual."""
+    if not is_stuck(network):
+        return None
+    same = mean_of_values_of(network).same_answer
+    return Measured.share(int(same.sum()), len(same), "sequences")
+
+
+def above_level(name: str) -> Callable[[SeedCurves], Measured | None]:
+    """A seed's accuracy on a set minus that of the rule without names; None for seeds that bind or do not add."""
+
+    def measure(seed: SeedCurves) -> Measured | None:
+        able = has_rule(seed.task) and seed.has(name) and seed.has(LITERALS)
+        if not able or seed.binds or seed.final(LITERALS) < ADDS:
+            return None
+        n, level = seed.n_final(name), rule_accuracy(seed.task, name)
+        predicted = Measured.share(level * RULE_SEQUENCES, RULE_SEQUENCES, "sequences")
+        return difference(Measured.share(seed.final(name) * n, n, "sequences"), predicted)
+
+    return measure
+
+
+def median_residual(field: str, binding: bool) -> Callable[[Populations], Measured | None]:
+    """The median over seeds that bind in the end, or over those that never do, of their mean residual before it."""
+
+    def measured(populations: Populations) -> Measured | None:
+        means = []
+        for seed in populations.seeds:
+            residuals = composition_of(seed) if seed.binds == binding else None
+            values = np.array([]) if residuals is None else getattr(residuals, field)[~residuals.bound]
+            if len(values) and np.isfinite(values).all():
+                means.append(float(values.mean()))
+        return Measured.median(means, "seeds")
+
+    return measured
+
+
+NETWORK, ONE = "A network that adds but does not bind", "On trained sums with one variable"
+RULE = "follow from which values its group of variables has, whatever their order and names"
+LEVEL = "A uniform choice among the answers that the rule without names allows, with no parameter fitted."
+PREDICTED = (
+    "Predicted by the largest mean logit over 8 sequences with the same values in random order and all names permuted "
+    "within their groups."
+)
+STUCK = (
+    Claim("stuck-names-by-group", OURS,
+          f"{NETWORK} knows of a name only from which slots it is banned: another such name gets the same answer.",
+          NOT_REPORTED, share("same_group"), AtLeast(0.95), f"{ONE}; the mean logit over 8 sequences."),
+    Claim("stuck-allowed-answers", OURS, f"{NETWORK} gives an answer that the rule without names allows.",
+          NOT_REPORTED, share("allowed"), AtLeast(0.95), f"{ONE}."),
+    Claim("stuck-rule", OURS, f"{NETWORK}: its answers {RULE}.",
+          NOT_REPORTED, share("predicted"), AtLeast(0.9), f"{ONE}. {PREDICTED}"),
+    Claim("stuck-rule-control", OURS, "Control: a uniform choice among the answers that the rule without names allows.",
+          NOT_REPORTED, by_chance, AtMost(0.7), f"{ONE}; the value is the share of the network's answers."),
+    Claim("stuck-rule-errors", OURS, f"{NETWORK}: its wrong answers {RULE}.",
+          NOT_REPORTED, share("predicted", only="errors"), AtLeast(0.9), f"{ONE}. {PREDICTED}"),
+    Claim("stuck-rule-clear", OURS, f"{NETWORK}: its answers {RULE}, where the best two logits differ by more than 1.",
+          NOT_REPORTED, share("predicted", only="clear"), AtLeast(0.99), f"{ONE}. {PREDICTED}"),
+    *(
+        Claim(f"stuck-rule-{id}", OURS, f"{NETWORK}: its answers to sums with {words} {RULE}.",
+              NOT_REPORTED, share("predicted", name), AtLeast(0.9), PREDICTED)
+        for id, name, words in (
+            ("held-out", HELD_OUT, "one variable and a held-out pair"),
+            ("banned", BANNED, "a variable in a banned slot"),
+            ("two-variables", TWO, "two variables"),
+        )
+    ),
+    Claim("stuck-twice-the-literal", OURS,
+          f"{NETWORK} answers twice the literal if the variable is in the second slot and banned from it.",
+          NOT_REPORTED, share("twice_the_literal", BANNED), AtLeast(0.9)),
+    Claim("stuck-no-name-in-layer-1", OURS, f"{NETWORK}: in layer 1 `=` does not attend to the variable's slot.",
+          "attends to both operands", attention_to_name, AtMost(0.05), f"{ONE}; the value is the mean weight."),
+    Claim("stuck-mean-of-values", OURS,
+          f"{NETWORK}: before MLP2, `=` has a vector for the literal plus the mean of a vector for each value.",
+          NOT_REPORTED, explained, AtLeast(0.95), f"{ONE}; the value is the share of variance."),
+    Claim("stuck-mean-of-values-answers", OURS,
+          f"{NETWORK}: MLP2 gives the same answer for a vector for the literal plus the mean of those of the values.",
+          NOT_REPORTED, same_answer, AtLeast(0.9), f"{ONE}."),
+)  # fmt: skip
+STUCK_SEEDS = tuple(
+    Claim(f"stuck-level{id}", OURS,
+          f"Every seed that adds but does not bind has the accuracy of the rule without names on {words} (difference).",
+          NOT_REPORTED, rule=Between(-0.02, 0.02), seed_measure=above_level(name), comment=LEVEL)
+    for id, name, words in (("", TRAINED, "trained sums with one variable"),
+                            ("-held-out", HELD_OUT, "sums with one variable and a held-out pair"))
+)  # fmt: skip
+HELD = "the accuracy on sums with one variable and a held-out pair is"
+PRODUCTS = (
+    ("", "held_out", f"{HELD} that on literal sums times binding."),
+    ("-two-variables", "two_variables",
+     "the accuracy on sums with two variables is that on literal sums times binding squared."),
+    ("-attention", "attending",
+     "the accuracy on sums with one variable is that on literal sums times the share in which `=` attends to both "
+     "values."),
+    ("-guessing", "held_out_guessing", f"{HELD} that of a mixture of binding and of guesses without names."),
+)  # fmt: skip
+COMPOSITION = tuple(
+    Claim(f"composition-{phase}{id}", OURS, f"{when} {says}", NOT_REPORTED, rule=Between(-0.05, 0.05),
+          measured=median_residual(field, binding),
+          comment="The value is the accuracy minus the prediction, the median over seeds.")
+    for id, field, says in PRODUCTS
+    for phase, when, binding in (("before", "Before a seed binds,", True),
+                                 ("never", "In a seed that never binds,", False))
+)  # fmt: skip
+CLAIMS = (*(replace(claim, if_binding=False) for claim in STUCK), *STUCK_SEEDS, *COMPOSITION)

@@ -1,0 +1,207 @@
+"""What makes seeds bind: the learning rate, the initial scale, the schedule, or parts that are frozen at first?"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
+from assignadd.figure import GREEN, GREY, VERMILION
+from assignadd.ledger import AtLeast, Measured
+from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, early_column, share
+
+BINDS = share("binds")
+SETTINGS = "The paper's task, network and settings"
+
+
+def raised(rate: float) -> str:
+    """The label of a learning rate's cell."""
+    return f"rate {rate:g}"
+
+
+RATES = (3e-4, 6e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 4e-3, 6e-3, 1e-2)
+RATE = Study(
+    "rate",
+    "How does the share of seeds that learn to bind depend on the learning rate?",
+    tuple(Cell(raised(r), {} if r == 1e-3 else {"optim.lr": r}) for r in RATES),
+    seeds=32,
+    method=(
+        f"{SETTINGS} with nine learning rates; the paper's is 0.001. All networks make the same number of updates, so "
+        "a low rate also means less training."
+    ),
+    ask=(
+        BINDS.of(raised(3e-4)).versus(raised(1e-3), at_most=0),
+        BINDS.of(*map(raised, (1.5e-3, 2e-3, 3e-3, 4e-3))).versus(raised(1e-3), at_least=0),
+        BINDS.of(*map(raised, (2e-3, 3e-3, 4e-3))).at_least(0.8),
+        share("adds").of(raised(1e-2)).at_most(0.5),
+        BINDS.of(raised(1e-2)).at_most(0.2),
+    ),
+)
+
+# The ratios are sequences for each literal one; the paper has 1.67 with one variable and .83 with two.
+FACTORS: dict[str, tuple[str, tuple[float, ...]]] = {
+    "decay": ("optim.weight_decay", (0.0, 0.1, 0.5)),
+    "warm-up": ("optim.warmup", (500, 2000)),
+    "batch": ("optim.batch", (128, 256, 1024)),
+    "one-variable ratio": ("task.one_var_ratio", (0.4, 0.8, 3.3)),
+    "two-variable ratio": ("task.two_var_ratio", (0.3, 1.7)),
+    "initial scale": ("model.init_scale", (0.4, 1.2)),
+}
+LARGER = "initial scale 1.2"
+
+TRAINING = Study(
+    "training",
+    "How does the share of seeds that learn to bind depend on the settings of training other than the rate?",
+    (Cell(PAPER), *(Cell(f"{factor} {v:g}", {name: v}) for factor, (name, vs) in FACTORS.items() for v in vs)),
+    seeds=32,
+    method=(
+        f"{SETTINGS}; one setting differs at a time: weight decay (the paper's is 0.02), steps of linear warm-up "
+        "(none), sequences in a batch (512), sequences with one variable (1.67) and with two (0.83) for each literal "
+        "one, or the scale of the initial weights (0.8)."
+    ),
+    ask=(
+        BINDS.of("one-variable ratio 0.4", "one-variable ratio 0.8").versus(PAPER, at_least=0),
+        BINDS.of("one-variable ratio 3.3").versus(PAPER, at_most=0),
+        BINDS.of("warm-up 500", "warm-up 2000").versus(PAPER, at_least=0),
+        BINDS.of("decay 0.5").at_most(0.2),
+        BINDS.of("decay 0.1").versus(PAPER, at_most=0),
+        BINDS.of("decay 0", "batch 128", "batch 256", "batch 1024").at_least(0.5),
+        BINDS.of("two-variable ratio 0.3", "two-variable ratio 1.7").at_least(0.5),
+        BINDS.of("initial scale 0.4", LARGER).at_least(0.5),
+    ),
+)
+
+SCALES = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.2, 1.6, 2.4)
+SCALE = Study(
+    "scale",
+    "Is the paper's initial scale one at which few seeds bind, with larger shares on both sides?",
+    tuple(Cell(f"scale {s:g}", {} if s == 0.8 else {"model.init_scale": s}) for s in SCALES),
+    seeds=32,
+    first_seed=2000,
+    method=(
+        f"{SETTINGS}, except for the scale of all initial weights (the paper's is 0.8). In the study `training` more "
+        "seeds bound at 0.4 and at 1.2 than at 0.8; these seeds, 2000 to 2031, are others."
+    ),
+    numbers=("addition at", "binding at", "frequencies"),
+    ask=(BINDS.of("scale 0.4", "scale 1.2").versus("scale 0.8", at_least=0),),
+)
+
+
+def frozen(part: str, until: int = 2000) -> Cell:
+    """A part keeps its initial weights until a step."""
+    return Cell(f"{part} until {until:,}", {"optim.frozen": part, "optim.frozen_until": until})
+
+
+def frozen_later(part: str, first: int, last: int) -> Cell:
+    """A part keeps the weights that it has at one step until another."""
+    settings = {"optim.frozen": part, "optim.frozen_from": first, "optim.frozen_until": last}
+    return Cell(f"{part} frozen from {first:,} until {last:,}", settings)
+
+
+FREE = "nothing frozen"
+PARTS = tuple(map(frozen, ("W_E", "QK1", "OV1", "QK2", "OV2")))
+# Addition is learned in the first thousand steps with the paper's settings, binding most often after four thousand.
+MLP = (frozen("MLP2"), frozen("MLP2", 500), frozen("MLP2", 8000))
+
+PARTS_STUDY = Study(
+    "parts",
+    "Which part must not learn early, or must, for a seed to bind? Does the ability to add block binding?",
+    (Cell(FREE), *PARTS, *MLP),
+    seeds=32,
+    method=(
+        f"{SETTINGS}. One part keeps its initial weights for the first 2,000 steps (the MLP also for 500 and 8,000) "
+        "and is trained like the rest from then on."
+    ),
+    ask=(
+        BINDS.of(*(cell.label for cell in MLP)).versus(FREE, at_least=0),
+        BINDS.of(*(cell.label for cell in PARTS)).at_least(0.5),
+    ),
+)
+
+AS_IN_THE_PAPER = "as in the paper"
+LITERALS_FROM = (500, 2000, 8000)
+WITHHELD = tuple(Cell(f"no literal sums until {step:,}", {"optim.literals_from": step}) for step in LITERALS_FROM)
+LATER = tuple(frozen_later(part, a, a + 2000) for part in ("QK1", "MLP2") for a in (2000, 4000))
+
+
+def binds_without_literals(table: StudyTable) -> Measured | None:
+    """The share of networks that bind at step 8,000, at which literal sums come, in the evaluation then."""
+    accuracies = table.values(WITHHELD[-1].label, early_column(BINDING_SET, LITERALS_FROM[-1]))
+    if len(accuracies) < 2:
+        return None
+    return Measured.share(int((accuracies >= BINDING_THRESHOLD).sum()), len(accuracies), "networks")
+
+
+ORDER = Study(
+    "order",
+    "Does the ability to add literals block binding, can binding come first, and must a part be frozen early?",
+    (Cell(AS_IN_THE_PAPER), *WITHHELD, *LATER),
+    seeds=32,
+    method=(
+        f"{SETTINGS}. In three cells training has no sequences without variables until a step, from which on the mix "
+        "is the paper's. In four, as controls for the study `parts`, QK1 or the MLP keep the weights that they have at "
+        "one step until 2,000 steps later, and are trained before and after. The seeds are those of `parts`."
+    ),
+    early_steps=LITERALS_FROM,
+    early=(BINDING_SET, "0-var train", "0-var add-restricted"),
+    ask=(
+        BINDS.of(*(cell.label for cell in WITHHELD)).versus(AS_IN_THE_PAPER, at_least=0),
+        Computed(
+            "binds-without-literals",
+            "Without any literal sums, at least half of the networks bind by step 8,000.",
+            binds_without_literals,
+            AtLeast(0.5),
+        ),
+        BINDS.of(*(cell.label for cell in LATER)).versus(AS_IN_THE_PAPER, at_least=0),
+    ),
+)
+
+AGAIN = Study(
+    "again",
+    "Do the changes after which all 32 seeds bound in `parts` and `training` do the same on other seeds?",
+    (Cell(PAPER), Cell(LARGER, {"model.init_scale": 1.2}), *PARTS[:3], MLP[0]),
+    seeds=48,
+    first_seed=3000,
+    method=(
+        f"{SETTINGS} with one change: initial weights of scale 1.2 instead of 0.8, or one part frozen for the first "
+        "2,000 steps. The 48 seeds, 3000 to 3047, are used nowhere else."
+    ),
+    ask=(BINDS.versus(PAPER, at_least=0.05),),
+)
+
+STUDIES = (RATE, SCALE, TRAINING, PARTS_STUDY, ORDER, AGAIN)
+
+SIZE = (10.5, 6.2)
+COLUMNS = (("rate", "scale"), ("training",), ("parts", "order", "again"))
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """The share of the networks of each cell that bind, and that use banned slots; a line at the share that binds with
+    the paper's settings."""
+    columns = [names for column in COLUMNS if (names := [name for name in column if name in tables])]
+    widths = [40 + max(len(cell) for name in names for cell in tables[name].cells) for names in columns]
+    parts = figure.subfigures(1, len(columns), squeeze=False, width_ratios=widths)[0]
+    for names, part in zip(columns, parts, strict=True):
+        heights = [2 + len(tables[name].cells) for name in names]
+        panels = part.subplots(len(names), squeeze=False, sharex=True, height_ratios=heights)[:, 0]
+        for name, axes in zip(names, panels, strict=True):
+            draw_shares(tables[name], axes)
+        panels[-1].set_xlabel("share of networks")
+    figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+
+
+def draw_shares(table: StudyTable, axes: Axes) -> None:
+    """A row for each cell of one study."""
+    rows = np.arange(len(table.cells))
+    for outcome, color, shift in (("binds", VERMILION, -0.14), ("refines", GREEN, 0.14)):
+        shares = [table.measured(share(outcome), cell) for cell in table.cells]
+        value, low, high = np.array([(s.value, s.low, s.high) if s else (np.nan,) * 3 for s in shares]).T
+        label = f"{table.study.labels[outcome]} (95 % interval)"
+        axes.errorbar(value, rows + shift, xerr=(value - low, high - value), fmt="o", color=color, markersize=3.5,
+                      linewidth=1, label=label)  # fmt: skip
+    if paper := table.measured(BINDS, table.study.reference):
+        axes.axvline(paper.value, color=GREY, linestyle="--", linewidth=0.9)
+    axes.set_yticks(rows, list(table.cells))
+    axes.set(xlim=(-0.03, 1.03), ylim=(rows[-1] + 0.6, -0.6))
+    axes.set_title(f"{table.study.name} ({table.study.seeds} seeds a cell)")

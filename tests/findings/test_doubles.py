@@ -1,0 +1,165 @@
+"""Votes of single operands against doubles: planted votes, random weights, and plain computations of every number."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from assignadd import PRESETS, Member
+from assignadd.measures import every_pair
+from assignadd.model import Transformer, answer_logits, handmade, initial_stack
+from assignadd.runs.folder import open_run, shipped
+from assignadd.study import StudyTable
+from assignadd.task import pair_split
+from assignadd.user_file import user_module
+from tests.independent.network import gathered, read_safetensors
+from tests.independent.sequences import pair_classes
+
+torch.set_num_threads(1)
+study = user_module(Path(__file__).parents[2] / "findings" / "doubles")
+v = study.votes
+
+PAPER = Member(0).config(replace(PRESETS["paper"], numerics=replace(PRESETS["paper"].numerics, dtype="float64")))
+SMALL = Member(0).config(replace(PRESETS["smoke"], numerics=PAPER.numerics))
+SEEN, SMALL_SEEN = (pair_split(config.task, 0)[None] for config in (PAPER, SMALL))
+
+
+def test_planted_votes_are_found_and_removing_them_makes_doubles_right():
+    """The hand-made network with a direct path from n to the logit of 2n, negative where n + n is held out."""
+    stack, N, tokens = handmade(PAPER), PAPER.task.modulus, every_pair([PAPER], SEEN, 0).tokens
+    plain = v.doubles_columns(stack, [PAPER], SEEN)[0]
+    assert plain[v.HELD_OUT_DOUBLES] == plain[v.WITHOUT_VOTES] == plain[v.OTHERS_WITHOUT_VOTES] == 1
+    two_best = answer_logits(stack, tokens).view(N * N, N).topk(2).values
+    _, cache = Transformer.from_stack(stack, 0).run_with_cache(tokens[0])
+    residual, n = cache["blocks.1.hook_resid_mid"][:, -1].view(N, N, -1).mean(1), torch.arange(N)
+    wanted = torch.zeros(N, N, dtype=torch.float64)
+    wanted[n, 2 * n % N] = -3 * (two_best[:, 0] - two_best[:, 1]).max() * ~SEEN[0].diagonal()
+    stack.W_U[0].add_(torch.linalg.pinv(residual - residual.mean(0)) @ (wanted - wanted.mean(0)))
+    found = v.doubles_columns(stack, [PAPER], SEEN)[0]
+    assert found[v.HELD_OUT_DOUBLES] < 0.2 and found[v.VOTE_HELD_OUT] < -1 < found[v.VOTE_SEEN]
+    assert found[v.WITHOUT_VOTES] > 0.9 and found[v.NOT_LINEAR] > 0.9
+
+
+def test_random_weights_have_no_votes_against_doubles_and_nothing_to_repair():
+    found = v.doubles_columns(initial_stack(PAPER, [0]), [PAPER], SEEN)[0]
+    assert abs(found[v.VOTE_HELD_OUT]) < 0.5 and abs(found[v.VOTE_SEEN]) < 0.5
+    assert found[v.HELD_OUT_DOUBLES] < 0.2 and found[v.WITHOUT_VOTES] < 0.2
+
+
+def test_the_votes_of_a_shipped_network_are_those_of_plain_numpy():
+    """f(x) - f(-x) has no |x|: half of it is linear in x, where f(x) = (x + MLP2(x)) W_U."""
+    run, folder = open_run("census-two"), shipped("census-two")
+    configs, seen = run.configs[:1], run.seen[:1]  # seed 39
+    net = read_safetensors(folder / "checkpoints" / "00050000.safetensors")[0]
+    split, N = load_file(folder / "splits.safetensors")["seen"][0], 59
+    mid, logits = gathered(net, every_pair(configs, seen, 0).tokens[0].numpy(), "mid", "logits")
+    linear = ((mid + net.mlp(mid)) - (-mid + net.mlp(-mid))) @ net.W_U / 2
+    linear, logits = (x.reshape(N, N, N).astype(float) for x in (linear - linear.mean(0), logits))
+    votes = [x - x.mean(1, keepdims=True) for x in (linear.mean(1), linear.mean(0))]
+    repaired, n, sums = logits.copy(), np.arange(N), np.add.outer(np.arange(N), np.arange(N)) % N
+    for a in n:
+        repaired[a, :, 2 * a % N] -= votes[0][a, 2 * a % N]
+        repaired[:, a, 2 * a % N] -= votes[1][a, 2 * a % N]
+    for_doubles = (votes[0] + votes[1])[n, 2 * n % N] / 2 / np.std(votes, ddof=1)
+    held_out, others = ~split[n, n], tuple(pair_classes(split)["neither order seen"].T)
+
+    def lack(part):
+        right = np.take_along_axis(part, sums[..., None], -1)[..., 0] - part.mean(-1)
+        return (right[n, n][held_out].mean() - right[others].mean()) / np.std(votes, ddof=1)
+
+    plain = {
+        v.HELD_OUT_DOUBLES: (logits.argmax(-1) == sums)[n, n][held_out].mean(),
+        v.WITHOUT_VOTES: (repaired.argmax(-1) == sums)[n, n][held_out].mean(),
+        v.OTHERS_WITHOUT_VOTES: (repaired.argmax(-1) == sums)[~np.eye(N, dtype=bool)].mean(),
+        v.VOTE_HELD_OUT: for_doubles[held_out].mean(),
+        v.VOTE_SEEN: for_doubles[~held_out].mean(),
+        v.LINEAR_LACK: lack(linear),
+        v.REST_LACK: lack(logits - linear),
+    }
+    found = v.doubles_columns(run.checkpoint(run.steps[-1]).models(0), configs, seen)[0]
+    assert {name: found[name] for name in plain} == pytest.approx(plain, abs=2e-3)
+    assert plain[v.VOTE_HELD_OUT] < -1.9 and plain[v.WITHOUT_VOTES] > 0.9 > 0.55 > plain[v.HELD_OUT_DOUBLES]
+
+
+def test_controls_are_those_of_loops_over_pairs():
+    """Random logits and votes with a bonus for the right answer, so that accuracies are neither 0 nor 1."""
+    random, N = np.random.default_rng(3), 23
+    sums = np.add.outer(np.arange(N), np.arange(N)) % N
+    linear, rest, votes = (random.normal(size=shape) for shape in ((N, N, N), (N, N, N), (2, N, N)))
+    rest += 2.0 * (sums[..., None] == np.arange(N))
+    seen = random.random((N, N)) < 0.5
+    held_out, trained = ([n for n in range(N) if seen[n, n] == was] for was in (False, True))
+    others = [(n, m) for n in range(N) for m in range(N) if n != m and not seen[n, m] and not seen[m, n]]
+    own = np.array([[votes[place, n, 2 * n % N] for n in range(N)] for place in (0, 1)])
+    after = np.array([[votes[place, n, 2 * (n + 1) % N] for n in range(N)] for place in (0, 1)])
+    low, high = (np.repeat(own[:, k].mean(1, keepdims=True), N, 1) for k in (held_out, trained))
+
+    def accuracy(taken, doubles):
+        taken_from = [(linear + rest)[n, n] - taken[:, n].sum() * (np.arange(N) == 2 * n % N) for n in doubles]
+        return np.mean([logits.argmax() == 2 * n % N for logits, n in zip(taken_from, doubles, strict=True)])
+
+    expected = {
+        v.SAME_AMOUNT: accuracy(low, held_out),
+        v.AS_SEEN: accuracy(own - high, held_out),
+        v.NEXT_VOTE: accuracy(after, held_out),
+        v.SEEN_LOWERED: accuracy(own - low, trained),
+        v.VOTE_OTHERS: np.mean([(votes[0, n, sums[n, m]] + votes[1, m, sums[n, m]]) / 2 for n, m in others])
+        / votes.std(ddof=1),
+    }
+    tensors = map(torch.tensor, (linear + rest, votes, linear))
+    pairs = v.PairLogits(torch.zeros(1, 1, dtype=torch.long), *tensors)
+    found = v.control_columns(pairs, torch.tensor(sums), torch.tensor(seen))
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert len({expected[name] for name in (v.SAME_AMOUNT, v.AS_SEEN, v.NEXT_VOTE)} - {0, 1}) >= 2
+
+
+def test_the_difference_of_the_operands_is_that_of_mean_residuals():
+    stack, N = initial_stack(SMALL, [0]), SMALL.task.modulus
+    _, cache = Transformer.from_stack(stack, 0).run_with_cache(every_pair([SMALL], SMALL_SEEN, 0).tokens[0])
+    r = cache["blocks.1.hook_resid_mid"][:, -1].numpy().reshape(N, N, -1)
+    first, second = r.mean(1) - r.mean((0, 1)), r.mean(0) - r.mean((0, 1))
+    expected = np.linalg.norm(first - second) / np.linalg.norm(first + second)
+    assert v.asymmetry_columns(stack, [SMALL], SMALL_SEEN)[0][v.ASYMMETRY] == pytest.approx(expected)
+    assert expected > 0.01
+
+
+def test_gradient_symmetricity_is_the_cosine_of_two_finite_differences():
+    stack, step, gradients = initial_stack(SMALL, [3]), 1e-6, []
+    tokens, answers = every_pair([SMALL], SMALL_SEEN, 0).tokens[0, 1:2], torch.tensor([4])
+    model = Transformer.from_stack(stack, 0)
+    with torch.no_grad():
+        x = model.embed.W_E[tokens] + model.pos_embed.W_pos
+        for slot in (SMALL.task.length - 3, SMALL.task.length - 2):
+            moved = x.expand(x.shape[-1], -1, -1).clone()
+            moved[:, slot] += step * torch.eye(x.shape[-1], dtype=x.dtype)
+            gradients.append((model.from_residual(moved)[:, -1, 4] - model.from_residual(x)[:, -1, 4]) / step)
+    expected = float(torch.cosine_similarity(*gradients, dim=0))
+    assert v.gradient_symmetricity(stack, tokens, answers) == pytest.approx(expected, abs=1e-4)
+
+
+def test_distance_irrelevance_of_a_pizza_and_a_clock():
+    n = torch.arange(11)
+    assert v.distance_irrelevance(((n - n[:, None]) % 11).double()) == pytest.approx(0)
+    assert v.distance_irrelevance(((n + n[:, None]) % 11).double()) == pytest.approx(1)
+
+
+def test_the_correlation_is_that_of_ranks_among_networks_that_bind():
+    """Ranks 1 2 3 4 5 6 against 2 1 4 3 6 5: 1 - 6 * 6 / (6 * 35). A seventh network does not bind."""
+    values = {study.OPERANDS_DIFFER: [0.1, 0.2, 0.3, 0.4, 0.5, 60.0, 0.0]}
+    values |= {study.DOUBLES: [0.2, 0.1, 0.4, 0.3, 0.9, 0.8, 1.0], "binds": [True] * 6 + [False]}
+    frame = polars.DataFrame(values | {"cell": ["the paper's"] * 7})
+    found = study.rank_correlation(StudyTable(study.CAUSES, frame, {}))
+    assert found.value == pytest.approx(1 - 36 / 210) and found.n == 6
+    assert -1 < found.low < found.value < found.high < 1
+    assert study.rank_correlation(StudyTable(study.CAUSES, frame.head(4), {})) is None
+
+
+@pytest.mark.parametrize(("one", "two", "learned"), [(0.96, 0.96, True), (0.99, 0.94, False), (0.94, 0.99, False)])
+def test_trained_sums_are_those_of_one_and_of_two_variables_at_the_end(one, two, learned):
+    final = {"1-var train (final)": [None, one], "2-var train (final)": [None, two]}
+    rows = polars.DataFrame({"step": [20, 40], **final}, schema_overrides=dict.fromkeys(final, polars.Float32))
+    assert study.learned_column(rows, 512) == {study.LEARNED: learned}

@@ -1,0 +1,87 @@
+"""Every folder of findings/: its README has its parts, its studies fit their tables, draws do not overlap."""
+
+import ast
+import re
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from assignadd.study import read_study, studies_in, study_records
+from assignadd.study.statements import statements
+from assignadd.sweeps.results import column_of
+from assignadd.task.randomness import EvalSteps
+
+ROOT = Path(__file__).parents[2] / "findings"
+FOLDERS = sorted(path.parent for path in ROOT.glob("*/README.md"))
+STUDIES = [
+    (folder, study) for folder in FOLDERS if (folder / "study.py").exists() for study in studies_in(folder).values()
+]
+COMMIT = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{7,40}\b")
+TAGS = ("rule stated first", "confirmed on fresh seeds", "exploratory")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_readme_asks_answers_and_says_what_limits_the_answer(folder):
+    text = (folder / "README.md").read_text()
+    lines = text.splitlines()
+    assert re.fullmatch(r"# .+\?", lines[0]) and len(lines) <= 70
+    assert len(re.findall(r"^\*\*[^*]+\*\*", text, re.MULTILINE)) >= 1  # the answer
+    assert re.search(rf"^Tag: ({'|'.join(TAGS)})", text, re.MULTILINE)
+    assert re.search(r"^## Limits", text, re.MULTILINE) and "(figure.svg)" in text and (folder / "figure.svg").exists()
+    assert f"findings/{folder.name}" in text or f"findings.{folder.name}" in text  # how to run it
+    assert not COMMIT.search(text), "commits belong into the JSON"
+
+
+@pytest.mark.parametrize(("folder", "study"), STUDIES, ids=lambda x: getattr(x, "name", ""))
+def test_the_table_has_the_networks_of_the_study(folder, study):
+    table = read_study(study, folder)
+    sweep = study.sweep()
+    assert len({m.config(sweep.config) for m in sweep.cells}) == study.n_models  # no two are the same
+    assert len(sweep.cells) == table.frame.height == study.n_models
+    own = [column_of(name) for name in study.own_settings]
+    rows = table.frame.select("cell", "seed", *own).rows()
+    settings = {cell.label: cell for cell in study.cells}
+    assert len({row[0] for row in rows}) == len(settings)
+    stated = {(study.label_of(m), m.seed) for m in sweep.cells}
+    assert {row[:2] for row in rows} == stated
+    assert {label: dict(cell.settings) for label, cell in settings.items()} == {
+        label: {name: _as_json(value, settings[label].settings.get(name)) for name, value in own.items()}
+        for label, own in table.provenance["cells"].items()
+    }
+    assert table.provenance["made_with"] and table.provenance["command"]
+
+
+def _as_json(value, stated):
+    return tuple(value) if isinstance(stated, tuple) else value
+
+
+@pytest.mark.parametrize(("folder", "study"), STUDIES, ids=lambda x: getattr(x, "name", ""))
+def test_every_statement_can_be_read_from_the_table(folder, study):
+    records = study_records(read_study(study, folder))
+    assert records and len({r.id for r in records}) == len(records)
+    assert {r.verdict for r in records} <= {"holds", "does not hold", "undecided", "cannot be tested"}
+    assert [s.id for s in statements(study)] == [r.id for r in records]
+    shown = {*study.outcomes, *study.numbers, *study.shown}
+    assert shown <= set(read_study(study, folder).frame.columns)
+    assert all(name in study.labels for name in shown), "every shown column says what it means"
+
+
+def test_statements_of_all_findings_have_different_names():
+    ids = [s.id for _, study in STUDIES for s in statements(study)]
+    assert len(ids) == len(set(ids)) > 200
+
+
+def test_declared_draws_overlap_with_nothing():
+    ranges = {name: value for name, value in vars(EvalSteps).items() if isinstance(value, range)}
+    for path in ROOT.glob("*/*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DRAWS":
+                ranges[str(path)] = range(*(ast.literal_eval(a) for a in node.value.args))
+    assert len(ranges) > len(vars(EvalSteps)) - 4  # with those of findings
+    for (one, a), (other, b) in combinations(ranges.items(), 2):
+        assert a.stop <= b.start or b.stop <= a.start, f"{one} and {other} draw the same sequences"
+
+
+def test_findings_stay_small():
+    assert sum(len(p.read_text().splitlines()) for p in ROOT.glob("*/*.py")) <= 3700

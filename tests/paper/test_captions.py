@@ -1,0 +1,128 @@
+"""Captions of runs for which the usual sentences are false: they state the numbers that are drawn."""
+
+import numpy as np
+import pytest
+
+from assignadd.paper.binding.figures import AttentionData, attention_caption
+from assignadd.paper.binding.score_figures import QK0Data, QK0PosAndQK1Data, qk0_caption, qk0pos_and_qk1_caption
+from assignadd.paper.causes.figures import CircuitData, CircuitOnlyData, circuit_caption, circuit_only_caption
+from assignadd.paper.causes.interchange_figures import CausesOverTimeData, causes_over_time_caption
+from assignadd.paper.dynamics.figures import ProgressMeasuresData, progress_measures_caption
+from assignadd.paper.generalisation.figures import (
+    ACCURACIES_FIGURE,
+    AccuraciesData,
+    HeldOutData,
+    accuracies_caption,
+    doubly_held_out_caption,
+)
+from assignadd.paper.theory.real_gradient_figures import TheoryRealGradientData, theory_real_gradient_caption
+from assignadd.report.sections import CAUSES, DYNAMICS, MECHANISM
+
+NOT_ALWAYS_TRUE = (
+    "nearly perfect",
+    "are learned first",
+    "in a jump at",
+    "by no means all",
+    "should be",
+    "lies on a few",
+)
+
+
+@pytest.mark.parametrize("record", [ACCURACIES_FIGURE, *MECHANISM, *CAUSES, *DYNAMICS], ids=lambda r: r.label)
+def test_what_to_look_for_claims_nothing(record):
+    assert not [words for words in NOT_ALWAYS_TRUE if words in record.look_for]
+
+
+def test_variables_before_literals():
+    sets = ["0-var train", "1-var train", "1-var var-restricted"]
+    accuracy = np.array([[0.1, 0.2, 0.0], [0.3, 0.95, 0.2], [0.6, 1.0, 0.125]])
+    found = accuracies_caption(AccuraciesData(np.array([0, 100, 200]), sets, accuracy))
+    assert "literals alone never, one variable at step 100" in found
+    assert "'one variable, in a banned slot' at 0.125" in found
+
+
+def test_a_measure_that_falls_is_not_said_to_rise():
+    names = ["ov2_mlp2_accuracy", "qk2_ov1_var_identity"]
+    measures = np.array([[0.2, 0.25, 0.3], [0.8, 0.7, 0.6]])
+    data = ProgressMeasuresData(
+        np.array([0, 100, 200]), names, measures, measures, measures, ["addition"], np.array([100]), "s"
+    )
+    found = progress_measures_caption(data)
+    assert "'OV2 and MLP2 alone add', at 0.25" in found and "0.70 there and 0.60 at the next checkpoint" in found
+    assert "jump" not in found
+
+
+def test_attention_elsewhere():
+    edges, previous = np.zeros((2, 3, 3), bool), np.zeros((3, 3), bool)
+    edges[:, 2, 0] = previous[1, 0] = True
+    pattern = np.array([[1.0, np.nan, np.nan], [0.25, 0.75, np.nan], [0.125, 0.5, 0.375]])
+    data = AttentionData(["b", "7", "="], ["layer 1", "layer 2"], np.stack([pattern] * 2), edges[0], previous, edges[1])
+    found = attention_caption(data)
+    assert "0 of 1 assigned numbers attend most to the variable before them" in found
+    assert "in layer 2 `=` gives its boxed cells 0.12, and at most 0.50 (to 7) elsewhere" in found
+
+
+def test_scores_that_match_nothing():
+    admissible = np.tri(4, k=-1, dtype=bool)
+    variables = np.array([[0.0, 1.0], [1.0, 0.0]])
+    data = QK0PosAndQK1Data(np.tile([3.0, 2.0, 1.0, 0.0], (4, 1)), admissible, variables, ["a", "b"])
+    found = qk0pos_and_qk1_caption(data)
+    assert (
+        "wins in 1 of 3 rows of (a), and 0 of 2 variables" in found
+    )  # position 0 wins, which is before position 1 alone
+    # Numbers 0 to 2, +, =, PAD, two variables, five positions, of which two are before +.
+    scores = np.zeros((13, 13))
+    scores[0:3, 6:8], scores[0:3, 0:6], scores[8:10, 6:8] = -1.5, 2.0, 0.5
+    scores[4, 11:13], scores[4, 8:11] = 3.0, 1.0
+    found = qk0_caption(QK0Data(scores, modulus=3, n_vars=2, prefix=2))
+    assert (
+        "numbers \u22121.5 to variables and 2.0 to other tokens; positions before + 0.5 to variables and 0.0" in found
+    )
+    assert "`=` 3.0 to the positions of the operands and 1.0 to other positions" in found
+
+
+def test_a_circuit_without_effects():
+    data = CircuitData(["embedding"], ["first"], ["value"], ["="], np.array([[0.0, 0.01]]), np.ones((4, 2)))
+    assert "0 of 1 paths are drawn" in circuit_caption(data)
+    names = ["the network", "section 5's parts", "+ more", "QK1", "OV1"]
+    groups = ["together"] * 3 + ["removed alone"] * 2
+    only = CircuitOnlyData(groups, names, ["0-var train"], np.ones((5, 1)), np.array([1, 0.25, 0.5, 0.75, 0.125]), 10)
+    found = circuit_only_caption(only)
+    assert "alone have 0.25, the best combination is '+ more' (0.50)" in found
+    assert "removing 'OV1' (0.12) costs most and 'QK1' (0.75) least" in found
+
+
+def test_measures_before_and_after_their_causes():
+    names, none = ["binding tag", "values", "sum"], np.zeros((3, 2))
+    data = CausesOverTimeData(
+        np.array([0, 100]),
+        names,
+        none,
+        np.array([100, -1, 50]),
+        names,
+        none,
+        np.array([20, 70, 50]),
+        [],
+        np.zeros(0),
+        "",
+    )
+    found = causes_over_time_caption(data)
+    assert "binding tag (the measure from step 20, the cause from 100)" in found
+    assert "values (the measure from step 70, the cause never)" in found and "sum" not in found
+
+
+def test_held_out_twice_and_once():
+    sets = ["1-var add-restricted", "1-var doubly held out"]
+    accuracy = np.array([[0.5], [0.75]])  # held out twice is better here
+    data = HeldOutData(sets, [0], accuracy, accuracy, accuracy, np.array([True]))
+    found = doubly_held_out_caption(data)
+    assert "held out twice: 'one variable, held-out pair, in a banned slot' at 0.750" in found
+    assert "held out once: 'one variable, held-out pair' at 0.500" in found
+
+
+def test_a_gradient_against_the_prediction():
+    rows = np.array([[0.1, -0.25, 0.5], *np.full((4, 3), 0.2)])
+    data = TheoryRealGradientData("r", np.array([0, 100, 200]), np.zeros(3), 200, rows, rows[:, :2])
+    assert "at step 100, before the first spike, the cosine of the gradient is \u22120.25" in (
+        theory_real_gradient_caption(data)
+    )

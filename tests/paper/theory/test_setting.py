@@ -1,0 +1,78 @@
+"""Bad sizes are one line; inputs, network and gradient are the appendix's displays, entry by entry."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from assignadd.config import ConfigError
+from assignadd.paper.theory import setting
+from assignadd.paper.theory.setting import Setting, attention, augmented_inputs
+from assignadd.paper.theory.symmetric import W_0
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"N": 5, "V": 6}, ["theory.V = 6", "from 1 to theory.N = 5"]),
+        ({"T": 3}, ["theory.T = 3", "from 4"]),
+        ({"alpha": 0.0}, ["theory.alpha = 0.0", "above 0"]),
+        ({"alpha": -1.0}, ["theory.alpha = -1.0", "above 0"]),
+        ({"alpha": math.nan}, ["theory.alpha = nan", "above 0"]),
+        ({"beta": 0.0}, ["theory.beta = 0.0", "above 0"]),
+        ({"N": 1}, ["theory.N = 1", "from 2"]),
+        ({"N": 7.0}, ["theory.N = 7.0", "a whole number"]),
+        ({"V": True}, ["theory.V = True", "a whole number"]),
+    ],
+)
+def test_bad_sizes_are_one_line(sizes, words):
+    with pytest.raises(ConfigError) as error:
+        Setting(**sizes)
+    assert all(word in str(error.value) for word in words) and "\n" not in str(error.value)
+
+
+def test_inputs_are_the_appendix_display():
+    s = Setting(N=5, T=7, V=3)
+    tau, v, n, m = torch.tensor([[1, 3]]), torch.tensor([[2, 0]]), torch.tensor([[4, 1]]), torch.tensor([3])
+    (X,) = augmented_inputs(s, tau, v, n, m)
+    p, e, pad, var, copied = 0, 7, 12, 13, 16  # where each group of the basis begins
+    ones = [
+        {p + 0, pad},
+        {p + 1, e + 4, copied + 2},
+        {p + 2, pad},
+        {p + 3, e + 1, copied + 0},
+        {p + 4, var + 2},
+        {p + 5, e + 3},
+        {p + 6, copied + 2},
+    ]
+    assert s.d == 19 and [set(row.nonzero().flatten().tolist()) for row in X] == ones
+    assert X.sum() == sum(map(len, ones))
+
+
+@pytest.mark.parametrize("beta", [None, 0.7])
+def test_attention_at_the_start(beta):
+    """Scores by hand: 2 beta for the second operand, beta for the assignment and the first operand, 0 elsewhere."""
+    s = Setting(N=6, T=8, V=2, beta=beta)
+    X = augmented_inputs(s, torch.tensor([[2]]), torch.tensor([[1]]), torch.tensor([[5]]), torch.tensor([5]))
+    b = math.log(8) if beta is None else beta
+    weights = [math.exp(x) for x in (0, 0, b, 0, 0, b, 2 * b, 0)]
+    found = attention(X, W_0(s).dense())[0].tolist()
+    assert found == pytest.approx([w / sum(weights) for w in weights])
+    assert (found[6], found[2], found[0]) == pytest.approx((s.rho_1, s.rho_2, s.rho_3))
+
+
+@pytest.mark.parametrize("N", [2, 5, 6])
+def test_the_mlp_is_a_convolution(N):
+    z = torch.rand(N, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = torch.zeros(N, dtype=torch.float64)
+    for a, b in itertools.product(range(N), repeat=2):
+        expected[(a + b) % N] += z[a] * z[b]
+    assert torch.allclose(setting.M(N, z), expected.to(torch.complex128), atol=1e-12)
+
+
+def test_the_gradient_of_the_mlp_is_its_derivative():
+    N, z = 5, torch.rand(5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(lambda x: setting.M(N, x).real, z)
+    assert torch.allclose(setting.grad_M(N, z), jacobian.to(torch.complex128), atol=1e-12)

@@ -1,0 +1,245 @@
+"""Studies: every network has its row, shares and statements are those counted by hand, tables can be read again."""
+
+import json
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import polars
+import pytest
+import torch
+
+from assignadd.config import ConfigError, Member, UserError
+from assignadd.figure import BLUE, VERMILION, figure
+from assignadd.runs.folder import Run
+from assignadd.stats.intervals import wilson
+from assignadd.stats.measured import Measured
+from assignadd.stats.verdicts import AtLeast
+from assignadd.study import (
+    PAPER,
+    Cell,
+    Computed,
+    Study,
+    StudyTable,
+    draw_study,
+    grid,
+    mean,
+    read_study,
+    share,
+    study_data,
+    study_records,
+)
+from assignadd.study.figures import NAMED, study_caption
+from assignadd.study.files import run_study
+from assignadd.study.statements import statements
+from assignadd.sweeps.engine import plan
+from tests.study.small import BASE, SMALL
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("study")
+    return out, run_study(SMALL, SMALL.sweep(), out, "assignadd study small.py", lambda job, step: None)
+
+
+def test_every_network_has_a_row_with_its_last_numbers(made):
+    out, table = made
+    assert table.frame.select("cell", "seed", "steps").rows() == [
+        (cell.label, seed, 40) for cell in SMALL.cells for seed in (0, 1)
+    ]
+    assert table.frame["diverged"].to_list() == [False] * 14 + [True] * 2
+    assert table.frame.filter(polars.col("diverged"))["binds"].to_list() == [False] * 2
+    assert table.frame["frequencies"].is_null().to_list() == [False] * 2 + [True] * 2 + [False] * 12
+    assert table.frame["follows 1 link"].is_not_null().to_list() == [cell == "1 hop" for cell in table.frame["cell"]]
+    assert table.frame.filter(polars.col("cell") == "3 operands")["3-var train (final)"].null_count() == 0
+    assert table.frame.filter(polars.col("cell") == "1 operand")["2-var train (final)"].null_count() == 2
+    doubles = table.frame.filter(polars.col("cell") == "plain")
+    expected = doubles["0-var doubles (final)"] - doubles["0-var neither order (final)"]
+    assert doubles["doubles minus others"].to_list() == pytest.approx(expected.to_list())
+    runs = [Run.open(job.path) for job in plan(SMALL.sweep(), out, "cpu").jobs]
+    exams = {
+        member.config(run.config): row["measures"]["tests"]["1-var train (final)"]
+        for run in runs for member, row in zip(run.members, run.metrics()[-len(run.members) :], strict=True)
+    }  # fmt: skip
+    rows = table.frame.select("cell", "seed", "1-var train (final)").rows()
+    settings = {cell.label: cell.settings for cell in SMALL.cells}
+    own = {Member(seed, settings[cell]).config(SMALL.config): accuracy for cell, seed, accuracy in rows}
+    assert len(exams) == 16 and own == pytest.approx(exams)
+
+
+def test_a_table_is_read_again_and_an_absent_one_is_said(made, tmp_path):
+    out, table = made
+    again = read_study(SMALL, out)
+    assert again.frame.equals(table.frame) and again.provenance == json.loads(json.dumps(table.provenance))
+    assert again.provenance["cells"]["2 heads"] == {"model.n_heads": 2, "model.d_head": 8}
+    assert again.provenance["made_with"][0]["torch"] == torch.__version__
+    with pytest.raises(UserError, match="no table of the study small in"):
+        read_study(SMALL, tmp_path)
+
+
+def counted(**columns: list) -> StudyTable:
+    """Eight networks in two cells: six of the first and two of the second."""
+    cells = ["plain"] * 6 + ["2 heads"] * 2
+    frame = polars.DataFrame({"cell": cells, "diverged": [False] * 8, **columns})
+    return StudyTable(SMALL, frame, {"steps": 40})
+
+
+def test_shares_and_differences_are_those_counted_by_hand():
+    binds = [True, True, True, False, False, None, True, True]
+    table = counted(binds=binds, frequencies=[3, 5, 4, 9, 9, 9, 1, 2], adds=[True] * 8, refines=[False] * 8)
+    found = table.share("plain", "binds")
+    assert (found.value, found.n) == (0.6, 5)
+    assert (found.low, found.high) == pytest.approx((wilson(3, 5).low, wilson(3, 5).high))
+    found = table.measured(mean("frequencies", among="binds"), "plain")
+    assert (found.value, found.n) == (4.0, 3) and found.high - 4 == pytest.approx(4.303 / np.sqrt(3), rel=1e-3)  # t
+    assert table.difference(share("binds"), "2 heads", "plain").value == pytest.approx(0.4)
+    assert table.measured(share("binds"), "N = 5") is None  # a cell without networks
+    assert table.median("2 heads", "frequencies")[0] == 1.5
+
+
+def test_networks_that_are_trained_several_times_are_the_units():
+    """Three networks, the first trained four times and the others twice: their shares are 3/4, 1/2 and 0."""
+    binds = [True, True, True, False, True, False, False, False]
+    frame = polars.DataFrame({"cell": "plain", "seed.split": [1, 1, 1, 1, 2, 2, 15, 15], "binds": binds})
+    again = StudyTable(replace(SMALL, unit="seed.split"), frame, {"steps": 40})
+    assert again.unit_means("plain", "binds", "seed.split").tolist() == [0.75, 0.5, 0.0]
+    found, ends = again.measured(share("binds"), "plain"), wilson(1.25, 3)
+    assert (found.value, found.low, found.high, found.n) == (pytest.approx(1.25 / 3), ends.low, ends.high, 3)
+    assert StudyTable(SMALL, frame, {"steps": 40}).measured(share("binds"), "plain").n == 8
+
+
+def test_a_question_is_a_sentence_an_identifier_and_a_rule_for_each_cell():
+    study = Study(
+        "widths", "Does a narrow MLP learn?", grid(d_mlp=[16, 512]), seeds=2,
+        ask=(
+            mean("0-var train (final)", among="adds").versus("512", at_most=-0.1),
+            share("binds").at_least(0.5),
+            share("refines", among="binds").of("16").versus("512", at_least=-0.1),
+            mean("frequencies").of("16").between(3, 5),
+            Computed("both", "Both bind.", lambda table: None, AtLeast(1)),
+        ),
+    )  # fmt: skip
+    found = [(s.id, s.says) for s in statements(study)]
+    assert found == [
+        ("widths-0-var-train-16-than-512", "16: accuracy (literals alone, as trained), among those that answer "
+         'held-out tuples of literals, on average is at least 0.1 lower than in the cell "512".'),
+        ("widths-binds-16", "16: the share of networks that bind variables is at least 0.5."),
+        ("widths-binds-512", "512: the share of networks that bind variables is at least 0.5."),
+        ("widths-refines-16-than-512", "16: the share of networks that use banned slots, among those that bind "
+         'variables, is at most 0.1 lower than in the cell "512".'),
+        ("widths-frequencies-16", "16: the number of the network's frequencies on average is from 3 to 5."),
+        ("widths-both", "Both bind."),
+    ]  # fmt: skip
+    assert [cell.settings for cell in study.cells] == [{"model.d_mlp": (None, 16)}, {}] and study.reference == "512"
+    two = grid(lr=[1e-3, 2e-3], seen_fraction=[0.5])
+    assert [c.label for c in two] == ["lr 0.001, seen_fraction 0.5", "lr 0.002, seen_fraction 0.5"]
+    with pytest.raises(ConfigError, match="the name of one setting"):
+        grid(wings=[1, 2])
+    with pytest.raises(ConfigError, match="labels of the cells of widths"):
+        replace(study, ask=(share("binds").of("17").at_least(0.5),))
+
+
+def test_a_statement_that_cannot_be_measured_says_so(made):
+    binds, compared, none = study_records(made[1])
+    assert none.verdict == "cannot be tested" and none.value is None
+    assert binds.value == 0 and binds.verdict != "holds" and compared.value == 0
+    assert all(r.label == "ours" and r.population == "study small" for r in (binds, compared, none))
+
+
+SOURCES = ("seed.init", "seed.split")
+CROSSED = replace(
+    SMALL,
+    base=replace(BASE, record=replace(BASE.record, measure_every=20)),
+    cells=(
+        Cell("crossed", models=tuple(dict(zip(SOURCES, levels, strict=True)) for levels in product((4, 5), (4,)))),
+        Cell("faster", {"optim.warmup": 10}, models=({"seed.init": 4, "optim.lr": 2e-3},)),
+        Cell(PAPER, {"optim.lr": 5e-3}),
+    ),
+    seeds=1,
+    first_seed=7,
+    early_steps=(20,),
+    early=("1-var train", "qk1_num_to_prev_var"),
+    of_curves=lambda rows, n: {"evaluations": rows.height},
+    ask=(
+        Computed("x", "A number.", lambda table: Measured(0.7, 0.6, 0.8, table.frame.height, "networks"), AtLeast(0.5)),
+        Computed("y", "No number.", lambda table: None, AtLeast(0.5)),
+    ),
+)
+
+
+def test_networks_have_their_own_settings_early_values_and_columns(tmp_path):
+    sweep = CROSSED.sweep()
+    assert len(sweep.cells) == CROSSED.n_models == 4
+    table = run_study(CROSSED, sweep, tmp_path, "", lambda job, step: None)
+    assert table.frame.select("cell", "seed", "seed.init", "seed.split", "lr").rows() == [
+        *(("crossed", 7 + i, *levels, 1e-3) for i, levels in enumerate(product((4, 5), (4,)))),
+        ("faster", 7, 4, 7, 2e-3), (PAPER, 7, 7, 7, 5e-3),
+    ]  # fmt: skip
+    curves = polars.read_parquet(tmp_path / "table.parquet").filter(polars.col("step") == 20)
+    first = curves.filter((polars.col("seed.init") == 4) & (polars.col("seed.split") == 4)).row(0, named=True)
+    own = table.frame.row(0, named=True)
+    assert [own[f"{name} at 20"] for name in CROSSED.early] == [first[name] for name in CROSSED.early]
+    assert own["evaluations"] == 3  # at steps 0, 20 and 40
+    one, none = study_records(table)
+    assert (one.value, one.low, one.high, one.n, one.verdict) == (0.7, 0.6, 0.8, 4, "holds")
+    assert none.verdict == "cannot be tested"
+
+
+def test_fewer_seeds_are_the_first_networks_of_each_cell():
+    assert [(m.seed, dict(m.own).get("seed.split")) for m in CROSSED.sweep(1).cells] == [(7, 4), (7, None), (7, None)]
+
+
+def test_the_figure_has_every_cell_and_the_caption_names_the_extremes():
+    binds = [True] * 6 + [False] * 2
+    frame = counted(binds=binds, adds=[True] * 8, refines=[False] * 8).frame
+    at = {f"{name} at": [100 * i for i in range(8)] for name in ("addition", "binding", "refinement")}
+    frame = frame.with_columns(**{name: polars.Series(steps) for name, steps in at.items()})
+    data = study_data(StudyTable(SMALL, frame, {"steps": 900}))
+    with figure(height=2) as made:
+        draw_study(data, made)
+        assert [t.get_text() for t in made.axes[0].get_yticklabels()] == [cell.label for cell in SMALL.cells]
+    assert "most networks bind with plain (1.00" in study_caption(data)
+    assert "fewest with 2 heads (0.00" in study_caption(data)
+    assert "half or more have it in the last third of training with 2 heads:" in study_caption(data)
+    assert "last third" not in study_caption(replace(data, steps=1200))
+    late = replace(data, steps=300)  # in the first cell, networks learned to bind at steps 0 to 500, 250 at the median
+    assert "last third of training with plain; 2 heads: more steps may raise the share" in study_caption(late)
+
+
+def test_a_caption_names_a_few_cells_and_counts_the_others():
+    cells = tuple(Cell(f"cell {i}") for i in range(6))
+    study = replace(
+        SMALL,
+        cells=(Cell("first"), *(replace(c, settings={"optim.lr": 1e-4 * i}) for i, c in enumerate(cells, 1))),
+        ask=(),
+    )
+    frame = polars.DataFrame({"cell": [c.label for c in study.cells], "binds": [True] + [False] * 6})
+    frame = frame.with_columns(adds=True, refines=False, diverged=False)
+    frame = frame.with_columns(**{f"{name} at": polars.lit(None) for name in ("addition", "binding", "refinement")})
+    fewest = study_caption(study_data(StudyTable(study, frame, {"steps": 9}))).partition("fewest with ")[2]
+    assert all(f"cell {i} (" in fewest for i in range(NAMED)) and f"cell {NAMED} (" not in fewest
+    assert fewest.endswith(f"; {6 - NAMED} other cells.")
+
+
+def test_a_studys_own_numbers_are_drawn_for_the_networks_that_bind_alone():
+    binds = [True, False] + [True] * 4 + [False] * 2
+    table = counted(binds=binds, adds=[True] * 8, refines=[False] * 8)
+    numbers = [0.1 * i for i in range(8)]
+    frame = table.frame.with_columns(own=polars.Series(numbers))
+    frame = frame.with_columns(
+        **{f"{name} at": polars.Series([5.0] * 8) for name in ("addition", "binding", "refinement")}
+    )
+    study = replace(SMALL, outcomes=("binds", "adds"), shown=("own",), shown_on="what it is")
+    data = study_data(StudyTable(study, frame, {"steps": 900}))
+    expected = [x for x, bound in zip(numbers, binds, strict=True) if bound]
+    assert sorted(data.values[np.isfinite(data.values)]) == pytest.approx(expected)
+    with figure(height=2) as made:
+        draw_study(data, made)
+        assert len(made.axes) == 3 and made.axes[2].get_xlabel().startswith("what it is")
+        drawn = np.concatenate([line.get_xdata() for line in made.axes[2].lines if line.get_marker() == "o"])
+        assert sorted(drawn[np.isfinite(drawn)]) == pytest.approx(expected)
+        # The marks of steps have only colours that the legend explains.
+        assert {line.get_color() for line in made.axes[1].lines} == {BLUE, VERMILION}
+    assert "Mean over the networks that bind of 'own': from" in study_caption(data)

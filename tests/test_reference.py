@@ -1,0 +1,90 @@
+"""The reference of public names: it is current, and its scripts run and use every name."""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+generate = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(generate)
+
+
+def used(script: Path) -> set[str]:
+    """The names and attributes in the code of a script, except in its imports."""
+    nodes = list(ast.walk(ast.parse(script.read_text())))
+    return {node.id for node in nodes if isinstance(node, ast.Name)} | {
+        node.attr for node in nodes if isinstance(node, ast.Attribute)
+    }
+
+
+def test_the_page_is_current():
+    assert (DOCS / "reference.md").read_text() == generate.reference(), "run `make reference`"
+
+
+def test_every_script_belongs_to_a_package():
+    assert {path for path in (DOCS / "reference").iterdir() if path.suffix == ".py"} == set(
+        map(generate.script, generate.PUBLIC)
+    )
+
+
+@pytest.mark.parametrize("package", generate.PUBLIC)
+def test_a_script_uses_every_public_name_of_its_package(package):
+    missing = set(generate.public_names(package)) - used(generate.script(package))
+    assert not missing, "show it in an example, or take it out of __all__"
+
+
+@pytest.mark.parametrize("package", generate.PUBLIC)
+def test_the_names_are_those_of_the_package(package):
+    module = importlib.import_module(f"assignadd.{package}".rstrip("."))
+    assert set(generate.public_names(package)) == set(module.__all__)
+
+
+@pytest.mark.parametrize("package", generate.PUBLIC)
+def test_a_script_imports_public_names_alone(package):
+    for node in ast.walk(ast.parse(generate.script(package).read_text())):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("assignadd"):
+            of = str(node.module).removeprefix("assignadd").removeprefix(".")
+            assert of in generate.PUBLIC and {a.name for a in node.names} <= set(generate.public_names(of)), of
+
+
+SLOW = ("", "study")  # half a minute each: TransformerLens is imported, networks are trained in processes
+
+
+@pytest.mark.parametrize(
+    "package", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in generate.PUBLIC]
+)
+def test_a_script_runs(package, tmp_path):
+    done = subprocess.run(
+        [sys.executable, generate.script(package)], cwd=tmp_path, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout and list(tmp_path.iterdir()) == []
+
+
+def test_findings_are_summarised_from_their_readmes():
+    readme = (
+        "# Does it bind?\n\nSome context.\n\n**Yes: it\nbinds.** More.\n\nTag: rule stated first, then exploratory.\n"
+    )
+    found = "Does it bind?", "Yes: it binds. More.", ["rule stated first", "exploratory"]
+    assert generate.summary(readme) == found
+
+
+@pytest.mark.parametrize("readme", sorted(ROOT.glob("findings/*/README.md")), ids=lambda path: path.parent.name)
+def test_every_finding_has_a_question_an_answer_and_a_tag(readme):
+    question, answer, tags = generate.summary(readme.read_text())
+    assert question.endswith("?") and answer and tags
+
+
+def test_pages_of_the_site_are_made():
+    pages = generate.site_pages()
+    rows = re.findall(r"^\| `--[^|]*\| ([^|]*) \|", pages["commands.md"], re.MULTILINE)
+    assert "`0.8`" in rows and not [shown for shown in rows if re.search(r"\w\(", shown)], "values, not code"
+    assert "## assignadd study" in pages["commands.md"] and "## census" in pages["data.md"]
+    assert pages["findings.md"].count("\n| [") == len(list(ROOT.glob("findings/*/README.md")))

@@ -1,0 +1,85 @@
+"""The floor of the benchmark has the operations that run."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from assignadd.config import PRESETS
+from assignadd.model.forward import unstacked
+from assignadd.model.stack import initial_stack
+from assignadd.model.table import TableForward
+from assignadd.task.sampler import Sampler
+from assignadd.task.splits import pair_split
+from assignadd.training import speed
+from assignadd.training.speed import flops, forward_flops
+
+
+class ProductCounter(TorchDispatchMode):
+    """Counts 2 m k n for every matrix product that reaches the kernels, in place or not."""
+
+    flops = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        operation = func.name().removeprefix("aten::").split(".")[0]
+        if operation in ("mm", "addmm", "addmm_"):
+            a, b = [x for x in args if isinstance(x, torch.Tensor)][-2:]
+            self.flops += 2 * a.shape[0] * a.shape[1] * b.shape[1]
+        assert operation != "bmm"
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("batch", [64, 512])  # logits from the residual, and from the neurons by W_out W_U
+def test_flops_are_those_of_the_products_that_run(batch):
+    config = replace(PRESETS["paper"], optim=replace(PRESETS["paper"].optim, batch=batch))
+    tokens = Sampler([config.task], pair_split(config.task, 0)[None], [0]).sample(0, config.optim.batch).tokens
+    stack = initial_stack(config, [0])
+    weights, grads = unstacked(stack), unstacked(stack.clone())
+    table = TableForward(config)
+    with ProductCounter() as counter:
+        trace = table.forward(weights, tokens[0])
+        logits = table.logits(trace)
+        assert counter.flops == forward_flops(config, batch) == forward_flops(PRESETS["paper"], batch)
+        table.backward(weights, trace, torch.ones_like(logits), grads)
+    assert counter.flops == flops(config)
+
+
+def test_steps_and_peers_are_timed_in_turns_and_numbers_are_medians_of_rounds(monkeypatch):
+    """By a clock on which rounds differ, drawing takes 50 ms, and a peer takes longer with oneDNN."""
+    config, calls = PRESETS["smoke"], list[str]()
+    ahead, slow, peer_slow = speed.one_model(config).steps_ahead, (1, 2, 3), (3, 1, 2)
+
+    def peer():
+        calls.append("warms up")
+
+    def seconds_of(do):
+        onednn = torch.backends.mkldnn.enabled
+        if do is peer:
+            calls.append("with oneDNN" if onednn else "without")
+            return peer_slow[(calls.count("steps") - 1) // 8] * (0.4 if onednn else 0.2)
+        assert not onednn
+        before = calls.count("steps")
+        calls.append("steps")
+        return slow[before // 8] * (0.001 * do.args[0] + 0.05 * (before % 8 == 0))
+
+    def product_gflops(_):
+        calls.append("products")
+        return 8.0 / slow[(calls.count("steps") - 1) // 8]
+
+    monkeypatch.setattr(speed, "seconds_of", seconds_of)
+    monkeypatch.setattr(speed, "_product_gflops", product_gflops)
+    found = speed.on_threads(config, 1, 0.01, lambda batch: {"plain": peer})
+    turns = [["steps", "products", "warms up", timed] for timed in ("with oneDNN", "without")]
+    assert calls == [*turns[0], *turns[1]] * 4 * 3
+    step_ms, floor_ms = 1 + 50 / ahead, flops(config) / 8e6  # where slow is 1
+    assert found == pytest.approx(
+        {
+            "sgemm_gflops": 4,
+            "step_ms": 2 * step_ms,
+            "floor_ms": 2 * floor_ms,
+            "plain_ms": 400,
+            "step_over_floor": step_ms / floor_ms,
+            "plain_over_step": 200 / step_ms * (2 / 3),  # the median of 3, 1/2 and 2/3
+        }
+    )
