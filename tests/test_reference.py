@@ -54,7 +54,7 @@ def test_a_script_imports_public_names_alone(package):
             assert of in generate.PUBLIC and {a.name for a in node.names} <= set(generate.public_names(of)), of
 
 
-SLOW = ("", "study")  # half a minute each: TransformerLens is imported, networks are trained in processes
+SLOW = ("", "study", "sweeps", "ledger")  # a quarter of a minute or more each
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,9 @@ def _check(kind: Any, arguments: Sequence[str], prog: str) -> None:
             free.append(word)
             continue
         if (argument := flags.get(name.replace("_", "-"))) is None:
-            close = get_close_matches(name.replace("_", "-"), flags, 1)
+            asked = name.replace("_", "-")
+            ends = [flag for flag in flags if flag.rpartition(".")[2] == asked.lstrip("-")]  # --steps for --optim.steps
+            close = ends or get_close_matches(asked, flags, 1)
             hint = f"did you mean {close[0]}?" if close else f"`assignadd {prog} --help` lists the options"
             raise UsageError(f"unknown option {name}; {hint}")
         given.add(argument.name)

@@ -165,7 +165,10 @@ def _show(tables: dict[str, StudyTable], as_json: bool, folders: dict[str, Path]
         print_table(study.name, *study_cells(table), study.question)
         for column in (*study.outcomes, *study.numbers):
             say(f"{column}: {study.labels.get(column, column)}")
-        rows = [(r.claim, estimate(r.value, r.low, r.high), r.rule.partition(";")[0], r.verdict) for r in records]
+        rows = [
+            (f"{r.claim} ({r.id})", estimate(r.value, r.low, r.high), r.rule.partition(";")[0], r.verdict)
+            for r in records
+        ]
         if rows:
             print_table("statements", ("statement", "value", "rule", "verdict"), rows)
         say(study_caption(study_data(table)))

@@ -15,6 +15,7 @@ from assignadd.config.errors import ConfigError
 LETTERS = string.ascii_lowercase
 # Operations by name, each with the sign that stands between operands in the text form. `affine P Q` is P x + Q y.
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "affine": "@", "dihedral": "@", "table": "@"}
+OPERATIONS = ", ".join([*(name for name in SIGNS if name not in ("affine", "table")), "'affine P Q'"])
 AFFINE = re.compile(r"affine (0|[1-9][0-9]*) (0|[1-9][0-9]*)")
 # Tuples of numbers are listed and each is seen or held out.
 MOST_TUPLES = 1 << 20
@@ -201,8 +202,7 @@ def _different(allowed: Sequence[set[str]]) -> bool:
 def _check_operation(task: Task) -> None:
     N, operation, table = task.modulus, task.operation, task.table
     if not isinstance(operation, str) or not named_operation(operation):
-        known = "add, subtract, multiply, dihedral, 'affine P Q', or a file with a table of answers"
-        raise ConfigError("task.operation", operation, known)
+        raise ConfigError("task.operation", operation, f"{OPERATIONS}, or a file with a table of answers")
     if (affine := AFFINE.fullmatch(operation)) and max(map(int, affine.groups())) >= N:
         raise ConfigError("task.operation", operation, f"factors from 0 to {N - 1} after affine")
     if operation == "dihedral" and N % 2:

@@ -107,7 +107,7 @@ def _in_words(rule: Rule) -> str:
 def _compared(rule: Rule) -> str:
     """A rule for a difference, in words."""
     if isinstance(rule, Between):
-        return f"from {rule.low:g} to {rule.high:g} more than"
+        return f"{rule.low:g} to {rule.high:g} more than"
     up, by = isinstance(rule, AtLeast), abs(rule.threshold)
     if by == 0:
         return "higher than" if up else "lower than"

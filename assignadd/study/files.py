@@ -72,7 +72,7 @@ def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Pa
     whole = len(tables) == len(stated) and all(t.frame.height == t.study.n_models for t in tables.values())
     own = getattr(module, "draw", None) if whole else None
     folder.mkdir(parents=True, exist_ok=True)
-    with figure(*(module.SIZE if own else figure_size(first.study))) as made:
+    with figure(*(getattr(module, "SIZE", (7.0, 3.0)) if own else figure_size(first.study))) as made:
         if own:
             own(tables, made)
         else:

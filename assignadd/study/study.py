@@ -131,6 +131,11 @@ class Study:
     """Up to three numbers that its figure shows for each network that binds, and what their common axis is."""
 
     def __post_init__(self) -> None:
+        if not self.base.record.final_sequences:
+            said = (
+                "at least 1, such as base=replace(PRESETS['tiny'], record=RECORD): outcomes are judged after training"
+            )
+            raise ConfigError("record.final_sequences", 0, said)
         labels = [cell.label for cell in self.cells]
         asked = [q for q in self.ask if isinstance(q, Question)]
         named = {label for q in asked for label in (*q.number.cells, *([q.other] if q.other else []))}

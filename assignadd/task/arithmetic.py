@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from assignadd.config import ConfigError, Task
-from assignadd.config.task import AFFINE, named_operation
+from assignadd.config.task import AFFINE, OPERATIONS, named_operation
 
 if TYPE_CHECKING:
     import torch
 
 Number = TypeVar("Number", int, "torch.Tensor")  # a string: text is parsed without PyTorch
-ACCEPTED = "add, subtract, multiply, dihedral, 'affine P Q', or a file with N rows of N answers"
+ACCEPTED = f"{OPERATIONS}, or a file with N rows of N answers"
 
 
 def answer_of(task: Task, values: Sequence[Number]) -> Number:
     """The answer to a sequence with these values of the operands: the operation applied from left to right.
 
-    With one operand it is its value. A new operation is a line of `_combined`, a sign in `task_settings.SIGNS`.
+    With one operand it is its value. A new operation is a line of `_combined`, a sign in `SIGNS` of config/task.py.
     """
     return reduce(lambda first, second: _combined(task, first, second), values)
 

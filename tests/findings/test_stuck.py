@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import assignadd
-from assignadd import PRESETS
+from assignadd import PRESETS, parse, render
 from assignadd.dynamics import Curves
 from assignadd.ledger import judge, networks_of
 from assignadd.sweeps import Populations, shipped_population
-from assignadd.task import EVAL_SETS, Sampler, Vocabulary, pair_split, parse, render
+from assignadd.task import EVAL_SETS, Sampler, Vocabulary, pair_split
 from assignadd.user_file import user_module
 
 FOLDER = Path(__file__).parents[2] / "findings" / "stuck"

@@ -61,7 +61,10 @@ def test_accuracy_is_one_on_every_set(name: str, kind: str) -> None:
         assert torch.nn.functional.cross_entropy(logits[0].double(), batch.labels[0]) < 1e-5
 
 
-@pytest.mark.parametrize("name", ["subtract", "multiply", "affine", "dihedral", "table", "subtract mod 59"])
+@pytest.mark.parametrize(
+    "name",
+    [*(name for name, task in OPERATIONS.items() if task.operands == 2 and task.operation != "add"), "subtract mod 59"],
+)
 def test_every_operation_of_two_operands_is_solved(name: str) -> None:
     task = Task(operation="subtract") if name == "subtract mod 59" else OPERATIONS[name]
     stack = handmade(Config(task=task))
