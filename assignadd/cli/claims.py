@@ -65,9 +65,11 @@ class Claims:
 
 def main(arguments: list[str]) -> int:
     args = options.read(Claims, arguments, "claims")
-    from assignadd.paper.ledger import chosen, ledger
+    from assignadd.paper.ledger import CLAIMS, chosen, ledger
 
     more = [claim for file in args.with_ for claim in claims_in(file)]
+    if known := {claim.id for claim in CLAIMS} & {claim.id for claim in more}:
+        raise UsageError(f"the paper's claims have one called {min(known)} already: give yours another id")
     wanted = chosen(args.only, more)  # refuses a name before anything is measured
     if not args.runs and any(claim.measure is not None for claim in wanted):
         if not any((args.census, args.fraction, args.two_var)):

@@ -9,7 +9,7 @@ from html import escape
 
 from assignadd.config import PRESETS, Config
 from assignadd.dynamics.of_network import binds
-from assignadd.ledger.claim import OURS, ReadingRecord, Record, SeedResult, find, verdict_over
+from assignadd.ledger.claim import NOT_REPORTED, OURS, ReadingRecord, Record, SeedResult, find, verdict_over
 from assignadd.network import Network
 from assignadd.paper.ledger import paper_network
 from assignadd.report.page import Page, marked, number, tag
@@ -79,8 +79,8 @@ def _filters(kind: str, groups: Sequence[Sequence[str]]) -> str:
 
 def _since_the_paper(record: Record) -> list[str]:
     """What has changed since the paper: against its statement, and against its own network."""
-    found = [CHANGES[verdict] for verdict in [group(record.verdict)] if verdict in CHANGES and record.label != OURS]
-    found += [NEW] * (record.label == OURS)
+    ours, verdict = record.label == OURS or record.paper == NOT_REPORTED, group(record.verdict)
+    found = [NEW] if ours else [CHANGES[verdict]] if verdict in CHANGES else []
     own = find(paper_network().records, record.id)
     decided = own is not None and {own.verdict, group(record.verdict)} <= {*TONES}
     return found + [OTHER_NETWORK] * (decided and own is not None and own.verdict != group(record.verdict))
