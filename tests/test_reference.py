@@ -54,7 +54,7 @@ def test_a_script_imports_public_names_alone(package):
             assert of in generate.PUBLIC and {a.name for a in node.names} <= set(generate.public_names(of)), of
 
 
-SLOW = ("", "study", "sweeps", "ledger")  # a quarter of a minute or more each
+SLOW = ("", "task", "model", "sweeps", "study", "ledger", "figure")  # 7 to 35 seconds each
 
 
 @pytest.mark.parametrize(
