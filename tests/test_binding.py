@@ -17,6 +17,7 @@ from assignadd.api import phases
 from assignadd.config import Config, Member, Optim, Recording
 from assignadd.dynamics import of_network
 from assignadd.dynamics.of_network import curves_of, followed, onsets_of, phases_of
+from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD, Curves
 from assignadd.dynamics.trajectory import accuracy_curves
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import concatenate
@@ -29,7 +30,7 @@ from assignadd.report.first_screen import first_screen
 from assignadd.report.page import Page
 from assignadd.runs.folder import Run, shipped
 from assignadd.runs.writer import Writer
-from assignadd.sweeps.population import shipped_populations
+from assignadd.sweeps.population import shipped_population, shipped_populations
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.splits import pair_split
 from tests.cli.asking import complaint, said
@@ -193,3 +194,17 @@ def test_a_sweep_over_a_setting():
             rows = part.table.filter(polars.col(setting) == value).sort("step").partition_by("seed", as_dict=True)
             own = [expected(r["step"].to_list(), r["1-var train"].to_list())[1] for _, r in sorted(rows.items())]
             assert found[i * (len(values) - 1)].tolist() == own
+
+
+def test_the_exam_after_the_last_step_and_the_end_of_training_nearly_always_agree():
+    """findings/README.md has these numbers: tables of findings judge by the exam."""
+    networks, apart = 0, []
+    varied = {"census": [], "authors": [], "fraction": ["seen_fraction"], "two-var": ["two_var_ratio"]}
+    for name, settings in varied.items():
+        population = shipped_population(name)
+        for part in population.table.partition_by([*settings, "seed"]):
+            curves = Curves(part["step"].to_numpy(), {BINDING_SET: part[BINDING_SET].to_numpy()}, 512)
+            exam = part[f"{BINDING_SET} (final)"].drop_nulls()[-1]
+            networks += 1
+            apart += [exam] if (exam >= BINDING_THRESHOLD) != curves.binds else []
+    assert networks == 1000 and len(apart) == 4 and max(abs(exam - BINDING_THRESHOLD) for exam in apart) < 0.01

@@ -1,7 +1,6 @@
 """Studies: cells of settings times seeds, and questions with rules that are stated beforehand."""
 
 from assignadd.study.ask import Computed, mean, share, slug
-from assignadd.study.figures import draw_study, study_data
 from assignadd.study.files import read_study, studies_in
 from assignadd.study.statements import study_records
 from assignadd.study.study import BASE, PAPER, RECORD, Cell, Study, grid
@@ -16,7 +15,6 @@ __all__ = [
     "Computed",
     "Study",
     "StudyTable",
-    "draw_study",
     "early_column",
     "final_column",
     "grid",
@@ -25,6 +23,5 @@ __all__ = [
     "share",
     "slug",
     "studies_in",
-    "study_data",
     "study_records",
 ]

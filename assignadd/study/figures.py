@@ -3,12 +3,12 @@ study's own numbers of networks that bind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 
 from assignadd.figure.record import FigureData
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
@@ -118,7 +118,7 @@ def _is_late(onsets: np.ndarray, steps: int) -> bool:
     return len(came) > 0 and float(np.median(came)) > 2 * steps / 3
 
 
-def draw_study(data: StudyData, made: Figure) -> None:
+def draw_study(data: StudyData, made: FigureBase) -> None:
     """Draws the shares and onsets of every cell, and the study's own numbers where it has them."""
     left, right, *own = made.subplots(1, 3 if data.shown else 2, sharey=True)
     rows = np.arange(len(data.cells))
@@ -154,7 +154,15 @@ def _draw_numbers(data: StudyData, axes: Axes) -> None:
     axes.set(xlabel=f"{data.shown_on}\n(a circle per network that binds, line: mean)")
 
 
-def figure_size(study: Study) -> tuple[float, float]:
+def draw_studies(tables: Mapping[str, StudyTable], made: Figure) -> None:
+    """The figure of each study, one above the other."""
+    heights = [figure_size([table.study])[1] for table in tables.values()]
+    parts = made.subfigures(len(tables), squeeze=False, height_ratios=heights)[:, 0]
+    for part, table in zip(parts, tables.values(), strict=True):
+        draw_study(study_data(table), part)
+
+
+def figure_size(studies: Sequence[Study]) -> tuple[float, float]:
     """Width and height of the figure in inches; a third panel has a longer legend."""
-    width, height = (9.6, 1.5) if study.shown else (7.0, 1.1)
-    return width, height + 0.27 * len(study.cells)
+    width = 9.6 if any(study.shown for study in studies) else 7.0
+    return width, sum((1.5 if study.shown else 1.1) + 0.27 * len(study.cells) for study in studies)

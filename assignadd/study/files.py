@@ -62,21 +62,18 @@ def read_study(study: Study, folder: Path) -> StudyTable:
 
 
 def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Path) -> Path:
-    """Draws the figure of a file of studies into figure.svg: its own where all networks of all its studies are there,
-    else that of the first study."""
+    """Draws figure.svg of a file of studies: its own where all networks of all its studies are there, else theirs one
+    above the other."""
     from assignadd.figure.style import figure, save
-    from assignadd.study.figures import draw_study, figure_size, study_data
+    from assignadd.study.figures import draw_studies, figure_size
 
-    first = next(iter(tables.values()))
     stated = getattr(module, "STUDIES", None) or [module.STUDY]
     whole = len(tables) == len(stated) and all(t.frame.height == t.study.n_models for t in tables.values())
     own = getattr(module, "draw", None) if whole else None
     folder.mkdir(parents=True, exist_ok=True)
-    with figure(*(getattr(module, "SIZE", (7.0, 3.0)) if own else figure_size(first.study))) as made:
-        if own:
-            own(tables, made)
-        else:
-            draw_study(study_data(first), made)
+    size = getattr(module, "SIZE", (7.0, 3.0)) if own else figure_size([t.study for t in tables.values()])
+    with figure(*size) as made:
+        (own or draw_studies)(tables, made)
         save(made, folder / "figure", png=False)
     return folder / "figure.svg"
 

@@ -76,10 +76,6 @@ class StudyTable:
         units, values = rows[unit].to_numpy(), rows[column].cast(float).to_numpy()
         return np.array([values[units == own].mean() for own in np.unique(units)])
 
-    def is_outcome(self, column: str) -> bool:
-        """Whether a column says yes or no of every network."""
-        return str(self.frame.schema.get(column)) == "Boolean"
-
     def measured(self, number: Number, cell: str) -> Measured | None:
         """A number of one cell with its 95 % interval over networks, or over the study's units; None with fewer than 2.
 

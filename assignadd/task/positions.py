@@ -48,18 +48,6 @@ def operand_slots(task: Task) -> tuple[int, ...]:
     return tuple(fixed[role] for role in operand_names(task))
 
 
-def needed_edges(task: Task) -> tuple[tuple[str, str], ...]:
-    """The (query, key) roles between which information must move to solve the task, whatever the network.
-
-    For each operand: from its variable to the assigned value, from its slot to `=`, and from its value to `=`. The
-    paper's network does the first two in layer 1 and the third in layer 2. With hops, each link (a variable on the
-    right of an assignment) also has to find the variable that it names.
-    """
-    names = operand_names(task)
-    edges = [edge for x in names for edge in ((f"{x}_value", f"{x}_variable"), ("equals", x), ("equals", f"{x}_value"))]
-    return (*edges, *([("links", "variables")] if task.hops else []))
-
-
 def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     """The roles of the tokens of every sequence."""
     slots = torch.tensor(operand_slots(task), device=tokens.device)

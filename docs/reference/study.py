@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 from assignadd import PRESETS
-from assignadd.figure import figure, save
 from assignadd.ledger import AtLeast, Measured
 from assignadd.study import (
     BASE,
@@ -17,7 +16,6 @@ from assignadd.study import (
     Computed,
     Study,
     StudyTable,
-    draw_study,
     early_column,
     final_column,
     grid,
@@ -26,7 +24,6 @@ from assignadd.study import (
     share,
     slug,
     studies_in,
-    study_data,
     study_records,
 )
 
@@ -64,8 +61,5 @@ if __name__ == "__main__":
     table = read_study(studies_in(Path(__file__))["small-rates"], out)
     for statement in study_records(table):
         print(statement.id, statement.value, statement.verdict)
-    with figure(7, 2) as made:
-        draw_study(study_data(table), made)
-        save(made, out / "again", png=False)
     # Cells of a larger study: one for each width of the MLP; a label is part of an identifier.
     print([(cell.label, cell.settings, slug(cell.label)) for cell in grid(BASE, d_mlp=[64, 512])])

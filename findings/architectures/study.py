@@ -1,11 +1,8 @@
 """Does the share of seeds that bind depend on the architecture and on the size of the task?"""
 
-from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from assignadd.study import PAPER, Cell, Study, StudyTable, draw_study, mean, share, study_data
+from assignadd.study import PAPER, Cell, Study, mean, share
 
 
 def width(d: int) -> dict[str, Any]:
@@ -66,13 +63,3 @@ TASK_SIZE = Study(
 )
 
 STUDIES = (ARCHITECTURE, TASK_SIZE)
-
-SIZE = (7.0, 7.0)
-
-
-def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
-    """The general figure of each study, one above the other."""
-    heights = [4 + len(table.cells) for table in tables.values()]
-    parts = figure.subfigures(len(tables), squeeze=False, height_ratios=heights)[:, 0]
-    for part, table in zip(parts, tables.values(), strict=True):
-        draw_study(study_data(table), part)

@@ -1,12 +1,9 @@
 """What do chains of assignments, and sums of one or three operands, need?"""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from assignadd.study import BASE, Cell, Study, StudyTable, draw_study, share, study_data
+from assignadd.study import BASE, Cell, Study, share
 
 # Half the paper's, to keep the cost of four layers at every position low; cells are compared with each other.
 WIDTH = 64
@@ -69,13 +66,3 @@ OPERANDS = Study(
 )
 
 STUDIES = (HOPS, OPERANDS)
-
-SIZE = (7.0, 6.0)
-
-
-def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
-    """The general figure of each study, one above the other."""
-    heights = [4 + len(table.cells) for table in tables.values()]
-    parts = figure.subfigures(len(tables), squeeze=False, height_ratios=heights)[:, 0]
-    for part, table in zip(parts, tables.values(), strict=True):
-        draw_study(study_data(table), part)

@@ -28,6 +28,7 @@ def test_the_readme_asks_answers_and_says_what_limits_the_answer(folder):
     assert re.fullmatch(r"# .+\?", lines[0]) and len(lines) <= 70
     assert len(re.findall(r"^\*\*[^*]+\*\*", text, re.MULTILINE)) >= 1  # the answer
     assert re.search(rf"^Tag: ({'|'.join(TAGS)})", text, re.MULTILINE)
+    assert re.search(r"^Decisive numbers?: ", text, re.MULTILINE)
     assert re.search(r"^## Limits", text, re.MULTILINE) and "(figure.svg)" in text and (folder / "figure.svg").exists()
     assert f"findings/{folder.name}" in text or f"findings.{folder.name}" in text  # how to run it
     assert not COMMIT.search(text), "commits belong into the JSON"

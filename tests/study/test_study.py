@@ -21,15 +21,13 @@ from assignadd.study import (
     Computed,
     Study,
     StudyTable,
-    draw_study,
     grid,
     mean,
     read_study,
     share,
-    study_data,
     study_records,
 )
-from assignadd.study.figures import NAMED, study_caption
+from assignadd.study.figures import NAMED, draw_study, study_caption, study_data
 from assignadd.study.files import run_study
 from assignadd.study.statements import statements
 from assignadd.sweeps.engine import plan

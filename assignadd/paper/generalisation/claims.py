@@ -145,7 +145,6 @@ BANNED = "A banned slot is an operand slot in which training never puts this var
 OVER_THE_END = "The value is the median over the last ten evaluated checkpoints, the interval over them and sequences."
 RANGE = f"The paper counted it on {PAPER_SEQUENCES} sequences; the rule is the lower end of its 95 % range."
 NEW_POSITIONS = "Sums with one variable, in a slot where training never puts it, are answered correctly"
-OVER_PAIRS = "The interval is over pairs (n + m and m + n are one pair); they are too few to tell 98 % from 100 %."
 ANY_FORM = "Sums of held-out pairs with 0, 1 or 2 variables, mixed as in training, are answered correctly"
 CLASSES = tuple(
     Reading(s.pair.replace("_", "-"), f"Accuracy is at least 95 % on {in_words(s)} (interval over pairs).",
