@@ -78,4 +78,15 @@ SEARCH = study(
         f"the rate falls to {LAST_RATE:g} at step {LAST_FROM:,} of {STEPS:,}. Exploratory: nothing is claimed of it."
     ),
 )
-STUDIES: tuple[Study, ...] = (SEARCH,)
+SECOND = study(
+    "recipe-second-search",
+    "Do more sequences with two variables help where decay has repaired doubles?",
+    grid(d_mlp=[128, 256, 512], lr=[0.001, 0.002], weight_decay=[0.05, 0.1], two_var_ratio=[10 / 12, 2.5, 6.0]),
+    seeds=6,
+    first_seed=7000,
+    method=(
+        "In the first search a decay of .1 made most networks answer held-out doubles, also with 128 neurons, and what failed "
+        "were variables in banned slots, with two variables first of all. Exploratory."
+    ),
+)
+STUDIES: tuple[Study, ...] = (SEARCH, SECOND)
