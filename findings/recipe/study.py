@@ -106,7 +106,7 @@ CONFIRM = study(
     seeds=64,
     first_seed=8000,
     method=(
-        "The settings of the paper with the low rate at the end; decay, width and the first rate changed as the searches "
+        "The settings of the paper with the low rate at the end; decay, width and first rate changed as the searches "
         "suggest. The 64 seeds, 8000 to 8063, are used nowhere else; the rules were stated before training."
     ),
     ask=(
