@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from assignadd.study import BASE, PAPER, RECORD, Cell, Study, final_column, mean, share
+import numpy as np
+
+from assignadd.figure import BLUE, GREY, VERMILION
+from assignadd.study import BASE, PAPER, RECORD, Cell, Study, StudyTable, final_column, mean, share
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.figure import Figure
 
 TEST_SETS = (
     "0-var add-restricted",
@@ -61,3 +66,19 @@ STUDY = Study(
         mean(final_column("0-var doubles"), among="binds").of(FALLS).versus(PAPER, at_least=0),
     ),
 )
+
+SIZE = (6.0, 2.6)
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """Among networks that bind, the share whose lowest test set is at most x, for both schedules of the rate."""
+    table, axes = tables[STUDY.name], figure.subplots()
+    for cell, color in ((PAPER, BLUE), (FALLS, VERMILION)):
+        lowest = np.sort(table.values(cell, LOWEST, "binds"))
+        share_below = np.arange(1, len(lowest) + 1) / len(lowest)
+        axes.step(lowest, share_below, where="post", color=color, label=f"{cell} ({len(lowest)} networks)")
+    axes.axvline(LEVEL, color=GREY, linewidth=0.8, linestyle="--")
+    axes.set(xlim=(0.9, 1.002), ylim=(0, 1.02))
+    axes.set_xlabel("lowest accuracy of the six test sets after the last step (dashed: the rule)")
+    axes.set_ylabel("share of networks at most so high")
+    axes.legend(loc="upper left")

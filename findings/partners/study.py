@@ -6,19 +6,21 @@ although every other two variables do, in one order or in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from assignadd.figure import GREY, VERMILION
 from assignadd.model import Exam
-from assignadd.study import BASE, RECORD, Cell, Study, final_column, mean, share
+from assignadd.study import BASE, RECORD, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.task import EvalSet
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.figure import Figure
     from torch import Tensor
 
     from assignadd import Config
@@ -30,6 +32,8 @@ SEQUENCES = 500
 NEVER, MEET, DIFFERENCE = "variables that never meet", "variables that meet", "variables that meet minus others"
 ONLY = "all but variables that never meet"
 LEVEL = 0.98
+# A pair of variables fails below this accuracy; nearly all that fail are below one third.
+FAILS = 0.9
 MEANINGS = {
     final_column(NEVER): "accuracy on v + w, one in a banned slot, of variables that never meet in training",
     final_column(MEET): "accuracy on v + w, one in a banned slot, of variables that meet in training",
@@ -93,3 +97,25 @@ STUDY = Study(
         mean(final_column(MEET), among=ONLY).at_least(0.99),
     ),
 )
+
+SIZE = (6.5, 2.8)
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """For every pair of variables of which one is in a banned slot, how many of the networks that bind fail on it."""
+    table = tables[STUDY.name]
+    pairs = [name for name in table.frame.columns if " + " in name]
+    fails = {name: int((table.values(LOW_RATE, name, "binds") < FAILS).sum()) for name in pairs}
+    ordered = sorted(pairs, key=lambda name: -fails[name])
+    task = STUDY.base.task
+    never = [any({name[0], name[4]} <= set(banned) for banned in task.bans) for name in ordered]
+    axes = figure.subplots()
+    axes.bar(range(len(ordered)), [fails[name] for name in ordered], color=[VERMILION if n else GREY for n in never])
+    axes.set_xticks(range(len(ordered)), [name[:5] for name in ordered], rotation=90, fontsize=6)
+    axes.bar([0], [0], color=VERMILION, label="variables that never meet in training")
+    axes.bar([0], [0], color=GREY, label="variables that meet, in the other order")
+    axes.legend()
+    networks = len(table.values(LOW_RATE, pairs[0], "binds"))
+    axes.set_ylabel(f"networks of {networks} that fail")
+    axes.set_xlabel("sum of two variables, one in a banned slot")
+    axes.yaxis.get_major_locator().set_params(integer=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from assignadd.study import BASE, RECORD, Cell, Study, final_column, grid, mean, share
+from assignadd.figure import BLUE, VERMILION
+from assignadd.study import BASE, RECORD, Cell, Study, StudyTable, final_column, grid, mean, share
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.figure import Figure
 
 # A network has learned the whole task if its exam after the last step reaches a level on each of the six test sets, and
 # one on held-out doubles.
@@ -120,3 +123,28 @@ CONFIRM = study(
     ),
 )
 STUDIES: tuple[Study, ...] = (SEARCH, SECOND, CONFIRM)
+
+SIZE = (7.5, 2.6)
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """For each cell of the fresh seeds: doubles of the networks that bind, and how many networks have learned what."""
+    table = tables[CONFIRM.name]
+    left, right = figure.subplots(1, 2, sharey=True)
+    for row, cell in enumerate(table.cells):
+        doubles = table.values(cell, final_column(DOUBLES), "binds")
+        left.plot(doubles, [row] * len(doubles), "o", color=BLUE, markersize=3.2, markerfacecolor="none", alpha=0.5)
+        left.plot([doubles.mean()] * 2, [row - 0.3, row + 0.3], color=BLUE, linewidth=2)
+        for outcome, color, shift in (("binds", BLUE, -0.12), (WHOLE, VERMILION, 0.12)):
+            if measured := table.share(cell, outcome):
+                ends = [[measured.value - measured.low], [measured.high - measured.value]]
+                label = {"binds": "binds", WHOLE: "learns the whole task"}[outcome] if row == 0 else None
+                right.errorbar(
+                    [measured.value], [row + shift], xerr=ends, fmt="o", color=color, markersize=4, label=label
+                )
+    left.set_yticks(range(len(table.cells)), list(table.cells))
+    left.invert_yaxis()
+    left.set_xlabel("accuracy on held-out doubles\n(networks that bind; line: mean)")
+    right.set_xlabel("share of 64 networks (95 % interval)")
+    right.set_xlim(-0.03, 1.03)
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2)
