@@ -48,7 +48,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
-from assignadd.paper.theory.numbers import theory_numbers
+from assignadd.paper.theory.claims import theory_numbers
 from assignadd.paper.theory.setting import Setting
 from assignadd.runs.transformer_lens import import_state_dicts
 from tests.reference import REFERENCE

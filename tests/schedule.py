@@ -12,7 +12,7 @@ TOGETHER = (
         "tests/cli/test_reproduce.py",
         "tests/test_readme.py",
     ),
-    ("tests/paper/theory/test_numbers.py", "tests/cli/test_theory.py"),
+    ("tests/paper/theory/", "tests/cli/test_theory.py"),
 )
 # Half a minute or so each: first, so that no process is left alone with one at the end.
 FIRST = (

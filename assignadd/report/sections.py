@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from assignadd.figure.record import FigureRecord
 from assignadd.ledger.claim import Claim, Record
 from assignadd.paper.addition.claims import ADDITION
-from assignadd.paper.addition.figures import COSINE_SIM_FIGURE, PROBES_FIGURE
-from assignadd.paper.addition.fourier_figures import FOURIER_SHARES_FIGURE, PREACTS_FIGURE, SPECTRA_FIGURE
+from assignadd.paper.addition.figures import (
+    COSINE_SIM_FIGURE,
+    FOURIER_SHARES_FIGURE,
+    PREACTS_FIGURE,
+    PROBES_FIGURE,
+    SPECTRA_FIGURE,
+)
 from assignadd.paper.binding.claims import MECHANISM as MECHANISM_CLAIMS
-from assignadd.paper.binding.figures import ATTENTION_FIGURE, TOKEN_SEQS_FIGURE
-from assignadd.paper.binding.score_figures import QK0_FIGURE, QK0POS_AND_QK1_FIGURE
+from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
 from assignadd.paper.causes.claims import CAUSES as CAUSAL_CLAIMS
 from assignadd.paper.causes.figures import CIRCUIT_FIGURE, CIRCUIT_ONLY_FIGURE
 from assignadd.paper.causes.interchange_figures import CAUSES_OVER_TIME_FIGURE, INTERCHANGE_FIGURE
@@ -26,8 +30,12 @@ from assignadd.paper.generalisation.seeds import POPULATION
 from assignadd.paper.generalisation.sweep_figures import GENERALIZATION_FIGURE
 from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
-from assignadd.paper.theory.figures import THEORY_ATTENTION_FIGURE, THEORY_BETA_FIGURE, THEORY_REMAINDER_FIGURE
-from assignadd.paper.theory.real_gradient_figures import THEORY_REAL_GRADIENT_FIGURE
+from assignadd.paper.theory.figures import (
+    THEORY_ATTENTION_FIGURE,
+    THEORY_BETA_FIGURE,
+    THEORY_REAL_GRADIENT_FIGURE,
+    THEORY_REMAINDER_FIGURE,
+)
 
 
 @dataclass(frozen=True)

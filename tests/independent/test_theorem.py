@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from assignadd.paper.theory.setting import Setting
-from assignadd.paper.theory.theorem import check
+from assignadd.paper.theory.theorem import bound, check
 from assignadd.paper.theory.theorem import remainder as closed_form
 from tests.independent import theorem
 from tests.independent.theorem import Sizes
@@ -43,7 +43,7 @@ def test_remainder_is_the_packages(s):
     # Both use the same order of coordinates: p_t, e_n, e_pad, e_v, Phi_1 e_v.
     np.testing.assert_allclose(found, closed_form(setting).dense().numpy(), atol=1e-8)
     assert check(setting).remainder == pytest.approx(theorem.infinity_norm(found), rel=1e-6)
-    assert setting.bound == pytest.approx(theorem.bound(s))
+    assert bound(setting) == pytest.approx(theorem.bound(s))
 
 
 @pytest.mark.parametrize("s", [s for s in SIZES if s.alpha < 0.1], ids=str)

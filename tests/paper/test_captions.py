@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from assignadd.paper.binding.figures import AttentionData, attention_caption
-from assignadd.paper.binding.score_figures import QK0Data, QK0PosAndQK1Data, qk0_caption, qk0pos_and_qk1_caption
+from assignadd.paper.binding.figures import (
+    AttentionData,
+    QK0Data,
+    QK0PosAndQK1Data,
+    attention_caption,
+    qk0_caption,
+    qk0pos_and_qk1_caption,
+)
 from assignadd.paper.causes.figures import CircuitData, CircuitOnlyData, circuit_caption, circuit_only_caption
 from assignadd.paper.causes.interchange_figures import CausesOverTimeData, causes_over_time_caption
 from assignadd.paper.dynamics.figures import ProgressMeasuresData, progress_measures_caption
@@ -15,7 +21,7 @@ from assignadd.paper.generalisation.figures import (
     accuracies_caption,
     doubly_held_out_caption,
 )
-from assignadd.paper.theory.real_gradient_figures import TheoryRealGradientData, theory_real_gradient_caption
+from assignadd.paper.theory.figures import TheoryRealGradientData, theory_real_gradient_caption
 from assignadd.report.sections import CAUSES, DYNAMICS, MECHANISM
 
 NOT_ALWAYS_TRUE = (

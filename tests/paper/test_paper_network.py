@@ -8,8 +8,7 @@ from assignadd.ledger.claim import by_interval, find, judge
 from assignadd.network import networks_of
 from assignadd.paper.ledger import CLAIMS, chosen, paper_network
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
-from assignadd.paper.theory.claims import NOT_CLAIMED
-from assignadd.paper.theory.numbers import statements
+from assignadd.paper.theory.claims import NOT_CLAIMED, statements
 from assignadd.paper.theory.real_gradient import CLAIMS as REAL
 
 ASKED = {c.id: c for c in CLAIMS if c.measure is not None}

@@ -17,8 +17,7 @@ from assignadd.palette import ON_LIGHT
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
-from assignadd.paper.theory.claims import NOT_CLAIMED
-from assignadd.paper.theory.numbers import statements
+from assignadd.paper.theory.claims import NOT_CLAIMED, statements
 from assignadd.report.sections import SECTIONS
 from assignadd.runs.folder import open_run
 from assignadd.stats.verdicts import HOLDS

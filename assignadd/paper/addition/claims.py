@@ -35,33 +35,30 @@ NEAR_ONE, VERY_NEAR_ONE = AtLeast(0.9), AtLeast(0.98)
 
 def needs_two_variables(measure: Measure) -> Measure:
     """The same measure, None for a task without two-variable sums."""
-    return lambda e: measure(e) if len(e.types) > 2 else None
+    return lambda network: measure(network) if len(network.types) > 2 else None
 
 
-def over_all_pairs(accuracy: Callable[[Network], Tensor]) -> Measure:
-    """A share of all pairs of numbers."""
-    return lambda e: Measured.exactly(accuracy(e).item(), e.config.task.modulus**2, "pairs")
+def over_all_pairs(number: Callable[[Network], Tensor]) -> Measure:
+    """A number over all pairs of numbers, such as the share that is added correctly."""
+    return lambda network: Measured.exactly(number(network).item(), network.config.task.modulus**2, "pairs")
 
 
-circuit_accuracy = over_all_pairs(lambda e: ov2_mlp2_accuracy(e.stack))
-
-
-def pairs_it_gets_wrong(e: Network) -> str:
+def pairs_it_gets_wrong(network: Network) -> str:
     """The pairs of numbers that the circuit adds wrongly, in words."""
-    wrong = [f"{n}+{m}" for n, m in wrong_pairs(e.stack)[0]]
+    wrong = [f"{n}+{m}" for n, m in wrong_pairs(network.stack)[0]]
     listed = f", {', '.join(wrong[:12])}" if wrong else ""
     return f"wrong on {len(wrong)} pairs{listed}{' and more' if len(wrong) > 12 else ''}"
 
 
-def probe(stage: str, which: str = "test", by_row: bool = False) -> Measure:
+def probe(stage: str, by_row: bool = False) -> Measure:
     """Test accuracy of a linear probe for the answer: on other pairs, or (`by_row`) on the same in other contexts."""
 
-    def measure(e: Network) -> Measured:
-        found = answer_probes_of(e, "row") if by_row else answer_probes_of(e)
-        if stage not in found.stages:
-            require(e.config, f"a probe {stage}", LAST_MLP, RELU)
-        share = getattr(found, which)[0, found.stages.index(stage)].item()
-        return Measured.share(round(share * found.n_test), found.n_test, "sequences" if by_row else "held-out pairs")
+    def measure(network: Network) -> Measured:
+        probes = answer_probes_of(network, "row") if by_row else answer_probes_of(network)
+        if stage not in probes.stages:
+            require(network.config, f"a probe {stage}", LAST_MLP, RELU)
+        share = probes.test[0, probes.stages.index(stage)].item()
+        return Measured.share(round(share * probes.n_test), probes.n_test, "sequences" if by_row else "held-out pairs")
 
     return needs_two_variables(measure)
 
@@ -69,9 +66,9 @@ def probe(stage: str, which: str = "test", by_row: bool = False) -> Measure:
 def cosine(choose: Callable[[Network], Cosine]) -> Measure:
     """A mean cosine over random contexts."""
 
-    def measure(e: Network) -> Measured:
-        found = choose(e)
-        return Measured.mean(found.mean.item(), found.std.item(), int(found.n), "pairs of vectors")
+    def measure(network: Network) -> Measured:
+        cosines = choose(network)
+        return Measured.mean(cosines.mean.item(), cosines.std.item(), int(cosines.n), "pairs of vectors")
 
     return needs_two_variables(measure)
 
@@ -79,28 +76,28 @@ def cosine(choose: Callable[[Network], Cosine]) -> Measure:
 def template(kind: str) -> Measure:
     """A mean cosine on the fixed template; exact, because it is over all pairs of numbers."""
 
-    def measure(e: Network) -> Measured:
-        found: Cosine = getattr(on_template_of(e), kind)
-        return Measured.exactly(found.mean.item(), int(found.n), "pairs of vectors")
+    def measure(network: Network) -> Measured:
+        cosines: Cosine = getattr(on_template_of(network), kind)
+        return Measured.exactly(cosines.mean.item(), int(cosines.n), "pairs of vectors")
 
     return needs_two_variables(measure)
 
 
 def across(x: int, y: int, kind: str) -> Measure:
     """The mean cosine between sums with x and with y variables."""
-    return cosine(lambda e: getattr(across_types_of(e)[x, y], kind))
+    return cosine(lambda network: getattr(across_types_of(network)[x, y], kind))
 
 
 def against_ov2(n_vars: int, vector: str, kind: str) -> Measure:
     """The mean cosine with OV2(a) + OV2(b)."""
-    return cosine(lambda e: getattr(getattr(against_ov2_of(e)[n_vars], vector), kind))
+    return cosine(lambda network: getattr(getattr(against_ov2_of(network)[n_vars], vector), kind))
 
 
 def over_neurons(number: Callable[[Tensor], Tensor]) -> Measure:
     """A number of the neurons' shares of variance in one frequency."""
 
-    def measure(e: Network) -> Measured:
-        share = waves_of(e).share
+    def measure(network: Network) -> Measured:
+        share = waves_of(network).share
         return Measured.exactly(number(share).item(), share.shape[-1], "neurons")
 
     return measure
@@ -109,24 +106,20 @@ def over_neurons(number: Callable[[Tensor], Tensor]) -> Measure:
 def named_neuron(waves: Callable[[Network], Waves]) -> Measure:
     """The share of neuron 70's variance in frequency 11, for the paper's own network alone; 0 if another fits best."""
 
-    def measure(e: Network) -> Measured | None:
-        if not e.imported or e.config.model != PRESETS["authors"].model:
+    def measure(network: Network) -> Measured | None:
+        if not network.imported or network.config.model != PRESETS["authors"].model:
             return None
-        found = waves(e)
-        share = found.share[0, NEURON].item() if found.frequency[0, NEURON] == FREQUENCY else 0.0
-        return Measured.exactly(share, e.config.task.modulus**2, "pairs")
+        fitted = waves(network)
+        share = fitted.share[0, NEURON].item() if fitted.frequency[0, NEURON] == FREQUENCY else 0.0
+        return Measured.exactly(share, network.config.task.modulus**2, "pairs")
 
     return measure
 
 
-def prefers_doubles(e: Network) -> Measured:
-    """The advantage of 2n and 2m over other wrong answers to n + m, as a share of that of the right answer."""
-    return Measured.exactly(double_preference(e.stack).item(), e.config.task.modulus**2, "pairs")
-
-
 CIRCUIT = (
     Claim("ov-mlp-99.94", "ov-mlp", "The circuit W_U MLP2(OV2(a) + OV2(b)) alone adds 99.94 % of all pairs correctly.",
-          "99.94 %", circuit_accuracy, AtLeast(0.9994), detail=pairs_it_gets_wrong,
+          "99.94 %", over_all_pairs(lambda network: ov2_mlp2_accuracy(network.stack)), AtLeast(0.9994),
+          detail=pairs_it_gets_wrong,
           readings=(Reading("near-perfect", "It adds 99 % of all pairs (\"nearly perfectly\").", AtLeast(0.99)),)),
     Claim("probe-before-mlp", "probes", "A linear probe cannot read the answer from the residual before MLP2.",
           "fails", probe("before MLP"), AtMost(0.1),
@@ -187,11 +180,11 @@ EXPLAINED = "The value is the share of a neuron's variance that one frequency ex
 FOURIER = (
     Claim("fourier-neuron-70", "preacts",
           f"The preactivation of neuron {NEURON} of the paper's network over (n, m) is {WAVE}, {FREQUENCY}.",
-          "near-perfect match (neuron 70, k = 11)", named_neuron(lambda e: waves_of(e)), AtLeast(0.9), EXPLAINED,
+          "near-perfect match (neuron 70, k = 11)", named_neuron(waves_of), AtLeast(0.9), EXPLAINED,
           readings=(
               Reading("strict", STRICT_WAVE, AtLeast(0.95)),
               Reading("circuit", "At least 0.9 with OV2(n) + OV2(m) alone as its input.", AtLeast(0.9),
-                      named_neuron(lambda e: circuit_waves(e.stack))),
+                      named_neuron(lambda network: circuit_waves(network.stack))),
           )),
     Claim("fourier-best-neuron", "preacts", f"The preactivation of the best neuron over (n, m) is {WAVE}.",
           "near-perfect match", over_neurons(Tensor.amax), AtLeast(0.9), EXPLAINED,
@@ -203,10 +196,11 @@ FOURIER = (
           )),
     Claim("fourier-relies", "section 5.1",
           "The circuit relies on the network's frequencies: without them it no longer adds.",
-          "relies on this periodic mechanism", over_all_pairs(lambda e: filtered_of(e).excluded), AtMost(0.1),
+          "relies on this periodic mechanism",
+          over_all_pairs(lambda network: filtered_of(network).excluded), AtMost(0.1),
           "A frequency is the network's if it has at least half of an equal share of the preactivations' power.",
           readings=(Reading("enough", "With these frequencies alone it still adds.", AtLeast(0.95),
-                            over_all_pairs(lambda e: filtered_of(e).restricted)),)),
+                            over_all_pairs(lambda network: filtered_of(network).restricted)),)),
 )  # fmt: skip
 
 APPENDIX_C = Claim(
@@ -214,7 +208,7 @@ APPENDIX_C = Claim(
     "thm:c1",
     "The trained MLP2 prefers 2n and 2m to other wrong answers to n + m, as the theory's MLP does.",
     "M_k = 2 1{k = n + m} + 1{k = 2n} + 1{k = 2m}",
-    prefers_doubles,
+    over_all_pairs(lambda network: double_preference(network.stack)),
     AtLeast(0.1),
     "The value is the advantage of their logits over those of other wrong answers, divided by that of the right "
     "answer: 0.5 in M_k. On n + n both terms of M_k fall on the right answer, yet held-out doubles are what networks "

@@ -1,7 +1,9 @@
-"""Figures `cosine_sim_combined` and `probes`: what `=` holds before the MLP, and where the answer can be read."""
+"""Figures of section 5.1: what `=` holds before the MLP (`cosine_sim_combined`), where the answer can be read
+(`probes`), and the frequencies of neurons, embedding and output (`preacts`, `fourier_shares`, `spectra`)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +11,22 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
+from assignadd.figure.style import bar, draw_heat
+from assignadd.measures.addition import (
+    Waves,
+    context_preactivations,
+    embedding_spectrum,
+    network_frequencies,
+    preactivation_spectrum,
+    readout_spectrum,
+    waves_of,
+)
 from assignadd.measures.probes import AnswerProbes, answer_probes_of
 from assignadd.model.architecture import NotDefined
+from assignadd.model.stack import Stack
 from assignadd.network import Network
 from assignadd.palette import BLUE, GREY, INK, ORANGE
 from assignadd.paper.addition.similarity import (
@@ -28,6 +42,7 @@ from assignadd.task.evalsets import VARIABLES
 
 A_KINDS = {"matched": BLUE, "mismatched": GREY}
 B_KINDS = {"matched": BLUE, "second_shuffled": ORANGE, "both_shuffled": GREY}
+BINS = [i / 20 for i in range(21)]
 
 
 @dataclass(frozen=True)
@@ -48,9 +63,10 @@ def cosine_sim_data(
     across: Mapping[tuple[int, int], Matching], template: Matching, against: Mapping[int, AgainstOV2], missing: str = ""
 ) -> CosineSimData:
     """Cosines of the first model: (a) by pair of types, on random contexts and a template; (b) by type."""
-    a = {f"{VARIABLES[x]} and {VARIABLES[y]}": found for (x, y), found in across.items()} | {"one template": template}
-    b = {f"residual, {VARIABLES[n]}": found.residual for n, found in against.items()}
-    b |= {f"attention output, {VARIABLES[n]}": found.attention_output for n, found in against.items()}
+    a = {f"{VARIABLES[x]} and {VARIABLES[y]}": cosines for (x, y), cosines in across.items()}
+    a["one template"] = template
+    b = {f"residual, {VARIABLES[n]}": cosines.residual for n, cosines in against.items()}
+    b |= {f"attention output, {VARIABLES[n]}": cosines.attention_output for n, cosines in against.items()}
     (a_mean, a_std), (b_mean, b_std) = _first_model(a, A_KINDS), _first_model(b, B_KINDS)
     return CosineSimData(list(a), a_mean, a_std, list(b), b_mean, b_std, missing)
 
@@ -62,13 +78,13 @@ def _first_model(rows: Mapping[str, Any], kinds: Collection[str]) -> tuple[np.nd
     return np.reshape(mean, (len(rows), len(kinds))), np.reshape(std, (len(rows), len(kinds)))
 
 
-def cosine_sim_of(model: Network) -> CosineSimData:
+def cosine_sim_of(network: Network) -> CosineSimData:
     """The cosines of one network; without (b) where OV2 is not defined for its architecture."""
     try:
-        against, missing = against_ov2_of(model), ""
+        against, missing = against_ov2_of(network), ""
     except NotDefined as error:
         against, missing = {}, error.reason
-    return cosine_sim_data(across_types_of(model), on_template_of(model), against, missing)
+    return cosine_sim_data(across_types_of(network), on_template_of(network), against, missing)
 
 
 def cosine_sim_caption(data: CosineSimData) -> str:
@@ -80,13 +96,14 @@ def cosine_sim_caption(data: CosineSimData) -> str:
         )
         return ", ".join(words).replace(" -", " \u2212")
 
-    found = f"Mean cosines here: (a) {ranges(A_KINDS, data.a_mean)}"
+    of_a = f"Mean cosines here: (a) {ranges(A_KINDS, data.a_mean)}"
     if data.missing:
-        return f"{found}. (b) is left out, as it is not defined for this network: it {data.missing}."
-    return f"{found}; (b) {ranges(B_KINDS, data.b_mean)}."
+        return f"{of_a}. (b) is left out, as it is not defined for this network: it {data.missing}."
+    return f"{of_a}; (b) {ranges(B_KINDS, data.b_mean)}."
 
 
 def draw_cosine_sim(data: CosineSimData, made: Figure) -> None:
+    """Draws (a) and, where there is one, (b): a dot with its standard deviation for every mean cosine."""
     heights = [len(rows) for rows in (data.a_rows, data.b_rows) if rows]
     axes = made.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     _draw_cosines(axes[0], data.a_rows, data.a_mean, data.a_std, A_KINDS)
@@ -112,6 +129,8 @@ def _draw_cosines(ax: Axes, rows: list[str], mean: np.ndarray, std: np.ndarray, 
 
 @dataclass(frozen=True)
 class ProbesData(FigureData):
+    """Accuracies of linear probes for the answer, by stage."""
+
     stages: list[str]
     test: np.ndarray  # (stages,)
     low: np.ndarray  # 95 % Wilson interval of `test`
@@ -142,6 +161,7 @@ def probes_caption(data: ProbesData) -> str:
 
 
 def draw_probes(data: ProbesData, axes: Axes) -> None:
+    """Draws a bar for the probe at each stage and a diamond for its control."""
     x = np.arange(len(data.stages))
     error = np.maximum(0, [data.test - data.low, data.high - data.test])
     bars: Any = {"yerr": error, "error_kw": {"elinewidth": 1.2}, "label": "pairs never trained on (95 % interval)"}
@@ -155,6 +175,158 @@ def draw_probes(data: ProbesData, axes: Axes) -> None:
     axes.set(ylabel="accuracy of a linear probe", ylim=(0, 1.12), yticks=np.linspace(0, 1, 6))
     axes.grid(False, axis="x")
     axes.legend(loc="center left", bbox_to_anchor=(0.01, 0.6))
+
+
+@dataclass(frozen=True)
+class PreactsData(FigureData):
+    """One neuron's preactivation over all pairs of operands, and the wave that fits it best."""
+
+    neuron: int
+    frequency: int
+    share: float
+    measured: np.ndarray  # (N, N): over the first and the second operand, minus the mean
+    fitted: np.ndarray  # (N, N)
+
+
+def preacts_data(preactivations: Tensor, waves: Waves) -> PreactsData:
+    """The neuron of the first model that is most nearly a wave of one frequency; preactivations are (M, N, N, h)."""
+    neuron = int(waves.share[0].argmax())
+    k = int(waves.frequency[0, neuron])
+    (A, B), (alpha, beta) = (part[0, :, neuron].tolist() for part in (waves.amplitude, waves.phase))
+    measured = preactivations[0, ..., neuron].cpu().double().numpy()
+    angle = 2 * math.pi * k * np.arange(len(measured)) / len(measured)
+    fitted = A * np.cos(angle + alpha)[:, None] + B * np.cos(angle + beta)
+    return PreactsData(neuron, k, float(waves.share[0, neuron]), measured - measured.mean(), fitted)
+
+
+def preacts_caption(data: PreactsData) -> str:
+    """Which neuron it is, and how much of its variance the wave explains, in words."""
+    wave = f"a wave of frequency {data.frequency} explains {data.share:.1%} of its variance"
+    return f"Here it is neuron {data.neuron}: {wave}."
+
+
+def draw_preacts(data: PreactsData, made: Figure) -> None:
+    """Draws the preactivation and its best wave, in the same colours."""
+    axes = made.subplots(1, 2, sharey=True)
+    most = float(max(np.abs(data.measured).max(), np.abs(data.fitted).max()))
+    for ax, values in zip(axes, (data.measured, data.fitted), strict=True):
+        image = draw_heat(ax, values, limits=(-most, most))
+        ax.set(xlabel="second operand $m$", aspect="equal")
+    axes[0].set_ylabel("first operand $n$")
+    axes[0].set_title(f"neuron {data.neuron}:\npreactivation")
+    axes[1].set_title(f"best wave: frequency {data.frequency},\n{data.share:.1%} of the variance")
+    bar(image, list(axes), "preactivation minus its mean")
+
+
+@dataclass(frozen=True)
+class FourierSharesData(FigureData):
+    """How nearly each neuron is a wave of one frequency, and the power of each frequency."""
+
+    frequency: np.ndarray  # (h,): of each neuron's best wave
+    share: np.ndarray  # (h,): of its variance that this wave explains
+    power: np.ndarray  # (K,): share of each frequency 1..K in all preactivations
+    network: np.ndarray  # (K,): whether it is one of the network's frequencies
+
+
+def fourier_shares_data(stack: Stack, waves: Waves) -> FourierSharesData:
+    """Frequency and share of every neuron of the first model, and the power of each frequency."""
+    model = stack.models(0)
+    columns = waves.frequency, waves.share, preactivation_spectrum(model), network_frequencies(model)
+    return FourierSharesData(*(values[0].cpu().numpy() for values in columns))
+
+
+CLEAN = 0.9  # share of the variance
+
+
+def fourier_shares_caption(data: FourierSharesData) -> str:
+    """How many neurons are nearly a wave, and how much of all power is in the network's frequencies, in words."""
+    clean, n, used = int((data.share >= CLEAN).sum()), len(data.share), int(data.network.sum())
+    return (
+        f"Here one wave explains {CLEAN:.0%} or more in {clean} of {n} neurons, and {np.median(data.share):.0%} in the "
+        f"median neuron; {data.power[data.network].sum():.1%} of all power is in {used} of {len(data.network)} "
+        "frequencies, the network's."
+    )
+
+
+def draw_fourier_shares(data: FourierSharesData, made: Figure) -> None:
+    """Draws the power of each frequency, each neuron above its frequency, and a histogram of the neurons."""
+    grid = made.add_gridspec(2, 2, width_ratios=(5, 1), height_ratios=(1, 2.2))
+    spectrum = made.add_subplot(grid[0, 0])
+    neurons = made.add_subplot(grid[1, 0], sharex=spectrum)
+    histogram = made.add_subplot(grid[1, 1], sharey=neurons)
+    draw_spectrum(spectrum, data.power, data.network)
+    spectrum.set(ylabel="share of\nall power", title=_frequencies_text((np.flatnonzero(data.network) + 1).tolist()))
+    spectrum.tick_params(labelbottom=False)
+    # A dot for each neuron above its frequency, spread sideways in the order of the neurons.
+    sideways = (np.arange(len(data.share)) * 0.618034 % 1 - 0.5) * 0.6
+    colors = np.where(data.network[data.frequency - 1], BLUE, GREY)
+    neurons.scatter(data.frequency + sideways, data.share, s=5, c=colors, alpha=0.7, linewidths=0)
+    neurons.set(xlabel="frequency of a neuron's best wave", ylabel="share of its variance", ylim=(0, 1.02))
+    histogram.hist(data.share, bins=BINS, orientation="horizontal", color=BLUE, linewidth=0)
+    median = float(np.median(data.share))
+    histogram.axhline(median, color=INK, linewidth=0.8, linestyle="--")
+    histogram.set(xlabel="neurons", title=f"median {median:.2f}")
+    histogram.tick_params(labelleft=False)
+
+
+def _frequencies_text(frequencies: list[int]) -> str:
+    if len(frequencies) > 16:
+        return f"the network's {len(frequencies)} frequencies (blue)"
+    return f"the network's frequencies (blue): {', '.join(map(str, frequencies)) or 'none'}"
+
+
+@dataclass(frozen=True)
+class SpectraData(FigureData):
+    """The power of each frequency in what the neurons read and in what they write."""
+
+    embedding: np.ndarray  # (K,): share of each frequency 1..K in the power of the rows of W_E that embed numbers
+    readout: np.ndarray  # (K,): in that of W_out W_U, as a function of the answer
+    network: np.ndarray  # (K,): whether it is one of the network's frequencies, which its preactivations tell
+
+
+def spectra_data(stack: Stack) -> SpectraData:
+    """The power of each frequency in the embedding and in the output of the first model."""
+    model = stack.models(0)
+    columns = embedding_spectrum(model), readout_spectrum(model), network_frequencies(model)
+    return SpectraData(*(values[0].cpu().numpy() for values in columns))
+
+
+def spectra_caption(data: SpectraData) -> str:
+    """How much of both powers is in the network's frequencies, in words."""
+    used = data.network.sum()
+    return (
+        f"Here the network's {used} of {len(data.network)} frequencies, {used / len(data.network):.0%} if all were "
+        f"equal, have {data.embedding[data.network].sum():.0%} of the embedding's power and "
+        f"{data.readout[data.network].sum():.0%} of the output's."
+    )
+
+
+def draw_spectra(data: SpectraData, made: Figure) -> None:
+    """Draws both spectra, one above the other."""
+    above, below = made.subplots(2, 1, sharex=True, sharey=True)
+    equal = 1 / len(data.network)
+    for axes, power, what in (
+        (above, data.embedding, "number embedding $W_E$"),
+        (below, data.readout, "from neurons to logits, $W_\\mathrm{out} W_U$"),
+    ):
+        draw_spectrum(axes, power, data.network)
+        axes.axhline(equal, color=INK, linewidth=0.8, linestyle="--")
+        axes.text(1.01, equal, "equal\nshare", transform=axes.get_yaxis_transform(), va="center", fontsize=7)
+        axes.set_ylabel("share of\nall power")
+        axes.set_title(f"{what}: {100 * power[data.network].sum():.1f} % in the network's frequencies")
+    below.set_xlabel("frequency $k$ (blue: the network's)")
+
+
+def draw_spectrum(axes: Axes, power: np.ndarray, network: np.ndarray) -> None:
+    """Draws a bar for every frequency from 1 on, those of the network in blue."""
+    axes.bar(np.arange(1, len(power) + 1), power, color=np.where(network, BLUE, GREY))
+    axes.set_xlim(0.3, len(power) + 0.7)
+
+
+def preacts_of(network: Network) -> PreactsData:
+    """The data of a network, over contexts as in training."""
+    preactivations = context_preactivations(network.stack, [network.config], network.seen[None])
+    return preacts_data(preactivations, waves_of(network))
 
 
 COSINE_SIM_FIGURE = FigureRecord(
@@ -171,4 +343,26 @@ PROBES_FIGURE = FigureRecord(
     "1 after it. Diamonds are the same probes with shuffled labels.",
     lambda s: probes_data(answer_probes_of(s.model), s.model.config.task.modulus), on_axes(draw_probes), height=2.6,
     found=probes_caption,
+)  # fmt: skip
+PREACTS_FIGURE = FigureRecord(
+    "preacts", "The neuron that is most nearly a Fourier feature",
+    "Does the preactivation over all pairs of operands (left, mean over contexts as in training) look like a sum "
+    "of two cosines of one frequency (right, same colours)? This is the best neuron; the next figure has all of "
+    "them.",
+    lambda s: preacts_of(s.model),
+    draw_preacts, height=2.9, found=preacts_caption,
+)  # fmt: skip
+FOURIER_SHARES_FIGURE = FigureRecord(
+    "fourier_shares", "All neurons as Fourier features",
+    "Above, the power of all preactivations by frequency. Below, each dot is a neuron: its height is the share of "
+    "its variance that a wave of one frequency explains.",
+    lambda s: fourier_shares_data(s.model.stack, waves_of(s.model)), draw_fourier_shares, height=3.6,
+    found=fourier_shares_caption,
+)  # fmt: skip
+SPECTRA_FIGURE = FigureRecord(
+    "spectra", "Frequencies of the input and of the output",
+    "Do the frequencies that the neurons use (blue) also carry the embedding of the numbers, above, and the "
+    "effect of each neuron on the logits of the answers, below? Random weights give every frequency an equal "
+    "share (dashed line).",
+    lambda s: spectra_data(s.model.stack), draw_spectra, height=2.9, found=spectra_caption,
 )  # fmt: skip

@@ -87,8 +87,7 @@ def across_types(stack: Stack, contexts: Mapping[int, Int[Tensor, "#M B T"]]) ->
     """
     task, values = stack.config.task, roles(stack.config.task, contexts[0]).values  # (M, B, 2)
     residuals = {n_vars: _residuals(stack, with_values(task, tokens, values)) for n_vars, tokens in contexts.items()}
-    others = values.roll(-1, 1)
-    different = (values.sort(-1).values != others.sort(-1).values).any(-1)  # (M, B)
+    different = (values.sort(-1).values != values.roll(-1, 1).sort(-1).values).any(-1)  # (M, B)
     return {
         (x, y): Matching(
             _over(cosine_similarity(residuals[x], residuals[y], -1)),
@@ -104,17 +103,20 @@ def against_ov2(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> AgainstOV2:
     The sequences are in random order, so an operand is shuffled by taking that of the next sequence.
     """
     values = roles(stack.config.task, tokens).values
-    vectors, cosines = number_outputs(stack), []
+    vectors = number_outputs(stack)  # (M, N, d)
+    cosines = []
     for i, trace in enumerate(traces(stack, tokens)):
         first, second = values[i % len(values)].unbind(-1)  # (B,) each
-        a, b = torch.stack([first, first, first.roll(-2)]), torch.stack([second, *[second.roll(-1)] * 2])  # (3, B)
-        found = normalize(torch.stack([trace.resid_mid, trace.attention_output]), dim=-1)
+        a = torch.stack([first, first, first.roll(-2)])  # (shuffle, B)
+        b = torch.stack([second, second.roll(-1), second.roll(-1)])
+        at_equals = normalize(torch.stack([trace.resid_mid, trace.attention_output]), dim=-1)  # (vector, B, d)
         # Products with OV2(n) for all N numbers are fewer than those with a vector for each sequence and shuffle.
-        products, rows = found @ vectors[i].T, torch.arange(len(first), device=first.device)  # (vector, B, N)
+        products = at_equals @ vectors[i].T  # (vector, B, N)
+        rows = torch.arange(len(first), device=first.device)
         lengths = (vectors[i].unsqueeze(1) + vectors[i]).norm(dim=-1).clamp(min=1e-12)  # (N, N)
         cosines.append((products[:, rows, a] + products[:, rows, b]) / lengths[a, b])  # (vector, shuffle, B)
     by_vector = torch.stack(cosines, 2)  # (vector, shuffle, M, B)
-    return AgainstOV2(*(Shuffles(*map(_over, of_one)) for of_one in by_vector))
+    return AgainstOV2(*(Shuffles(*map(_over, by_shuffle)) for by_shuffle in by_vector))
 
 
 def on_template(stack: Stack) -> Matching:
@@ -123,13 +125,13 @@ def on_template(stack: Stack) -> Matching:
     Every two different pairs of values are mismatched. The paper does not give its template ("b 3 + b 4 =" and
     "+ 3 4 ="); ours is `task.examples.template`.
     """
-    pair = [tokens[None].to(stack.flat.device) for tokens in examples.template(stack.config.task)]
-    found = [_all_pairs(*(_residuals(one, tokens)[0] for tokens in pair)) for one in single_models(stack)]
-    n = len(found[0][0])
-    matched, mean, std = (torch.stack(values) for values in zip(*found, strict=True))
+    bound, literal = (tokens[None].to(stack.flat.device) for tokens in examples.template(stack.config.task))
+    cosines = [_all_pairs(_residuals(m, bound)[0], _residuals(m, literal)[0]) for m in single_models(stack)]
+    matched, mean, std = (torch.stack(values) for values in zip(*cosines, strict=True))
+    n = matched.shape[1]
     doubles = stack.config.task.modulus  # n + n is its own mirror image
-    others = n**2 - (2 * n - doubles)
-    return Matching(_over(matched), Cosine(mean, std, torch.full_like(mean, others, dtype=torch.int64)))
+    mismatched = n**2 - (2 * n - doubles)
+    return Matching(_over(matched), Cosine(mean, std, torch.full_like(mean, mismatched, dtype=torch.int64)))
 
 
 def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Tensor, Tensor]:

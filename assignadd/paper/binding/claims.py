@@ -25,10 +25,10 @@ ALL, TRAINED = 0, 1  # index into the pairs of `Network.routing`: any sequences,
 def rate(pattern: str, law: int) -> Callable[[Network], Measured]:
     """The share of sequences with an attention pattern, over all types of sequences."""
 
-    def measure(e: Network) -> Measured:
-        require_column(e.config, f"{pattern} (1-var)")
-        by_type = [found[law][pattern].item() for found in routings_of(e).values()]
-        return Measured.share(sum(by_type) * e.n, e.n * len(by_type), "sequences")
+    def measure(network: Network) -> Measured:
+        require_column(network.config, f"{pattern} (1-var)")
+        rates = [routing[law][pattern].item() for routing in routings_of(network).values()]
+        return Measured.share(sum(rates) * network.n, network.n * len(rates), "sequences")
 
     return measure
 
@@ -39,40 +39,43 @@ def lowest_rate(*names: str) -> Callable[[Network], Measured]:
     A mean of masses between 0 and 1 varies at most as much as a share of the same size, which gives its interval.
     """
 
-    def measure(e: Network) -> Measured:
+    def measure(network: Network) -> Measured:
         for name in names:
-            require_column(e.config, f"{name} (1-var)")
-        least = min(found[ALL][name].item() for found in routings_of(e).values() for name in names)
-        return Measured.share(least * e.n, e.n, "sequences")
+            require_column(network.config, f"{name} (1-var)")
+        least = min(routing[ALL][name].item() for routing in routings_of(network).values() for name in names)
+        return Measured.share(least * network.n, network.n, "sequences")
 
     return measure
 
 
 def block(effect: str) -> Callable[[Network], Measured]:
     """The strength of one effect of QK1 (figure qk0)."""
-    return lambda e: Measured.exactly(getattr(scores.qk1_blocks(e.stack), effect).item(), 1, "networks")
+
+    def measure(network: Network) -> Measured:
+        return Measured.exactly(getattr(scores.qk1_blocks(network.stack), effect).item(), 1, "networks")
+
+    return measure
 
 
 def previous(excluded: Collection[Excluded], first_row: int = 1) -> Callable[[Network], Measured]:
     """The share of positions whose best key, by position alone and without the excluded keys, is the previous one."""
 
-    def measure(e: Network) -> Measured:
-        share = scores.qk1_num_to_prev_var(e.stack, excluded, first_row).item()
-        return Measured.exactly(share, e.config.task.prefix - first_row, "positions")
+    def measure(network: Network) -> Measured:
+        share = scores.qk1_num_to_prev_var(network.stack, excluded, first_row).item()
+        return Measured.exactly(share, network.config.task.prefix - first_row, "positions")
 
     return measure
 
 
-def identity(e: Network) -> Measured:
+def identity(network: Network) -> Measured:
     """The share of variables that match themselves best under QK2."""
-    return Measured.exactly(scores.qk2_ov1_var_identity(e.stack).item(), e.config.task.n_vars, "variables")
+    return Measured.exactly(scores.qk2_ov1_var_identity(network.stack).item(), network.config.task.n_vars, "variables")
 
 
 # Differences of scores as ratios of attention.
 TWICE, TEN_TIMES = math.log(2), math.log(10)
 RATIO = "The value is a difference of mean scores: ln 2 is twice as much attention, ln 10 ten times as much."
 MASS = lowest_rate("mass_l2_equal_to_values")
-LOWEST_TYPE = "The value is that of the type of sequence with the lowest share."
 
 MECHANISM = (
     *(
@@ -84,7 +87,7 @@ MECHANISM = (
     ),
     Claim("attention-mass", "attention",
           "In layer 2 `=` gives more than half of its attention to the two numbers to be added.",
-          "strongly", MASS, AtLeast(0.5), LOWEST_TYPE,
+          "strongly", MASS, AtLeast(0.5), "The value is that of the type of sequence with the lowest share.",
           readings=(Reading("strict", "It gives at least 90 % of its attention to them.", AtLeast(0.9)),)),
     Claim("attention-every-sequence", "attention",
           "All three attention patterns are present in at least 99 % of the sequences drawn.",

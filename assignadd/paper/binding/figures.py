@@ -1,8 +1,10 @@
-"""Figures `token-seqs` and `attention`: sequences as the network reads them, and where both layers attend in one."""
+"""Figures of section 5.2: sequences as the network reads them (`token-seqs`), where both layers attend in one
+(`attention`), and the scores of both layers, read off the weights (`qk0`, `qk0pos_and_qk1`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,41 +13,70 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from assignadd.config import Task
+from assignadd.config.task import LETTERS
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
-from assignadd.figure.style import SMALLEST, bar, box_legend, cells, draw_heat, name_ticks
+from assignadd.figure.style import SMALLEST, bar, box, box_legend, cells, draw_heat, name_ticks, thinned
+from assignadd.measures.scores import EXCLUDED, admissible, qk1_positions, qk1_table, qk2_ov1_var_scores
 from assignadd.model.architecture import SECOND_LAYER, needs
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
-from assignadd.palette import ANSWER, GREY, GRID, INK, ORANGE, RED, SHARES, YELLOW
+from assignadd.palette import (
+    ANSWER,
+    GREY,
+    GRID,
+    HATCH,
+    INK,
+    ORANGE,
+    PALE,
+    POSITIONS,
+    PURPLE,
+    RED,
+    RULE,
+    SHARES,
+    YELLOW,
+)
 from assignadd.task import examples
 from assignadd.task.positions import operand_slots, roles
 from assignadd.task.text import answer
+from assignadd.task.vocabulary import Vocabulary
+
+# How many times as wide as a number every other embedding is drawn: numbers are many and alike, the rest has names.
+WIDE = 3
+BELOW: Any = {"location": "bottom", "pad": 0.03, "aspect": 25}  # where colour bars stand
+# Rows, columns, colour (the paper's) and name of each outlined block.
+OUTLINES = (
+    ("numbers", "variables", PURPLE, "number to variable"),
+    ("prefix", "variables", ORANGE, "position before + to variable"),
+    ("positions", "positions", RED, "position to position"),
+    ("=", "operands", "black", "= to operand positions"),
+)
 
 
 @dataclass(frozen=True)
 class TokenSeqsData(FigureData):
+    """The paper's example sequences, fitted to a task."""
+
     tokens: np.ndarray  # (rows, T) words
     answers: np.ndarray  # (rows,)
 
 
 def token_seqs_data(task: Task) -> TokenSeqsData:
+    """The sequences of the paper that this task has, and their answers."""
     fitted = [examples.fitted(text, task) for text in examples.TOKEN_SEQS]
     rows = [tokens for tokens in fitted if tokens is not None]
-    return TokenSeqsData(
-        np.array([examples.names(row, task) for row in rows]), np.array([answer(row, task) for row in rows])
-    )
+    words = [examples.names(row, task) for row in rows]
+    return TokenSeqsData(np.array(words), np.array([answer(row, task) for row in rows]))
 
 
 def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
+    """Draws a row of boxed tokens for each sequence, with its answer behind it."""
     rows, T = data.tokens.shape
     for y, (words, result) in enumerate(zip(data.tokens, data.answers, strict=True)):
         for x, word in enumerate([*words, str(result)]):
             tint = ANSWER if x == T else "white"
             axes.add_patch(Rectangle((x, 1.25 * y), 1, 1, facecolor=tint, edgecolor=INK, linewidth=0.6))
-            soft, size = word == "PAD", SMALLEST if word == "PAD" else 8.5
-            axes.text(
-                x + 0.5, 1.25 * y + 0.52, word, ha="center", va="center", fontsize=size, color=GREY if soft else INK
-            )
+            look: Any = {"color": GREY, "fontsize": SMALLEST} if word == "PAD" else {"color": INK, "fontsize": 8.5}
+            axes.text(x + 0.5, 1.25 * y + 0.52, word, ha="center", va="center", **look)
     axes.set(xlim=(-0.05, T + 1.05), ylim=(1.25 * rows - 0.2, -0.05), xticks=np.arange(T + 1) + 0.5, yticks=[])
     axes.set_xticklabels([*map(str, range(T)), "answer"], fontsize=SMALLEST, color=INK)
     axes.xaxis.tick_top()
@@ -56,6 +87,8 @@ def draw_token_seqs(data: TokenSeqsData, axes: Axes) -> None:
 
 @dataclass(frozen=True)
 class AttentionData(FigureData):
+    """Attention of one model in one sequence, and the edges that the paper expects."""
+
     tokens: list[str]
     titles: list[str]
     patterns: np.ndarray  # (2, T, T): layer 1 or the last, query, key; NaN where the key is ahead of the query
@@ -75,14 +108,14 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
     sequence = examples.fitted(text, task)
     if sequence is None:
         raise ValueError(f"{text!r} does not fit this task")
-    tokens = torch.tensor(sequence)
+    tokens = torch.tensor([sequence])
     hooks = [f"blocks.{layer}.attn.hook_pattern" for layer in (0, model.n_layers - 1)]
-    cache = Transformer.from_stack(stack, 0).run_with_cache(tokens[None].to(stack.flat.device), names_filter=hooks)[1]
-    role = roles(task, tokens[None])
+    _, cache = Transformer.from_stack(stack, 0).run_with_cache(tokens.to(stack.flat.device), names_filter=hooks)
+    role = roles(task, tokens)
     numbers = role.assigned[0].nonzero()[:, 0].tolist()
-    to_operands = _cells_of(len(tokens), [(-1, slot) for slot in operand_slots(task)])
-    to_previous = _cells_of(len(tokens), [(number, number - 1) for number in numbers])
-    to_values = _cells_of(len(tokens), [(-1, value) for value in role.value_positions[0].tolist()])
+    to_operands = _edges(len(sequence), [(-1, slot) for slot in operand_slots(task)])
+    to_previous = _edges(len(sequence), [(number, number - 1) for number in numbers])
+    to_values = _edges(len(sequence), [(-1, value) for value in role.value_positions[0].tolist()])
     titles, patterns = [], []
     for layer, hook, edges in zip((1, model.n_layers), hooks, (to_operands | to_previous, to_values), strict=True):
         heads = cache[hook][0].cpu().numpy()  # (heads, T, T)
@@ -90,16 +123,16 @@ def attention_data(stack: Stack, text: str = examples.ATTENTION) -> AttentionDat
         titles.append(f"layer {layer}" + (f", head {best}" if model.n_heads > 1 else ""))
         patterns.append(heads[best])
     shown = np.stack(patterns)
-    shown[:, *np.triu_indices(len(tokens), 1)] = np.nan
+    shown[:, *np.triu_indices(len(sequence), 1)] = np.nan
     return AttentionData(examples.names(sequence, task), titles, shown, to_operands, to_previous, to_values)
 
 
 def attention_caption(data: AttentionData) -> str:
     """How many of the boxed cells are the darkest of their rows, and the weights of the cells in the row of `=`."""
-    (first, last), parts = data.patterns, []
+    first, last = data.patterns
     numbers = np.argwhere(data.to_previous)
     darkest = sum(int(np.nanargmax(first[query]) == key) for query, key in numbers)
-    parts.append(f"{darkest} of {len(numbers)} assigned numbers attend most to the variable before them")
+    parts = [f"{darkest} of {len(numbers)} assigned numbers attend most to the variable before them"]
     for title, pattern, edges in ((data.titles[0], first, data.to_operands), (data.titles[1], last, data.to_values)):
         weights = " and ".join(f"{pattern[-1, key]:.2f}" for key in np.flatnonzero(edges[-1]))
         best = int(np.where(edges[-1], -np.inf, pattern[-1]).argmax())
@@ -108,7 +141,8 @@ def attention_caption(data: AttentionData) -> str:
     return f"Here {'; '.join(parts)}."
 
 
-def _cells_of(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
+def _edges(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
+    """A (T, T) array that is true at these pairs of a query and a key."""
     edges = np.zeros((T, T), dtype=bool)
     for query, key in pairs:
         edges[query, key] = True
@@ -116,6 +150,7 @@ def _cells_of(T: int, pairs: list[tuple[int, int]]) -> np.ndarray:
 
 
 def draw_attention(data: AttentionData, made: Figure) -> None:
+    """Draws both patterns with boxes around the expected edges."""
     axes = made.subplots(1, 2, sharey=True)
     for title, ax, pattern in zip(data.titles, axes, data.patterns, strict=True):
         image = draw_heat(ax, pattern, SHARES, (0, 1))
@@ -145,6 +180,162 @@ def _name_tokens(ax: Axes, tokens: list[str]) -> None:
     ax.set_aspect("equal")
 
 
+@dataclass(frozen=True)
+class QK0Data(FigureData):
+    """The layer-1 scores of one model, and the sizes that say which rows are which."""
+
+    scores: np.ndarray  # (C, C): rows ask, columns answer; numbers, +, =, PAD, variables, positions
+    modulus: int
+    n_vars: int
+    prefix: int
+
+    def rows(self, group: str) -> tuple[int, int]:
+        """First and last row of a group of embeddings."""
+        vocabulary = Vocabulary(Task(modulus=self.modulus, n_vars=self.n_vars))
+        v, p, equals = vocabulary.first_variable, vocabulary.size, vocabulary.equals
+        return {
+            "numbers": (0, self.modulus - 1),
+            "=": (equals, equals),
+            "variables": (v, p - 1),
+            "positions": (p, len(self.scores) - 1),
+            "prefix": (p, p + self.prefix - 1),
+            "operands": (p + self.prefix + 1, p + self.prefix + 2),
+        }[group]
+
+
+def qk0_data(stack: Stack) -> QK0Data:
+    """The layer-1 scores between all embeddings of the first model."""
+    task = stack.config.task
+    return QK0Data(qk1_table(stack.models(0))[0].detach().cpu().numpy(), task.modulus, task.n_vars, task.prefix)
+
+
+def qk0_caption(data: QK0Data) -> str:
+    """The mean score in each outline that has tokens as keys, and that of the same rows with other tokens."""
+
+    def part(group: str) -> slice:
+        first, last = data.rows(group)
+        return slice(first, last + 1)
+
+    tokens = np.arange(len(data.scores)) < data.rows("positions")[0]
+    tokens[part("variables")] = False
+    means = [
+        f"{words} {data.scores[part(rows), part('variables')].mean():.1f} to variables and "
+        f"{data.scores[part(rows), tokens].mean():.1f} to other tokens"
+        for rows, words in (("numbers", "numbers"), ("prefix", "positions before +"))
+    ]
+    equals, operands = part("="), part("operands")
+    others = np.delete(data.scores[equals, part("positions")], np.r_[operands] - data.rows("positions")[0], axis=1)
+    return (
+        f"Mean scores here: {'; '.join(means)}; `=` {data.scores[equals, operands].mean():.1f} to the positions of the "
+        f"operands and {others.mean():.1f} to other positions."
+    ).replace(" -", " \u2212")
+
+
+def draw_qk0(data: QK0Data, made: Figure) -> None:
+    """Draws the scores between all embeddings, with an outline around each block of `OUTLINES`."""
+    ax = made.add_subplot()
+    widths = np.where(np.arange(len(data.scores)) < data.modulus, 1, WIDE)
+    starts = np.concatenate([[0], widths.cumsum()])
+    most = float(np.quantile(np.abs(data.scores), 0.998))  # a few extreme scores would leave the rest white
+    limits = (-most, most) if most else None
+    image = draw_heat(ax, data.scores.repeat(widths, 0).repeat(widths, 1), limits=limits)
+    ax.set_aspect("equal")
+    bar(image, ax, "attention score", extend="both")
+
+    def span(group: str) -> tuple[float, float]:
+        first, last = data.rows(group)
+        return float(starts[first]), float(starts[last + 1] - 1)
+
+    for rows, columns, color, _ in OUTLINES:
+        box(ax, span(rows), span(columns), color, 1.5)
+    box_legend(made, [(color, label) for *_, color, label in OUTLINES], columns=2)
+    _name_embeddings(ax, data, starts)
+
+
+def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
+    """Names every tenth number, every other embedding, and the groups."""
+    T = len(data.scores) - data.rows("positions")[0]
+    names = [*map(str, range(data.modulus)), "+", "=", "PAD", *LETTERS[: data.n_vars], *map(str, range(T))]
+    named = [
+        *range(0, data.modulus, 10),
+        *range(data.modulus, len(names) - T),
+        *(len(names) - T + t for t in thinned(T, 12)),
+    ]
+    ticks, labels = [(starts[row] + starts[row + 1] - 1) / 2 for row in named], [names[row] for row in named]
+    ax.set_yticks(ticks, labels, fontsize=SMALLEST)
+    ax.set_xticks(ticks, labels, fontsize=SMALLEST)
+    for row, label in zip(named, ax.get_xticklabels(), strict=True):
+        label.set_rotation(90 if row >= data.modulus and len(names[row]) > 1 else 0)
+    for group in ("numbers", "variables", "positions"):
+        first, last = data.rows(group)
+        middle = (starts[first] + starts[last + 1] - 1) / 2
+        ax.text(middle, 1.01, group, transform=ax.get_xaxis_transform(), ha="center", va="bottom")
+        ax.text(-0.06, middle, group, transform=ax.get_yaxis_transform(), ha="right", va="center", rotation=90)
+    for edge in (data.modulus, data.rows("variables")[0], data.rows("positions")[0]):
+        for rule in (ax.axhline, ax.axvline):
+            rule(starts[edge] - 0.5, color=RULE, linewidth=0.5)
+    ax.set_xlabel("attended to (key)")
+    ax.set_ylabel("attending (query)", labelpad=18)
+
+
+@dataclass(frozen=True)
+class QK0PosAndQK1Data(FigureData):
+    """The scores of one model between positions (layer 1) and between copied variables (layer 2)."""
+
+    positions: np.ndarray  # (prefix, prefix): P_i QK1 P_j
+    admissible: np.ndarray  # (prefix, prefix): where a variable can stand, seen from a number at i
+    variables: np.ndarray  # (V, V)
+    letters: list[str]
+
+
+def qk0pos_and_qk1_data(stack: Stack) -> QK0PosAndQK1Data:
+    """The scores of the first model."""
+    model = stack.models(0)
+    positions = qk1_positions(model)[0].detach().cpu().numpy()
+    variables = qk2_ov1_var_scores(model)[0].detach().cpu().numpy()
+    keys = admissible(len(positions), EXCLUDED).numpy()
+    return QK0PosAndQK1Data(positions, keys, variables, list(stack.config.task.variables))
+
+
+def qk0pos_and_qk1_caption(data: QK0PosAndQK1Data) -> str:
+    """In how many rows the expected cell has the highest score, in words."""
+    rows = np.flatnonzero(data.admissible.any(1))
+    best = np.where(data.admissible, data.positions, -np.inf).argmax(1)
+    matches = int((data.variables.argmax(1) == np.arange(len(data.letters))).sum())
+    return (
+        f"Here the position before wins in {int((best[rows] == rows - 1).sum())} of {len(rows)} rows of (a), and "
+        f"{matches} of {len(data.letters)} variables of (b) match themselves best."
+    )
+
+
+def draw_qk0pos_and_qk1(data: QK0PosAndQK1Data, made: Figure) -> None:
+    """Draws (a) the scores between positions and (b) those between copied variables."""
+    left, right = made.subplots(1, 2)
+    _draw_positions(data, left)
+    image = draw_heat(right, data.variables)
+    name_ticks(right, data.letters, data.letters)
+    right.set_title("(b) copied variables, layer 2")
+    right.set(xlabel="variable held by a number (key)", ylabel="variable held by = (query)", aspect="equal")
+    bar(image, right, "score under QK$_2$", **BELOW)
+
+
+def _draw_positions(data: QK0PosAndQK1Data, ax: Axes) -> None:
+    """Draws the scores between positions: excluded keys hatched, the best of each row in a red box."""
+    scores = np.where(data.admissible, data.positions, np.nan)
+    image = draw_heat(ax, scores, POSITIONS, (float(np.nanmin(scores)), float(np.nanmax(scores))))
+    for row, column in np.argwhere(~data.admissible & np.tri(len(scores), dtype=bool)):
+        ax.add_patch(
+            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=PALE, edgecolor=HATCH, hatch="////", linewidth=0)
+        )
+    names = [str(i) for i in range(len(scores))]
+    name_ticks(ax, names, names)
+    best = np.where(data.admissible, data.positions, -np.inf)
+    cells(ax, data.admissible & (best == best.max(1, keepdims=True)), RED)
+    ax.set_title("(a) positions, layer 1")
+    ax.set(xlabel="position attended to, $j$ (key)", ylabel="position of a number, $i$ (query)", aspect="equal")
+    bar(image, ax, "score under QK$_1$", **BELOW)
+
+
 TOKEN_SEQS_FIGURE = FigureRecord(
     "token-seqs", "Sequences as the network reads them",
     "Assignments (a variable, then its number) may stand anywhere between padding; then follow `+` and the two "
@@ -157,4 +348,19 @@ ATTENTION_FIGURE = FigureRecord(
     "variable before it (red) and `=` to the two operands (orange); in the last layer `=` attends to the two "
     "numbers to be added (yellow). Of several heads, the one that attends most to the boxed cells is shown.",
     lambda s: attention_data(s.model.stack), draw_attention, height=3.1, found=attention_caption,
+)  # fmt: skip
+QK0_FIGURE = FigureRecord(
+    "qk0", "Layer-1 scores between all embeddings",
+    "Green blocks in the purple and orange outlines mean that numbers, and the positions before +, attend to "
+    "variables. By the paper, scores within the red outline grow to the right below its diagonal. The small "
+    "outline shows how much `=` attends to the operand slots.",
+    lambda s: qk0_data(s.model.stack), draw_qk0, height=5.3, found=qk0_caption,
+)  # fmt: skip
+QK0POS_AND_QK1_FIGURE = FigureRecord(
+    "qk0pos_and_qk1", "Previous-token head and variable matching",
+    "(a) Without what cannot be a variable (hatched: the number itself and two back), is the highest score of each "
+    "row (red box) one step left of the diagonal? (b) A dark green diagonal means that each variable finds itself "
+    "alone.",
+    lambda s: qk0pos_and_qk1_data(s.model.stack), draw_qk0pos_and_qk1, height=3.4,
+    found=qk0pos_and_qk1_caption,
 )  # fmt: skip

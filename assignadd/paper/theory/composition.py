@@ -1,5 +1,8 @@
 """Attention and answers with several assignments in context, after the step of theorem C.1 and after further steps.
 
+The appendix's remarks after the theorem: the memory is sufficient also where tau has several variables, and subsequent
+steps on such data attenuate the spurious term.
+
 A sequence has K = |tau| assignments of different variables at any of the T - 3 prefix positions, one of them of the
 operand's variable; assigned numbers and second operand are uniform. Under a `Symmetric` matrix the attention depends
 on K only, and the answer on the attention and the numbers, so only the numbers are drawn at random.
@@ -7,7 +10,6 @@ on K only, and the answer on the attention and the numbers, so only the numbers 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,12 +22,11 @@ from torch import Tensor
 from assignadd.config import ConfigError
 from assignadd.paper.theory.setting import DTYPE, Setting
 from assignadd.paper.theory.symmetric import COPIED, OTHER, OWN, P_T, W_0, Symmetric, scores, scores_gradient
-from assignadd.paper.theory.theorem import eta, update
+from assignadd.paper.theory.theorem import after_step, eta, update
 from assignadd.stats.intervals import Interval, wilson
 
 DRAWS = 20_000
 ASSIGNMENTS = (1, 2, 3, 4, 5, 6)  # the numbers of assignments that are tested
-SHARPENED = (1.0, 10.0, 100.0, 1000.0)  # alpha for the probability of the right answer
 
 
 class Attention(NamedTuple):
@@ -44,8 +45,8 @@ class Attention(NamedTuple):
 
 def attention(W: Symmetric, K: int) -> Attention:
     """The softmax over all T keys with K assignments in context."""
-    found = scores(W)
-    e = np.exp(found - found.max())
+    logits = scores(W)
+    e = np.exp(logits - logits.max())
     return Attention(*(e / (_keys(W.s, K) @ e)).tolist())
 
 
@@ -94,34 +95,34 @@ def draw_values(N: int, K: int, draws: int, seed: int) -> Values:
 
 def answer_scores(W: Symmetric, values: Values) -> Tensor:
     """M(z), (draws, N): M_k is the sum of products of two attention weights over the pairs of numbers that sum to k."""
-    t, d, c, *_ = attention(W, values.K)
-    weights = torch.tensor([t * t, d * d, c * c, t * d, t * c, d * c], dtype=DTYPE)
+    t, d, s, *_ = attention(W, values.K)
+    weights = torch.tensor([t * t, d * d, s * s, t * d, t * s, d * s], dtype=DTYPE)
     return (weights @ values.pairs.flatten(1)).view(values.pairs.shape[1:])
 
 
 def loss_gradient(W: Symmetric, values: Values, alpha: float) -> tuple[float, Symmetric]:
     """The mean cross entropy of alpha M(z) on these values, and its gradient nabla L(W)."""
-    logs, right = answer_scores(W, values).mul_(alpha).log_softmax(1), values.y[:, None]
-    found = -float(logs.gather(1, right).mean())
-    by_M = logs.exp_().scatter_add_(1, right, -torch.ones_like(right, dtype=DTYPE)).mul_(alpha / len(right))
-    tt, dd, cc, td, tc, dc = (values.pairs.flatten(1) @ by_M.flatten()).tolist()
-    t, d, c, *_ = weights = attention(W, values.K)
-    by_weight = np.array([2 * t * tt + d * td + c * tc, 2 * d * dd + t * td + c * dc, 2 * c * cc + t * tc + d * dc])
-    a, mean = np.array(weights), by_weight @ (t, d, c)
-    by_score = -a * _keys(W.s, values.K) * mean
-    by_score[:3] += a[:3] * by_weight
-    return found, scores_gradient(W.s, by_score)
+    log_p, answer = (alpha * answer_scores(W, values)).log_softmax(1), values.y[:, None]
+    loss = -float(log_p.gather(1, answer).mean())
+    by_M = log_p.exp().scatter_add(1, answer, -torch.ones_like(answer, dtype=DTYPE)) * (alpha / len(answer))
+    tt, dd, ss, td, ts, ds = (values.pairs.flatten(1) @ by_M.flatten()).tolist()  # derivatives by products of weights
+    t, d, s, *_ = weights = np.array(attention(W, values.K))
+    by_weight = np.array([2 * t * tt + d * td + s * ts, 2 * d * dd + t * td + s * ds, 2 * s * ss + t * ts + d * ds])
+    by_score = -weights * _keys(W.s, values.K) * (by_weight @ weights[:3])  # the softmax's derivative
+    by_score[:3] += weights[:3] * by_weight
+    return loss, scores_gradient(W.s, by_score)
 
 
 def accuracy(M: Tensor, y: Tensor) -> float:
     """Share of sequences in which y alone has the largest of the unscaled logits M (draws, N)."""
-    right, others = M.gather(1, y[:, None]).squeeze(1), M.scatter(1, y[:, None], -1.0).amax(1)
-    return float((right > others + 1e-12).double().mean())
+    right = M.gather(1, y[:, None]).squeeze(1)
+    wrong = M.scatter(1, y[:, None], -1.0).amax(1)
+    return float((right > wrong + 1e-12).double().mean())
 
 
 @dataclass(frozen=True)
 class Composition:
-    """Attention, accuracy and loss under one matrix with K assignments in context."""
+    """Attention and accuracy under one matrix with K assignments in context."""
 
     K: int
     target: float
@@ -129,10 +130,6 @@ class Composition:
     second: float
     accuracy: float
     """Share of sequences in which n + m alone has the largest logit; it does not depend on alpha."""
-    excess: float
-    """(L - log N) / alpha as alpha vanishes: the mean of M_k over k minus M_y."""
-    chance: dict[float, float]
-    """Mean probability of the right answer for each alpha."""
     draws: int
 
     @property
@@ -141,19 +138,17 @@ class Composition:
         return wilson(round(self.accuracy * self.draws), self.draws)
 
 
-def composition(W: Symmetric, K: int, alphas: tuple[float, ...] = (), draws: int = DRAWS, seed: int = 0) -> Composition:
-    """Attention, accuracy and loss under W with K assignments in context, over `draws` random sequences."""
-    values = draw_values(W.s.N, K, draws, seed)
-    a, M = attention(W, K), answer_scores(W, values)
-    lead = M - M.gather(1, values.y[:, None])  # (draws, N) of each number over the right answer
-    chance = {alpha: float((alpha * lead).exp_().sum(1).reciprocal_().mean()) for alpha in alphas}
-    excess = float(lead.mean())
-    return Composition(K, a.target, a.distractor, a.second, accuracy(M, values.y), excess, chance, draws)
+def composition(W: Symmetric, K: int, draws: int = DRAWS, seed: int = 0) -> Composition:
+    """Attention and accuracy under W with K assignments in context, over `draws` random sequences."""
+    values, weights = draw_values(W.s.N, K, draws, seed), attention(W, K)
+    share = accuracy(answer_scores(W, values), values.y)
+    return Composition(K, weights.target, weights.distractor, weights.second, share, draws)
 
 
-def after_step(s: Setting, length: float = 1.0) -> Symmetric:
-    """W_0 - length eta nabla L(W_0); the theorem's W_1 for length 1."""
-    return W_0(s) + update(s) * length
+def answer_probability(W: Symmetric, alpha: float, draws: int = 500) -> float:
+    """Mean probability of the right answer with one assignment, at this scale of the logits."""
+    values = draw_values(W.s.N, 1, draws, 0)
+    return float((alpha * answer_scores(W, values)).softmax(1).gather(1, values.y[:, None]).mean())
 
 
 def operand_lead(W: Symmetric) -> float:
@@ -173,18 +168,14 @@ def balancing_length(s: Setting, lead: float = 0.0) -> float | None:
     return needed / change if needed * change > 0 else None
 
 
-def composing_lengths(N: int, V: int, longest: int = 1 << 60) -> tuple[int, int]:
-    """The least and the largest T at which W_1 adds one variable and one number, where e^beta = T."""
-
-    def first(lead: float) -> int:
-        low, high = 4, longest  # the lead grows with T: log T - (2 rho_1 - 1)(V + 1) - 2, up to terms of order V/T
-        while low < high:
-            middle = (low + high) // 2
-            above = operand_lead(after_step(Setting(N, middle, V, 1e-9))) > lead
-            low, high = (low, middle) if above else (middle + 1, high)
-        return low
-
-    return first(-math.log(2)), first(math.log(2)) - 1
+def required_balance(s: Setting) -> float:
+    """`balancing_length(s)`; raises an error if beta is too small for one."""
+    length = balancing_length(s)
+    if length is None:
+        sizes = f"N = {s.N}, T = {s.T}, V = {s.V}"
+        accepted = f"a larger number: at {sizes} no step along the gradient balances the two operands"
+        raise ConfigError("theory.beta", s.beta, accepted)
+    return length
 
 
 @dataclass(frozen=True)
@@ -217,60 +208,46 @@ def descend(
     once, `draws` for each |tau|, from `seed`; accuracies are measured on other values.
     """
     s, moments = W.s, []
-    data = [draw_values(s.N, K, draws, 2 * (seed + K) + 1) for K in train]
-    other = [draw_values(s.N, K, 2 * draws, 2 * (seed + K)) for K in test]
+    trained = [draw_values(s.N, K, draws, 2 * (seed + K) + 1) for K in train]
+    tested = [draw_values(s.N, K, 2 * draws, 2 * (seed + K)) for K in test]
     for step in range(steps + 1):
-        found = [loss_gradient(W, values, s.alpha) for values in data]
+        losses, gradients = zip(*(loss_gradient(W, values, s.alpha) for values in trained), strict=True)
         if step % record_every == 0 or step == steps:
-            row = W.variable[COPIED].tolist()
-            accuracies = tuple(accuracy(answer_scores(W, values), values.y) for values in other)
-            mean = sum(value for value, _ in found) / len(found)
-            moments.append(Moment(step, mean, row[P_T], row[OWN] - row[OTHER], accuracies))
+            spurious, own, other = W.variable[COPIED, [P_T, OWN, OTHER]].tolist()
+            accuracies = tuple(accuracy(answer_scores(W, values), values.y) for values in tested)
+            moments.append(Moment(step, sum(losses) / len(losses), spurious, own - other, accuracies))
         if step < steps:
-            for _, g in found:
-                W = W - g * (length * eta(s) / len(found))
+            for gradient in gradients:
+                W = W - gradient * (length * eta(s) / len(gradients))
     return W, moments
 
 
 @dataclass(frozen=True)
 class StepNumbers:
-    """Accuracies after the step of theorem C.1, after a shorter one and after further steps, at one setting."""
+    """Attention and accuracies after the step of theorem C.1, after a shorter one and after further steps."""
 
     s: Setting
     balanced: float
     """The share of eta at which assignment and second operand get the same attention."""
     before: list[Composition]
+    """At W_0, for each tested number of assignments, as in the next two."""
     stated: list[Composition]
+    """After the step of length eta."""
     shorter: list[Composition]
+    """After the balanced step."""
     further: list[Moment]
     """From the balanced step on, on sequences with 1 to 6 assignments."""
     further_one: list[Moment]
     """The same on one assignment: the control for the spurious term."""
-    further_stated: list[Moment]
-    """From the theorem's W_1 on, on sequences with 1 to 6 assignments."""
-    composing: dict[int, tuple[int, int]]
-    """V -> the least and the largest T at which W_1 adds a variable and a number."""
-
-
-def required_balance(s: Setting) -> float:
-    """`balancing_length(s)`; raises an error if beta is too small for one."""
-    length = balancing_length(s)
-    if length is None:
-        sizes = f"N = {s.N}, T = {s.T}, V = {s.V}"
-        accepted = f"a larger number: at {sizes} no step along the gradient balances the two operands"
-        raise ConfigError("theory.beta", s.beta, accepted)
-    return length
 
 
 def step_numbers(s: Setting) -> StepNumbers:
     """The numbers at this setting, for each tested number of assignments."""
     Ks, balanced = tested_assignments(s), required_balance(s)
-    start, stated_step = after_step(s, balanced), after_step(s)
-    matrices = (W_0(s), stated_step, start)
-    by_K = [[composition(W, K, SHARPENED) for W in matrices] for K in Ks]
-    before, stated, shorter = ([row[i] for row in by_K] for i in range(3))
-    starts = ((start, Ks), (start, Ks[:1]), (stated_step, Ks))
-    further, further_one, further_stated = (descend(W, train, Ks)[1] for W, train in starts)
-    few = sorted(V for V in {1, 2, 3, 6, min(s.V, 30)} if V <= s.N)
-    composing = {V: composing_lengths(s.N, V) for V in few}
-    return StepNumbers(s, balanced, before, stated, shorter, further, further_one, further_stated, composing)
+    start = after_step(s, balanced)
+    matrices = W_0(s), after_step(s), start
+    by_K = [[composition(W, K) for W in matrices] for K in Ks]  # the numbers of one K are drawn once
+    before, stated, shorter = (list(row) for row in zip(*by_K, strict=True))
+    _, further = descend(start, Ks, Ks)
+    _, further_one = descend(start, Ks[:1], Ks)
+    return StepNumbers(s, balanced, before, stated, shorter, further, further_one)

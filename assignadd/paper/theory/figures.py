@@ -1,4 +1,5 @@
-"""Figures `theory_beta`, `theory_remainder` and `theory_attention`: theorem C.1, its bound and its gradient step."""
+"""Figures `theory_beta`, `theory_remainder`, `theory_attention` and `theory_real_gradient`: theorem C.1, its bound and
+its gradient step, and a network's gradient and change of QK2 against the memory of the theorem."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from assignadd.figure.record import FigureData, FigureRecord
-from assignadd.palette import BLUE, GREEN, GREY, INK, ON_LIGHT, PURPLE, SHADE, VERMILION
+from assignadd.figure.record import Absent, FigureData, FigureRecord
+from assignadd.network import Network
+from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ON_LIGHT, PURPLE, SHADE, VERMILION
 from assignadd.paper.theory.beta import FACTOR, BetaScan
 from assignadd.paper.theory.claims import paper_numbers
-from assignadd.paper.theory.composition import StepNumbers, after_step, attention
+from assignadd.paper.theory.composition import StepNumbers, attention
+from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient, theory_gradient_of
 from assignadd.paper.theory.setting import Setting
-from assignadd.paper.theory.theorem import MEMORY_NORM, Check, check, fitted_constant
+from assignadd.paper.theory.theorem import MEMORY_NORM, Check, after_step, check, fitted_constant
 
 MAP_T = tuple(sorted({round(4 * 2 ** (i / 6)) for i in range(37)}))
 MAP_V = tuple(range(1, 25))
@@ -42,16 +45,18 @@ class TheoryBetaData(FigureData):
 
 
 def theory_beta_data(scan: BetaScan) -> TheoryBetaData:
+    """The arrays of figure `theory_beta`."""
     checks = [p.check for p in scan.points]
-    conditions, composing = (np.array(found).reshape(-1, 2) for found in (scan.conditions, scan.composing))
     return TheoryBetaData(
         (scan.s.N, scan.s.T, scan.s.V), scan.most, _column(scan.points, "beta"), _column(checks, "constant"),
         _column(checks, "remainder") / MEMORY_NORM, _column(checks, "attenuation") / MEMORY_NORM,
-        _column(scan.points, "stated").T, _column(scan.points, "balanced").T, conditions, composing,
+        _column(scan.points, "stated").T, _column(scan.points, "balanced").T,
+        np.reshape(scan.conditions, (-1, 2)), np.reshape(scan.composing, (-1, 2)),
     )  # fmt: skip
 
 
 def _column(records: Sequence[Any], name: str) -> np.ndarray:
+    """One field of these records."""
     return np.array([getattr(record, name) for record in records])
 
 
@@ -111,11 +116,10 @@ def theory_remainder_data(checks: Sequence[Check], here: Check) -> TheoryRemaind
     """The arrays of figure `theory_remainder`, from the checks over a grid and the one at the setting to mark."""
     s, V = here.s, [v for v in MAP_V if v <= here.s.N]
     mapped = [[check(Setting(s.N, t, v, s.alpha)) for t in MAP_T] for v in V]
-    settings = [c.s for c in checks]
     return TheoryRemainderData(
-        _column(settings, "T"), _column(settings, "bound"), _column(checks, "remainder"), fitted_constant(checks),
-        (s.N, s.T, s.V, s.alpha), s.bound, here.remainder, np.array(MAP_T), np.array(V),
-        np.array([_column(row, "remainder") for row in mapped]), np.array([[c.s.bound for c in row] for row in mapped]),
+        np.array([c.s.T for c in checks]), _column(checks, "bound"), _column(checks, "remainder"),
+        fitted_constant(checks), (s.N, s.T, s.V, s.alpha), here.bound, here.remainder, np.array(MAP_T), np.array(V),
+        np.array([_column(row, "remainder") for row in mapped]), np.array([_column(row, "bound") for row in mapped]),
     )  # fmt: skip
 
 
@@ -183,17 +187,15 @@ class TheoryAttentionData(FigureData):
 
 
 def theory_attention_data(step: StepNumbers) -> TheoryAttentionData:
+    """The arrays of figure `theory_attention`."""
     lengths = np.linspace(0, 1.1, 111)
     weights = [attention(after_step(step.s, length), 1) for length in lengths]
-    accuracy = [_column(row, "accuracy") for row in (step.before, step.stated, step.shorter)]
-    memory, spurious, memory_one, spurious_one = (
-        _column(moments, name) for moments in (step.further, step.further_one) for name in ("memory", "spurious")
-    )
+    accuracies = [_column(row, "accuracy") for row in (step.before, step.stated, step.shorter)]
     return TheoryAttentionData(
-        (step.s.N, step.s.T, step.s.V), lengths, np.array([float(w.target) for w in weights]),
-        np.array([float(w.second) for w in weights]), step.balanced, _column(step.stated, "K"),
-        np.array([*accuracy, step.further[-1].accuracy]), _column(step.further, "step"), memory, spurious,
-        memory_one, spurious_one,
+        (step.s.N, step.s.T, step.s.V), lengths, _column(weights, "target"), _column(weights, "second"),
+        step.balanced, _column(step.stated, "K"), np.array([*accuracies, step.further[-1].accuracy]),
+        _column(step.further, "step"), _column(step.further, "memory"), _column(step.further, "spurious"),
+        _column(step.further_one, "memory"), _column(step.further_one, "spurious"),
     )  # fmt: skip
 
 
@@ -230,6 +232,80 @@ def draw_theory_attention(data: TheoryAttentionData, figure: Figure) -> None:
     c.legend(fontsize=6.5, loc="upper left", handlelength=1.8)
 
 
+@dataclass(frozen=True)
+class TheoryRealGradientData(FigureData):
+    """Cosines of a network's gradient and of the change of QK2 with the predicted memory, over training."""
+
+    name: str
+    steps: np.ndarray  # (M,)
+    accuracy: np.ndarray  # (M,) on one-variable sequences
+    spike_at: int  # -1 where there is none
+    gradient: np.ndarray  # (5, M) cosine with the prediction, 5 and 95 % of the permuted ones, of the random ones
+    change: np.ndarray  # (5, M - 1) the same for the change of QK2 to the next checkpoint
+
+
+def real_gradient_of(network: Network) -> TheoryRealGradientData | Absent:
+    """The data of a network; `Absent` without checkpoints."""
+    gradient = theory_gradient_of(network)
+    if gradient is None:
+        return Absent(f"seed {network.seed}: no checkpoints to compare with the theory")
+    return theory_real_gradient_data(gradient, f"{network.name}, seed {network.seed}")
+
+
+def theory_real_gradient_data(gradient: TheoryGradient, name: str) -> TheoryRealGradientData:
+    """The arrays of figure `theory_real_gradient`."""
+    spike_at = -1 if gradient.spike_at is None else gradient.spike_at
+    bands = _with_bands(gradient.descent), _with_bands(gradient.change)
+    return TheoryRealGradientData(name, np.array(gradient.steps), gradient.accuracy.numpy(), spike_at, *bands)
+
+
+def _with_bands(cosines: Alignment) -> np.ndarray:
+    """(5, M) the cosine with the memory, and the 5 and 95 % quantiles of the permuted and of the random directions."""
+    bands = [x.quantile(q, 1) for x in (cosines.permuted, cosines.random) for q in (0.05, 0.95)]
+    return np.stack([x.numpy() for x in (cosines.memory, *bands)])
+
+
+def theory_real_gradient_caption(data: TheoryRealGradientData) -> str:
+    """The cosine of the gradient just before the first spike, and the band of permuted variables, in words."""
+    if data.spike_at < 0:
+        return "This network has no first spike."
+    at = max(0, int(np.searchsorted(data.steps, data.spike_at)) - 1)
+    cosine, _, high = data.gradient[:3, at]
+    return (
+        f"Here at step {data.steps[at]:,}, before the first spike, the cosine of the gradient is {cosine:.2f}, and "
+        f"95 % of the permuted ones are below {high:.2f}."
+    ).replace(" -", " \u2212")
+
+
+def draw_theory_real_gradient(data: TheoryRealGradientData, figure: Figure) -> None:
+    """Top: accuracy. Middle: cosines of the gradient. Bottom: cosines of the change between checkpoints."""
+    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=[0.8, 1.2, 1.2])
+    x = np.maximum(data.steps, 1)
+    top.plot(x, data.accuracy, color=BY_VARS[1], marker=".", markersize=3)
+    top.set(ylabel="accuracy,\none variable", ylim=(0, 1.05), title=data.name)
+    middles = np.sqrt(x[:-1] * x[1:])
+    for axes, where, rows, what in ((middle, x, data.gradient, "−gradient"), (bottom, middles, data.change, "change")):
+        _draw_cosines(axes, where, rows)
+        axes.set_ylabel(f"cosine, {what}")
+    for axes in (top, middle, bottom):
+        if data.spike_at > 0:
+            axes.axvline(data.spike_at, color=INK, linewidth=0.8, linestyle=":")
+    if data.spike_at > 0:
+        top.annotate("first spike ", (data.spike_at, 0.12), ha="right", fontsize=7.5)
+    figure.legend(handles=middle.get_legend_handles_labels()[0], loc="outside lower center", ncols=3, handlelength=1.6)
+    bottom.set(xscale="log", xlabel="training step (log scale)", xlim=(min(100, x[-1] / 2), x[-1]))
+    figure.align_ylabels()
+
+
+def _draw_cosines(axes: Axes, x: np.ndarray, rows: np.ndarray) -> None:
+    cosine, low, high, random_low, random_high = rows
+    axes.fill_between(x, low, high, color=GREY, alpha=0.35, linewidth=0, label="variables permuted, 5–95 %")
+    axes.fill_between(x, random_low, random_high, color=INK, alpha=0.55, linewidth=0, label="random, 5–95 %")
+    axes.plot(x, cosine, color=BLUE, marker=".", markersize=3.5, label="predicted memory")
+    most = max(0.12, float(np.abs(rows).max()) * 1.15)
+    axes.set_ylim(-most, most)
+
+
 THEORY_BETA_FIGURE = FigureRecord(
     "theory_beta", "The theorem and its step against beta",
     "The paper leaves beta free; the shaded values meet the theorem's conditions within the factor given. Above, "
@@ -253,4 +329,10 @@ THEORY_ATTENTION_FIGURE = FigureRecord(
     "several assignments in context, after steps of different length. (c) What further steps do to the memory "
     "and to the spurious term, on data with several assignments and with one.",
     lambda _: theory_attention_data(paper_numbers().step), draw_theory_attention, height=2.5, width=7.0,
+)  # fmt: skip
+THEORY_REAL_GRADIENT_FIGURE = FigureRecord(
+    "theory_real_gradient", "The theory's direction in real training",
+    "Cosine of the real gradient, and of the real change of QK2, with the direction that the theorem predicts. "
+    "Look before the first spike: is it above the band of permuted variables, and how far from 1?",
+    lambda s: real_gradient_of(s.model), draw_theory_real_gradient, height=4.4, found=theory_real_gradient_caption,
 )  # fmt: skip

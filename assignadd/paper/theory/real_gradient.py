@@ -37,6 +37,8 @@ ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
 # Halfway between the accuracies of the paper's run before its first spike (.75) and after it (.99).
 SPIKE_THRESHOLD = 0.87
 DIRECTIONS = 200  # number of permuted directions, and of random ones
+SEQUENCES = 2048  # for the gradient
+MOST_STEPS = 48  # checkpoints that are looked at
 
 
 def one_variable_batch(config: Config, seen: Tensor, n: int) -> Batch:
@@ -49,22 +51,23 @@ def merged(stack: Stack) -> Stack:
     require(stack.config, "the theory's gradient", *PAPER_NEEDS)
     d = stack.config.model.d_model
     config = dataclasses.replace(stack.config, model=dataclasses.replace(stack.config.model, d_head=d))
-    weights, one = dict(stack.weights), torch.eye(d, dtype=stack.flat.dtype).expand(len(stack), 1, d, d)
+    identity = torch.eye(d, dtype=stack.flat.dtype).expand(len(stack), 1, d, d)
+    weights = dict(stack.weights)
     for layer in (1, 2):
         block = f"blocks.{layer - 1}.attn.W_"
-        weights[block + "Q"], weights[block + "K"] = QK(stack, layer).unsqueeze(1) * math.sqrt(d), one
-        weights[block + "V"], weights[block + "O"] = OV(stack, layer).unsqueeze(1), one
+        weights[block + "Q"], weights[block + "K"] = QK(stack, layer).unsqueeze(1) * math.sqrt(d), identity
+        weights[block + "V"], weights[block + "O"] = OV(stack, layer).unsqueeze(1), identity
     return Stack(config, flatten(config, weights))
 
 
 def qk2_descent(stack: Stack, batch: Batch) -> Float[Tensor, "M d d"]:
     """The negative gradient of the mean loss on these sequences with respect to the matrix QK2."""
-    found = []
+    by_W_Q = []
     for model in single_models(merged(stack)):
         gradient = gradient_of(model)
         gradient(batch)
-        found.append(Stack(model.config, gradient.flat)["blocks.1.attn.W_Q"][0, 0])
-    return -math.sqrt(stack.config.model.d_model) * torch.stack(found)
+        by_W_Q.append(Stack(model.config, gradient.flat)["blocks.1.attn.W_Q"][0, 0])
+    return -math.sqrt(stack.config.model.d_model) * torch.stack(by_W_Q)
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,59 @@ class Alignment:
 
     memory: Tensor  # (M,) with sum_v (c_v + p_T)^T c_v
     permuted: Tensor  # (M, DIRECTIONS)
-    random: Tensor  # (M, DIRECTIONS) with random vectors of the same lengths in place of c_v and p_T
+    random: Tensor  # (M, DIRECTIONS) with random vectors of the same lengths instead of c_v and p_T
     binding: Tensor  # (M,) with sum_v c_v^T c_v, without p_T
     spurious: Tensor  # (M,) with p_T^T sum_v c_v
+
+    def mean(self, chosen: Tensor) -> Alignment:
+        """The means over the chosen models, without the axis M."""
+        cosines = self.memory, self.permuted, self.random, self.binding, self.spurious
+        return Alignment(*(x[chosen].mean(0) for x in cosines))
+
+
+def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
+    """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
+    c = variable_outputs(stack)  # (M, V, d)
+    p = stack.W_pos[:, -1:]  # (M, 1, d)
+    G = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
+    V, d = c.shape[1:]
+    generator = torch.Generator().manual_seed(0)
+    permuted, identity = derangements(V, DIRECTIONS, generator), torch.arange(V)[None]  # (P, V), (1, V)
+    random_c, random_p = (torch.randn(DIRECTIONS, k, d, generator=generator, dtype=c.dtype) for k in (V, 1))
+    c_like = random_c / random_c.norm(dim=-1, keepdim=True) * c.norm(dim=-1)[:, None, :, None]  # (M, P, V, d)
+    p_like = random_p / random_p.norm(dim=-1, keepdim=True) * p.norm(dim=-1)[:, None, :, None]  # (M, P, 1, d)
+    norms = _norms((c_like + p_like).flatten(0, 1), c_like.flatten(0, 1), identity).view(len(c), -1)
+    return Alignment(
+        memory=cosines(G, c + p, c, identity)[:, 0],
+        permuted=cosines(G, c + p, c, permuted),
+        random=((c_like + p_like) @ G[:, None] * c_like).sum((-2, -1)) / norms,
+        binding=cosines(G, c, c, identity)[:, 0],
+        spurious=cosines(G, p.expand_as(c), c, identity)[:, 0],
+    )
+
+
+def cosines(G: Tensor, q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
+    """Cosine of each G, of norm 1, with sum_v q_v^T k_{o(v)}, for every order o: (M, P)."""
+    products = q @ G @ k.mT  # (M, V, V)
+    return products[:, torch.arange(q.shape[1]), orders].sum(-1) / _norms(q, k, orders)
+
+
+def _norms(q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
+    """Frobenius norms of sum_v q_v^T k_{o(v)}, (M, P): its square is sum_{u,v} (q_u q_v)(k_{o(u)} k_{o(v)})."""
+    queries, keys = q @ q.mT, k @ k.mT  # (M, V, V)
+    return (queries[:, None] * keys[:, orders[:, :, None], orders[:, None, :]]).sum((-2, -1)).clamp(min=0).sqrt()
+
+
+def derangements(V: int, count: int, generator: torch.Generator) -> Tensor:
+    """Random permutations of the variables without a fixed point, (count, V)."""
+    if V < 2:
+        raise UserError(f"permuting variables needs several of them: expected at least 2, found {V}")
+    orders: list[Tensor] = []
+    while len(orders) < count:
+        order = torch.randperm(V, generator=generator)
+        if not (order == torch.arange(V)).any():
+            orders.append(order)
+    return torch.stack(orders)
 
 
 @dataclass(frozen=True)
@@ -105,7 +158,7 @@ def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> Th
     return TheoryGradient(list(steps), accuracy, descent, alignment(earlier, circuits[1:] - circuits[:-1]))
 
 
-def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = 48) -> list[int]:
+def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], most: int = MOST_STEPS) -> list[int]:
     """At most `most` of a run's steps: half of them over all of training, denser early, and half near the first spike.
 
     `rows` are one model's metrics. Without metrics (an imported run) or without a spike, all are over all of training.
@@ -122,50 +175,14 @@ def informative_steps(steps: Sequence[int], rows: Sequence[Mapping[str, Any]], m
     return sorted(chosen)
 
 
-def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
-    """Cosines of one matrix per model (a gradient or a change of QK2), with that model's own c_v and p_T."""
-    c = variable_outputs(stack)  # (M, V, d)
-    p = stack.W_pos[:, -1:]  # (M, 1, d)
-    G = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(matrices.dtype).tiny)
-    g = torch.Generator().manual_seed(0)
-    orders = derangements(c.shape[1], DIRECTIONS, g)  # (P, V)
-    own = torch.arange(c.shape[1])[None]
-    x, y = (torch.randn(DIRECTIONS, k, c.shape[-1], generator=g, dtype=c.dtype) for k in (c.shape[1], 1))
-    r, s = (z / z.norm(dim=-1, keepdim=True) for z in (x, y))  # (P, V, d), (P, 1, d)
-    r, s = r * c.norm(dim=-1)[:, None, :, None], s * p.norm(dim=-1)[:, None, :, None]  # (M, P, ...)
-    norms = _norms((r + s).flatten(0, 1), r.flatten(0, 1), own).view(len(c), -1)
-    random = ((r + s) @ G[:, None] * r).sum((-2, -1)) / norms
-    return Alignment(
-        cosines(G, c + p, c, own)[:, 0],
-        cosines(G, c + p, c, orders),
-        random,
-        cosines(G, c, c, own)[:, 0],
-        cosines(G, p.expand_as(c), c, own)[:, 0],
-    )
-
-
-def cosines(G: Tensor, q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
-    """Cosine of each G, of norm 1, with sum_v q_v^T k_{o(v)}, for every order o: (M, P)."""
-    products = q @ G @ k.mT  # (M, V, V)
-    return products[:, torch.arange(q.shape[1]), orders].sum(-1) / _norms(q, k, orders)
-
-
-def _norms(q: Tensor, k: Tensor, orders: Tensor) -> Tensor:
-    """Frobenius norms of sum_v q_v^T k_{o(v)}, (M, P): its square is sum_{u,v} (q_u q_v)(k_{o(u)} k_{o(v)})."""
-    queries, keys = q @ q.mT, k @ k.mT  # (M, V, V)
-    return (queries[:, None] * keys[:, orders[:, :, None], orders[:, None, :]]).sum((-2, -1)).clamp(min=0).sqrt()
-
-
-def derangements(V: int, count: int, g: torch.Generator) -> Tensor:
-    """Random permutations of the variables without a fixed point, (count, V)."""
-    if V < 2:
-        raise UserError(f"permuting variables needs several of them: expected at least 2, found {V}")
-    found: list[Tensor] = []
-    while len(found) < count:
-        order = torch.randperm(V, generator=g)
-        if not (order == torch.arange(V)).any():
-            found.append(order)
-    return torch.stack(found)
+@per_network(slow=True, only=binds)
+def theory_gradient_of(network: Network) -> TheoryGradient | None:
+    """QK2's gradient and change along training, and the theory's direction; None with under two checkpoints."""
+    steps = informative_steps(network.steps, network.rows)
+    if len(steps) < 2:
+        return None
+    batch = one_variable_batch(network.config, network.seen, SEQUENCES)
+    return theory_gradient(network.checkpoints(steps), steps, batch)
 
 
 # The threshold of the first two is a quantile of an explicit null distribution (the same cosine for directions without
@@ -199,73 +216,53 @@ CLAIMS = {
 }
 
 
+def real_statements(gradient: TheoryGradient | None, name: str = "") -> list[Statement]:
+    """The four verdicts for the model called `name`, over the last quarter of the steps before its first spike."""
+    if gradient is None:
+        return _untested("no run was given")
+    end = gradient.spike_at
+    if end is None:
+        best = float(gradient.accuracy.max())
+        return _untested(f"{name} never answers {SPIKE_THRESHOLD:.0%} of one-variable sequences ({best:.2f} at best)")
+    steps = torch.tensor(gradient.steps)
+    during = (steps >= 0.75 * end) & (steps < end)
+    moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
+    if not during.any():
+        return _untested(
+            f"{name} has no checkpoint in the last quarter of the steps before its first spike, at {end:,}"
+        )
+    where = f"{name}, the last quarter of the {end:,} steps until its first spike (checkpoints: {int(during.sum())})"
+    descent, change = gradient.descent.mean(during), gradient.change.mean(moving)
+    memory, top = gradient.descent.memory, float(gradient.descent.memory.max())
+    around = f"; {_mean(memory[steps < 0.75 * end])} before, {_mean(memory[steps >= end])} after"
+    binding, spurious = float(descent.binding), float(descent.spurious)
+    return [
+        _compared("real_gradient", descent, f"mean cosine, {where}", around),
+        _compared("real_change", change, f"mean cosine of the change of QK2 between checkpoints, {where}"),
+        _statement("real_dominant", top, decided(top > math.sqrt(0.5)),
+                   f"largest cosine at any of {len(steps)} checkpoints of {name} ({top**2:.1%} of the squared norm)"),
+        _statement("real_spurious", spurious / binding, decided(spurious / binding > 0.5),
+                   f"mean cosine with p_T^T sum c_v ({spurious:+.3f}) over that with sum c_v^T c_v ({binding:+.3f}), "
+                   f"{where}"),
+    ]  # fmt: skip
+
+
 def _statement(key: str, value: float | None, verdict: Verdict, detail: str) -> Statement:
     claim, paper, rule = CLAIMS[key]
     return Statement(f"theory.{key}", claim, paper, value, verdict, detail, rule)
 
 
-def untested(why: str) -> list[Statement]:
-    """Each of the four statements as one that cannot be tested, with the reason."""
+def _untested(why: str) -> list[Statement]:
     return [_statement(key, None, UNTESTABLE, why) for key in CLAIMS]
 
 
-def real_statements(found: TheoryGradient | None, name: str = "") -> list[Statement]:
-    """The four verdicts for the model called `name`, over the last quarter of the steps before its first spike."""
-    if found is None:
-        return untested("no run was given")
-    end = found.spike_at
-    if end is None:
-        best = float(found.accuracy.max())
-        return untested(f"{name} never answers {SPIKE_THRESHOLD:.0%} of one-variable sequences ({best:.2f} at best)")
-    steps = torch.tensor(found.steps)
-    during, before, after = (steps >= 0.75 * end) & (steps < end), steps < 0.75 * end, steps >= end
-    moving = (steps[1:] > 0.75 * end) & (steps[:-1] < end)  # changes that overlap with that quarter
-    if not during.any():
-        return untested(f"{name} has no checkpoint in the last quarter of the steps before its first spike, at {end:,}")
-    where = f"{name}, the last quarter of the {end:,} steps until its first spike (checkpoints: {int(during.sum())})"
-    gradient, change = _Means(found.descent, during), _Means(found.change, moving)
-    also = f"; {_mean(found.descent.memory, before)} before, {_mean(found.descent.memory, after)} after"
-    top = float(found.descent.memory.max())
-    ratio = gradient.spurious / gradient.binding
-    share = f"largest cosine at any of {len(steps)} checkpoints of {name} ({top**2:.1%} of the squared norm)"
-    changed = f"mean cosine of the change of QK2 between checkpoints, {where}; {change.beside}"
-    parts = f"mean cosine with p_T^T sum c_v ({gradient.spurious:+.3f}) over that with sum c_v^T c_v"
-    values: dict[str, tuple[float, bool, str]] = {
-        "real_gradient": (gradient.memory, gradient.above, f"mean cosine, {where}; {gradient.beside}{also}"),
-        "real_change": (change.memory, change.above, changed),
-        "real_dominant": (top, top > math.sqrt(0.5), share),
-        "real_spurious": (ratio, ratio > 0.5, f"{parts} ({gradient.binding:+.3f}), {where}"),
-    }
-    return [_statement(key, value, decided(holds), detail) for key, (value, holds, detail) in values.items()]
+def _compared(key: str, mean: Alignment, what: str, around: str = "") -> Statement:
+    """A mean cosine with the memory against those with the permuted and the random directions."""
+    memory, permuted = float(mean.memory), float(mean.permuted.mean())
+    limits = [float(cosines.quantile(0.95)) for cosines in (mean.permuted, mean.random)]
+    null = f"permuted {permuted:+.3f} (95 % below {limits[0]:+.3f}), random (95 % below {limits[1]:+.3f})"
+    return _statement(key, memory, decided(memory > max(limits)), f"{what}; {null}{around}")
 
 
-class _Means:
-    """Means over some checkpoints; each permuted or random direction is averaged over the checkpoints."""
-
-    def __init__(self, found: Alignment, chosen: Tensor):
-        self.memory, self.binding, self.spurious = (
-            float(x[chosen].mean()) for x in (found.memory, found.binding, found.spurious)
-        )
-        permuted, random = found.permuted[chosen].mean(0), found.random[chosen].mean(0)
-        limits = [float(x.quantile(0.95)) for x in (permuted, random)]
-        self.above = self.memory > max(limits)
-        of_permuted = f"permuted {float(permuted.mean()):+.3f} (95 % below {limits[0]:+.3f})"
-        self.beside = f"{of_permuted}, random (95 % below {limits[1]:+.3f})"
-
-
-def _mean(values: Tensor, chosen: Tensor) -> str:
-    """The mean of the chosen values as text."""
-    return f"{float(values[chosen].mean()):+.3f}" if chosen.any() else "none"
-
-
-GRADIENT_SEQUENCES = 2048
-
-
-@per_network(slow=True, only=binds)
-def theory_gradient_of(network: Network) -> TheoryGradient | None:
-    """QK2's gradient and change along training, and the theory's direction; None with under two checkpoints."""
-    steps = informative_steps(network.steps, network.rows)
-    if len(steps) < 2:
-        return None
-    batch = one_variable_batch(network.config, network.seen, GRADIENT_SEQUENCES)
-    return theory_gradient(network.checkpoints(steps), steps, batch)
+def _mean(values: Tensor) -> str:
+    return f"{float(values.mean()):+.3f}" if len(values) else "none"

@@ -3,15 +3,17 @@
 The network is one softmax attention from the last position, followed by the complex quadratic MLP that adds mod N.
 All embeddings are orthonormal, so a vector is given by its coordinates, in this order: p_1..p_T, e_n (N of them),
 e_pad, e_v (V), Phi_1 e_v (V). Phi_2 maps them to another subspace without changing a coordinate, so it is omitted.
-The loss sums over every one-variable sequence, which is slow; `symmetric` has its gradient at W_0 in closed form.
+
+The modules follow the appendix: this one has its model and data, `theorem` the theorem and its proof, `composition`
+and `beta` the remarks on what the step leads to. `symmetric` makes them fast, `real_gradient` looks at real training.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -45,6 +47,10 @@ class Setting:
         if self.beta is not None:
             _check_positive("beta", self.beta, 300)
 
+    def at(self, beta: float) -> Setting:
+        """The same sizes with another beta."""
+        return replace(self, beta=beta)
+
     @property
     def e_beta(self) -> float:
         """e^beta."""
@@ -55,38 +61,32 @@ class Setting:
         """beta, or its default log T."""
         return math.log(self.e_beta)
 
-    def at(self, beta: float) -> Setting:
-        """The same sizes with another beta."""
-        return Setting(self.N, self.T, self.V, self.alpha, beta)
-
-    @property
-    def rho(self) -> tuple[float, float, float]:
-        """Attention at W_0: rho_1 to the second operand (position T-1), rho_2 to the assignment and to the first
-        operand (position T-2), rho_3 to each PAD and to `=` itself. rho_3 is rho_2^2 / rho_1, not of order 1/T."""
-        return initial_attention(self.T, self.e_beta)
+    @cached_property
+    def Z(self) -> float:
+        """The softmax's sum at W_0: the second operand has score 2 beta, the assignment and the first operand beta,
+        each PAD and `=` 0."""
+        return self.e_beta**2 + 2 * self.e_beta + self.T - 3
 
     @property
     def rho_1(self) -> float:
-        return self.rho[0]
+        """Attention at W_0 to the second operand, position T-1."""
+        return self.e_beta**2 / self.Z
 
     @property
     def rho_2(self) -> float:
-        return self.rho[1]
+        """Attention at W_0 to the assignment, and to the first operand, position T-2."""
+        return self.e_beta / self.Z
 
     @property
     def rho_3(self) -> float:
-        return self.rho[2]
+        """Attention at W_0 to each PAD, and to `=` itself: rho_2^2 / rho_1, not of order 1/T."""
+        return 1 / self.Z
 
     @property
     def theta_factor(self) -> float:
         """The least c with rho_1 >= 1/c and 1/c <= T rho_2 <= c: how well the conditions of theorem C.1,
         rho_1 = Theta(1) and rho_2 = Theta(1/T), are met."""
         return max(1 / self.rho_1, self.T * self.rho_2, 1 / (self.T * self.rho_2))
-
-    @property
-    def bound(self) -> float:
-        """V (1/N + 1/T + T alpha); theorem C.1 says that the remainder is at most a constant times this."""
-        return self.V * (1 / self.N + 1 / self.T + self.T * self.alpha)
 
     @property
     def d(self) -> int:
@@ -112,12 +112,6 @@ class Setting:
     def copied(self) -> slice:
         """Coordinates of Phi_1 e_v."""
         return slice(self.pad + 1 + self.V, self.d)
-
-
-def initial_attention(T: int, e_beta: Any) -> tuple[Any, Any, Any]:
-    """rho_1, rho_2 and rho_3 at W_0 for one e^beta, or for an array of them."""
-    Z = e_beta**2 + 2 * e_beta + T - 3
-    return e_beta**2 / Z, e_beta / Z, 1 / Z
 
 
 def _check_whole(name: str, value: object, low: int, high: int, accepted: str) -> None:
@@ -151,6 +145,17 @@ def augmented_inputs(s: Setting, tau: Tensor, v: Tensor, n: Tensor, m: Tensor) -
     return X
 
 
+def attention(X: Tensor, W: Tensor) -> Tensor:
+    """Attention of the last position, sigma(X^T W x_T), (B, T)."""
+    return torch.einsum("btd,bd->bt", X, X[:, -1] @ W.T).softmax(-1)
+
+
+def F_alpha(s: Setting, X: Tensor, W: Tensor) -> Tensor:
+    """Logits alpha M(Phi_2 X sigma(X^T W x_T)), (B, N): equation simplified_F."""
+    z = torch.einsum("bt,btd->bd", attention(X, W), X)
+    return s.alpha * M(s.N, z[:, s.number]).real
+
+
 def fourier(N: int) -> tuple[Tensor, Tensor]:
     """The MLP's weights: v_j on the coordinates of e_n, e^{2 i pi j n / N} (j, n), and u_{k,j} = e^{-2 i pi j k / N}
     (k, j)."""
@@ -171,17 +176,6 @@ def grad_M(N: int, z: Tensor) -> Tensor:
     return 2 / N * (u * (z.to(v.dtype) @ v.T).unsqueeze(-2)) @ v
 
 
-def attention(X: Tensor, W: Tensor) -> Tensor:
-    """Attention of the last position, sigma(X^T W x_T), (B, T)."""
-    return torch.einsum("btd,bd->bt", X, X[:, -1] @ W.T).softmax(-1)
-
-
-def F_alpha(s: Setting, X: Tensor, W: Tensor) -> Tensor:
-    """Logits alpha M(Phi_2 X sigma(X^T W x_T)), (B, N): equation simplified_F."""
-    z = torch.einsum("bt,btd->bd", attention(X, W), X)
-    return s.alpha * M(s.N, z[:, s.number]).real
-
-
 def one_variable_sequences(s: Setting) -> Iterator[tuple[int, Tensor, Tensor]]:
     """For each t* (counted from 0) and each v: t*, X (N^2, T, d) and y (N^2,) of all (n, m), equally likely under p."""
     n, m = (x.flatten() for x in torch.meshgrid(torch.arange(s.N), torch.arange(s.N), indexing="ij"))
@@ -192,7 +186,9 @@ def one_variable_sequences(s: Setting) -> Iterator[tuple[int, Tensor, Tensor]]:
 
 
 def population_loss(s: Setting, W: Tensor) -> Tensor:
-    """L(W) = E[l(y, F_alpha(x_{1:T}))], differentiable in W: equation population_loss. The closed forms are tested
-    against it."""
+    """L(W) = E[l(y, F_alpha(x_{1:T}))], differentiable in W: equation population_loss.
+
+    It sums over every one-variable sequence, which is slow; `symmetric` has its gradient at W_0 in closed form.
+    """
     losses = [cross_entropy(F_alpha(s, X, W), y) for _, X, y in one_variable_sequences(s)]
     return torch.stack(losses).mean()

@@ -5,6 +5,8 @@ among them. A query is p_T + Phi_1 e_v, so only the columns p_T and Phi_1 e_v ma
 
     rows p_t (each of the first T-3), p_{T-2}, p_{T-1}, p_T, e_n (each), e_pad     (column p_T, column Phi_1 e_v)
     rows e_v (each), Phi_1 e_v (each)                  (column p_T, own column Phi_1 e_v, any other variable's)
+
+So the gradient at W_0 takes no time that grows with N, T or V.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,25 +28,34 @@ P_T, OWN, OTHER = range(3)  # columns; the six plain rows have two: p_T, and Phi
 
 @dataclass(frozen=True)
 class Symmetric:
-    """Such a matrix as its 18 numbers."""
+    """Such a matrix as its 18 numbers: those of the six plain rows, then those of the rows of variables."""
 
     s: Setting
-    plain: np.ndarray  # (6, 2)
-    variable: np.ndarray  # (2, 3)
+    numbers: np.ndarray  # (18,)
 
     @classmethod
     def zeros(cls, s: Setting) -> Symmetric:
         """The zero matrix."""
-        return cls(s, np.zeros((6, 2)), np.zeros((2, 3)))
+        return cls(s, np.zeros(18))
+
+    @property
+    def plain(self) -> np.ndarray:
+        """The rows PREFIX to PAD, a view of shape (6, 2)."""
+        return self.numbers[:12].reshape(6, 2)
+
+    @property
+    def variable(self) -> np.ndarray:
+        """The rows VARIABLE and COPIED, a view of shape (2, 3)."""
+        return self.numbers[12:].reshape(2, 3)
 
     def __add__(self, other: Symmetric) -> Symmetric:
-        return Symmetric(self.s, self.plain + other.plain, self.variable + other.variable)
+        return Symmetric(self.s, self.numbers + other.numbers)
 
     def __sub__(self, other: Symmetric) -> Symmetric:
-        return Symmetric(self.s, self.plain - other.plain, self.variable - other.variable)
+        return Symmetric(self.s, self.numbers - other.numbers)
 
     def __mul__(self, factor: float) -> Symmetric:
-        return Symmetric(self.s, self.plain * factor, self.variable * factor)
+        return Symmetric(self.s, self.numbers * factor)
 
     def dense(self) -> Tensor:
         """The matrix itself, (d, d)."""
@@ -60,29 +70,25 @@ class Symmetric:
 
     def infinity_norm(self) -> float:
         """The matrix infinity norm: the largest sum of absolute values in a row."""
-        V, plain, variable = self.s.V, self.plain.tolist(), self.variable.tolist()
-        sums = [abs(a) + V * abs(b) for a, b in plain] + [abs(a) + abs(b) + (V - 1) * abs(c) for a, b, c in variable]
-        return max(sums)
-
-    def largest_entry(self) -> float:
-        """The largest absolute value of an entry."""
-        return float(max(abs(self.plain).max(), abs(self.variable).max()))
+        V, plain, variable = self.s.V, abs(self.plain), abs(self.variable)
+        return float(max((plain @ [1, V]).max(), (variable @ [1, 1, V - 1]).max()))
 
     def dot(self, other: Symmetric) -> float:
         """Frobenius product of the full matrices."""
-        plain, variable = multiplicity(self.s)
-        return float((plain * self.plain * other.plain).sum() + (variable * self.variable * other.variable).sum())
+        return float(multiplicity(self.s) @ (self.numbers * other.numbers))
 
-    def frobenius(self) -> float:
-        """Frobenius norm of the full matrix."""
-        return math.sqrt(self.dot(self))
+    def cosine(self, other: Symmetric) -> float:
+        """Frobenius cosine of the full matrices."""
+        return self.dot(other) / math.sqrt(self.dot(self) * other.dot(other))
 
 
 @lru_cache(maxsize=256)
-def multiplicity(s: Setting) -> tuple[np.ndarray, np.ndarray]:
-    """How many entries of the full matrix are equal to each of the 18 numbers, (6, 2) and (2, 3)."""
-    rows, V = np.array([s.T - 3, 1, 1, 1, s.N, 1], dtype=float), float(s.V)
-    return np.stack([rows, rows * V], 1), np.tile([V, V, V * (V - 1)], (2, 1))
+def multiplicity(s: Setting) -> np.ndarray:
+    """How many entries of the full matrix are equal to each of the 18 numbers, (18,)."""
+    V, many = float(s.V), Symmetric.zeros(s)
+    many.plain[:] = np.outer([s.T - 3, 1, 1, 1, s.N, 1], [1.0, V])
+    many.variable[:] = V, V, V * (V - 1)
+    return many.numbers
 
 
 def W_0(s: Setting) -> Symmetric:
@@ -92,26 +98,29 @@ def W_0(s: Setting) -> Symmetric:
     return W
 
 
-def _table_of_scores() -> tuple[np.ndarray, np.ndarray]:
-    """Which of the 18 numbers each score of `scores` is a sum of, (6, 6, 2) and (6, 2, 3): zeros and ones."""
-    rows = (PREFIX, NUMBER), (PREFIX, NUMBER), (SECOND, NUMBER), (FIRST,), (PREFIX, PAD), (LAST,)
+def _score_table() -> np.ndarray:
+    """Which of the 18 numbers each score of `scores` is a sum of, (6, 18): zeros and ones.
+
+    The query is p_T + Phi_1 e_v*, so a key with a plain row has both columns of it.
+    """
+    plain = (PREFIX, NUMBER), (PREFIX, NUMBER), (SECOND, NUMBER), (FIRST,), (PREFIX, PAD), (LAST,)
     of_variable = (COPIED, OWN), (COPIED, OTHER), None, (VARIABLE, OWN), None, (COPIED, OWN)
-    plain, variable = np.zeros((6, 6, 2)), np.zeros((6, 2, 3))
-    for i, (some, entry) in enumerate(zip(rows, of_variable, strict=True)):
-        plain[i, list(some)] = 1  # the query is p_T + Phi_1 e_v*: both columns
+    table = np.zeros((6, 18))
+    for sums, rows, entry in zip(table, plain, of_variable, strict=True):
+        sums[:12].reshape(6, 2)[list(rows)] = 1
         if entry is not None:
             row, column = entry
-            variable[i, row, [P_T, column]] = 1
-    return plain, variable
+            sums[12:].reshape(2, 3)[row, [P_T, column]] = 1
+    return table
 
 
-OF_PLAIN, OF_VARIABLE = _table_of_scores()
+SCORES = _score_table()
 
 
 def scores(W: Symmetric) -> np.ndarray:
     """Attention scores x_t^T W x_T, (6,), for these keys x_t: the assignment of the query's variable, another
     assignment, the second operand, the first operand, PAD, and `=` itself."""
-    return OF_PLAIN.reshape(6, -1) @ W.plain.ravel() + OF_VARIABLE.reshape(6, -1) @ W.variable.ravel()
+    return SCORES @ W.numbers
 
 
 def scores_gradient(s: Setting, by_score: np.ndarray) -> Symmetric:
@@ -119,62 +128,63 @@ def scores_gradient(s: Setting, by_score: np.ndarray) -> Symmetric:
 
     The derivative by one of the 18 numbers is the sum over all entries of the matrix that are equal to it.
     """
-    sums = by_score @ OF_PLAIN.reshape(6, -1), by_score @ OF_VARIABLE.reshape(6, -1)
-    plain, variable = (x.reshape(many.shape) / many.clip(min=1) for x, many in zip(sums, multiplicity(s), strict=True))
-    return Symmetric(s, plain, variable)
+    return Symmetric(s, by_score @ SCORES / multiplicity(s).clip(min=1))
 
 
-def gradient_weights(N: int, alpha: float, rho_1: Any, rho_2: Any) -> tuple[Any, Any, Any, Any]:
-    """The weights a_m and a_n in nabla L(W_0) = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T], for
-    numbers or arrays rho_1 and rho_2: a_m and a_n of a uniform prediction, then a_m and a_n of its deviation r.
-
-    With q_k = p_k - 1{y=k}, the proof's expansion of A_k gives a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and
-    a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2 q_{n+m}. Both depend on n - m only, hence neither on n nor on m alone, so
-    they can be averaged separately. M(z) is rho_1^2, 2 rho_1 rho_2, rho_2^2 at 2m, n+m, 2n, summed where these
-    coincide.
-    """
-    a, b = rho_1, rho_2
-    even = N % 2 == 0  # then 2n = 2m for n - m = N/2 as well
-    cases = [  # probability; M at 2m, n+m and 2n; the values of M other than 0
-        (1 / N, (a + b) ** 2, (a + b) ** 2, (a + b) ** 2, [(a + b) ** 2]),
-        ((N - 1 - even) / N, a * a, 2 * a * b, b * b, [a * a, 2 * a * b, b * b]),
-        (even / N, a * a + b * b, 2 * a * b, a * a + b * b, [a * a + b * b, 2 * a * b]),
-    ]
-    r = [0.0 * a, 0.0 * a, 0.0 * a]  # r_k = p_k - 1/N at 2m, n+m, 2n
-    for probability, *at, peaks in (case for case in cases if case[0]):
-        mean = sum(np.expm1(alpha * x) for x in peaks) / N
-        for i, x in enumerate(at):
-            r[i] = r[i] + probability * (np.expm1(alpha * x) - mean) / (N * (1 + mean))
-    uniform = -2 * a * b * (N - 1) / N  # 1/N - 1{n=m} averages to 0, so 2m and 2n drop out: G_1 = G_2 = 0
-    return uniform, uniform, 2 * a * a * r[0] + 2 * a * b * r[1], 2 * b * b * r[2] + 2 * a * b * r[1]
-
-
-def gradient_rows(s: Setting, rho: Any, a_m: Any, a_n: Any) -> tuple[list[Any], list[Any]]:
-    """Column p_T of E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]: the six plain rows, and the rows e_v and
-    Phi_1 e_v. Numbers or arrays."""
-    total, (rho_1, rho_2, rho_3) = a_m + a_n, rho
-    prefix = (a_n - total * rho_2 - total * rho_3 * (s.T - 4)) / (s.T - 3)
-    numbers = (a_m + a_n - total * (rho_1 + rho_2)) / s.N
-    plain = [prefix, -total * rho_2, a_m - total * rho_1, -total * rho_3, numbers, -total * rho_3 * (s.T - 4)]
-    return plain, [-total * rho_2 / s.V, (a_n - total * (rho_2 + rho_3)) / s.V]
-
-
+@lru_cache(maxsize=256)  # asked of the same setting with many step lengths
 def gradient_parts(s: Setting) -> tuple[Symmetric, Symmetric]:
-    """nabla L(W_0) in two parts: alpha G_3, of a uniform prediction, and alpha R_alpha, of its deviation r."""
-    m_uniform, n_uniform, m_r, n_r = gradient_weights(s.N, s.alpha, s.rho_1, s.rho_2)
-    return _gradient(s, m_uniform, n_uniform), _gradient(s, m_r, n_r)
+    """nabla L(W_0), exactly, in two parts: alpha G_3, of a uniform prediction, and alpha R_alpha, of its deviation r.
+
+    With q_k = p_k - 1{y=k}, the proof's expansion of A_k gives nabla L = alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} -
+    x_bar)) x_T^T], where a_m = 2 rho_1^2 q_{2m} + 2 rho_1 rho_2 q_{n+m} and a_n = 2 rho_2^2 q_{2n} + 2 rho_1 rho_2
+    q_{n+m}. Both depend on n - m only, hence neither on n nor on m alone, so they can be averaged separately.
+    """
+    a, b = s.rho_1, s.rho_2
+    uniform = -2 * a * b * (s.N - 1) / s.N  # 1/N - 1{n=m} averages to 0, so 2m and 2n drop out: G_1 = G_2 = 0
+    at_2m, at_sum, at_2n = _mean_deviations(s)
+    deviation = 2 * a * a * at_2m + 2 * a * b * at_sum, 2 * b * b * at_2n + 2 * a * b * at_sum
+    return _weighted(s, uniform, uniform), _weighted(s, *deviation)
 
 
 def gradient(s: Setting) -> Symmetric:
-    """nabla L(W_0), exactly, in time that does not grow with N, T or V."""
-    m_uniform, n_uniform, m_r, n_r = gradient_weights(s.N, s.alpha, s.rho_1, s.rho_2)
-    return _gradient(s, m_uniform + m_r, n_uniform + n_r)
+    """nabla L(W_0)."""
+    uniform, deviation = gradient_parts(s)
+    return uniform + deviation
 
 
-def _gradient(s: Setting, a_m: float, a_n: float) -> Symmetric:
-    plain, variable = (np.array(rows) for rows in gradient_rows(s, s.rho, a_m, a_n))
-    return Symmetric(
-        s,
-        s.alpha * np.stack([plain, plain / s.V], 1),  # x_T = p_T + Phi_1 e_v, and v is uniform on V variables
-        s.alpha * np.stack([variable, variable, np.zeros(2)], 1),
-    )
+def _mean_deviations(s: Setting) -> tuple[float, float, float]:
+    """The mean of r_k = p_k - 1/N at k = 2m, k = n+m and k = 2n.
+
+    M_k(z) is rho_1^2, 2 rho_1 rho_2, rho_2^2 at these k, summed where they coincide, and 0 elsewhere.
+    """
+    a, b = s.rho_1, s.rho_2
+    even = s.N % 2 == 0  # then 2n = 2m for n - m = N/2 as well
+    cases = [  # probability; M at 2m, n+m and 2n; the values of M other than 0
+        (1 / s.N, ((a + b) ** 2, (a + b) ** 2, (a + b) ** 2), [(a + b) ** 2]),
+        ((s.N - 1 - even) / s.N, (a * a, 2 * a * b, b * b), [a * a, 2 * a * b, b * b]),
+        (even / s.N, (a * a + b * b, 2 * a * b, a * a + b * b), [a * a + b * b, 2 * a * b]),
+    ]
+    r = [0.0, 0.0, 0.0]
+    for probability, M, peaks in cases:
+        mean = sum(math.expm1(s.alpha * x) for x in peaks) / s.N
+        for i, x in enumerate(M):
+            r[i] += probability * (math.expm1(s.alpha * x) - mean) / (s.N * (1 + mean))
+    return r[0], r[1], r[2]
+
+
+def _weighted(s: Setting, a_m: float, a_n: float) -> Symmetric:
+    """alpha E[(a_m (x_{T-1} - x_bar) + a_n (x_{t*} - x_bar)) x_T^T]."""
+    total = a_m + a_n
+    gradient = Symmetric.zeros(s)
+    plain = np.array([
+        (a_n - total * s.rho_2 - total * s.rho_3 * (s.T - 4)) / (s.T - 3),
+        -total * s.rho_2,
+        a_m - total * s.rho_1,
+        -total * s.rho_3,
+        (total - total * (s.rho_1 + s.rho_2)) / s.N,
+        -total * s.rho_3 * (s.T - 4),
+    ])  # fmt: skip
+    variable = np.array([-total * s.rho_2 / s.V, (a_n - total * (s.rho_2 + s.rho_3)) / s.V])
+    gradient.plain[:] = np.stack([plain, plain / s.V], 1)  # x_T = p_T + Phi_1 e_v, and v is uniform on V variables
+    gradient.variable[:, [P_T, OWN]] = variable[:, None]
+    return gradient * s.alpha

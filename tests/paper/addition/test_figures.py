@@ -16,22 +16,20 @@ from assignadd.palette import BLUE
 from assignadd.paper.addition.figures import (
     A_KINDS,
     B_KINDS,
+    FourierSharesData,
+    SpectraData,
     cosine_sim_caption,
     cosine_sim_data,
     draw_cosine_sim,
-    draw_probes,
-    probes_caption,
-    probes_data,
-)
-from assignadd.paper.addition.fourier_figures import (
-    FourierSharesData,
-    SpectraData,
     draw_fourier_shares,
     draw_preacts,
+    draw_probes,
     draw_spectra,
     fourier_shares_caption,
     fourier_shares_data,
     preacts_data,
+    probes_caption,
+    probes_data,
     spectra_caption,
     spectra_data,
 )

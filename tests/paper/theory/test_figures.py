@@ -1,36 +1,30 @@
-"""The theory's figures show the numbers they are given, and save them without pickles."""
+"""The theory's figures show the numbers they are given."""
 
 import numpy as np
 import pytest
 import torch
 
-from assignadd.figure.style import figure, save
-from assignadd.paper.theory.beta import beta_scan
-from assignadd.paper.theory.composition import required_balance, step_numbers
+from assignadd.figure.style import figure
 from assignadd.paper.theory.figures import (
     draw_theory_attention,
     draw_theory_beta,
+    draw_theory_real_gradient,
     draw_theory_remainder,
     theory_attention_data,
     theory_beta_data,
+    theory_real_gradient_data,
     theory_remainder_data,
 )
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient
-from assignadd.paper.theory.real_gradient_figures import draw_theory_real_gradient, theory_real_gradient_data
 from assignadd.paper.theory.setting import Setting
-from assignadd.paper.theory.theorem import check, grid_checks
+from assignadd.paper.theory.theorem import bound, check, grid_checks
 
-S = Setting(N=13, T=10, V=3)
+S = Setting(N=13, T=10, V=4)  # the sizes of `small_study`
 
 
 @pytest.fixture(scope="module")
 def remainder():
     return theory_remainder_data(grid_checks((13, 59), (8, 16), (1, 2), (1e-3,)), check(S))
-
-
-@pytest.fixture(scope="module")
-def attention():
-    return theory_attention_data(step_numbers(S))
 
 
 @pytest.fixture(scope="module")
@@ -51,31 +45,28 @@ def test_remainder_shows_every_setting_and_marks_one(remainder):
         left, right, *_ = made.axes
         assert sum(len(dots.get_offsets()) for dots in left.collections) == 8
         star = next(line for line in left.lines if line.get_marker() == "*")
-        assert star.get_xdata()[0] == S.bound and star.get_ydata()[0] == check(S).remainder
-        assert next(line for line in right.lines if line.get_marker() == "*").get_xydata().tolist() == [[10, 3]]
+        assert star.get_xdata()[0] == bound(S) and star.get_ydata()[0] == check(S).remainder
+        assert next(line for line in right.lines if line.get_marker() == "*").get_xydata().tolist() == [[10, 4]]
     at = list(remainder.map_T).index(16)
     assert remainder.map_V.max() == 13
     assert remainder.map_remainder[2, at] == pytest.approx(check(Setting(13, 16, 3)).remainder)
 
 
-def test_attention_shows_the_window_and_the_curves(attention):
-    where = int(np.abs(attention.length - required_balance(S)).argmin())
+def test_attention_shows_the_window_and_the_curves(small_study):
+    attention = theory_attention_data(small_study.step)
+    where = int(np.abs(attention.length - small_study.step.balanced).argmin())
     assert attention.target[where] == pytest.approx(attention.second[where], rel=0.1)
     assert attention.second[0] == pytest.approx(S.rho_1)
     with figure(7.0, 2.5) as made:
         draw_theory_attention(attention, made)
         lines = made.axes[1].get_lines()
         assert [list(line.get_ydata()) for line in lines[:4]] == [list(row) for row in attention.accuracy]
-        assert list(lines[0].get_xdata()) == [1, 2, 3]
+        assert list(lines[0].get_xdata()) == [1, 2, 3, 4]
         assert list(made.axes[2].get_lines()[1].get_ydata()) == list(attention.spurious)
 
 
-@pytest.fixture(scope="module")
-def beta():
-    return theory_beta_data(beta_scan(S, 12))
-
-
-def test_beta_shows_bound_accuracies_and_conditions(beta):
+def test_beta_shows_bound_accuracies_and_conditions(small_study):
+    beta = theory_beta_data(small_study.scan)
     at = int(np.abs(beta.beta - np.log(10)).argmin())
     here = check(S)  # at beta = log T
     assert (beta.constant[at], beta.remainder[at]) == pytest.approx((here.constant, here.remainder / 2))
@@ -99,20 +90,3 @@ def test_real_gradient_shows_cosines_and_bands(real):
         assert list(top.get_lines()[0].get_ydata()) == [0.1, 0.5, 1.0] == pytest.approx(list(real.accuracy))
         assert middle.get_lines()[0].get_ydata() == pytest.approx([0, 0.1, 0.2])
         assert bottom.get_lines()[0].get_xdata() == pytest.approx([10, np.sqrt(20_000)])
-
-
-def test_drawn_again_it_is_the_same_file(remainder, tmp_path):
-    for stem in "ab":
-        with figure(6.6, 3.5) as made:
-            draw_theory_remainder(remainder, made)
-            save(made, tmp_path / stem)
-    for suffix in (".svg", ".png"):
-        assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
-
-
-def test_their_data_can_be_saved_without_pickles(remainder, attention, beta, real, tmp_path):
-    for i, data in enumerate((remainder, attention, beta, real)):
-        np.savez(tmp_path / f"{i}.npz", **data.arrays())
-        loaded = np.load(tmp_path / f"{i}.npz", allow_pickle=False)
-        for name, value in data.arrays().items():
-            assert np.array_equal(loaded[name], value, equal_nan=value.dtype.kind == "f"), name

@@ -1,14 +1,19 @@
-"""The theorem's terms are the matrices it displays; the remainder is what a hand calculation leaves over."""
+"""The theorem's terms are the matrices it displays; the remainder is what a hand calculation leaves over.
+
+The proof's statements as numbers: right where it is right, and able to tell where it would be wrong.
+"""
 
 import math
 
 import pytest
 import torch
 
-from assignadd.paper.theory import theorem
+from assignadd.paper.theory import setting, symmetric, theorem
 from assignadd.paper.theory.setting import Setting, population_loss
 from assignadd.paper.theory.symmetric import W_0
-from assignadd.paper.theory.theorem import fitted_constant, grid_checks, growth, term_weights
+from assignadd.paper.theory.theorem import fitted_constant, grid_checks
+
+S = Setting(5, 7, 2, 0.3)
 
 
 def summed_gradient(s: Setting) -> torch.Tensor:
@@ -33,7 +38,6 @@ def test_the_terms_are_the_displayed_matrices():
 def test_the_remainder_by_hand(s):
     """As alpha vanishes: the row p_{T-2} has -2 rho_2 V in column p_T and -2 rho_2 in each of the V others."""
     assert theorem.check(s).remainder == pytest.approx(4 * s.V * s.rho_2, rel=1e-6)
-    assert theorem.check(s).largest_entry == pytest.approx(2 * s.V * s.rho_2, rel=1e-6)
 
 
 def test_the_softmax_part_vanishes_with_alpha():
@@ -43,24 +47,20 @@ def test_the_softmax_part_vanishes_with_alpha():
 
 def test_what_dominates_the_update():
     for V in (1, 2, 12):
-        found = theorem.check(Setting(9973, 1 << 24, V, 1e-12))
+        s = Setting(9973, 1 << 24, V, 1e-12)
         # squared norms: V^2 + V of the attenuation, 2 V of the memory
-        assert found.cosine == pytest.approx(math.sqrt(2 * V) / math.sqrt(V * V + 3 * V), abs=1e-3)
-        assert found.attenuation == pytest.approx(2 * V, abs=1e-3)
+        expected = math.sqrt(2 * V) / math.sqrt(V * V + 3 * V)
+        assert theorem.update(s).cosine(theorem.memory(s)) == pytest.approx(expected, abs=1e-3)
+        assert theorem.check(s).attenuation == pytest.approx(2 * V, abs=1e-3)
 
 
-def test_the_grid_has_its_size_and_growth():
+def test_the_grid_and_its_constant():
     checks = grid_checks(N=(13, 199), T=(64, 256), V=(2, 20), alpha=(1e-6, 1e-4))
     assert len(checks) == 12  # V = 20 does not fit N = 13
     assert fitted_constant(checks) == max(
         c.remainder / (c.s.V * (1 / c.s.N + 1 / c.s.T + c.s.T * c.s.alpha)) for c in checks
     )
-    g = growth(checks, [c.s.N**-1.5 * c.s.T**2 * c.s.V * 3.0 for c in checks])
-    assert (g.n, g.t, g.v, g.a, g.r2) == pytest.approx((-1.5, 2, 1, 0, 1), abs=1e-9)
-    g = growth(checks, [c.remainder for c in checks])
-    assert (g.n, g.t, g.v, g.a) == pytest.approx((0, -1, 1, 0), abs=0.05)
-    a, b, c = term_weights(checks)
-    assert b == pytest.approx(4, rel=0.05) and abs(a) < 0.1 and abs(c) < 0.02
+    assert max(c.remainder * c.s.T / c.s.V for c in checks) == pytest.approx(4, rel=0.05)  # of order V/T
 
 
 def test_the_direction_at_larger_alpha():
@@ -70,3 +70,63 @@ def test_the_direction_at_larger_alpha():
     expected = float(torch.cosine_similarity(large, small, dim=0))
     assert theorem.direction_cosine(s, 8.0) == pytest.approx(expected, abs=1e-6)
     assert theorem.direction_cosine(s, 8.0) < 0.95 < 0.999 < theorem.direction_cosine(s, 0.1)
+
+
+@pytest.mark.parametrize("N", [2, 5, 8])
+def test_the_mlps_identities(N):
+    assert theorem.addition_error(N) < 1e-12 and theorem.gradient_error(N) < 1e-12
+
+
+def test_the_identities_notice_a_wrong_mlp(monkeypatch):
+    v, u = setting.fourier(5)
+    monkeypatch.setattr(setting, "fourier", lambda N: (v, u.roll(1, 0)))
+    assert theorem.addition_error(5) > 0.9 and theorem.gradient_error(5) > 0.9
+
+
+def test_the_bounds_by_hand():
+    """n = m puts all of (rho_1 + rho_2)^2 on one k; its neighbours are 0."""
+    b, peak = theorem.bounds(S), (S.rho_1 + S.rho_2) ** 2
+    assert (b.v_x, b.M, b.grad_M) == pytest.approx((1, peak, 2 * (S.rho_1 + S.rho_2)))
+    top = math.exp(S.alpha * peak) / (math.exp(S.alpha * peak) + S.N - 1) - 1 / S.N
+    assert b.r == pytest.approx(top * S.N / math.expm1(2 * S.alpha))
+    assert b.expansion < 1e-14 and b.sigma_spread < 1e-14
+
+
+def displayed_gradient(s, W):
+    """nabla L(W) by the first display of the proof: alpha sum_k E[(p_k - 1{y=k}) A_k]."""
+    total = []
+    for _, X, y in setting.one_variable_sequences(s):
+        off = setting.F_alpha(s, X, W).softmax(-1) - torch.nn.functional.one_hot(y, s.N)
+        total.append(s.alpha * torch.einsum("bk,bkd,be->de", off, theorem.A_k(s, X, W), X[:, -1]) / len(y))
+    return torch.stack(total).mean(0)
+
+
+def test_the_first_display_is_the_derivative_of_the_loss():
+    """At a random matrix, which has no symmetry, and at W_0."""
+    s = Setting(5, 5, 2, 3.0)
+    random = torch.randn(s.d, s.d, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    for W in (random, W_0(s).dense()):
+        free = W.clone().requires_grad_()
+        (derived,) = torch.autograd.grad(setting.population_loss(s, free), free)
+        assert (displayed_gradient(s, W) - derived).abs().max() < 1e-12
+        assert 0 < theorem.A_k(s, next(setting.one_variable_sequences(s))[1], W).abs().max() <= 4
+
+
+def test_the_three_parts_of_the_gradient():
+    G_1, G_2, G_3 = theorem.G(S)
+    assert G_1.abs().max() < 1e-15 and G_2.abs().max() < 1e-15
+    # An untrained prediction is uniform: with alpha this small, nabla L / alpha is G_3 but for r.
+    tiny = Setting(S.N, S.T, S.V, 1e-9)
+    assert torch.allclose(G_3, symmetric.gradient(tiny).dense() / tiny.alpha, atol=1e-8)
+    assert float(G_3[S.T - 2, S.T - 1]) == pytest.approx(-2 * S.rho_1 * S.rho_2 * (S.N - 1) / S.N * (1 - 2 * S.rho_1))
+
+
+def test_the_numbers_of_a_small_setting():
+    """Every exact statement deviates by rounding only."""
+    p = theorem.proof_numbers(S)
+    assert max(p.addition_error, p.gradient_error, p.G_1, p.G_2, p.G_3_error) < 1e-12
+    step = -theorem.eta(S) * S.alpha * theorem.G(S)[2]
+    small_terms = step - theorem.memory(S).dense() - theorem.attenuation(S).dense()
+    assert p.G_3_columns == pytest.approx(float(small_terms[:, S.copied].abs().max())) and p.G_3_columns > 0.1
+    wrong = theorem.G(Setting(S.N, S.T, S.V, S.alpha, 1.0))[2]  # at another beta G_3 is another matrix
+    assert (wrong - theorem.G(S)[2]).abs().max() > 1e-3

@@ -2,18 +2,12 @@
 
 import dataclasses
 import json
-import math
 
 import pytest
-import torch
 
 from assignadd.ledger.claim import CANNOT
-from assignadd.model.forward import traces
-from assignadd.paper.theory.claims import _summary
-from assignadd.paper.theory.numbers import PAPER_5301, statements
-from assignadd.paper.theory.real_gradient import one_variable_batch
+from assignadd.paper.theory.claims import _summary, statements
 from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED
-from assignadd.task.positions import roles
 
 
 @pytest.fixture(scope="module")
@@ -72,16 +66,13 @@ def test_verdicts_turn_with_their_numbers(study):
     assert judged(good, "remainder_small_here") == HOLDS
     assert judged(study, "stated_step_composes") == HOLDS
     for accuracy, expected in ((0.9, FAILS), (0.9501, UNDECIDED), (0.96, HOLDS)):
-        found = dataclasses.replace(study.scan.stated_one.found, accuracy=accuracy)
-        best = dataclasses.replace(study.scan.stated_one, found=found)
+        result = dataclasses.replace(study.scan.stated_one.result, accuracy=accuracy)
+        best = dataclasses.replace(study.scan.stated_one, result=result)
         changed = dataclasses.replace(study, scan=dataclasses.replace(study.scan, stated_one=best))
         assert judged(changed, "stated_step_composes") == expected
-    growing = dataclasses.replace(study, constants={2.0: {8: 1.0, 4096: 2.0}, 4.0: {8: 1.0, 4096: 2.0}})
+    growing = dataclasses.replace(study, constants={8: 1.0, 4096: 2.0})
     assert judged(growing, "bound_over_beta") == FAILS
-    for remainder, expected in ((0.5, HOLDS), (1.5, FAILS), (math.inf, FAILS)):
-        changed = dataclasses.replace(study, least_here=study.least_here._replace(remainder=remainder))
-        assert judged(changed, "bound_and_step_together") == expected
-    turned = dataclasses.replace(study, alpha=dataclasses.replace(study.alpha, sharp_cosine=0.995))
+    turned = dataclasses.replace(study, sharp_cosine=0.995)
     assert judged(turned, "alpha_keeps_direction") == HOLDS and judged(study, "alpha_keeps_direction") == FAILS
     flat = [dataclasses.replace(m, spurious=m.memory) for m in study.step.further]
     changed = dataclasses.replace(study, step=dataclasses.replace(study.step, further=flat))
@@ -97,18 +88,3 @@ def test_records_over_seeds_have_an_interval_from_six_on():
     value, low, high, comment = _summary([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], ["x"] * 6)
     # the whole range of six values is a 1 - 2/64 = 97 % interval of the median
     assert (low, high) == (0.1, 0.6) and value == pytest.approx(0.35) and "too few" not in comment
-
-
-def test_the_papers_network_before_its_spike(paper_run):
-    """What the record on W_0 says of `=` at step 5301, from the patterns of both layers."""
-    batch = one_variable_batch(paper_run.configs[0], paper_run.seen[0], 4000)
-    (trace,) = traces(paper_run.trajectory([5301], 0), batch.tokens)
-    task, tokens = paper_run.configs[0].task, batch.tokens[0]
-    where = roles(task, tokens)
-    position = torch.arange(task.length)
-    operand = (position >= task.prefix + 1) & (position <= task.prefix + 2)
-    right = (position == where.value_positions[..., None]).any(1)
-    groups = (operand & right, operand & ~right, where.assigned & right, where.assigned & ~right)
-    for layer, attention in ((1, trace.attention_1[:, -1]), (2, trace.attention_2)):
-        found = [float((attention * group).sum(1).mean()) for group in groups]
-        assert found == pytest.approx(PAPER_5301[layer], abs=0.015), layer
