@@ -37,10 +37,11 @@ explorer: $(VENV)/.core
 explorer-web: $(WEB)/node_modules/.package-lock.json
 	cd $(WEB) && npm run --silent check && npm run --silent build
 
-# A file of tests on each core at a time (tests/schedule.py); one thread each, so that they do not fight for the cores.
-# mypy, which takes one core, runs beside them; what it says comes last. Bytecode is kept, also where the environment
+# The browser is fetched while Python's packages are. A file of tests on each core at a time (tests/schedule.py); one thread
+# each, so that they do not fight for the cores. mypy, which takes one core, runs beside them; what it says comes last. Bytecode is kept, also where the environment
 # switches that off (containers do): otherwise each process that a test starts would compile the package again.
-test: lint browser
+test:
+	@$(MAKE) --silent browser & browser=$$!; $(MAKE) --no-print-directory lint; lint=$$?; wait $$browser; exit $$lint
 	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder; tests=$$?; \
 	wait $$types || tests=1; cat $(VENV)/mypy.log; exit $$tests
@@ -55,7 +56,7 @@ test-ray: $(VENV)/.ray $(VENV)/.dev
 # The explorer's tests drive a browser, and build the page's sources where Node is there; without them they are skipped.
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-		&& apt-get install --yes --quiet chromium >/dev/null 2>&1; } || echo "no Chromium here: the explorer's page tests are skipped"
+		&& apt-get install --yes --quiet --no-install-recommends chromium >/dev/null 2>&1; } || echo "no Chromium here: the explorer's page tests are skipped"
 	@{ command -v npm >/dev/null && $(MAKE) --silent $(WEB)/node_modules/.package-lock.json; } \
 		|| echo "no Node packages here: the tests of the page's sources are skipped"
 

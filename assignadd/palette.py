@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 # For curves, bars and dots: distinguishable with any common colour blindness (Okabe and Ito).
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, YELLOW, SKY = "#AA3F9E", "#F0E442", "#56B4E9"
@@ -12,6 +14,8 @@ GRID, RULE, HATCH = "#E6E6E6", "#B0B0B0", "#B5B5B5"
 ANSWER, SPIKE = "#CFE3F5", "#FBE3D6"  # backgrounds of the answer and of a spike
 SHADE = "#E9E3B4"  # where the theorem's conditions hold, or where the model adds
 ON_LIGHT, ON_DARK = "#1F1F1F", "#FDFDFD"  # text on the cells of a heat map, which keep their colours on a dark screen
+# Those that figures outside the package use, as `COLORS.blue`.
+COLORS = SimpleNamespace(blue=BLUE, vermilion=VERMILION, green=GREEN, orange=ORANGE, ink=INK, grey=GREY)
 # By the number of variables in a sum.
 BY_VARS = {0: BLUE, 1: VERMILION, 2: GREEN}
 # Of heat maps, by matplotlib's names.

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from msgspec import to_builtins
 
 from assignadd.config import PRESETS, Config
-from assignadd.figure import BLUE, VERMILION, figure, save
+from assignadd.figure import COLORS, figure, save
 from assignadd.runs.environment import Environment
 from assignadd.training.speed import cuda_microseconds, flops, one_model, seconds_of
 from assignadd.training.trainer import prepare
@@ -78,7 +78,7 @@ def scaling(config: Config, on_cuda: bool, seconds: float = 4) -> list[dict[str,
     return points
 
 
-PRECISIONS = {"fp32": BLUE, "TF32": VERMILION}
+PRECISIONS = {"fp32": COLORS.blue, "TF32": COLORS.vermilion}
 SETTINGS = {
     "M": "models in the stack", "batch": "batch", "d": "width d (MLP 4d)", "N": "numbers N", "V": "variables V",
     "T": "tokens T",

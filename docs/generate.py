@@ -21,28 +21,15 @@ NOTE = "<!-- Written by docs/generate.py; edit the docstrings and run `make refe
 PUBLIC = ("", "task", "model", "measures", "dynamics", "interventions", "sweeps", "study", "ledger", "figure")
 # What public constants are: they have no docstring.
 CONSTANTS = {
-    "ADDITION_SET": "The evaluation set on which addition is judged: literals whose pair was held out.",
-    "ADDITION_THRESHOLD": "The accuracy on it from which a network adds: 0.9.",
-    "BASE": "The settings of a study's networks unless it says otherwise: the preset `paper` with `RECORD`.",
-    "BINDING_SET": "The evaluation set on which binding is judged: one variable, as trained.",
-    "BINDING_SETS": "The sets with variables in slots in which training had them; the first spike is seen on them.",
-    "BINDING_THRESHOLD": "The accuracy on `BINDING_SET` from which a network binds: 0.95.",
-    "COLUMNS": "The record of every column that `assignadd measure` writes.",
-    "DARK_FROM": "The share of a heat map's largest value from which its colour is dark.",
+    "ADDITION": "What a network that adds must reach: 90 % of the literals whose pair was held out.",
+    "BASE": "The settings of a study's networks unless it says otherwise: the preset `paper`, an evaluation every 250 "
+    "steps and a large one at the end.",
+    "BINDING": "What a network that binds must reach: 95 % of the sums with one variable, as trained.",
+    "COLORS": "The colours of the figures: `.blue`, `.vermilion`, `.green`, `.orange`; `.ink` and `.grey` for lines.",
     "EVAL_SETS": "The nine evaluation sets of the paper.",
-    "IMPLIED": "What a claim has as the paper's value if the paper only implies it.",
-    "NOT_REPORTED": "What a claim has as the paper's value if the paper has none.",
-    "OURS": "The label of a claim that the paper does not make.",
     "PAPER": "The label of the cell with the paper's settings.",
-    "PAPER_NEEDS": "What the paper's formulas need of an architecture: two layers, one head, no norm and so on.",
     "PRESETS": "Configurations by name: `paper`, `authors`, `tiny`, `smoke`.",
-    "RECORD": "What a study's networks record: an evaluation every 250 steps, a large one at the end.",
-    "REFINEMENT_SETS": "The sets with variables in banned slots.",
-    "SHARES": "The colour map of shares, from 0 up.",
-    "SIGNED": "The colour map of numbers of either sign, white at 0.",
-    "THRESHOLD": "The accuracy from which a skill is learned: 0.95.",
-    "Z_95": "The number of standard deviations of a normal 95 % interval on each side.",
-} | dict.fromkeys(("BLUE", "GREEN", "GREY", "INK", "ORANGE", "PURPLE", "VERMILION"), "A colour of the figures.")
+}
 
 
 def site_pages() -> dict[str, str]:

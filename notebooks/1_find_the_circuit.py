@@ -35,7 +35,7 @@ import torch
 
 from assignadd.measures import ov2_mlp2_accuracy, qk2_ov1_var_identity
 from assignadd.model import OV, QK
-from assignadd.task import Sampler, Vocabulary, answers, any_sums, roles
+from assignadd.task import EvalSet, Sampler, Vocabulary, answers, roles
 
 torch.set_grad_enabled(False)
 run = aa.open_run("census-six")  # six trained networks that come with the package
@@ -202,7 +202,8 @@ for prompt in PROMPTS:
 def drawn(n_vars: int, n: int = 150) -> torch.Tensor:
     """Sequences of the task with this many variables in the sum: any pair of numbers, any slot."""
     seen = run.seen[run.index_of(0)]
-    return Sampler([task], seen[None], [0], any_sums(n_vars)).sample(0, n).tokens[0]
+    any_sums = EvalSet("any sums", n_vars, pair="any", n_banned=None)
+    return Sampler([task], seen[None], [0], any_sums).sample(0, n).tokens[0]
 
 
 def check_share_at_values(attempt):

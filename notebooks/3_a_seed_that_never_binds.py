@@ -28,7 +28,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from assignadd.ledger import wilson
+from assignadd.ledger import Measured
 from assignadd.task import EVAL_SETS, Sampler, answers, operand_slots, roles
 
 torch.set_grad_enabled(False)
@@ -417,7 +417,7 @@ def check_share_with_interval(attempt):
         half = 1.96 * math.sqrt(p * (1 - p) / n)
         if abs(low - (p - half)) < 1e-6 and abs(high - (p + half)) < 1e-6:
             return "This is the normal interval p -+ z sqrt(p (1 - p)/n): for 20 of 20 it has no width. Use Wilson's."
-        expected = wilson(k, n)
+        expected = Measured.share(k, n, "sums")
         if abs(low - expected.low) > 1e-3 or abs(high - expected.high) > 1e-3:
             return f"{k} of {n}: [{low:.4f}, {high:.4f}], expected [{expected.low:.4f}, {expected.high:.4f}]."
     return "Correct."

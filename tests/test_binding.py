@@ -23,11 +23,11 @@ from assignadd.model.accuracy import Exam
 from assignadd.model.stack import concatenate
 from assignadd.network import networks_of
 from assignadd.page.export import Settings, export
-from assignadd.page.population import population_data
+from assignadd.page.history import population_data
 from assignadd.paper.generalisation.census_figures import census_data
 from assignadd.paper.ledger import ledger
-from assignadd.report.first_screen import first_screen
 from assignadd.report.page import Page
+from assignadd.report.reproduction import first_screen
 from assignadd.runs.folder import Run, shipped
 from assignadd.runs.writer import Writer
 from assignadd.sweeps.population import shipped_population, shipped_populations

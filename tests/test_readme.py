@@ -15,7 +15,8 @@ from assignadd.network import networks_of
 from assignadd.paper.ledger import chosen, paper_network
 from assignadd.runs.folder import open_run
 from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED
-from assignadd.study import PAPER, StudyTable, read_study, studies_in
+from assignadd.study import PAPER, StudyTable
+from assignadd.study.files import read_study, studies_in
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -1,30 +1,6 @@
-"""Training as curves: when a skill comes to last, phases and spikes."""
+"""Training as curves: phases and spikes, and whether a network binds in the end."""
 
-from assignadd.dynamics.curves import bursts, fast_rises, onset
-from assignadd.dynamics.of_network import binds, curves_of
-from assignadd.dynamics.phases import (
-    ADDITION_SET,
-    ADDITION_THRESHOLD,
-    BINDING_SET,
-    BINDING_SETS,
-    BINDING_THRESHOLD,
-    THRESHOLD,
-    Curves,
-    find_phases,
-)
+from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.phases import ADDITION, BINDING, Curves, find_phases
 
-__all__ = [
-    "ADDITION_SET",
-    "ADDITION_THRESHOLD",
-    "BINDING_SET",
-    "BINDING_SETS",
-    "BINDING_THRESHOLD",
-    "THRESHOLD",
-    "Curves",
-    "binds",
-    "bursts",
-    "curves_of",
-    "fast_rises",
-    "find_phases",
-    "onset",
-]
+__all__ = ["ADDITION", "BINDING", "Curves", "binds", "find_phases"]

@@ -197,30 +197,3 @@ def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> De
     inside = steps[(steps > spike.begin) & (steps < spike.end) & (lowest > from_) & (highest < to)]
     most = spike.end - spike.begin
     return Delay(most, int(inside[-1] - inside[0]) + 1 if len(inside) else 0, most)
-
-
-def fast_rises(
-    steps: np.ndarray, values: np.ndarray, since: int = 0, least: float = 0.1, within: int = 100
-) -> list[int]:
-    """The steps at which rises by `least` or more within so many steps begin; rises that overlap are one."""
-    ends = np.searchsorted(steps, steps + within, "right") - 1
-    jumps = np.flatnonzero((values[ends] - values >= least) & (steps >= since))
-    return _apart(steps[jumps], within)
-
-
-def bursts(
-    steps: np.ndarray, losses: np.ndarray, since: int = 0, factor: float = 2.0, least: float = 0.02, within: int = 200
-) -> list[int]:
-    """The steps at which a loss goes to `factor` times its median over the steps `within` before, and `least` above it.
-
-    A burst lasts until the loss has not been so high for `within` steps.
-    """
-    begins = np.searchsorted(steps, steps - within)
-    usual = np.array([np.median(losses[b:i]) if i > b else np.inf for i, b in enumerate(begins)])
-    high = np.flatnonzero((losses > factor * usual) & (losses > usual + least) & (steps >= since))
-    return _apart(steps[high], within)
-
-
-def _apart(steps: np.ndarray, gap: int) -> list[int]:
-    """The first of each group of steps that follow one another within the gap."""
-    return [int(step) for i, step in enumerate(steps) if i == 0 or step - steps[i - 1] > gap]

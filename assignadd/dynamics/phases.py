@@ -40,6 +40,17 @@ REFINEMENT_SETS = tuple(s.name for s in EVAL_SETS if s.n_banned)
 
 
 @dataclass(frozen=True)
+class Skill:
+    """An evaluation set, and the accuracy on it from which on a network has the skill."""
+
+    set: str
+    level: float
+
+
+ADDITION, BINDING = Skill(ADDITION_SET, ADDITION_THRESHOLD), Skill(BINDING_SET, BINDING_THRESHOLD)
+
+
+@dataclass(frozen=True)
 class Curves:
     """Accuracies of one model along training, each on `n` sequences."""
 

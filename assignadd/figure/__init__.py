@@ -1,20 +1,6 @@
-"""Figures: data, drawing and caption; the style and the colours that all of them share."""
+"""Figures: the style and the colours that all of them share, intervals and maps of shares."""
 
-from assignadd.figure.style import DARK_FROM, bar, draw_heat, figure, save, write_cells
-from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, SHARES, VERMILION
+from assignadd.figure.style import bar, draw_interval, figure, save, share_map
+from assignadd.palette import COLORS
 
-__all__ = [
-    "BLUE",
-    "DARK_FROM",
-    "GREEN",
-    "GREY",
-    "INK",
-    "ORANGE",
-    "SHARES",
-    "VERMILION",
-    "bar",
-    "draw_heat",
-    "figure",
-    "save",
-    "write_cells",
-]
+__all__ = ["COLORS", "bar", "draw_interval", "figure", "save", "share_map"]

@@ -24,8 +24,9 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from assignadd.dynamics.phases import Phases
-from assignadd.palette import GRID, INK, ON_DARK, ON_LIGHT, SIGNED, dark_figure_rules
+from assignadd.palette import GRID, INK, ON_DARK, ON_LIGHT, SHARES, SIGNED, dark_figure_rules
 from assignadd.runs import atomic
+from assignadd.stats.measured import Measured
 
 COLUMN_WIDTH = 5.5  # inches
 SMALLEST = 6.5  # points: no text is set smaller
@@ -125,6 +126,25 @@ def write_cells(axes: Axes, words: Sequence[str], dark: np.ndarray) -> list[Text
         axes.text(column, row, text, color=ON_DARK if is_dark else ON_LIGHT, **style)
         for ((row, column), is_dark), text in zip(np.ndenumerate(dark), words, strict=True)
     ]
+
+
+def share_map(axes: Axes, shares: np.ndarray, words: Sequence[str]) -> AxesImage:
+    """Draws a cell per share, from 0 to 1, with its words in it, row by row; NaN is empty."""
+    image = draw_heat(axes, shares, SHARES, (0.0, 1.0))
+    write_cells(axes, words, shares >= DARK_FROM)
+    return image
+
+
+def draw_interval(
+    axes: Axes, number: Measured, at: float, color: str, across: bool = False, markersize: float = 3.5, **style: Any
+) -> None:
+    """Draws a number at a place of the other axis, with a line over its interval; `across` draws it from left to
+    right."""
+    ends = [[number.value - number.low], [number.high - number.value]]
+    places: dict[str, Any] = (
+        {"x": number.value, "y": at, "xerr": ends} if across else {"x": at, "y": number.value, "yerr": ends}
+    )
+    axes.errorbar(**places, fmt="o", color=color, markersize=markersize, linewidth=1, **style)
 
 
 def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any) -> None:

@@ -105,6 +105,21 @@ class Claim:
     """Whether the claim is about networks that bind: a network that does not cannot be tested on it."""
     readings: tuple[Reading, ...] = ()
 
+    @classmethod
+    def ours(
+        cls,
+        id: str,
+        claim: str,
+        measure: Measure | None = None,
+        rule: Rule | None = None,
+        comment: str = "",
+        *,
+        paper: str = NOT_REPORTED,
+        **further: Any,
+    ) -> Claim:
+        """A claim that the paper does not make; `paper` is what it says about the matter, if anything."""
+        return cls(id, OURS, claim, paper, measure, rule, comment, **further)
+
 
 @dataclass(frozen=True)
 class SeedResult:

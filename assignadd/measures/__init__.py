@@ -3,8 +3,7 @@
 from assignadd.measures.accuracies import accuracies_of
 from assignadd.measures.addition import ov2_mlp2_accuracy
 from assignadd.measures.progress import ProgressObserver
-from assignadd.measures.routing import top_keys_are
-from assignadd.measures.scores import qk1_num_to_prev_var, qk2_ov1_var_identity, qk2_ov1_var_margin
+from assignadd.measures.scores import qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import every_pair, sequences
 
 __all__ = [
@@ -12,9 +11,7 @@ __all__ = [
     "accuracies_of",
     "every_pair",
     "ov2_mlp2_accuracy",
-    "qk1_num_to_prev_var",
     "qk2_ov1_var_identity",
     "qk2_ov1_var_margin",
     "sequences",
-    "top_keys_are",
 ]

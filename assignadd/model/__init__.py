@@ -1,9 +1,9 @@
 """Networks: stacks of weights, their forward pass, circuits, and hooks."""
 
 from assignadd.model.accuracy import Exam
-from assignadd.model.architecture import PAPER_NEEDS, needs, require
+from assignadd.model.architecture import require
 from assignadd.model.circuits import OV, QK
-from assignadd.model.forward import answer_logits, answers, trace, traces
+from assignadd.model.forward import answer_logits, answers, trace
 from assignadd.model.handmade import handmade
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, initial_stack, single_models
@@ -11,7 +11,6 @@ from assignadd.model.transformer import Transformer
 
 __all__ = [
     "OV",
-    "PAPER_NEEDS",
     "QK",
     "Exam",
     "LastLayer",
@@ -21,9 +20,7 @@ __all__ = [
     "answers",
     "handmade",
     "initial_stack",
-    "needs",
     "require",
     "single_models",
     "trace",
-    "traces",
 ]

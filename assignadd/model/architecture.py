@@ -59,8 +59,8 @@ def lacking(config: Config, *required: Need) -> str:
 
 
 def require(config: Config, what: str, *required: Need) -> None:
-    """Raises `NotDefined` where the architecture lacks one of these properties."""
-    if reason := lacking(config, *required):
+    """Raises `NotDefined` where the architecture lacks one of these properties; of the paper's if none is named."""
+    if reason := lacking(config, *(required or PAPER_NEEDS)):
         raise NotDefined(what, reason)
 
 

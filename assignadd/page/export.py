@@ -27,7 +27,6 @@ from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.network import Network, networks_of
 from assignadd.page import history, tables
 from assignadd.page.history import chosen_steps
-from assignadd.page.population import population_data
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
 from assignadd.runs.files import read_regular
@@ -72,9 +71,9 @@ def export(
     models: list[dict[str, Any]] = []
     networks: list[Network] = []
     for run in runs:
-        for one in networks_of(run, None, settings.n)[0]:
-            models.append(_export_model(run, one, f"m{len(models)}", folder, settings, listener))
-            networks.append(one)
+        for network in networks_of(run, None, settings.n)[0]:
+            models.append(_export_model(run, network, f"m{len(models)}", folder, settings, listener))
+            networks.append(network)
     listener("measuring the claims of the story", 0, 1)
     folder.write(INDEX, f"assignadd.index({_literal(_index(models, networks, settings, command))});\n".encode())
     folder.remove_others()
@@ -89,7 +88,7 @@ def _index(
 
     That is one that binds, rather of the first run's task, and rather one whose training is on the page.
     """
-    tasks = [tables.task_data(one.config) for one in networks]
+    tasks = [tables.task_data(network.config) for network in networks]
     distinct = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
     told = max(
         range(len(models)),
@@ -101,56 +100,56 @@ def _index(
         "models": [model | {"task": distinct.index(task)} for model, task in zip(models, tasks, strict=True)],
         "story": models[told]["key"],
         "ledger": history.story_records(networks[told], command, populations) if settings.ledger else [],
-        "population": population_data(populations),
+        "population": history.population_data(populations),
         **tables.package_tables(),
     }  # fmt: skip
 
 
 def _export_model(
-    run: Run, one: Network, key: str, folder: PageFolder, settings: Settings, listener: Listener
+    run: Run, network: Network, key: str, folder: PageFolder, settings: Settings, listener: Listener
 ) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it."""
-    name = f"{run.name}, seed {one.seed}"
-    spikes = history.straddled(phases_of(one), run.steps)
+    name = f"{run.name}, seed {network.seed}"
+    spikes = history.straddled(phases_of(network), run.steps)
     steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints)
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
-        folder.write(f"data/{key}/{step:08d}.js", history.script(key, step, one.stack_at(step)).encode())
+        folder.write(f"data/{key}/{step:08d}.js", history.script(key, step, network.stack_at(step)).encode())
     listener(f"weights of {name}", len(steps), len(steps))
     measures = history.measures_data(
-        run, one.index, steps, lambda done, total: listener(f"measures of {name}", done, total)
+        run, network.index, steps, lambda done, total: listener(f"measures of {name}", done, total)
     )
     model = {
-        "curves": history.curves_data(curves_of(one)),
+        "curves": history.curves_data(curves_of(network)),
         "measures": measures,
-        "seen": "".join("1" if s else "0" for s in one.seen.flatten().tolist()),
-        "exam": tables.exam(one.config, one.seen),
-        "reference": tables.reference(one.config),
-        "examples": tables.examples(one.config, one.seen, one.stack),
+        "seen": "".join("1" if s else "0" for s in network.seen.flatten().tolist()),
+        "exam": tables.exam(network.config, network.seen),
+        "reference": tables.reference(network.config),
+        "examples": tables.examples(network.config, network.seen, network.stack),
     }
     folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
     return {
-        "key": key, "run": run.name, "seed": one.seed, "steps": steps, "matrices": history.shapes(one.stack),
-        "binds": binds(one), "accuracies": history.accuracies_data(accuracies_of(one)),
-        "phases": history.phases_data(one, spikes), "wall": history.thinned(curves_of(one), tables.WALL_SETS),
-        "telling": _telling(one, spikes),
+        "key": key, "run": run.name, "seed": network.seed, "steps": steps, "matrices": history.shapes(network.stack),
+        "binds": binds(network), "accuracies": history.accuracies_data(accuracies_of(network)),
+        "phases": history.phases_data(network, spikes), "wall": history.thinned(curves_of(network), tables.WALL_SETS),
+        "telling": _telling(network, spikes),
     }  # fmt: skip
 
 
-def _telling(one: Network, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
+def _telling(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | None]:
     """Prompts for the story: wrong just before a spike and right just after it; wrong at the end."""
 
     def across(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
         if spike is None:
             return None
-        before, after = (one.stack_at(step) for step in checkpoints_around(one.steps, spike))
-        return tables.wrong_answer(one.config, one.seen, before, sets, after)
+        before, after = (network.stack_at(step) for step in checkpoints_around(network.steps, spike))
+        return tables.wrong_answer(network.config, network.seen, before, sets, after)
 
     bound = [s for s in EVAL_SETS if s.name == BINDING_SET]
     return {
         "first": across(spikes.get("first"), bound),
         "second": across(spikes.get("second"), [s for s in EVAL_SETS if s.n_banned]),
-        "end": tables.wrong_answer(one.config, one.seen, one.stack, bound),
+        "end": tables.wrong_answer(network.config, network.seen, network.stack, bound),
     }
 
 

@@ -1,4 +1,4 @@
-"""The training of a network on the page: its checkpoints, accuracies, measures and phases, and the story's claims.
+"""Training on the page: a network's checkpoints, accuracies, measures and phases, the story's claims, and many seeds.
 
 A page opened from disk may load scripts but not read files, so each checkpoint is a script that passes one string to
 the page. It needs only the products QK and OV of each head, the paper's own letters and a quarter smaller than
@@ -31,8 +31,13 @@ from assignadd.model.circuits import OV, QK
 from assignadd.model.stack import Stack
 from assignadd.network import Network
 from assignadd.page.tables import MEASURED
+from assignadd.palette import BLUE, GREEN
+from assignadd.paper.generalisation.census_figures import NEVER, SKILLS, census_data
+from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
+from assignadd.paper.generalisation.sweep_figures import TWO_VAR, ZERO_VAR
 from assignadd.paper.ledger import ledger
 from assignadd.runs.folder import Run
+from assignadd.stats.intervals import median_interval, wilson
 from assignadd.sweeps.population import Populations
 
 # How the slider's length is shared out: to the logarithm of the step, to the step, and to each spike.
@@ -66,21 +71,21 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
     return sorted(kept)
 
 
-def circuits(one: Stack) -> dict[str, Tensor]:
+def circuits(stack: Stack) -> dict[str, Tensor]:
     """The matrices of a stack of one model, by the page's names and in the page's order, each (rows, columns)."""
-    by_layer = {f"{name}{layer}": f(one, layer)[0] for layer in (1, 2) for name, f in (("QK", QK), ("OV", OV))}
-    mlp = {"W_in": one["blocks.1.mlp.W_in"][0], "W_out": one["blocks.1.mlp.W_out"][0]}
-    return {"W_E": one.W_E[0], "W_pos": one.W_pos[0], **by_layer, **mlp, "W_U": one.W_U[0]}
+    by_layer = {f"{name}{layer}": f(stack, layer)[0] for layer in (1, 2) for name, f in (("QK", QK), ("OV", OV))}
+    mlp = {"W_in": stack["blocks.1.mlp.W_in"][0], "W_out": stack["blocks.1.mlp.W_out"][0]}
+    return {"W_E": stack.W_E[0], "W_pos": stack.W_pos[0], **by_layer, **mlp, "W_U": stack.W_U[0]}
 
 
-def shapes(one: Stack) -> list[tuple[str, int, int]]:
+def shapes(stack: Stack) -> list[tuple[str, int, int]]:
     """What the page needs to cut the string into matrices again."""
-    return [(name, *matrix.shape) for name, matrix in circuits(one).items()]
+    return [(name, *matrix.shape) for name, matrix in circuits(stack).items()]
 
 
-def script(key: str, step: int, one: Stack) -> str:
+def script(key: str, step: int, stack: Stack) -> str:
     """The script of one checkpoint: all matrices in a row, as float16."""
-    flat = torch.cat([matrix.flatten() for matrix in circuits(one).values()]).half()
+    flat = torch.cat([matrix.flatten() for matrix in circuits(stack).values()]).half()
     if not bool(flat.isfinite().all()):
         raise RunError("weights that are not finite, or too large for half precision, cannot be shown")
     data = b64encode(flat.numpy().astype("<f2").tobytes()).decode()
@@ -138,14 +143,14 @@ def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
     return {name: s for name, s in found.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
 
 
-def phases_data(one: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]:
+def phases_data(network: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]:
     """When each skill came, and the spikes with the checkpoints on either side."""
-    onsets = {name: getattr(phases_of(one), name) for name in ("addition", "binding", "refinement")}
+    onsets = {name: getattr(phases_of(network), name) for name in ("addition", "binding", "refinement")}
     came = {name: onset.step if onset else None for name, onset in onsets.items()}
     return {
-        "onsets": came if followed(one) else dict.fromkeys(onsets),
+        "onsets": came if followed(network) else dict.fromkeys(onsets),
         "spikes": [
-            {"name": name, **dataclasses.asdict(spike), "checkpoints": checkpoints_around(one.steps, spike)}
+            {"name": name, **dataclasses.asdict(spike), "checkpoints": checkpoints_around(network.steps, spike)}
             for name, spike in spikes.items()
         ],
     }
@@ -162,10 +167,10 @@ def measures_data(
     }
 
 
-def story_records(one: Network, command: str, populations: Populations) -> list[dict[str, Any]]:
+def story_records(network: Network, command: str, populations: Populations) -> list[dict[str, Any]]:
     """A record for each claim of the story that can be tested: on this network, or on the population of seeds."""
     asked = dict.fromkeys(id.partition(":")[0] for id in STORY_CLAIMS)
-    records = [r for id in asked for r in ledger([one], command, id, populations=populations)]
+    records = [r for id in asked for r in ledger([network], command, id, populations=populations)]
     told = [find(records, id) for id in STORY_CLAIMS]
     return [
         dataclasses.asdict(r) | {"section": STORY_CLAIMS[r.id]} for r in told if r is not None and r.value is not None
@@ -187,3 +192,66 @@ def _measured(run: Run, model: int, steps: Sequence[int], listener: Listener) ->
 
 def _rounded(values: np.ndarray, digits: int = DIGITS) -> list[float | None]:
     return [None if np.isnan(v) else round(float(v), digits) for v in values]
+
+
+# Many seeds: how many bind, when each skill comes, how much data it needs (section 4).
+
+# For each sweep: its panel's title, the axis, the final test that is drawn, and the colour.
+PANELS = {
+    "fraction": ("Pairs of numbers in training", "share of all pairs in training, f", ZERO_VAR, BLUE),
+    "two_var": ("Sums of two variables in training", "two-variable sums for each literal one, r", TWO_VAR, GREEN),
+}
+TESTS = {ZERO_VAR: "literal sums held out from training", TWO_VAR: "two-variable sums not seen in training"}
+
+
+def population_data(populations: Populations) -> dict[str, Any] | None:
+    """The census and the sweeps that there are; None without any."""
+    census = _census(populations) if populations.census else None
+    sweeps = [_sweep(populations, name) for name in PANELS if populations.there(name)]
+    return {"census": census, "sweeps": sweeps} if census or sweeps else None
+
+
+def _census(populations: Populations) -> dict[str, Any]:
+    data = census_data(populations)
+    n, bind = len(data.binds), int(data.binds.sum())
+    interval = wilson(bind, n)
+    skills = [
+        {"name": name, "colour": colour, "steps": sorted(int(s) for s in onsets if s != NEVER)}
+        for (name, colour, _), onsets in zip(SKILLS, data.onsets, strict=True)
+    ]
+    doubles = {
+        name: _median([s.final("0-var doubles") for s in populations.seeds if s.binds == binding])
+        for name, binding in (("binding", True), ("others", False))
+        if all(s.has("0-var doubles") for s in populations.seeds)
+    }
+    return {
+        "name": data.name, "n": n, "bind": bind, "low": interval.low, "high": interval.high, "steps": data.steps,
+        "skills": skills, "doubles": doubles,
+    }  # fmt: skip
+
+
+def _sweep(populations: Populations, name: str) -> dict[str, Any]:
+    """One sweep: the final accuracies of its seeds at each setting, and the setting at which half of them succeed."""
+    title, axis, test, colour = PANELS[name]
+    population = getattr(populations, name)
+    settings, accuracy = population.finals(SWEEPS[name], test)
+    binds = population.binds(SWEEPS[name])
+    found = sweep_threshold(populations, name, test, binding=True)
+    return {
+        "name": population.name, "title": title, "axis": axis, "test": TESTS[test], "colour": colour,
+        "steps": int(population.table["step"].to_numpy().max()),
+        "settings": settings.round(DIGITS).tolist(),
+        "accuracies": [[round(float(v), DIGITS) for v in row if np.isfinite(v)] for row in accuracy],
+        "medians": [_median(row[np.isfinite(row)].tolist()) for row in accuracy],
+        "binding": [[int(row.sum()), len(row)] for row in binds],
+        "threshold": found and [found.value, found.interval.low, found.interval.high],
+    }  # fmt: skip
+
+
+def _median(values: list[float]) -> list[float]:
+    """The median with the ends of its 95 % interval; the median three times where there are too few values for one."""
+    if not values:
+        return []
+    median, interval = median_interval(values)
+    low, high = (interval.low, interval.high) if interval else (median, median)
+    return [round(float(v), DIGITS) for v in (median, low, high)]

@@ -115,7 +115,7 @@ def reference(config: Config) -> dict[str, Any]:
     return {"tokens": whole_numbers(tokens), "order": shuffled(len(tokens)).tolist()}
 
 
-def examples(config: Config, seen: Tensor, one: Stack) -> list[dict[str, str]]:
+def examples(config: Config, seen: Tensor, stack: Stack) -> list[dict[str, str]]:
     """Prompts to begin with, of every kind and one that the network gets wrong: what each shows, and its text.
 
     The text is in the token form where the padding matters.
@@ -136,18 +136,18 @@ def examples(config: Config, seen: Tensor, one: Stack) -> list[dict[str, str]]:
             sampler = Sampler([task], seen[None], [config.seed.data or 0], evalset)
             tokens = sampler.sample(EvalSteps.EXPLORER_EXAMPLES[i], 1).tokens[0]
             found[label] = render(tokens[0].tolist(), task)
-    wrong = wrong_answer(config, seen, one)
+    wrong = wrong_answer(config, seen, stack)
     if wrong is not None:
         found["answered wrong"] = wrong
     return [{"label": label, "text": text} for label, text in found.items()]
 
 
 def wrong_answer(
-    config: Config, seen: Tensor, one: Stack, sets: Sequence[EvalSet] = ALL_SETS, later: Stack | None = None
+    config: Config, seen: Tensor, stack: Stack, sets: Sequence[EvalSet] = ALL_SETS, later: Stack | None = None
 ) -> str | None:
     """The prompt of these sets that the network gets wrong by the most (and `later`, if given, gets right)."""
     made = Exam([config], seen[None], sets, SEARCHED)
-    logits, labels = answer_logits(one, made.tokens)[0], made.labels[0]
+    logits, labels = answer_logits(stack, made.tokens)[0], made.labels[0]
     margin = logits.amax(1) - logits.gather(1, labels[:, None])[:, 0]
     if later is not None:
         margin[answer_logits(later, made.tokens)[0].argmax(1) != labels] = 0

@@ -68,7 +68,7 @@ def _row(record: Record, has_figure: bool) -> str:
 
 def _filters(kind: str, groups: Sequence[Sequence[str]]) -> str:
     """A button for every group of one kind, with the number of its rows."""
-    counts = Counter(one for of_row in groups for one in of_row)
+    counts = Counter(group for of_row in groups for group in of_row)
     buttons = [("", "all", len(groups)), *((group, group, n) for group, n in counts.items())]
     made = (
         tag("button", marked(f"{name} ({n})"), type="button", data_show=show, aria_pressed="false" if show else "true")
@@ -79,11 +79,14 @@ def _filters(kind: str, groups: Sequence[Sequence[str]]) -> str:
 
 def _since_the_paper(record: Record) -> list[str]:
     """What has changed since the paper: against its statement, and against its own network."""
-    ours, verdict = record.label == OURS or record.paper == NOT_REPORTED, group(record.verdict)
-    found = [NEW] if ours else [CHANGES[verdict]] if verdict in CHANGES else []
-    own = find(paper_network().records, record.id)
-    decided = own is not None and {own.verdict, group(record.verdict)} <= {*TONES}
-    return found + [OTHER_NETWORK] * (decided and own is not None and own.verdict != group(record.verdict))
+    verdict, stored = group(record.verdict), find(paper_network().records, record.id)
+    if record.label == OURS or record.paper == NOT_REPORTED:
+        changes = [NEW]
+    else:
+        changes = [CHANGES[verdict]] if verdict in CHANGES else []
+    if stored is not None and stored.verdict in TONES and verdict in TONES and stored.verdict != verdict:
+        changes.append(OTHER_NETWORK)
+    return changes
 
 
 def group(verdict: str) -> str:
@@ -142,7 +145,7 @@ GROUPS = (("for all", 1.0, 2.0), ("for most", 0.5, 1.0), ("for few", 0.0, 0.5))
 def across_seeds(page: Page, records: Sequence[Record], networks: Sequence[Network]) -> None:
     _census(page, records)
     # Networks that were trained here, on the paper's task and model, and bind as the paper's network does.
-    ours = [e for e in networks if is_the_papers(e.config) and not e.imported and binds(e)]
+    ours = [n for n in networks if is_the_papers(n.config) and not n.imported and binds(n)]
     _papers_own(page, records, ours)
 
 
@@ -167,7 +170,7 @@ def is_the_papers(config: Config) -> bool:
 
 def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Network]) -> None:
     """Adds the claims about one network that hold in the paper's, by whether they hold in ours."""
-    names = {(e.name, e.seed) for e in ours}
+    names = {(network.name, network.seed) for network in ours}
     stored = {r.id: r for r in paper_network().records if r.value is not None}
     both = [(r, [s for s in r.by_seed if (s.run, s.seed) in names]) for r in records if r.id in stored]
     held = [(r, asked) for r, asked in both if asked and stored[r.id].verdict == HOLDS]
@@ -181,11 +184,11 @@ def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Network]) 
         f"of ours that could be asked, {len(in_some)} in some, and {len(in_none)} in none, so far only for the "
         "paper's run. Rules and intervals are in the table of claims."
     )
-    grouped = [("only for the paper's run", *one) for one in in_none] + [("for some", *one) for one in in_some]
-    rows = []
-    for name, r, asked in grouped:
-        values = ", ".join(f"{s.value:.4g}" for s in asked)
-        rows.append((f"{name}: {r.claim}", f"{stored[r.id].value:.4g}", values, _count(asked)))
+    rows = [
+        (f"{where}: {r.claim}", f"{stored[r.id].value:.4g}", ", ".join(f"{s.value:.4g}" for s in asked), _count(asked))
+        for where, claims in (("only for the paper's run", in_none), ("for some", in_some))
+        for r, asked in claims
+    ]
     page.table(("what holds in the paper's network", "its value", "ours", "seeds"), rows)
 
 

@@ -38,10 +38,11 @@ def marked(text: str) -> str:
 
 def tag(name: str, content: str, **attributes: str | bool | None) -> str:
     """An element around HTML. Attributes are escaped; None and False leave one out; `data_sort` becomes `data-sort`."""
-    given = {
-        key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value not in (None, False)
-    }
-    written = "".join(f" {key}" if value is True else f' {key}="{escape(str(value))}"' for key, value in given.items())
+    written = ""
+    for key, value in attributes.items():
+        if value not in (None, False):
+            key = key.rstrip("_").replace("_", "-")
+            written += f" {key}" if value is True else f' {key}="{escape(str(value))}"'
     return f"<{name}{written}>{content}</{name}>"
 
 

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
 
+from assignadd.config import Task
 from assignadd.config.errors import RunError
 from assignadd.dynamics.of_network import binds, trajectory_of
+from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.figure.record import Absent, FigureRecord, Sources
-from assignadd.ledger.claim import Record
+from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, find
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, runs_of
 from assignadd.paper.generalisation.claims import achieved
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
-from assignadd.report.claims_table import across_seeds, claims_table
-from assignadd.report.first_screen import first_screen, name_of, verdicts_in_words
-from assignadd.report.page import Cell, Page
+from assignadd.report.claims_table import ORDER, TONES, across_seeds, claims_table, group, is_the_papers
+from assignadd.report.hub_folder import ARXIV
+from assignadd.report.page import Card, Cell, Page, number
 from assignadd.report.sections import POPULATIONS, SECTIONS
 from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
 from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
+from assignadd.stats.verdicts import BROKEN, FAILS, NOT_APPLICABLE, SOME_SEEDS, UNMEASURED, UNTESTABLE
 from assignadd.sweeps.population import Populations
-from assignadd.task.evalsets import ALL_SETS
+from assignadd.task import examples
+from assignadd.task.evalsets import ALL_SETS, LABELS
+from assignadd.task.text import render
 from assignadd.training.processes import in_background
 
 SUFFIXES = (".npz", ".svg", ".png")
@@ -107,7 +113,7 @@ def write_page(folder: Path, networks: Sequence[Network], records: Sequence[Reco
 
 def _binding_first(networks: Sequence[Network]) -> list[Network]:
     """Those that learned binding, then the others; each in the order given."""
-    return sorted(networks, key=lambda e: not binds(e))
+    return sorted(networks, key=lambda network: not binds(network))
 
 
 def _pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
@@ -117,13 +123,15 @@ def _pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Net
 
 def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
     """Figure `accuracies` for every network whose training was followed: accuracies, accuracies2, and so on."""
-    trained = [e for e in shown if _has_curves(e)]
+    trained = [network for network in shown if _has_curves(network)]
     others = [
         replace(ACCURACIES_FIGURE, label=f"accuracies{i}", look_for="As above, for another network.")
         for i in range(2, len(trained) + 1)
     ]
     records = [ACCURACIES_FIGURE, *others]
-    return [(replace(record, title=_title(e)), [e]) for record, e in zip(records, trained, strict=False)]
+    return [
+        (replace(record, title=_title(network)), [network]) for record, network in zip(records, trained, strict=False)
+    ]
 
 
 def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -> None:
@@ -154,21 +162,21 @@ def _picture_file(folder: Path, label: str) -> Path | None:
 def _curves(page: Page, shown: Sequence[Network], folder: Path, command: str) -> None:
     for record, _ in _curve_pictures(shown):
         _add_picture(page, record, folder, command)
-    others = [e for e in shown if not _has_curves(e)]
+    others = [network for network in shown if not _has_curves(network)]
     reasons = "evaluated once in training", "imported, without a record of their training"
     for why, recorded in zip(reasons, (True, False), strict=True):
-        if names := ", ".join(name_of(e) for e in others if bool(e.rows) == recorded):
+        if names := ", ".join(name_of(network) for network in others if bool(network.rows) == recorded):
             page.text(f"Networks without curves, as they were {why}: {names}.", soft=True)
 
 
-def _has_curves(evidence: Network) -> bool:
+def _has_curves(network: Network) -> bool:
     """Whether accuracies were recorded more than once in training."""
-    return len(evidence.rows) > 1
+    return len(network.rows) > 1
 
 
-def _title(evidence: Network) -> str:
-    learned = "" if binds(evidence) else ", no binding in the end"
-    return f"Accuracies by evaluation set, {name_of(evidence)}{learned}"
+def _title(network: Network) -> str:
+    learned = "" if binds(network) else ", no binding in the end"
+    return f"Accuracies by evaluation set, {name_of(network)}{learned}"
 
 
 def _which(page: Page, first: Network) -> None:
@@ -181,11 +189,11 @@ def _which(page: Page, first: Network) -> None:
 
 
 def _final_table(page: Page, networks: Sequence[Network]) -> None:
-    sets = [s for s in ALL_SETS if any(s.name in end_accuracies_of(e) for e in networks)]
+    sets = [s for s in ALL_SETS if any(s.name in end_accuracies_of(network) for network in networks)]
     rows: list[list[str | Cell]] = [
-        [s.label, *[_with_interval(end_accuracies_of(e).get(s.name)) for e in networks]] for s in sets
+        [s.label, *[_with_interval(end_accuracies_of(network).get(s.name)) for network in networks]] for s in sets
     ]
-    page.table(("set", *[name_of(e) for e in networks]), rows)
+    page.table(("set", *[name_of(network) for network in networks]), rows)
     page.text(
         f"{networks[0].n:,} fresh sequences a set. Where a network has several checkpoints in the last tenth of its "
         "training, the number is the median over the last ten of them; 95 % intervals, over checkpoints and sequences, "
@@ -228,3 +236,142 @@ def _facts(run: Run) -> dict[str, str]:
     diverged = ", ".join(f"seed {member.seed} at step {step:,}" for member, step in ends if step is not None)
     origin = {"imported from": f"{len(sources)} files, their sha256 in the run's manifest"} if sources else steps
     return {key: str(value) for key, value in made.items() if value is not None} | origin | {"diverged": diverged}
+
+
+# What it begins with: the networks in a few words, links, five findings; and the verdicts of a section.
+
+LISTED = 8
+
+
+def first_screen(
+    page: Page,
+    networks: Sequence[Network],
+    records: Sequence[Record],
+    picture: Callable[[str], Path | None],
+    explorer: str | None,
+) -> None:
+    """Adds it; `picture` returns the file of a figure, `explorer` is the address of the interactive page, if any."""
+    _summary(page, networks)
+    links = [("the paper", f"https://arxiv.org/abs/{ARXIV}"), ("commands", "#section-provenance-and-commands")]
+    links += [("every claim with its verdict", "#section-every-claim")]
+    page.text("See also:", links=links + ([("the interactive page", explorer)] if explorer else []))
+    if other := next((network for network in networks if not is_the_papers(network.config)), None):
+        task = other.config.task
+        page.banner(
+            f"This page has another task or network than the paper's: {_verb(task)} with {task.n_vars} variables in "
+            f"sequences of {task.length} tokens, and {_architecture(other)}, width {other.config.model.d_model}. The "
+            "thresholds of the claims are the paper's, for its own task and network: a verdict says whether a number "
+            "of these networks passes that threshold, not whether the paper is right."
+        )
+    if cards := findings(records, picture):
+        page.heading(f"{len(cards)} findings" if len(cards) > 1 else "One finding")
+        page.cards(cards)
+
+
+def _verb(task: Task) -> str:
+    """What is done with the values, as an infinitive."""
+    verb = task.operation if task.operation in ("add", "subtract", "multiply") else f"compute `{task.operation}`"
+    return f"to {verb} mod {task.modulus}"
+
+
+def name_of(network: Network) -> str:
+    return f"seed {network.seed} of {network.name}"
+
+
+def _architecture(network: Network) -> str:
+    model = network.config.model
+    heads = "one head" if model.n_heads == 1 else f"{model.n_heads} heads"
+    return f"{model.n_layers} layer{'s' * (model.n_layers > 1)} of {heads}"
+
+
+def _summary(page: Page, networks: Sequence[Network]) -> None:
+    learned = [network for network in networks if binds(network)]
+    task = networks[0].config.task
+    example = examples.fitted(examples.ATTENTION, task)
+    such = "" if example is None else f" such as `{render(example, task)}`"
+    bind = "binds" if len(learned) == 1 else "bind"
+    page.text(
+        f"A transformer with {_architecture(networks[0])} is trained on sequences{such}: to look variables up and "
+        f"{_verb(task)}. This page was made from {len(networks)} trained networks; {len(learned)} of them {bind} "
+        f"variables in the end (accuracy of at least {BINDING_THRESHOLD:.0%} on sums with {LABELS[BINDING_SET]})."
+    )
+    if not learned:
+        page.text("No network binds variables in the end. That is a result, not an error.")
+    elif len(learned) < len(networks):
+        others = [network for network in networks if not binds(network)]
+        names = ", ".join(name_of(network) for network in others)
+        page.text(
+            f"{len(others)} of {len(networks)} do not bind ({names}): that is a result, not an error. Claims about "
+            "binding cannot be tested on them and are judged on the others."
+        )
+
+
+def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
+    """Adds how many claims of a section have each verdict, with links to the paper's that do not hold in every seed."""
+    if not records:
+        return
+    counts = Counter(group(record.verdict) for record in records)
+    words = ", ".join(f"{verdict}: {counts[verdict]}" for verdict in ORDER if counts[verdict])
+    claims = f"{len(records)} claims and readings" if len(records) > 1 else "one claim"
+    page.text(f"The {claims} of this section by {'their verdicts' if len(records) > 1 else 'its verdict'}: {words}.")
+    refuted = [r for r in records if r.label != OURS and group(r.verdict) in (FAILS, SOME_SEEDS)]
+    if refuted:
+        links = [(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted[:LISTED]]
+        more = f" (the first {LISTED} of {len(refuted)})" if len(refuted) > LISTED else ""
+        page.text(f"The paper's statements that do not hold, or not in every seed{more}:", links=links)
+
+
+SHOWN = 5
+OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
+
+
+@dataclass(frozen=True)
+class Finding:
+    question: str
+    claim: str  # the id of the one that answers it
+    figures: tuple[str, ...]  # labels; where a network has no such figure, the next one is shown
+
+
+# The first five that could be tested are shown.
+FINDINGS = (
+    Finding("Does it answer sums that it never saw?", "held-out-pairs-99.4", ("accuracies", "held_out_classes")),
+    Finding("Does = find the two numbers?", "attn-l2-equal-to-values", ("circuit", "attention")),
+    Finding("Does adding come before looking up?", "addition-first-train", ("progress_measures", "onsets")),
+    Finding("Does every seed learn to look up?", "every-seed-binds", ("census",)),
+    Finding("Does it answer held-out doubles n + n?", "held-out-pairs-99.4:doubles", ("pairs",)),
+    Finding("Does a variable work in a slot new to it?", "new-positions-99.6", ("variables", "doubly_held_out")),
+    Finding("Is the sum computed by the MLP?", "probe-after-mlp", ("probes",)),
+    Finding("Is one neuron nearly one wave?", "fourier-best-neuron", ("preacts",)),
+    Finding("Is the theorem's memory its largest term?", "theory-memory-dominates", ("theory_beta",)),
+)
+
+
+def findings(records: Sequence[Record], picture: Callable[[str], Path | None]) -> list[Card]:
+    """The cards of the first five questions whose claims were decided, then of others, if these are fewer.
+
+    `picture` returns the SVG file of a figure; None where it was not drawn or there were no data for it.
+    """
+    asked = [(finding, line) for finding in FINDINGS if (line := find(records, finding.claim)) is not None]
+    decided = [pair for pair in asked if pair[1].verdict not in OPEN]
+    chosen = (decided + [pair for pair in asked if pair not in decided])[:SHOWN]
+    return [_card(finding, line, picture) for finding, line in asked if (finding, line) in chosen]
+
+
+def _card(finding: Finding, record: Record, picture: Callable[[str], Path | None]) -> Card:
+    figure = next((label for label in finding.figures if picture(label)), finding.figures[0])
+    tone = TONES.get(group(record.verdict), "")
+    text = f"{record.claim} {_numbers(record)}".strip()
+    return Card(finding.question, record.verdict, tone, text, picture(figure), figure, record.id)
+
+
+def _numbers(record: Record) -> str:
+    """The measured number with its interval and what it is over, and the paper's."""
+    paper = "" if record.paper == NOT_REPORTED else f" The paper says: {record.paper}."
+    if record.value is None:
+        return paper.strip()
+    interval = ""
+    if record.low is not None and record.high is not None and record.low != record.high:
+        interval = f" [{number(record.low, 3)}, {number(record.high, 3)}]"
+    seeds = f", {record.seeds} networks" if record.seeds > 1 and record.unit != "seeds" else ""
+    over = f" ({record.sample}{seeds})" if record.n else ""
+    return f"Measured: {number(record.value, 3)}{interval}{over}.{paper}"

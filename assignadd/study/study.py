@@ -133,7 +133,8 @@ class Study:
     def __post_init__(self) -> None:
         if not self.base.record.final_sequences:
             said = (
-                "at least 1, such as base=replace(PRESETS['tiny'], record=RECORD): outcomes are judged after training"
+                "at least 1, such as base=replace(PRESETS['tiny'], record=BASE.record): "
+                "outcomes are judged after training"
             )
             raise ConfigError("record.final_sequences", 0, said)
         labels = [cell.label for cell in self.cells]

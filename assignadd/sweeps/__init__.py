@@ -2,7 +2,7 @@
 
 from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.final_tests import final_exam
-from assignadd.sweeps.population import Populations, SeedCurves, populations_for, shipped_population
+from assignadd.sweeps.population import Populations, SeedCurves, shipped_population
 from assignadd.sweeps.settings import Sweep
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "SeedCurves",
     "Sweep",
     "final_exam",
-    "populations_for",
     "run_sweep",
     "shipped_population",
 ]

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from assignadd.task.arithmetic import answer_of as answer_of
     from assignadd.task.evalsets import EVAL_SETS as EVAL_SETS
     from assignadd.task.evalsets import EvalSet as EvalSet
-    from assignadd.task.evalsets import any_sums as any_sums
     from assignadd.task.positions import Positions as Positions
     from assignadd.task.positions import answers as answers
     from assignadd.task.positions import operand_slots as operand_slots
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from assignadd.task.randomness import Stream as Stream
     from assignadd.task.randomness import words as words
     from assignadd.task.sampler import Sampler as Sampler
-    from assignadd.task.splits import EmptySetError as EmptySetError
-    from assignadd.task.splits import pair_mask as pair_mask
     from assignadd.task.splits import pair_split as pair_split
     from assignadd.task.vocabulary import Vocabulary as Vocabulary
 
@@ -30,11 +27,11 @@ __all__, __getattr__ = lazily(
     {
         "assignadd.config.task": ("Task",),
         "assignadd.task.arithmetic": ("answer_of",),
-        "assignadd.task.evalsets": ("EVAL_SETS", "EvalSet", "any_sums"),
+        "assignadd.task.evalsets": ("EVAL_SETS", "EvalSet"),
         "assignadd.task.positions": ("Positions", "answers", "operand_slots", "roles"),
         "assignadd.task.randomness": ("Stream", "words"),
         "assignadd.task.sampler": ("Sampler",),
-        "assignadd.task.splits": ("EmptySetError", "pair_mask", "pair_split"),
+        "assignadd.task.splits": ("pair_split",),
         "assignadd.task.vocabulary": ("Vocabulary",),
     },
 )

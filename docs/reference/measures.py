@@ -7,11 +7,9 @@ from assignadd.measures import (
     accuracies_of,
     every_pair,
     ov2_mlp2_accuracy,
-    qk1_num_to_prev_var,
     qk2_ov1_var_identity,
     qk2_ov1_var_margin,
     sequences,
-    top_keys_are,
 )
 from assignadd.model import answers, trace
 from assignadd.task import roles
@@ -20,15 +18,14 @@ run = open_run("census-six")
 stack = load_stack(run)  # seeds 0, 3 and 4 bind, 1, 2 and 15 do not
 
 # Read off the weights, one number per model.
-print("a number finds the variable before it:", qk1_num_to_prev_var(stack))
 print("a variable finds itself:", qk2_ov1_var_identity(stack), qk2_ov1_var_margin(stack).mean(1))
 print("OV2 and MLP2 add:", ov2_mlp2_accuracy(stack))
 
 # Counted on sequences: as in training, or with every pair of numbers once.
 batch = sequences(run.configs, run.seen, n_vars=1, n=200)
 attention = trace(stack, batch.tokens).attention(2)[:, :, 0, 0]  # (M, B, T), from `=` in layer 2
-found = top_keys_are(attention, roles(run.config.task, batch.tokens).value_positions)
-print("`=` finds both values:", found.float().mean(1))
+value_positions = roles(run.config.task, batch.tokens).value_positions  # (M, B, 2)
+print("attention to both values:", attention.gather(-1, value_positions).sum(-1).mean(1))
 pairs = every_pair(run.configs[:1], run.seen[:1], n_vars=0)
 print("of all pairs:", (answers(stack.models(0), pairs.tokens) == pairs.labels).float().mean())
 

@@ -6,7 +6,6 @@ import assignadd
 from assignadd import PRESETS, load_stack, open_run
 from assignadd.model import (
     OV,
-    PAPER_NEEDS,
     QK,
     Exam,
     LastLayer,
@@ -16,11 +15,9 @@ from assignadd.model import (
     answers,
     handmade,
     initial_stack,
-    needs,
     require,
     single_models,
     trace,
-    traces,
 )
 from assignadd.task import EVAL_SETS
 
@@ -29,20 +26,17 @@ stack = load_stack(run)  # six models
 tokens = torch.tensor([[assignadd.parse("c=1, b=17, a=42, b+19=?", run.config.task)]])  # (1, B, T): for all models
 print(answers(stack, tokens)[:, 0], answer_logits(stack, tokens).shape)
 
-# What a forward pass leaves behind: for the stack, or one model at a time.
+# What a forward pass leaves behind.
 print(trace(stack, tokens).attention(2).shape)  # (M, B, heads, 1, T): what `=` attends to in layer 2
-for seen_by_model in traces(stack, tokens):
-    print(seen_by_model.attention(2)[0, 0, 0].argmax().item())
 
 
-@needs(*PAPER_NEEDS)
 def copied_scores(stack: Stack) -> torch.Tensor:  # (M, V, V)
     """Scores of layer 2 between variables that layer 1 copied."""
+    require(stack.config, "copied_scores")  # an error that says what another architecture than the paper's lacks
     x = stack.W_E[:, -stack.config.task.n_vars :] @ OV(stack, 1)
     return x @ QK(stack, 2) @ x.mT
 
 
-require(run.config, "copied_scores", *PAPER_NEEDS)  # an error that says what this architecture lacks
 for name, one in (("solved", handmade()), ("untrained", initial_stack(PRESETS["paper"], [0]))):
     scores = copied_scores(one)[0]
     print(name, (scores.argmax(-1) == torch.arange(len(scores))).float().mean().item())

@@ -11,7 +11,6 @@ from assignadd.ledger import AtLeast, Measured
 from assignadd.study import (
     BASE,
     PAPER,
-    RECORD,
     Cell,
     Computed,
     Study,
@@ -20,15 +19,11 @@ from assignadd.study import (
     final_column,
     grid,
     mean,
-    read_study,
     share,
-    slug,
-    studies_in,
-    study_records,
 )
 
 # Real studies start from BASE, the paper's settings, and leave the record as it is; this one trains in seconds.
-record = dataclasses.replace(RECORD, eval_every=100, checkpoint_every=200, final_sequences=200)
+record = dataclasses.replace(BASE.record, eval_every=100, checkpoint_every=200, final_sequences=200)
 small = dataclasses.replace(PRESETS["smoke"], record=record)
 EARLY, AT_END = early_column("0-var train", 100), final_column("0-var train")
 
@@ -42,7 +37,7 @@ def later_gain(table: StudyTable) -> Measured | None:
 STUDY = Study(
     "small-rates",
     "Do more seeds learn to add at twice the rate?",
-    cells=(Cell(PAPER), Cell("twice the rate", {"optim.lr": 2 * small.optim.lr})),
+    cells=(Cell(PAPER), Cell("twice the rate", {"optim.lr": 2 * small.optim.lr}), *grid(small, n_heads=[2])),
     seeds=2,
     steps=200,
     base=small,
@@ -58,8 +53,3 @@ STUDY = Study(
 if __name__ == "__main__":
     out = Path(tempfile.mkdtemp()) / "study"
     subprocess.run([sys.executable, "-m", "assignadd", "study", __file__, "-o", out], check=True)
-    table = read_study(studies_in(Path(__file__))["small-rates"], out)
-    for statement in study_records(table):
-        print(statement.id, statement.value, statement.verdict)
-    # Cells of a larger study: one for each width of the MLP; a label is part of an identifier.
-    print([(cell.label, cell.settings, slug(cell.label)) for cell in grid(BASE, d_mlp=[64, 512])])

@@ -7,33 +7,10 @@ from collections.abc import Callable
 from torch import Tensor
 
 from assignadd.dynamics import binds
-from assignadd.ledger import (
-    NOT_REPORTED,
-    OURS,
-    AtLeast,
-    AtMost,
-    Between,
-    Claim,
-    Measured,
-    Network,
-    paired_difference,
-    per_network,
-)
+from assignadd.ledger import AtLeast, AtMost, Between, Claim, Measured, Network, paired_difference, per_network
 
-from .cues import (
-    FARTHER_NAME,
-    NAMES,
-    ONE_PAD,
-    PLACES,
-    REVERSED,
-    SEQUENCES,
-    TWICE,
-    TWO_NUMBERS,
-    TWO_PADS,
-    Exchanged,
-    cue_answers,
-    exchanged_tags,
-)
+from . import cues
+from .cues import SEQUENCES, Exchanged, cue_answers, exchanged_tags
 
 Measure = Callable[[Network], Measured | None]
 
@@ -91,30 +68,30 @@ def after_exchange(kind: str, other: bool) -> Measure:
 
 def both_numbers(network: Network) -> str:
     """How often each number of a variable assigned twice is answered."""
-    first, last = (cues_of(network)[TWICE][number].double().mean() for number in ("x", "y"))
+    first, last = (cues_of(network)[cues.TWICE][number].double().mean() for number in ("x", "y"))
     return f"the first number is answered in {first:.3f}, the last in {last:.3f}"
 
 
 IF_EXCHANGED = "If two assigned numbers exchange the"
 CLAIMS = (
-    Claim("cue-name", OURS,
-          f"{IF_EXCHANGED} names that layer 1 copied into them, the answer is the sum with the other.",
-          NOT_REPORTED, after_exchange(NAMES, other=True), AtLeast(0.95)),
-    Claim("cue-place", OURS, f"{IF_EXCHANGED} positions that layer 1 copied into them, the answer stays the same.",
-          NOT_REPORTED, after_exchange(PLACES, other=False), AtLeast(0.95)),
-    Claim("cue-order", OURS,
-          "Of a variable assigned twice, the first and the last number are answered about equally often (the shares "
-          "differ by at most 0.1).",
-          NOT_REPORTED, preferred(TWICE, "y", "x"), Between(-0.1, 0.1),
-          "The value is how much more often the last one is.", detail=both_numbers),
-    Claim("cue-number-first", OURS, "A number that stands before its variable is not bound to it.",
-          NOT_REPORTED, answered(REVERSED), AtMost(0.2)),
-    Claim("cue-one-pad", OURS, "A number is bound to its variable with one PAD between them.",
-          NOT_REPORTED, answered(ONE_PAD), AtLeast(0.5)),
-    Claim("cue-two-pads", OURS, "A number is not bound to its variable with two PADs between them.",
-          NOT_REPORTED, answered(TWO_PADS), AtMost(0.5)),
-    Claim("cue-nearest-name", OURS, "A number is not bound to a variable with another variable between them.",
-          NOT_REPORTED, answered(FARTHER_NAME), AtMost(0.2)),
-    Claim("cue-nearest-number", OURS, "Of two numbers after a variable, the nearer one is answered more often.",
-          NOT_REPORTED, preferred(TWO_NUMBERS, "x", "y"), AtLeast(0.0), "The value is the difference."),
+    Claim.ours("cue-name",
+               f"{IF_EXCHANGED} names that layer 1 copied into them, the answer is the sum with the other.",
+               after_exchange(cues.NAMES, other=True), AtLeast(0.95)),
+    Claim.ours("cue-place", f"{IF_EXCHANGED} positions that layer 1 copied into them, the answer stays the same.",
+               after_exchange(cues.PLACES, other=False), AtLeast(0.95)),
+    Claim.ours("cue-order",
+               "Of a variable assigned twice, the first and the last number are answered about equally often (the "
+               "shares differ by at most 0.1).",
+               preferred(cues.TWICE, "y", "x"), Between(-0.1, 0.1),
+               "The value is how much more often the last one is.", detail=both_numbers),
+    Claim.ours("cue-number-first", "A number that stands before its variable is not bound to it.",
+               answered(cues.REVERSED), AtMost(0.2)),
+    Claim.ours("cue-one-pad", "A number is bound to its variable with one PAD between them.",
+               answered(cues.ONE_PAD), AtLeast(0.5)),
+    Claim.ours("cue-two-pads", "A number is not bound to its variable with two PADs between them.",
+               answered(cues.TWO_PADS), AtMost(0.5)),
+    Claim.ours("cue-nearest-name", "A number is not bound to a variable with another variable between them.",
+               answered(cues.FARTHER_NAME), AtMost(0.2)),
+    Claim.ours("cue-nearest-number", "Of two numbers after a variable, the nearer one is answered more often.",
+               preferred(cues.TWO_NUMBERS, "x", "y"), AtLeast(0.0), "The value is the difference."),
 )  # fmt: skip

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from assignadd import Config
 from assignadd.measures import sequences
-from assignadd.model import OV, PAPER_NEEDS, LastLayer, Stack, answer_logits, answers, require
+from assignadd.model import OV, LastLayer, Stack, answer_logits, answers, require
 from assignadd.task import Positions, Task, Vocabulary, answer_of, roles
 
 SEQUENCES, SEED = 2000, 0
@@ -108,7 +108,7 @@ def _with_pads(task: Task, parts: list[list[int]], rng: random.Random) -> list[i
 @torch.no_grad()
 def exchanged_tags(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> Exchanged:
     """The answers to trained sums with one variable, and two assigned numbers at least, after each exchange."""
-    require(config, "the exchange of copied names and positions", *PAPER_NEEDS)
+    require(config, "the exchange of copied names and positions")
     task = config.task
     batch = sequences([config], seen[None], 1, n)
     several = roles(task, batch.tokens[0]).assigned.sum(1) > 1

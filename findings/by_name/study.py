@@ -9,22 +9,12 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from assignadd import Config
-from assignadd.figure import BLUE, INK, ORANGE
+from assignadd.figure import COLORS
 from assignadd.model import Stack, single_models
 from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean
 
-from .cues import (
-    FARTHER_NAME,
-    LAYOUTS,
-    NAMES,
-    PLACES,
-    REVERSED,
-    TWICE,
-    USUAL,
-    by_assignments,
-    cue_answers,
-    exchanged_tags,
-)
+from . import cues
+from .cues import LAYOUTS, TWICE, by_assignments, cue_answers, exchanged_tags
 
 FEW, SEQUENCES, MOST = "at most 3 assignments", 1000, 6
 OTHER_NAME, OWN_PLACE = "names exchanged, the other number", "places exchanged, its own number"
@@ -51,8 +41,8 @@ def cue_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[d
         layouts = cue_answers(model, config, pairs, SEQUENCES)
         row = {answered(name, k): float(x.double().mean()) for name, shown in layouts.items() for k, x in shown.items()}
         exchanged = exchanged_tags(model, config, pairs, SEQUENCES)
-        row[OTHER_NAME] = float(exchanged[NAMES][1].double().mean())
-        row[OWN_PLACE] = float(exchanged[PLACES][0].double().mean())
+        row[OTHER_NAME] = float(exchanged[cues.NAMES][1].double().mean())
+        row[OWN_PLACE] = float(exchanged[cues.PLACES][0].double().mean())
         row[LATER] = row[answered(TWICE, "y")] - row[answered(TWICE, "x")]
         accuracy = by_assignments(model, config, pairs, SEQUENCES)
         table.append(row | {with_assignments(count): share for count, share in accuracy.items()})
@@ -93,8 +83,8 @@ STUDY = Study(
         IN_BINDING[OTHER_NAME].at_least(0.95),
         IN_BINDING[OWN_PLACE].at_least(0.95),
         IN_BINDING[LATER].of(PAPER).between(-0.1, 0.1),
-        IN_BINDING[answered(REVERSED, "x")].of(PAPER).between(0, 0.2),
-        IN_BINDING[answered(FARTHER_NAME, "x")].of(PAPER).between(0, 0.2),
+        IN_BINDING[answered(cues.REVERSED, "x")].of(PAPER).between(0, 0.2),
+        IN_BINDING[answered(cues.FARTHER_NAME, "x")].of(PAPER).between(0, 0.2),
         IN_BINDING[with_assignments(MOST)].of(FEW).at_least(0.9),
     ),
 )
@@ -106,7 +96,7 @@ ROWS = {
     "positions exchanged: its number": (OWN_PLACE,),
     **{
         f"{words}: {layout}": tuple(answered(layout, k) for k in ("x", "y") if k in layout)
-        for layout, words in LAYOUTS.items() if layout != USUAL
+        for layout, words in LAYOUTS.items() if layout != cues.USUAL
     },
     "six assignments: right": (with_assignments(MOST),),
 }  # fmt: skip
@@ -117,18 +107,18 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     panels = figure.subplots(1, 2, sharey=True)
     for axes, cell in zip(panels, (PAPER, FEW), strict=True):
         for row, columns in enumerate(ROWS.values()):
-            for column, color in zip(columns, (BLUE, ORANGE), strict=False):
+            for column, color in zip(columns, (COLORS.blue, COLORS.orange), strict=False):
                 values = tables["cues"].values(cell, final_column(column), "binds")
-                centre = row + (0 if len(columns) == 1 else -0.2 if color == BLUE else 0.2)
+                centre = row + (0 if len(columns) == 1 else -0.2 if color == COLORS.blue else 0.2)
                 jitter = np.random.default_rng(0).uniform(-0.1, 0.1, len(values))
                 axes.scatter(values, centre + jitter, s=5, color=color, alpha=0.6, linewidths=0)
                 if len(values):
-                    axes.plot([values.mean()] * 2, [centre - 0.18, centre + 0.18], color=INK, linewidth=1.5)
+                    axes.plot([values.mean()] * 2, [centre - 0.18, centre + 0.18], color=COLORS.ink, linewidth=1.5)
         axes.set(xlim=(-0.02, 1.02), xlabel="share of sequences")
         axes.set_title(f"{cell}: {len(values)} networks that bind", fontsize=8)
     panels[0].set_yticks(range(len(ROWS)), list(ROWS))
     panels[0].invert_yaxis()
-    for color, number in ((BLUE, "x, or as the row says"), (ORANGE, "y")):
+    for color, number in ((COLORS.blue, "x, or as the row says"), (COLORS.orange, "y")):
         panels[0].scatter([], [], s=9, color=color, label=f"answered: {number}")
-    panels[0].plot([], [], color=INK, linewidth=1.5, label="mean")
+    panels[0].plot([], [], color=COLORS.ink, linewidth=1.5, label="mean")
     figure.legend(loc="outside upper center", ncols=3)

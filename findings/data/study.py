@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import t
 
-from assignadd.figure import DARK_FROM, SHARES, bar, draw_heat, write_cells
+from assignadd.figure import bar, share_map
 from assignadd.ledger import AtLeast, Measured
 from assignadd.study import Cell, Computed, Study, StudyTable
 
@@ -108,13 +108,12 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     panels = figure.subplots(1, len(PANELS), sharey=True)
     for panel, title, having, of in zip(panels, PANELS, *counts(tables[STUDY.name]), strict=True):
         share = np.divide(having, of, out=np.full(of.shape, np.nan), where=of > 0)
-        image = draw_heat(panel, share, SHARES, (0.0, 1.0))
         differs = of.max() > of.min()
         panel.set_title(title if differs else f"{title}, of {of.max()}")
         panel.set_xticks(range(len(RATIOS)), [f"{r:.2g}" for r in RATIOS])
         panel.set_xlabel("two-variable sequences\nper literal one, r")
         words = [f"{n}/{m}" if differs else f"{n}" for n, m in zip(having.flat, of.flat, strict=True)]
-        write_cells(panel, [word if m else "" for word, m in zip(words, of.flat, strict=True)], share >= DARK_FROM)
+        image = share_map(panel, share, [word if m else "" for word, m in zip(words, of.flat, strict=True)])
     panels[0].set_yticks(range(len(FRACTIONS)), [f"{f:g}" for f in FRACTIONS])
     panels[0].set_ylabel("share f of the pairs in training")
     bar(image, panels, "share of networks")

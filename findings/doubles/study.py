@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm
 
-from assignadd.dynamics import THRESHOLD
-from assignadd.figure import BLUE, ORANGE
-from assignadd.ledger import Z_95, AtLeast, Measured
+from assignadd.figure import COLORS
+from assignadd.ledger import AtLeast, Measured
 from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, final_column, mean, share
 
 from . import votes
@@ -44,7 +44,7 @@ def learned_column(rows: polars.DataFrame, n: int) -> dict[str, bool]:
     """Whether a network answers 95 % of the trained sums with one and with two variables in its final exam."""
     last = rows.sort("step").row(-1, named=True)
     exams = [last[final_column(name)] for name in ("1-var train", "2-var train")]
-    return {LEARNED: all((accuracy or 0.0) >= THRESHOLD for accuracy in exams)}
+    return {LEARNED: all((accuracy or 0.0) >= 0.95 for accuracy in exams)}
 
 
 def rank_correlation(table: StudyTable) -> Measured | None:
@@ -56,7 +56,9 @@ def rank_correlation(table: StudyTable) -> Measured | None:
     if len(x) < 5:
         return None
     r = float(np.corrcoef(x, y)[0, 1])
-    low, high = (np.tanh(np.arctanh(r) + k * Z_95 * np.sqrt((1 + r * r / 2) / (len(x) - 3))) for k in (-1, 1))
+    low, high = (
+        np.tanh(np.arctanh(r) + k * norm.ppf(0.975) * np.sqrt((1 + r * r / 2) / (len(x) - 3))) for k in (-1, 1)
+    )
     return Measured(r, float(low), float(high), len(x), "networks")
 
 
@@ -193,9 +195,9 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
 
 def draw_doubles(axes: Axes, table: StudyTable, among: str) -> None:
     """A row for each cell, with a circle for each network and a line at the mean."""
-    shown = {DOUBLES: (BLUE, "the whole network")}
+    shown = {DOUBLES: (COLORS.blue, "the whole network")}
     if WITHOUT in table.frame.columns:
-        shown[WITHOUT] = (ORANGE, "without the votes of n for n + n")
+        shown[WITHOUT] = (COLORS.orange, "without the votes of n for n + n")
     for i, (column, (color, label)) in enumerate(shown.items()):
         for row, cell in enumerate(table.cells):
             values, y = table.values(cell, column, among), row + 0.3 * (i - (len(shown) - 1) / 2)

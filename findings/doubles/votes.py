@@ -20,8 +20,8 @@ from torch import Tensor
 
 from assignadd import Config
 from assignadd.measures import every_pair
-from assignadd.model import PAPER_NEEDS, Stack, Transformer, needs, single_models, traces
-from assignadd.task import Stream, answer_of, operand_slots, pair_mask, words
+from assignadd.model import LastLayer, Stack, Transformer, require, single_models
+from assignadd.task import Stream, answer_of, operand_slots, words
 
 HELD_OUT_DOUBLES = "held-out doubles"
 WITHOUT_VOTES, OTHERS_WITHOUT_VOTES = "held-out doubles without votes", "other pairs without votes"
@@ -83,11 +83,12 @@ class PairLogits:
         return self.logits - removed[0][:, None] - removed[1]
 
 
-@needs(*PAPER_NEEDS)
 def pair_logits(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list[PairLogits]:
     """Logits and votes of each network on every pair of literals."""
+    require(stack.config, "the votes of the operands")
     N, tokens, found = stack.config.task.modulus, every_pair(configs, seen, 0).tokens, []
-    for model, sequences, trace in zip(single_models(stack), tokens, traces(stack, tokens), strict=True):
+    for model, sequences in zip(single_models(stack), tokens, strict=True):
+        trace = LastLayer(model).trace(sequences)
         readout = model["blocks.1.mlp.W_in"][0] @ model["blocks.1.mlp.W_out"][0] @ model.W_U[0] / 2 + model.W_U[0]
         linear = ((trace.resid_mid - trace.resid_mid.mean(0)) @ readout).view(N, N, N)
         votes = torch.stack([linear.mean(1), linear.mean(0)])
@@ -103,7 +104,7 @@ def doubles_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> li
     answers = answer_of(task, (n[:, None], n))
     doubled, others = answers.diagonal(), ~torch.eye(len(n), dtype=torch.bool, device=n.device)
     for model, pairs, split in zip(single_models(stack), pair_logits(stack, configs, seen), seen, strict=True):
-        held_out, rest = pair_mask(split, "doubles"), pairs.logits - pairs.linear
+        held_out, rest = torch.diag(~split.diagonal()), pairs.logits - pairs.linear
         without_votes = pairs.minus(pairs.votes_for_doubles(answers), answers)
         plain, without, not_linear = (part.argmax(-1) == answers for part in (pairs.logits, without_votes, rest))
         votes = (pairs.votes / pairs.votes.std())[:, n, doubled].mean(0)
@@ -130,7 +131,8 @@ def control_columns(pairs: PairLogits, answers: Tensor, seen: Tensor) -> dict[st
 
     Numbers that are not accuracies are in standard deviations of all votes; NaN where there are no such pairs.
     """
-    both_held_out, held_out = pair_mask(seen, "neither_order"), ~seen.diagonal()
+    held_out = ~seen.diagonal()
+    both_held_out = ~seen & ~seen.T & ~torch.diag(held_out)
     unit, n = pairs.votes.std(), torch.arange(len(seen), device=seen.device)
     for_answers = (pairs.votes[0, n[:, None], answers] + pairs.votes[1, n, answers]) / 2 / unit
     linear, rest = (_right(part, answers) / unit for part in (pairs.linear, pairs.logits - pairs.linear))
@@ -163,8 +165,8 @@ def asymmetry_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> 
     over all pairs; |.| is over all n. If A = B, the pair (n, n) gives 2 A_n, which depends on n alone.
     """
     N, rows = stack.config.task.modulus, []
-    for trace in traces(stack, every_pair(configs, seen, 0).tokens):
-        residual = trace.resid_mid.view(N, N, -1)
+    for model, sequences in zip(single_models(stack), every_pair(configs, seen, 0).tokens, strict=True):
+        residual = LastLayer(model).trace(sequences).resid_mid.view(N, N, -1)
         A, B = (residual.mean(axis) - residual.mean((0, 1)) for axis in (1, 0))
         rows.append({ASYMMETRY: float((A - B).norm() / (A + B).norm())})
     return rows

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assignadd.figure import BLUE, GREY, VERMILION
-from assignadd.study import BASE, PAPER, RECORD, Cell, Study, StudyTable, final_column, mean, share
+from assignadd.figure import COLORS
+from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, final_column, mean, share
 
 if TYPE_CHECKING:
     import polars
@@ -49,7 +49,7 @@ STUDY = Study(
     seeds=128,
     first_seed=9000,
     steps=STEPS,
-    base=replace(BASE, record=replace(RECORD, eval_every=500, checkpoint_every=STEPS)),
+    base=replace(BASE, record=replace(BASE.record, eval_every=500, checkpoint_every=STEPS)),
     columns=MEANINGS,
     of_curves=all_sets,
     outcomes=("binds", LAST, ALONG),
@@ -73,11 +73,11 @@ SIZE = (6.0, 2.6)
 def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     """Among networks that bind, the share whose lowest test set is at most x, for both schedules of the rate."""
     table, axes = tables[STUDY.name], figure.subplots()
-    for cell, color in ((PAPER, BLUE), (FALLS, VERMILION)):
+    for cell, color in ((PAPER, COLORS.blue), (FALLS, COLORS.vermilion)):
         lowest = np.sort(table.values(cell, LOWEST, "binds"))
         share_below = np.arange(1, len(lowest) + 1) / len(lowest)
         axes.step(lowest, share_below, where="post", color=color, label=f"{cell} ({len(lowest)} networks)")
-    axes.axvline(LEVEL, color=GREY, linewidth=0.8, linestyle="--")
+    axes.axvline(LEVEL, color=COLORS.grey, linewidth=0.8, linestyle="--")
     axes.set(xlim=(0.9, 1.002), ylim=(0, 1.02))
     axes.set_xlabel("lowest accuracy of the six test sets after the last step (dashed: the rule)")
     axes.set_ylabel("share of networks at most so high")

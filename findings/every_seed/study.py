@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignadd.figure import BLUE, GREY, VERMILION
+from assignadd.figure import COLORS, draw_interval
 from assignadd.ledger import Measured
-from assignadd.study import BASE, PAPER, RECORD, Cell, Study, StudyTable, final_column, mean, share
+from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.sweeps import SeedCurves, shipped_population
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ STUDY = Study(
     seeds=128,
     first_seed=1000,
     steps=30_000,
-    base=replace(BASE, record=replace(RECORD, eval_every=500, checkpoint_every=10_000)),
+    base=replace(BASE, record=replace(BASE.record, eval_every=500, checkpoint_every=10_000)),
     numbers=("addition at", "binding at", "refinement at"),
     method=(
         f"The paper's task, network and settings; in one cell the learning rate is {HIGH:g} for the first "
@@ -94,9 +94,8 @@ def _draw_group(
     left: Axes, middle: Axes, i: int, name: str, binds: Measured, onsets: Sequence[float], steps: int
 ) -> None:
     """The share of a group of networks that bind, and the share that answers trained sums by each step."""
-    color, at = (GREY, BLUE, VERMILION)[i], np.sort(onsets)
-    ends = [[binds.value - binds.low], [binds.high - binds.value]]
-    left.errorbar([i], [binds.value], yerr=ends, fmt="o", color=color, markersize=3.5, linewidth=1)
+    color, at = (COLORS.grey, COLORS.blue, COLORS.vermilion)[i], np.sort(onsets)
+    draw_interval(left, binds, i, color)
     risen = np.arange(len(at) + 1) / binds.n
     middle.step([0, *at, steps], [*risen, risen[-1]], where="post", color=color, label=name)
 
@@ -105,9 +104,8 @@ def _draw_quality(table: StudyTable, axes: Axes) -> None:
     """Final accuracies of networks that bind, with the high rate first minus with the paper's settings."""
     for i, name in enumerate(QUALITY):
         if found := table.difference(mean(final_column(name), among="binds"), CURE, PAPER):
-            ends = [[found.value - found.low], [found.high - found.value]]
-            axes.errorbar([found.value], [i], xerr=ends, fmt="o", color=VERMILION, markersize=3.5, linewidth=1)
-    axes.axvline(-LOWER_BY, color=GREY, linewidth=0.8, linestyle="--")
+            draw_interval(axes, found, i, COLORS.vermilion, across=True)
+    axes.axvline(-LOWER_BY, color=COLORS.grey, linewidth=0.8, linestyle="--")
     axes.set_yticks(range(len(QUALITY)), list(QUALITY.values()))
     axes.invert_yaxis()
     axes.set_title("accuracy of those that bind,\nhigh rate first minus the paper's")

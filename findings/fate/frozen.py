@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
-from assignadd.study import BASE, RECORD, Cell, Study, share
+from assignadd.dynamics import BINDING
+from assignadd.study import BASE, Cell, Study, share
 
 if TYPE_CHECKING:
     import polars
@@ -16,7 +16,7 @@ FREE = "nothing frozen"
 FIRST, LAST, AFTER = 2000, 8000, 9000
 # Accuracies, and what layer 1 and QK2 attend to.
 KNOWN = (
-    BINDING_SET, "0-var add-restricted", "qk1_num_to_prev_var", "qk2_ov1_var_identity",
+    BINDING.set, "0-var add-restricted", "qk1_num_to_prev_var", "qk2_ov1_var_identity",
     "attn_l1_num_to_prev (1-var)", "attn_l1_equal_to_operands (1-var)", "attn_l2_equal_to_values (1-var)",
 )  # fmt: skip
 
@@ -38,10 +38,8 @@ def bound_at(step: int) -> str:
 
 def bound_columns(rows: polars.DataFrame, n: int) -> dict[str, bool | None]:
     """Whether a model binds when its part is released, and 1,000 steps later; None where it was not evaluated then."""
-    accuracies = dict(zip(rows["step"], rows[BINDING_SET], strict=True))
-    return {
-        bound_at(step): accuracies[step] >= BINDING_THRESHOLD if step in accuracies else None for step in (LAST, AFTER)
-    }
+    accuracies = dict(zip(rows["step"], rows[BINDING.set], strict=True))
+    return {bound_at(step): accuracies[step] >= BINDING.level if step in accuracies else None for step in (LAST, AFTER)}
 
 
 WINDOW = Study(
@@ -54,7 +52,7 @@ WINDOW = Study(
     ),
     seeds=32,
     first_seed=7000,
-    base=replace(BASE, record=replace(RECORD, measure_every=1000)),
+    base=replace(BASE, record=replace(BASE.record, measure_every=1000)),
     early_steps=(FIRST, 4000, LAST, AFTER),
     early=KNOWN,
     of_curves=bound_columns,

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import product
 
 from assignadd.ledger import AtLeast, AtMost, Measured
-from assignadd.study import Cell, Computed, Study, StudyTable, share, slug
+from assignadd.study import Cell, Computed, Study, StudyTable, share
 
 from .frozen import PARTS, held
 
@@ -187,9 +187,14 @@ def binding(part: str, as_it_is: bool, frozen: bool, table: StudyTable) -> Measu
     return Measured.share(sum(outcomes), len(outcomes), "networks") if len(outcomes) > 1 else None
 
 
+def _id(part: str) -> str:
+    """A part as it stands in an identifier: "W_E" is we."""
+    return part.lower().replace("_", "")
+
+
 def _rescued(part: str, frozen: bool) -> Computed:
     return Computed(
-        f"stuck-{slug(part)}{'' if frozen else '-free'}",
+        f"stuck-{_id(part)}{'' if frozen else '-free'}",
         f"Of the networks that do not bind as they are, at least half come to bind with {reset(part, frozen)}.",
         partial(binding, part, False, frozen),
         AtLeast(0.5),
@@ -219,7 +224,7 @@ RESET = Study(
         *(_rescued(part, frozen=False) for part in LAYER_1),
         *(
             Computed(
-                f"bound-{slug(part)}",
+                f"bound-{_id(part)}",
                 f"Of the networks that bind as they are, at most half bind with {reset(part)}.",
                 partial(binding, part, True, True),
                 AtMost(0.5),

@@ -11,9 +11,10 @@ from functools import partial
 from itertools import combinations, product
 
 import numpy as np
+from scipy.stats import norm
 
-from assignadd.ledger import Z_95, AtLeast, AtMost, Measured
-from assignadd.study import BASE, RECORD, Cell, Computed, Study, StudyTable, early_column
+from assignadd.ledger import AtLeast, AtMost, Measured
+from assignadd.study import BASE, Cell, Computed, Study, StudyTable, early_column
 
 SOURCES = {"seed.init": "initialisation", "seed.data": "order of the data", "seed.split": "split"}
 LEVELS = REPEATS = 8
@@ -84,7 +85,7 @@ def jackknife(y: np.ndarray, number: Callable[[np.ndarray], float], axes: Sequen
         n = y.shape[axis]
         without = np.array([number(np.delete(y, i, axis)) for i in range(n)])
         variance += (n - 1) / n * ((without - without.mean()) ** 2).sum()
-    half = Z_95 * float(np.sqrt(variance))
+    half = norm.ppf(0.975) * float(np.sqrt(variance))
     finite = np.isfinite(half) and np.isfinite(value)
     return Measured(value, value - half, value + half, y.size, "networks") if finite else None
 
@@ -148,7 +149,7 @@ def auc(known: Sequence[str], step: int, table: StudyTable) -> Measured | None:
     for axes in [group for n in (1, 2) for group in combinations(range(3), n)]:
         clusters = np.unique(levels[:, axes], axis=0, return_inverse=True)[1].ravel()
         variance += (-1) ** (len(axes) + 1) * (np.bincount(clusters, influence) ** 2).sum()
-    half = Z_95 * float(np.sqrt(max(variance, (influence**2).sum())))
+    half = norm.ppf(0.975) * float(np.sqrt(max(variance, (influence**2).sum())))
     return Measured(value, max(0.0, value - half), min(1.0, value + half), len(binds), "networks")
 
 
@@ -216,7 +217,7 @@ FATE = Study(
     seeds=LEVELS**3,
     steps=30_000,
     # Measures of all networks every 500 steps.
-    base=replace(BASE, record=replace(RECORD, eval_every=500, measure_every=500, checkpoint_every=10_000)),
+    base=replace(BASE, record=replace(BASE.record, eval_every=500, measure_every=500, checkpoint_every=10_000)),
     early_steps=tuple(LEAST_AUC),
     early=KNOWN,
     method=(

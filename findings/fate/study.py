@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignadd.figure import BLUE, DARK_FROM, GREY, SHARES, draw_heat, write_cells
+from assignadd.figure import COLORS, draw_interval, share_map
 from assignadd.ledger import AtLeast, AtMost, Measured
 from assignadd.study import BASE, Cell, Computed, Study, StudyTable, share
 
@@ -105,17 +105,14 @@ def _draw_fates(table: StudyTable, axes: np.ndarray) -> None:
     )
     *panels, right = axes
     for panel, (title, counts, most, below, ticks) in zip(panels, maps, strict=True):
-        draw_heat(panel, counts / most, SHARES, (0.0, 1.0))
+        share_map(panel, counts / most, [f"{n:.0f}" if ticks else f"{n:.0f}/{most}" for n in counts.flat])
         panel.set_title(title)
         panel.set_xlabel(below)
         panel.set_xticks(ticks, [str(i) for i in ticks])
         panel.set_yticks(range(len(fate)))
-        write_cells(
-            panel, [f"{n:.0f}" if ticks else f"{n:.0f}/{most}" for n in counts.flat], counts / most >= DARK_FROM
-        )
     panels[0].set_ylabel("initialisation")
     _draw_intervals(right, {f"{step:,}": auc(KNOWN, step, table) for step in LEAST_AUC})
-    right.axhline(0.5, color=GREY, linewidth=0.8, linestyle="--")
+    right.axhline(0.5, color=COLORS.grey, linewidth=0.8, linestyle="--")
     right.set_title("prediction of the fate")
     right.set(ylim=(0.45, 1.02), ylabel="AUC (95 % interval)", xlabel="from measures at step")
 
@@ -123,8 +120,7 @@ def _draw_fates(table: StudyTable, axes: np.ndarray) -> None:
 def _draw_intervals(axes: Axes, numbers: Mapping[str, Measured | None]) -> None:
     for i, found in enumerate(numbers.values()):
         if found:
-            ends = [[found.value - found.low], [found.high - found.value]]
-            axes.errorbar([i], [found.value], yerr=ends, fmt="o", color=BLUE, markersize=3.5, linewidth=1)
+            draw_interval(axes, found, i, COLORS.blue)
     axes.set_xticks(range(len(numbers)), list(numbers))
     axes.set_xlim(-0.5, len(numbers) - 0.5)
 
@@ -134,7 +130,7 @@ def _draw_rates(table: StudyTable, axes: Axes) -> None:
     cells = {"0": ALWAYS} | {f"{step:,}": raised(step) for step in RAISED_AT} | {"never": NEVER}
     cells |= {f"until\n{step:,}": lowered(step) for step in LOWERED_AT}
     _draw_intervals(axes, {name: table.share(cell, "binds") for name, cell in cells.items()})
-    axes.axvline(len(RAISED_AT) + 1.5, color=GREY, linewidth=0.8)
+    axes.axvline(len(RAISED_AT) + 1.5, color=COLORS.grey, linewidth=0.8)
     axes.set_title(f"learning rate {HIGH:g} from one step on, or at first alone")
     axes.set(ylim=(0, 1.03), ylabel="share of 32 networks that bind", xlabel="rate raised at step")
 
@@ -160,9 +156,7 @@ def _draw_replaced(plateau: StudyTable, reset_table: StudyTable, axes: Axes) -> 
     counts = np.array(list(rows.values()))
     with np.errstate(invalid="ignore"):
         shares = counts[:, :, 0] / counts[:, :, 1]  # NaN where the part was not replaced
-    draw_heat(axes, shares, SHARES, (0.0, 1.0))
-    words = [f"{n:.0f}/{of:.0f}" if of else "" for n, of in counts.reshape(-1, 2)]
-    write_cells(axes, words, shares >= DARK_FROM)
+    share_map(axes, shares, [f"{n:.0f}/{of:.0f}" if of else "" for n, of in counts.reshape(-1, 2)])
     axes.set_title("stuck networks that come to bind, by the part replaced or frozen")
     axes.set_xticks(range(len(PARTS)), PARTS)
     axes.set_yticks(range(len(rows)), list(rows))

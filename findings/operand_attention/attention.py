@@ -15,9 +15,8 @@ from torch import Tensor
 
 from assignadd import Config
 from assignadd.ledger import Measured, paired_difference
-from assignadd.measures import top_keys_are
-from assignadd.model import OV, PAPER_NEEDS, QK, Exam, LastLayer, Stack, require
-from assignadd.task import EVAL_SETS, EmptySetError, Positions
+from assignadd.model import OV, QK, Exam, LastLayer, Stack, require
+from assignadd.task import EVAL_SETS, Positions
 
 DRAWS = range(8000, 9000)
 """Steps of the evaluation stream that this finding draws its sequences from."""
@@ -118,16 +117,14 @@ def operand_attention(
     changes_of_set: Mapping[str, Sequence[str]] = CHANGES_OF_SET,
 ) -> dict[str, OperandAttention]:
     """The results of one model for each evaluation set; sets without sequences are left out."""
-    require(config, "the changed attention of = in layer 1", *PAPER_NEEDS)
-    sets, results = {s.name: s for s in EVAL_SETS}, {}
-    steps = dict(zip(CHANGES_OF_SET, DRAWS, strict=False))
-    for name, changes in changes_of_set.items():
-        try:
-            exam = Exam([config], seen[None], [sets[name]], n, first_step=steps[name])
-        except EmptySetError:
-            continue
-        results[name] = changed_attention(model, exam.tokens[0], exam.labels[0], changes)
-    return results
+    require(config, "the changed attention of = in layer 1")
+    sets = {s.name: s for s in EVAL_SETS}
+    exam = Exam([config], seen[None], [sets[name] for name in CHANGES_OF_SET], n, first_step=DRAWS[0])
+    return {
+        name: changed_attention(model, tokens, labels, changes_of_set[name])
+        for name, tokens, labels in zip(exam.names, exam.tokens[0].split(n), exam.labels[0].split(n), strict=True)
+        if name in changes_of_set
+    }
 
 
 @torch.no_grad()
@@ -188,8 +185,9 @@ class EqualsAttention:
 
     def operands_on_top(self, change: str) -> Bool[Tensor, " B"]:
         """Whether the operand slots have the two largest weights under a change."""
-        slots = self.keys.slots.nonzero()[:, 1].view(-1, 2)
-        return top_keys_are(CHANGES[change](self.row, self.keys), slots)
+        slots = self.keys.slots.nonzero()[:, 1].view(-1, 2)  # in their order
+        by_weight = CHANGES[change](self.row, self.keys).sort(stable=True, descending=True).indices
+        return (by_weight[:, :2].sort().values == slots).all(1)
 
     def _literals_of_others(self) -> Float[Tensor, "B d"]:
         """What layer 1 writes into `=` from the literal's slot of another sequence.

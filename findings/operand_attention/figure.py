@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from assignadd.figure import BLUE, GREY, ORANGE, figure, save
+from assignadd.figure import COLORS, figure, save
 from assignadd.ledger import AtLeast
 
 from .table import ORDINARY, PREDICTIONS, TRAINED, TWELVE, results, table
 
 SIZE = (7.4, 2.9)
-COLORS = {TWELVE: ORANGE, ORDINARY: BLUE}
+COLOR_OF = {TWELVE: COLORS.orange, ORDINARY: COLORS.blue}
 LABELS = {TWELVE: "12 seeds with the slots often not on top", ORDINARY: "10 other seeds"}
 KINDS = ("variable", "literal", "equals")
 
@@ -25,21 +25,21 @@ def draw(made: Figure) -> None:
     for i, prediction in enumerate(PREDICTIONS):
         edge = prediction.rule.threshold
         ends = (edge, 1) if isinstance(prediction.rule, AtLeast) else (-0.05, edge)
-        left.fill_betweenx((i - 0.42, i + 0.42), *ends, color=GREY, alpha=0.2, linewidth=0)
+        left.fill_betweenx((i - 0.42, i + 0.42), *ends, color=COLORS.grey, alpha=0.2, linewidth=0)
         for run, shift in ((TWELVE, -0.18), (ORDINARY, 0.18)):
             losses = [prediction.worst(m).value for m in models if m["run"] == run]
-            left.scatter(losses, i + shift + _jitter(len(losses)), s=9, color=COLORS[run], linewidths=0)
+            left.scatter(losses, i + shift + _jitter(len(losses)), s=9, color=COLOR_OF[run], linewidths=0)
     left.set_yticks(range(len(PREDICTIONS)), [p.says.replace(": ", ":\n") for p in PREDICTIONS])
     left.invert_yaxis()
     left.set(xlim=(-0.05, 1), xlabel="accuracy lost (shaded: as predicted)")
     for i, kind in enumerate(KINDS):
         for run, shift in ((TWELVE, -0.16), (ORDINARY, 0.16)):
             weights = [m["sets"][TRAINED]["weights"][kind] for m in models if m["run"] == run]
-            right.scatter(i + shift + _jitter(len(weights)), weights, s=9, color=COLORS[run], linewidths=0)
+            right.scatter(i + shift + _jitter(len(weights)), weights, s=9, color=COLOR_OF[run], linewidths=0)
     right.set_xticks(range(len(KINDS)), ["the variable's\nslot", "the literal's\nslot", "= itself"])
     right.set(ylim=(0, None), ylabel="attention of = in layer 1")
     for run, label in LABELS.items():
-        left.scatter([], [], s=9, color=COLORS[run], label=label)
+        left.scatter([], [], s=9, color=COLOR_OF[run], label=label)
     made.legend(loc="outside upper center", ncols=2)
 
 

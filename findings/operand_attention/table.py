@@ -19,23 +19,8 @@ from assignadd import open_run
 from assignadd.dynamics import binds
 from assignadd.ledger import AtLeast, AtMost, Measured, Network, networks_of
 
-from .attention import (
-    EXCHANGED,
-    LITERAL_TO_EQUALS,
-    LITERALS,
-    NO_FIRST,
-    NO_LITERAL,
-    NO_SECOND,
-    NO_SLOTS,
-    NO_VARIABLE,
-    ONLY_VARIABLE,
-    OTHER_LITERAL,
-    SEQUENCES,
-    TRAINED,
-    TWO,
-    UNCHANGED,
-    operand_attention,
-)
+from . import attention
+from .attention import SEQUENCES, TRAINED, UNCHANGED, operand_attention
 
 FILE = Path(__file__).with_name("operand-attention.json")
 TWELVE, ORDINARY = "twelve", "ordinary"
@@ -68,13 +53,14 @@ class Prediction:
 
 LARGE, SMALL = AtLeast(0.5), AtMost(0.05)
 PREDICTIONS = (
-    Prediction("variable", "one variable: no weight on it", TRAINED, (NO_VARIABLE,), LARGE),
+    Prediction("variable", "one variable: no weight on it", TRAINED, (attention.NO_VARIABLE,), LARGE),
     Prediction("literal", "one variable: the literal not read, worst of three ways", TRAINED,
-               (NO_LITERAL, LITERAL_TO_EQUALS, OTHER_LITERAL), SMALL),
-    Prediction("variable-alone", "one variable: weight on it alone", TRAINED, (ONLY_VARIABLE,), SMALL),
-    Prediction("exchanged", "one variable: literal and = exchanged", TRAINED, (EXCHANGED,), SMALL),
-    Prediction("two-variables", "two variables: no weight on one of them", TWO, (NO_FIRST, NO_SECOND), LARGE),
-    Prediction("literals", "two literals: no weight on either", LITERALS, (NO_SLOTS,), SMALL),
+               (attention.NO_LITERAL, attention.LITERAL_TO_EQUALS, attention.OTHER_LITERAL), SMALL),
+    Prediction("variable-alone", "one variable: weight on it alone", TRAINED, (attention.ONLY_VARIABLE,), SMALL),
+    Prediction("exchanged", "one variable: literal and = exchanged", TRAINED, (attention.EXCHANGED,), SMALL),
+    Prediction("two-variables", "two variables: no weight on one of them", attention.TWO,
+               (attention.NO_FIRST, attention.NO_SECOND), LARGE),
+    Prediction("literals", "two literals: no weight on either", attention.LITERALS, (attention.NO_SLOTS,), SMALL),
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from assignadd.figure import DARK_FROM, SHARES, draw_heat, write_cells
+from assignadd.figure import share_map
 from assignadd.study import Cell, Study, StudyTable, mean, share
 
 # A dihedral group has an even order: the nearest to 59.
@@ -61,8 +61,7 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     for axes, (outcome, title) in zip(figure.subplots(1, 2, sharey=True), titles.items(), strict=True):
         cells = [table.values(cell.label, outcome) for cell in table.study.cells]
         shares = np.array([values.mean() for values in cells]).reshape(len(OPERATIONS), len(FRACTIONS))
-        draw_heat(axes, shares, SHARES, (0, 1))
-        write_cells(axes, [f"{values.sum():.0f} of {len(values)}" for values in cells], shares > DARK_FROM)
+        share_map(axes, shares, [f"{values.sum():.0f} of {len(values)}" for values in cells])
         axes.set_xticks(range(len(FRACTIONS)), [f"{f:g}" for f in FRACTIONS])
         axes.set_yticks(range(len(OPERATIONS)), list(OPERATIONS))
         axes.set(title=title, xlabel="share f of the pairs in training")

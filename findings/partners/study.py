@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from assignadd.figure import GREY, VERMILION
+from assignadd.figure import COLORS
 from assignadd.model import Exam
-from assignadd.study import BASE, RECORD, Cell, Study, StudyTable, final_column, mean, share
+from assignadd.study import BASE, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.task import EvalSet
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ STUDY = Study(
     base=replace(
         BASE,
         optim=replace(BASE.optim, later_lr=LAST_RATE, later_from=LAST_FROM),
-        record=replace(RECORD, eval_every=500, checkpoint_every=STEPS),
+        record=replace(BASE.record, eval_every=500, checkpoint_every=STEPS),
     ),
     columns=MEANINGS,
     measure=pair_accuracies,
@@ -110,10 +110,14 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     task = STUDY.base.task
     never = [any({name[0], name[4]} <= set(banned) for banned in task.bans) for name in ordered]
     axes = figure.subplots()
-    axes.bar(range(len(ordered)), [fails[name] for name in ordered], color=[VERMILION if n else GREY for n in never])
+    axes.bar(
+        range(len(ordered)),
+        [fails[name] for name in ordered],
+        color=[COLORS.vermilion if n else COLORS.grey for n in never],
+    )
     axes.set_xticks(range(len(ordered)), [name[:5] for name in ordered], rotation=90, fontsize=6)
-    axes.bar([0], [0], color=VERMILION, label="variables that never meet in training")
-    axes.bar([0], [0], color=GREY, label="variables that meet, in the other order")
+    axes.bar([0], [0], color=COLORS.vermilion, label="variables that never meet in training")
+    axes.bar([0], [0], color=COLORS.grey, label="variables that meet, in the other order")
     axes.legend()
     networks = len(table.values(LOW_RATE, pairs[0], "binds"))
     axes.set_ylabel(f"networks of {networks} that fail")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from assignadd.figure import BLUE, VERMILION
-from assignadd.study import BASE, RECORD, Cell, Study, StudyTable, final_column, grid, mean, share
+from assignadd.figure import COLORS, draw_interval
+from assignadd.study import BASE, Cell, Study, StudyTable, final_column, grid, mean, share
 
 if TYPE_CHECKING:
     import polars
@@ -51,7 +51,7 @@ def study(
     base = replace(
         BASE,
         optim=replace(BASE.optim, later_lr=LAST_RATE, later_from=LAST_FROM),
-        record=replace(RECORD, eval_every=500, checkpoint_every=STEPS),
+        record=replace(BASE.record, eval_every=500, checkpoint_every=STEPS),
     )
     return Study(
         name,
@@ -133,15 +133,14 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     for row, cell in enumerate(table.cells):
         doubles = table.values(cell, final_column(DOUBLES), "binds")
-        left.plot(doubles, [row] * len(doubles), "o", color=BLUE, markersize=3.2, markerfacecolor="none", alpha=0.5)
-        left.plot([doubles.mean()] * 2, [row - 0.3, row + 0.3], color=BLUE, linewidth=2)
-        for outcome, color, shift in (("binds", BLUE, -0.12), (WHOLE, VERMILION, 0.12)):
+        left.plot(
+            doubles, [row] * len(doubles), "o", color=COLORS.blue, markersize=3.2, markerfacecolor="none", alpha=0.5
+        )
+        left.plot([doubles.mean()] * 2, [row - 0.3, row + 0.3], color=COLORS.blue, linewidth=2)
+        for outcome, color, shift in (("binds", COLORS.blue, -0.12), (WHOLE, COLORS.vermilion, 0.12)):
             if measured := table.share(cell, outcome):
-                ends = [[measured.value - measured.low], [measured.high - measured.value]]
                 label = {"binds": "binds", WHOLE: "learns the whole task"}[outcome] if row == 0 else None
-                right.errorbar(
-                    [measured.value], [row + shift], xerr=ends, fmt="o", color=color, markersize=4, label=label
-                )
+                draw_interval(right, measured, row + shift, color, across=True, label=label)
     left.set_yticks(range(len(table.cells)), list(table.cells))
     left.invert_yaxis()
     left.set_xlabel("accuracy on held-out doubles\n(networks that bind; line: mean)")

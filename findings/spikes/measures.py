@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from assignadd import Config
-from assignadd.dynamics import BINDING_SETS, Curves, bursts, fast_rises, find_phases
+from assignadd.dynamics import Curves, find_phases
 from assignadd.measures import ProgressObserver, qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.model import Stack, answer_logits
 from assignadd.sweeps import final_exam
-from assignadd.task import Sampler
+from assignadd.task import EVAL_SETS, Sampler
 
 if TYPE_CHECKING:
     import polars
@@ -24,6 +24,8 @@ SATURATED, LOSS = "saturated", "reference loss"
 QK2_IDENTITY, QK2_MARGIN = "qk2_ov1_var_identity", "qk2_ov1_var_margin"
 # Sequences on which saturation and loss are measured, from a step of the training data that no run reaches.
 SEQUENCES, UNREACHED = 512, 1 << 31
+# Sums with variables, none in banned slots: the accuracy whose rises are counted.
+RISING = tuple(s.name for s in EVAL_SETS if s.n_vars and not s.n_banned)
 # Steps that count as just before (or after) a spike, and those before them that they are compared with.
 NEAR, EARLIER = 200, 1000
 # A burst is also compared with the steps up to so many before and after it: saturation rises in the course of training.
@@ -99,6 +101,33 @@ class SpikeObserver(ProgressObserver):
         return rows
 
 
+def fast_rises(
+    steps: np.ndarray, values: np.ndarray, since: int = 0, least: float = 0.1, within: int = 100
+) -> list[int]:
+    """The steps at which rises by `least` or more within so many steps begin; rises that overlap are one."""
+    ends = np.searchsorted(steps, steps + within, "right") - 1
+    jumps = np.flatnonzero((values[ends] - values >= least) & (steps >= since))
+    return _apart(steps[jumps], within)
+
+
+def bursts(
+    steps: np.ndarray, losses: np.ndarray, since: int = 0, factor: float = 2.0, least: float = 0.02, within: int = 200
+) -> list[int]:
+    """The steps at which a loss goes to `factor` times its median over the steps `within` before, and `least` above it.
+
+    A burst lasts until the loss has not been so high for `within` steps.
+    """
+    begins = np.searchsorted(steps, steps - within)
+    usual = np.array([np.median(losses[b:i]) if i > b else np.inf for i, b in enumerate(begins)])
+    high = np.flatnonzero((losses > factor * usual) & (losses > usual + least) & (steps >= since))
+    return _apart(steps[high], within)
+
+
+def _apart(steps: np.ndarray, gap: int) -> list[int]:
+    """The first of each group of steps that follow one another within the gap."""
+    return [int(step) for i, step in enumerate(steps) if i == 0 or step - steps[i - 1] > gap]
+
+
 def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
     """How many spikes and bursts a network has, where, and what saturation and QK2 do around them."""
     steps = rows["step"].to_numpy()
@@ -106,7 +135,7 @@ def spike_columns(rows: polars.DataFrame, n: int) -> dict[str, Any]:
     saturated, loss, identity, margin = (rows[c].to_numpy() for c in (SATURATED, LOSS, QK2_IDENTITY, QK2_MARGIN))
     phases = find_phases(curves)
     since = phases.addition.step if phases.addition else int(steps[-1])
-    rises, up = fast_rises(steps, curves.mean(BINDING_SETS), since), bursts(steps, loss, since)
+    rises, up = fast_rises(steps, curves.mean(RISING), since), bursts(steps, loss, since)
     before_bursts = [_mean(saturated, steps, burst - NEAR, burst) for burst in up]
     usual = float(np.median(saturated[steps >= since]))
     nearby = [float(np.median(saturated[abs(steps - burst) <= AROUND])) for burst in up]

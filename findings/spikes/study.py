@@ -6,32 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from assignadd.figure import BLUE, INK, VERMILION
-from assignadd.study import BASE, PAPER, RECORD, Cell, Study, StudyTable, mean, share
+from assignadd.figure import COLORS, draw_interval
+from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, mean, share
 
-from .measures import (
-    BURSTS,
-    FIRST_AT,
-    LATE,
-    LATE_FROM,
-    MEANINGS,
-    QK2_RISE,
-    SATURATED_BEFORE,
-    SATURATED_BURST,
-    SATURATED_RISE,
-    SHARP,
-    SPIKES,
-    SpikeObserver,
-    late_columns,
-    spike_columns,
-)
+from . import measures
+from .measures import BURSTS, LATE, LATE_FROM, MEANINGS, SHARP, SPIKES, SpikeObserver, late_columns, spike_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 EVERY = 25
-OFTEN = replace(BASE, record=replace(RECORD, eval_every=EVERY, measure_every=EVERY, eval_sequences=256))
+OFTEN = replace(BASE, record=replace(BASE.record, eval_every=EVERY, measure_every=EVERY, eval_sequences=256))
 SINGLE, DOUBLE, DOUBLE_LOSS = "float32", "float64", "float32, loss in float64"
 LOWER, FAST, SLOW = "a third of the rate from 8,000", "beta2 0.99", "beta2 0.9999"
 EPS, LARGE_EPS, NO_DECAY = "eps 1e-6", "eps 1e-5", "no decay"
@@ -55,15 +41,22 @@ float64, and in float64 throughout; an evaluation every {EVERY} steps.""",
     observe=SpikeObserver,
     of_curves=spike_columns,
     outcomes=("adds", "binds", "refines", SHARP),
-    numbers=(SPIKES, BURSTS, SATURATED_BEFORE, SATURATED_RISE, SATURATED_BURST, QK2_RISE),
+    numbers=(
+        SPIKES,
+        BURSTS,
+        measures.SATURATED_BEFORE,
+        measures.SATURATED_RISE,
+        measures.SATURATED_BURST,
+        measures.QK2_RISE,
+    ),
     ask=(
         share(SHARP, among="binds").at_least(0.8),
         mean(SPIKES, among="binds").versus(SINGLE, between=(-1, 1)),
         mean(BURSTS, among="binds").versus(SINGLE, between=(-1, 1)),
-        mean(SATURATED_BEFORE, among="binds").of(SINGLE).at_most(0.5),
-        mean(SATURATED_RISE, among="binds").of(SINGLE).at_most(0.05),
-        mean(SATURATED_BURST, among="binds").of(SINGLE).at_most(0.05),
-        mean(QK2_RISE, among="binds").of(SINGLE, DOUBLE).at_least(0.1),
+        mean(measures.SATURATED_BEFORE, among="binds").of(SINGLE).at_most(0.5),
+        mean(measures.SATURATED_RISE, among="binds").of(SINGLE).at_most(0.05),
+        mean(measures.SATURATED_BURST, among="binds").of(SINGLE).at_most(0.05),
+        mean(measures.QK2_RISE, among="binds").of(SINGLE, DOUBLE).at_least(0.1),
     ),
 )
 
@@ -72,8 +65,8 @@ OPTIMIZER = Study(
     question="Are bursts of the loss late in training instabilities of AdamW?",
     method=f"""The paper's network and task. AdamW divides by the root of the second moment of the gradient, which
 shrinks once the loss is small. If bursts come from updates that become too large in this way, there should be fewer
-with a third of the learning rate (from step {LATE_FROM:,} on), with a longer memory of the second moment or with a
-larger eps, and more with a shorter memory.""",
+with a third of the learning rate (from step {LATE_FROM:,} on), with a longer memory of the second moment or
+with a larger eps, and more with a shorter memory.""",
     base=OFTEN,
     cells=(
         Cell(PAPER),
@@ -118,7 +111,7 @@ end, or QK2 keeps its initial weights; an evaluation every {EVERY} steps.""",
     observe=SpikeObserver,
     of_curves=spike_columns,
     outcomes=("adds", "binds", SHARP),
-    numbers=(SPIKES, QK2_RISE, "binding at"),
+    numbers=(SPIKES, measures.QK2_RISE, "binding at"),
     ask=(share(SHARP, among="binds").of(*FROZEN.values()).at_least(0.5), share("binds").of(NEVER).at_most(0.2)),
 )
 
@@ -138,11 +131,12 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
 
 def draw_rises(axes: Axes, table: StudyTable) -> None:
     """The step of the first rise of each seed, in float32 and with more precision."""
-    single, at = table.cells[SINGLE].select("seed", FIRST_AT), f"{FIRST_AT}_right"
-    for cell, color, marker in ((DOUBLE_LOSS, BLUE, "s"), (DOUBLE, VERMILION, "o")):
-        both = single.join(table.cells[cell].select("seed", FIRST_AT), on="seed").drop_nulls()
-        axes.plot(both[FIRST_AT], both[at], marker, color=color, markersize=4, markerfacecolor="none", label=cell)
-    axes.axline((0, 0), slope=1, color=INK, linewidth=0.6)
+    single, at = table.cells[SINGLE].select("seed", measures.FIRST_AT), f"{measures.FIRST_AT}_right"
+    for cell, color, marker in ((DOUBLE_LOSS, COLORS.blue, "s"), (DOUBLE, COLORS.vermilion, "o")):
+        both = single.join(table.cells[cell].select("seed", measures.FIRST_AT), on="seed").drop_nulls()
+        first = both[measures.FIRST_AT]
+        axes.plot(first, both[at], marker, color=color, markersize=4, markerfacecolor="none", label=cell)
+    axes.axline((0, 0), slope=1, color=COLORS.ink, linewidth=0.6)
     axes.set(xlim=(0, None), ylim=(0, None), xlabel="step of the first rise, float32", ylabel="with more precision")
     axes.set_title("the first rise of each seed")
     axes.legend(**BELOW)
@@ -152,9 +146,9 @@ def draw_bursts(axes: Axes, table: StudyTable) -> None:
     """The late bursts of each network that binds."""
     for row, cell in enumerate(table.cells):
         values = table.values(cell, LATE, "binds")
-        axes.plot(values, [row] * len(values), "o", color=BLUE, markersize=4, markerfacecolor="none", alpha=0.7)
+        axes.plot(values, [row] * len(values), "o", color=COLORS.blue, markersize=4, markerfacecolor="none", alpha=0.7)
         if len(values):
-            axes.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=BLUE, linewidth=2)
+            axes.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=COLORS.blue, linewidth=2)
     _name_rows(axes, list(table.cells))
     axes.set_title("bursts and the optimizer")
     axes.set_xlabel(f"bursts of the loss after step {LATE_FROM:,}\n(a circle per network that binds, line: mean)")
@@ -163,14 +157,13 @@ def draw_bursts(axes: Axes, table: StudyTable) -> None:
 def draw_spikes(axes: Axes, table: StudyTable) -> None:
     """The share of networks that bind and, of these, the share with a spike."""
     for i, (column, among, color, label) in enumerate(
-        (("binds", None, VERMILION, "bind"), (SHARP, "binds", BLUE, "have a spike, of these"))
+        (("binds", None, COLORS.vermilion, "bind"), (SHARP, "binds", COLORS.blue, "have a spike, of these"))
     ):
         for row, cell in enumerate(table.cells):
             found = table.measured(share(column, among), cell)
             if found is not None:
-                ends = [[found.value - found.low], [found.high - found.value]]
-                axes.errorbar(found.value, row + 0.24 * (i - 0.5), xerr=ends, fmt="o", color=color, markersize=4,
-                              linewidth=1, label=label if row == 0 else None)  # fmt: skip
+                named = {"label": label} if row == 0 else {}
+                draw_interval(axes, found, row + 0.24 * (i - 0.5), color, across=True, markersize=4, **named)
     _name_rows(axes, [cell.replace(" from", "\nfrom").replace(" trained", "\ntrained") for cell in table.cells])
     axes.set(xlim=(-0.03, 1.03), xlabel="share of networks (95 % interval)")
     axes.set_title("the first rise with a frozen part")

@@ -6,47 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from torch import Tensor
 
-from assignadd.dynamics import BINDING_SET, binds
-from assignadd.ledger import (
-    NOT_REPORTED,
-    OURS,
-    AtLeast,
-    AtMost,
-    Between,
-    Claim,
-    Measured,
-    Network,
-    difference,
-    mean_of,
-    per_network,
-)
+from assignadd.dynamics import BINDING, binds
+from assignadd.ledger import AtLeast, AtMost, Between, Claim, Measured, Network, difference, per_network
 from assignadd.measures import accuracies_of
 from assignadd.sweeps import Populations, SeedCurves
 
+from . import rule
 from .composition import LITERALS, composition_of
-from .rule import (
-    BANNED,
-    HELD_OUT,
-    RULE_SEQUENCES,
-    SEQUENCES,
-    TRAINED,
-    TWO,
-    MeanOfValues,
-    WithoutNames,
-    has_rule,
-    mean_of_values,
-    name_attention,
-    rule_accuracy,
-    without_names,
-)
+from .rule import SEQUENCES, TRAINED, MeanOfValues, WithoutNames, has_rule, name_attention, rule_accuracy
 
 ADDS = 0.95
 
 
 def is_stuck(network: Network) -> bool:
     """Whether a network adds the literal pairs of its training but does not bind variables."""
-    if not {LITERALS, BINDING_SET} <= set(accuracies_of(network)) or not has_rule(network.config.task):
+    if not {LITERALS, BINDING.set} <= set(accuracies_of(network)) or not has_rule(network.config.task):
         return False
     return accuracies_of(network)[LITERALS].accuracy >= ADDS and not binds(network)
 
@@ -54,12 +30,12 @@ def is_stuck(network: Network) -> bool:
 @per_network()
 def without_names_of(network: Network) -> dict[str, WithoutNames]:
     """How far rules without names predict the answers, by evaluation set."""
-    return without_names(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
+    return rule.without_names(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
 
 
 @per_network()
 def mean_of_values_of(network: Network) -> MeanOfValues:
-    return mean_of_values(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
+    return rule.mean_of_values(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
 
 
 def on_set(network: Network, name: str) -> WithoutNames | None:
@@ -80,6 +56,10 @@ def share(field: str, name: str = TRAINED, only: str = "") -> Callable[[Network]
     return measure
 
 
+def _mean(values: Tensor) -> Measured:
+    return Measured.mean(float(values.mean()), float(values.std()), len(values), "sequences")
+
+
 def explained(network: Network) -> Measured | None:
     """The share of the residual's variance that the literal and the mean of the values explain."""
     if not is_stuck(network):
@@ -92,13 +72,13 @@ def attention_to_name(network: Network) -> Measured | None:
     """The mean attention of `=` to the variable's slot in layer 1."""
     if not is_stuck(network):
         return None
-    return mean_of(name_attention(network.stack, network.config, network.seen, network.n), "sequences")
+    return _mean(name_attention(network.stack, network.config, network.seen, network.n))
 
 
 def by_chance(network: Network) -> Measured | None:
     """How often a uniform choice among the allowed answers is the network's."""
     answers = on_set(network, TRAINED)
-    return None if answers is None else mean_of(answers.by_chance.double(), "sequences")
+    return None if answers is None else _mean(answers.by_chance.double())
 
 
 def same_answer(network: Network) -> Measured | None:
@@ -117,7 +97,7 @@ def above_level(name: str) -> Callable[[SeedCurves], Measured | None]:
         if not able or seed.binds or seed.final(LITERALS) < ADDS:
             return None
         n, level = seed.n_final(name), rule_accuracy(seed.task, name)
-        predicted = Measured.share(level * RULE_SEQUENCES, RULE_SEQUENCES, "sequences")
+        predicted = Measured.share(level * rule.RULE_SEQUENCES, rule.RULE_SEQUENCES, "sequences")
         return difference(Measured.share(seed.final(name) * n, n, "sequences"), predicted)
 
     return measure
@@ -146,46 +126,49 @@ PREDICTED = (
     "within their groups."
 )
 STUCK = (
-    Claim("stuck-names-by-group", OURS,
-          f"{NETWORK} knows of a name only from which slots it is banned: another such name gets the same answer.",
-          NOT_REPORTED, share("same_group"), AtLeast(0.95), f"{ONE}; the mean logit over 8 sequences."),
-    Claim("stuck-allowed-answers", OURS, f"{NETWORK} gives an answer that the rule without names allows.",
-          NOT_REPORTED, share("allowed"), AtLeast(0.95), f"{ONE}."),
-    Claim("stuck-rule", OURS, f"{NETWORK}: its answers {RULE}.",
-          NOT_REPORTED, share("predicted"), AtLeast(0.9), f"{ONE}. {PREDICTED}"),
-    Claim("stuck-rule-control", OURS, "Control: a uniform choice among the answers that the rule without names allows.",
-          NOT_REPORTED, by_chance, AtMost(0.7), f"{ONE}; the value is the share of the network's answers."),
-    Claim("stuck-rule-errors", OURS, f"{NETWORK}: its wrong answers {RULE}.",
-          NOT_REPORTED, share("predicted", only="errors"), AtLeast(0.9), f"{ONE}. {PREDICTED}"),
-    Claim("stuck-rule-clear", OURS, f"{NETWORK}: its answers {RULE}, where the best two logits differ by more than 1.",
-          NOT_REPORTED, share("predicted", only="clear"), AtLeast(0.99), f"{ONE}. {PREDICTED}"),
+    Claim.ours("stuck-names-by-group",
+               f"{NETWORK} knows of a name only from which slots it is banned: another such name gets the same answer.",
+               share("same_group"), AtLeast(0.95), f"{ONE}; the mean logit over 8 sequences."),
+    Claim.ours("stuck-allowed-answers", f"{NETWORK} gives an answer that the rule without names allows.",
+               share("allowed"), AtLeast(0.95), f"{ONE}."),
+    Claim.ours("stuck-rule", f"{NETWORK}: its answers {RULE}.",
+               share("predicted"), AtLeast(0.9), f"{ONE}. {PREDICTED}"),
+    Claim.ours("stuck-rule-control", "Control: a uniform choice among the answers that the rule without names allows.",
+               by_chance, AtMost(0.7), f"{ONE}; the value is the share of the network's answers."),
+    Claim.ours("stuck-rule-errors", f"{NETWORK}: its wrong answers {RULE}.",
+               share("predicted", only="errors"), AtLeast(0.9), f"{ONE}. {PREDICTED}"),
+    Claim.ours("stuck-rule-clear", f"{NETWORK}: its answers {RULE}, where the best two logits differ by more than 1.",
+               share("predicted", only="clear"), AtLeast(0.99), f"{ONE}. {PREDICTED}"),
     *(
-        Claim(f"stuck-rule-{id}", OURS, f"{NETWORK}: its answers to sums with {words} {RULE}.",
-              NOT_REPORTED, share("predicted", name), AtLeast(0.9), PREDICTED)
+        Claim.ours(f"stuck-rule-{id}", f"{NETWORK}: its answers to sums with {words} {RULE}.",
+                   share("predicted", name), AtLeast(0.9), PREDICTED)
         for id, name, words in (
-            ("held-out", HELD_OUT, "one variable and a held-out pair"),
-            ("banned", BANNED, "a variable in a banned slot"),
-            ("two-variables", TWO, "two variables"),
+            ("held-out", rule.HELD_OUT, "one variable and a held-out pair"),
+            ("banned", rule.BANNED, "a variable in a banned slot"),
+            ("two-variables", rule.TWO, "two variables"),
         )
     ),
-    Claim("stuck-twice-the-literal", OURS,
-          f"{NETWORK} answers twice the literal if the variable is in the second slot and banned from it.",
-          NOT_REPORTED, share("twice_the_literal", BANNED), AtLeast(0.9)),
-    Claim("stuck-no-name-in-layer-1", OURS, f"{NETWORK}: in layer 1 `=` does not attend to the variable's slot.",
-          "attends to both operands", attention_to_name, AtMost(0.05), f"{ONE}; the value is the mean weight."),
-    Claim("stuck-mean-of-values", OURS,
-          f"{NETWORK}: before MLP2, `=` has a vector for the literal plus the mean of a vector for each value.",
-          NOT_REPORTED, explained, AtLeast(0.95), f"{ONE}; the value is the share of variance."),
-    Claim("stuck-mean-of-values-answers", OURS,
-          f"{NETWORK}: MLP2 gives the same answer for a vector for the literal plus the mean of those of the values.",
-          NOT_REPORTED, same_answer, AtLeast(0.9), f"{ONE}."),
+    Claim.ours("stuck-twice-the-literal",
+               f"{NETWORK} answers twice the literal if the variable is in the second slot and banned from it.",
+               share("twice_the_literal", rule.BANNED), AtLeast(0.9)),
+    Claim.ours("stuck-no-name-in-layer-1", f"{NETWORK}: in layer 1 `=` does not attend to the variable's slot.",
+               attention_to_name, AtMost(0.05), f"{ONE}; the value is the mean weight.",
+               paper="attends to both operands"),
+    Claim.ours("stuck-mean-of-values",
+               f"{NETWORK}: before MLP2, `=` has a vector for the literal plus the mean of a vector for each value.",
+               explained, AtLeast(0.95), f"{ONE}; the value is the share of variance."),
+    Claim.ours("stuck-mean-of-values-answers",
+               f"{NETWORK}: MLP2 gives the same answer for a vector for the literal plus the mean of those of the "
+               "values.",
+               same_answer, AtLeast(0.9), f"{ONE}."),
 )  # fmt: skip
 STUCK_SEEDS = tuple(
-    Claim(f"stuck-level{id}", OURS,
-          f"Every seed that adds but does not bind has the accuracy of the rule without names on {words} (difference).",
-          NOT_REPORTED, rule=Between(-0.02, 0.02), seed_measure=above_level(name), comment=LEVEL)
+    Claim.ours(f"stuck-level{id}",
+               f"Every seed that adds but does not bind has the accuracy of the rule without names on {words} "
+               "(difference).",
+               rule=Between(-0.02, 0.02), seed_measure=above_level(name), comment=LEVEL)
     for id, name, words in (("", TRAINED, "trained sums with one variable"),
-                            ("-held-out", HELD_OUT, "sums with one variable and a held-out pair"))
+                            ("-held-out", rule.HELD_OUT, "sums with one variable and a held-out pair"))
 )  # fmt: skip
 HELD = "the accuracy on sums with one variable and a held-out pair is"
 PRODUCTS = (
@@ -198,9 +181,9 @@ PRODUCTS = (
     ("-guessing", "held_out_guessing", f"{HELD} that of a mixture of binding and of guesses without names."),
 )  # fmt: skip
 COMPOSITION = tuple(
-    Claim(f"composition-{phase}{id}", OURS, f"{when} {says}", NOT_REPORTED, rule=Between(-0.05, 0.05),
-          measured=median_residual(field, binding),
-          comment="The value is the accuracy minus the prediction, the median over seeds.")
+    Claim.ours(f"composition-{phase}{id}", f"{when} {says}", rule=Between(-0.05, 0.05),
+               measured=median_residual(field, binding),
+               comment="The value is the accuracy minus the prediction, the median over seeds.")
     for id, field, says in PRODUCTS
     for phase, when, binding in (("before", "Before a seed binds,", True),
                                  ("never", "In a seed that never binds,", False))

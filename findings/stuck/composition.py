@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignadd.dynamics import ADDITION_SET, ADDITION_THRESHOLD, BINDING_SET, BINDING_THRESHOLD, Curves
+from assignadd.dynamics import ADDITION, BINDING, Curves
 from assignadd.sweeps import SeedCurves
 
 from .rule import HELD_OUT, TRAINED, has_rule, rule_accuracy
@@ -31,7 +31,7 @@ from .rule import HELD_OUT, TRAINED, has_rule, rule_accuracy
 LITERALS = "0-var train"
 ATTENDING = "attn_l2_equal_to_values (1-var, training law)"
 # The sets whose curves are compared, in the order of `composition`.
-NEEDED = (LITERALS, ADDITION_SET, BINDING_SET, "1-var add-restricted", "2-var train")
+NEEDED = (LITERALS, ADDITION.set, BINDING.set, "1-var add-restricted", "2-var train")
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ def composition(curves: Curves, attending: np.ndarray, guess: float, guess_held_
 
     `attending` is (evaluations,) as the curves are, NaN if not measured; the guesses are the accuracies without names.
     """
-    adds = np.maximum.accumulate(curves.accuracy[ADDITION_SET]) >= ADDITION_THRESHOLD
+    adds = np.maximum.accumulate(curves.accuracy[ADDITION.set]) >= ADDITION.level
     used = (curves.accuracy[LITERALS] > 0) & adds
     literals, adding, one, held_out, two = (curves.accuracy[name][used] for name in NEEDED)
     binding = one / literals
     share = np.clip((binding - guess) / (1 - guess), 0, 1)
     return Composition(
         one_variable=one,
-        bound=np.flip(np.logical_and.accumulate(np.flip(one >= BINDING_THRESHOLD))),
+        bound=np.flip(np.logical_and.accumulate(np.flip(one >= BINDING.level))),
         held_out=held_out - adding * binding,
         two_variables=two - literals * binding**2,
         attending=one - literals * attending[used],

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd import Config
-from assignadd.model import PAPER_NEEDS, Exam, LastLayer, Stack, answer_logits, require
+from assignadd.model import Exam, LastLayer, Stack, answer_logits, require
 from assignadd.task import EVAL_SETS, Sampler, Task, Vocabulary, answer_of, operand_slots, pair_split, roles
 
 DRAWS = range(9000, 10_000)
@@ -176,7 +176,7 @@ def _is_twice(task: Task, tokens: Int[Tensor, "B T"], answers: Int[Tensor, " B"]
 @torch.no_grad()
 def name_attention(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> Float[Tensor, " n"]:
     """The attention of `=` to the slot of the variable in layer 1, on trained sums with one variable."""
-    require(config, "the attention of = to the variable's slot", *PAPER_NEEDS)
+    require(config, "the attention of = to the variable's slot")
     tokens = _trained(config, seen, n)
     slots = torch.tensor(operand_slots(config.task))[roles(config.task, tokens).is_variable.int().argmax(1)]
     return LastLayer(model).trace(tokens).attention(1)[:, 0, -1].gather(1, slots[:, None])[:, 0]

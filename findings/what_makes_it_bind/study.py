@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.dynamics import BINDING_SET, BINDING_THRESHOLD
-from assignadd.figure import GREEN, GREY, VERMILION
+from assignadd.dynamics import BINDING
+from assignadd.figure import COLORS
 from assignadd.ledger import AtLeast, Measured
 from assignadd.study import PAPER, Cell, Computed, Study, StudyTable, early_column, share
 
@@ -127,10 +127,10 @@ LATER = tuple(frozen_later(part, a, a + 2000) for part in ("QK1", "MLP2") for a 
 
 def binds_without_literals(table: StudyTable) -> Measured | None:
     """The share of networks that bind at step 8,000, at which literal sums come, in the evaluation then."""
-    accuracies = table.values(WITHHELD[-1].label, early_column(BINDING_SET, LITERALS_FROM[-1]))
+    accuracies = table.values(WITHHELD[-1].label, early_column(BINDING.set, LITERALS_FROM[-1]))
     if len(accuracies) < 2:
         return None
-    return Measured.share(int((accuracies >= BINDING_THRESHOLD).sum()), len(accuracies), "networks")
+    return Measured.share(int((accuracies >= BINDING.level).sum()), len(accuracies), "networks")
 
 
 ORDER = Study(
@@ -144,7 +144,7 @@ ORDER = Study(
         "one step until 2,000 steps later, and are trained before and after. The seeds are those of `parts`."
     ),
     early_steps=LITERALS_FROM,
-    early=(BINDING_SET, "0-var train", "0-var add-restricted"),
+    early=(BINDING.set, "0-var train", "0-var add-restricted"),
     ask=(
         BINDS.of(*(cell.label for cell in WITHHELD)).versus(AS_IN_THE_PAPER, at_least=0),
         Computed(
@@ -194,14 +194,14 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
 def draw_shares(table: StudyTable, axes: Axes) -> None:
     """A row for each cell of one study."""
     rows = np.arange(len(table.cells))
-    for outcome, color, shift in (("binds", VERMILION, -0.14), ("refines", GREEN, 0.14)):
+    for outcome, color, shift in (("binds", COLORS.vermilion, -0.14), ("refines", COLORS.green, 0.14)):
         shares = [table.measured(share(outcome), cell) for cell in table.cells]
         value, low, high = np.array([(s.value, s.low, s.high) if s else (np.nan,) * 3 for s in shares]).T
         label = f"{table.study.labels[outcome]} (95 % interval)"
         axes.errorbar(value, rows + shift, xerr=(value - low, high - value), fmt="o", color=color, markersize=3.5,
                       linewidth=1, label=label)  # fmt: skip
     if paper := table.measured(BINDS, table.study.reference):
-        axes.axvline(paper.value, color=GREY, linestyle="--", linewidth=0.9)
+        axes.axvline(paper.value, color=COLORS.grey, linestyle="--", linewidth=0.9)
     axes.set_yticks(rows, list(table.cells))
     axes.set(xlim=(-0.03, 1.03), ylim=(rows[-1] + 0.6, -0.6))
     axes.set_title(f"{table.study.name} ({table.study.seeds} seeds a cell)")

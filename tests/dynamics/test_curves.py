@@ -8,9 +8,7 @@ from assignadd.dynamics.curves import (
     Delay,
     Onset,
     Spike,
-    bursts,
     change_points,
-    fast_rises,
     first_lasting,
     largest_spike,
     onset,
@@ -330,16 +328,3 @@ def test_what_is_there_at_the_first_checkpoint_is_not_called_late():
     banned = {"first": "a", "second": "c"}
     assert late_variable(columns, banned, since=3000) is None
     assert late_variable(columns | {"accuracy c second": np.zeros(1)}, banned, since=3000).variable == "c"
-
-
-def test_fast_rises_and_bursts_are_those_that_were_planted():
-    steps = np.arange(0, 10_000, 25)
-    noise = np.random.default_rng(0).normal(0, 0.01, len(steps))
-    accuracy = 0.3 + 0.2 * steps / 10_000 + 0.25 * (steps >= 4000) + 0.2 * np.clip((steps - 7000) / 60, 0, 1) + noise
-    assert fast_rises(steps, accuracy) == [3900, 6950]
-    assert fast_rises(steps, accuracy, since=5000) == [6950] and fast_rises(steps, accuracy, least=0.3) == []
-    loss = 0.1 + 0.4 * np.exp(-steps / 2000) + noise / 10
-    loss[steps == 5000] *= 3
-    loss[(steps >= 8000) & (steps < 8300)] += 1  # one burst, however long it lasts
-    assert bursts(steps, loss) == [5000, 8000] and bursts(steps, loss, since=6000) == [8000]
-    assert bursts(steps, loss / 60) == []  # less than .02 above the usual loss

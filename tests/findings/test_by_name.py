@@ -11,7 +11,7 @@ import assignadd
 from assignadd import PRESETS, Member
 from assignadd.figure import figure
 from assignadd.model import handmade
-from assignadd.study import read_study
+from assignadd.study.files import read_study
 from assignadd.task import Vocabulary, pair_split
 from assignadd.user_file import user_module
 

@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from assignadd.figure import figure
-from assignadd.study import StudyTable, read_study
+from assignadd.study import StudyTable
+from assignadd.study.files import read_study
 from assignadd.user_file import user_module
 
 FOLDER = Path(__file__).parents[2] / "findings" / "data"

@@ -7,8 +7,10 @@ import polars
 import pytest
 
 from assignadd import open_run
-from assignadd.ledger import wilson
-from assignadd.study import StudyTable, read_study, share, study_records
+from assignadd.stats.intervals import wilson
+from assignadd.study import StudyTable, share
+from assignadd.study.files import read_study
+from assignadd.study.statements import study_records
 from assignadd.training.start import check_start
 from assignadd.user_file import user_module
 

@@ -6,7 +6,7 @@ import polars
 import pytest
 
 from assignadd.figure import figure
-from assignadd.study import read_study
+from assignadd.study.files import read_study
 from assignadd.task import answer_of
 from assignadd.user_file import user_module
 

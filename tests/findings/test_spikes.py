@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars
 import pytest
 import torch
@@ -106,3 +107,16 @@ def test_parts_keep_their_weights_from_a_step_to_the_end():
     assert not free and {cell["optim.frozen"] for cell in frozen} == {"QK2", "W_E"}
     assert {(cell["optim.frozen_from"], cell["optim.frozen_until"]) for cell in frozen} == {(2000, study.SUDDEN.steps)}
     assert never == {"optim.frozen": "QK2", "optim.frozen_until": study.SUDDEN.steps}
+
+
+def test_fast_rises_and_bursts_are_those_that_were_planted():
+    steps = np.arange(0, 10_000, 25)
+    noise = np.random.default_rng(0).normal(0, 0.01, len(steps))
+    accuracy = 0.3 + 0.2 * steps / 10_000 + 0.25 * (steps >= 4000) + 0.2 * np.clip((steps - 7000) / 60, 0, 1) + noise
+    assert m.fast_rises(steps, accuracy) == [3900, 6950]
+    assert m.fast_rises(steps, accuracy, since=5000) == [6950] and m.fast_rises(steps, accuracy, least=0.3) == []
+    loss = 0.1 + 0.4 * np.exp(-steps / 2000) + noise / 10
+    loss[steps == 5000] *= 3
+    loss[(steps >= 8000) & (steps < 8300)] += 1  # one burst, however long it lasts
+    assert m.bursts(steps, loss) == [5000, 8000] and m.bursts(steps, loss, since=6000) == [8000]
+    assert m.bursts(steps, loss / 60) == []  # less than .02 above the usual loss

@@ -27,8 +27,7 @@ OTHER = Config(
 @pytest.mark.skipif(
     not AXE.is_file(), reason="no Node packages for the page's sources; `make explorer-web` installs them"
 )
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing(tab, theme, width):
     """On every panel with attention as the step, then on the MLP's step beside the story."""
     page = tab(address(p=SUM, i=CUT, c="m1@3000", g="2@11", q="scores", d=theme), width=width)

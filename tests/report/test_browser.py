@@ -133,8 +133,7 @@ def test_words_are_searched_within_a_verdict_and_a_link_shows_its_row(opened):
 @pytest.mark.skipif(
     not AXE.is_file(), reason="no Node packages for the page's sources; `make explorer-web` installs them"
 )
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing(unfolded, width, scheme):
     unfolded.set_viewport_size({"width": width, "height": 800})
     unfolded.emulate_media(color_scheme=scheme)

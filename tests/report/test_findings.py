@@ -12,8 +12,8 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
-from assignadd.report.first_screen import FINDINGS, SHOWN, findings, first_screen, verdicts_in_words
 from assignadd.report.page import Page
+from assignadd.report.reproduction import FINDINGS, SHOWN, findings, first_screen, verdicts_in_words
 from assignadd.report.sections import SECTIONS
 from assignadd.stats.verdicts import FAILS, HOLDS, UNTESTABLE
 from assignadd.task.splits import pair_split

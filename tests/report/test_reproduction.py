@@ -81,6 +81,7 @@ def test_tables_of_populations_are_read_before_processes_are_forked(report, tmp_
         reproduction, "SECTIONS", [replace(SECTIONS[0], figures=(CENSUS_FIGURE, GENERALIZATION_FIGURE))]
     )
     monkeypatch.setattr(population, "by_network", read_here)
+    monkeypatch.setattr(FigureRecord, "save", lambda record, data, stem: stem.with_suffix(".svg").write_text(""))
     shipped = population.shipped_populations()
     census, fraction, two_var = map(replace, (shipped.census[1], shipped.fraction, shipped.two_var))  # not read yet
     populations = population.Populations((census,), fraction, two_var)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from assignadd.config import PRESETS, Optim
-from assignadd.study import RECORD, Cell, Study, mean, share
+from assignadd.study import BASE as PAPER_BASE
+from assignadd.study import Cell, Study, mean, share
 
 BASE = replace(
     PRESETS["smoke"],
     optim=Optim(batch=16, steps=40),
-    record=replace(RECORD, eval_every=20, eval_sequences=32, checkpoint_every=20, final_sequences=50),
+    record=replace(PAPER_BASE.record, eval_every=20, eval_sequences=32, checkpoint_every=20, final_sequences=50),
 )
 SMALL = Study(
     name="small",

@@ -11,12 +11,12 @@ OURS = """
 from dataclasses import replace
 
 from assignadd import PRESETS
-from assignadd.study import RECORD, Study, grid, mean
+from assignadd.study import BASE, Cell, Study, mean
 from .columns import ones
 
 STUDY = Study(
-    "small", "Does it run?", grid(lr=[1e-3, 2e-3]), seeds=2, steps=40,
-    base=replace(PRESETS["smoke"], record=replace(RECORD, eval_every=20, checkpoint_every=20, final_sequences=50)),
+    "small", "Does it run?", (Cell("0.001"), Cell("0.002", {"optim.lr": 2e-3})), seeds=2, steps=40,
+    base=replace(PRESETS["smoke"], record=replace(BASE.record, eval_every=20, checkpoint_every=20, final_sequences=50)),
     measure=ones, columns={"one (final)": "a column of ours"}, numbers=("one (final)",),
     ask=(mean("one (final)").at_least(1),),
 )
@@ -98,11 +98,11 @@ def test_what_is_wrong_is_one_line(folder, capsys, text, arguments, words):
 
 def test_claims_of_a_file_are_tested_beside_the_papers(folder, capsys):
     (folder / "claims.py").write_text(
-        "from assignadd.ledger import NOT_REPORTED, OURS, AtLeast, Claim, Measured\n"
+        "from assignadd.ledger import AtLeast, Claim, Measured\n"
         "CLAIMS = (\n"
-        "    Claim('is-one-network', OURS, 'The network is one.', NOT_REPORTED,\n"
-        "          lambda network: Measured.exactly(len(network.stack), 1, 'networks'), AtLeast(1)),\n"
-        "    Claim('breaks', OURS, 'A measure with an error.', NOT_REPORTED, lambda network: 1 / 0, AtLeast(0)),\n"
+        "    Claim.ours('is-one-network', 'The network is one.',\n"
+        "               lambda network: Measured.exactly(len(network.stack), 1, 'networks'), AtLeast(1)),\n"
+        "    Claim.ours('breaks', 'A measure with an error.', lambda network: 1 / 0, AtLeast(0)),\n"
         ")\n"
     )
     arguments = ["claims", "census-two", "--with", str(folder / "claims.py"), "--n", "100", "--json", "--only"]

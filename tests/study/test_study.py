@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from assignadd.config import ConfigError, Member, UserError
-from assignadd.figure import BLUE, VERMILION, figure
+from assignadd.figure import COLORS, figure
 from assignadd.runs.folder import Run
 from assignadd.stats.intervals import wilson
 from assignadd.stats.measured import Measured
@@ -21,15 +21,12 @@ from assignadd.study import (
     Computed,
     Study,
     StudyTable,
-    grid,
     mean,
-    read_study,
     share,
-    study_records,
 )
 from assignadd.study.figures import NAMED, draw_study, study_caption, study_data
-from assignadd.study.files import run_study
-from assignadd.study.statements import statements
+from assignadd.study.files import read_study, run_study
+from assignadd.study.statements import statements, study_records
 from assignadd.sweeps.engine import plan
 from tests.study.small import BASE, SMALL
 
@@ -110,7 +107,7 @@ def test_networks_that_are_trained_several_times_are_the_units():
 
 def test_a_question_is_a_sentence_an_identifier_and_a_rule_for_each_cell():
     study = Study(
-        "widths", "Does a narrow MLP learn?", grid(d_mlp=[16, 512]), seeds=2,
+        "widths", "Does a narrow MLP learn?", (Cell("16", {"model.d_mlp": (None, 16)}), Cell("512")), seeds=2,
         ask=(
             mean("0-var train (final)", among="adds").versus("512", at_most=-0.1),
             share("binds").at_least(0.5),
@@ -130,11 +127,7 @@ def test_a_question_is_a_sentence_an_identifier_and_a_rule_for_each_cell():
         ("widths-frequencies-16", "16: the number of the network's frequencies on average is from 3 to 5."),
         ("widths-both", "Both bind."),
     ]  # fmt: skip
-    assert [cell.settings for cell in study.cells] == [{"model.d_mlp": (None, 16)}, {}] and study.reference == "512"
-    two = grid(lr=[1e-3, 2e-3], seen_fraction=[0.5])
-    assert [c.label for c in two] == ["lr 0.001, seen_fraction 0.5", "lr 0.002, seen_fraction 0.5"]
-    with pytest.raises(ConfigError, match="the name of one setting"):
-        grid(wings=[1, 2])
+    assert study.reference == "512"
     with pytest.raises(ConfigError, match="labels of the cells of widths"):
         replace(study, ask=(share("binds").of("17").at_least(0.5),))
 
@@ -239,5 +232,5 @@ def test_a_studys_own_numbers_are_drawn_for_the_networks_that_bind_alone():
         drawn = np.concatenate([line.get_xdata() for line in made.axes[2].lines if line.get_marker() == "o"])
         assert sorted(drawn[np.isfinite(drawn)]) == pytest.approx(expected)
         # The marks of steps have only colours that the legend explains.
-        assert {line.get_color() for line in made.axes[1].lines} == {BLUE, VERMILION}
+        assert {line.get_color() for line in made.axes[1].lines} == {COLORS.blue, COLORS.vermilion}
     assert "Mean over the networks that bind of 'own': from" in study_caption(data)
