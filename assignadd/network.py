@@ -1,7 +1,7 @@
 """One trained network: its weights, settings, split and checkpoints, and what was measured on it, each thing once.
 
-A function of a network is decorated with `per_network`, in the module that owns the measure: its result is kept by the
-network. Functions that take long are measured ahead, several at once (`measure_ahead`).
+A function of a network that several claims or figures need is decorated with `per_network`, in the module that owns the
+measure: the network stores its result. Functions that take long are measured ahead, several at once (`measure_ahead`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from assignadd.training.processes import in_parallel
 SEQUENCES = 20_000
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+OfNetwork = Callable[Concatenate["Network", Arguments], Result]
 Listener = Callable[[str], None]
 
 
@@ -60,9 +61,11 @@ class Network:
 
     @classmethod
     def of_run(cls, run: Run, index: int, step: int, stack: Stack, n: int = SEQUENCES) -> Network:
-        """One model of a run, `stack`, as it was at `step`."""
-        seed, name = run.members[index].seed, run.name
-        return cls(stack, run.configs[index], run.seen[index], n, step=step, seed=seed, name=name, run=run, index=index)
+        """The model of a run with this index, whose weights at `step` are `stack`."""
+        return cls(
+            stack, run.configs[index], run.seen[index], n,
+            step=step, seed=run.members[index].seed, name=run.name, run=run, index=index,
+        )  # fmt: skip
 
     @cached_property
     def imported(self) -> bool:
@@ -102,21 +105,21 @@ def networks_of(run: Run, step: int | None = None, n: int = SEQUENCES) -> tuple[
     """
     if run.config.task.operands != 2:
         raise ConfigError("task.operands", run.config.task.operands, "2: the claims are about pairs of numbers")
-    at, stack, notes = run.at(step)
-    unsound = run.unsound(at, stack)
-    sound = [Network.of_run(run, i, at, stack.models(i), n) for i in range(len(stack)) if i not in unsound]
-    if not sound:
-        raise RunError("; ".join(unsound.values()))
-    return sound, [*notes, *(f"{why}; it is left out" for why in unsound.values())]
+    step, stack, notes = run.at(step)
+    reasons = run.unsound(step, stack)  # by the index of each model that diverged
+    networks = [Network.of_run(run, i, step, stack.models(i), n) for i in range(len(stack)) if i not in reasons]
+    if not networks:
+        raise RunError("; ".join(reasons.values()))
+    return networks, [*notes, *(f"{reason}; it is left out" for reason in reasons.values())]
 
 
 def runs_of(networks: Sequence[Network]) -> list[Run]:
     """The runs of these networks, without repetition."""
-    return list({n.run.path: n.run for n in networks if n.run is not None}.values())
+    return list({network.run.path: network.run for network in networks if network.run is not None}.values())
 
 
 class SlowMeasure(NamedTuple):
-    """A function of a network that is measured ahead, and which networks it is asked of."""
+    """A function of a network that is measured ahead, and which networks it is measured on."""
 
     measure: Callable[[Network], Any]
     only: Callable[[Network], bool] | None
@@ -127,15 +130,13 @@ SLOW: list[SlowMeasure] = []
 
 def per_network(
     *, slow: bool = False, only: Callable[[Network], bool] | None = None
-) -> Callable[[Callable[Concatenate[Network, Arguments], Result]], Callable[Concatenate[Network, Arguments], Result]]:
-    """Keeps the result of a function of a network, and of further arguments, with the network.
+) -> Callable[[OfNetwork[Arguments, Result]], OfNetwork[Arguments, Result]]:
+    """Stores the result of a function of a network, and of further arguments, with the network.
 
-    A slow one, without further arguments, is measured ahead: for all networks, or only for some.
+    A slow function has no further arguments and is measured ahead: on all networks, or where `only(network)` is true.
     """
 
-    def decorate(
-        function: Callable[Concatenate[Network, Arguments], Result],
-    ) -> Callable[Concatenate[Network, Arguments], Result]:
+    def decorate(function: OfNetwork[Arguments, Result]) -> OfNetwork[Arguments, Result]:
         name = f"{function.__module__}.{function.__qualname__}"
 
         @wraps(function)
@@ -158,20 +159,20 @@ def known(network: Network, function: Callable[..., Result], result: Result, *ar
 
 
 class Job(NamedTuple):
-    """Something to be computed in another process, and what to do with it here."""
+    """Something to be computed in another process, and what to do with the result in this one."""
 
     name: str
     compute: Callable[[], Any]
-    keep: Callable[[Any], object]
+    store: Callable[[Any], object]
 
 
 def measure_ahead(
     networks: Sequence[Network],
     processes: int,
     listener: Listener = lambda name: None,
-    others: Sequence[Job] = (),
+    more: Sequence[Job] = (),
 ) -> None:
-    """Measures what is slow on these networks, and does the other jobs, in several processes.
+    """Measures what is slow on these networks, and does `more` jobs, in several processes.
 
     What every network is asked for comes first. `listener` is called with the name of each job that is done. A measure
     that raises an error has no result; it raises the error again where it is asked for.
@@ -179,9 +180,10 @@ def measure_ahead(
     if networks and processes > 1:
         _load_kernels(networks[0].stack)
     for_all = [slow.measure for slow in SLOW if slow.only is None]
-    _do([*others, *(_job(f, network) for f in for_all for network in networks)], processes, listener)
+    _do([*more, *(_job(measure, network) for measure in for_all for network in networks)], processes, listener)
+    # `only` may itself be slow: it is asked when the first jobs are done.
     for_some = [(slow.measure, network) for slow in SLOW if slow.only for network in networks if slow.only(network)]
-    _do([_job(f, network) for f, network in for_some], processes, listener)
+    _do([_job(measure, network) for measure, network in for_some], processes, listener)
 
 
 def _load_kernels(stack: Stack) -> None:
@@ -192,7 +194,7 @@ def _load_kernels(stack: Stack) -> None:
 
 
 def _job(measure: Callable[[Network], Any], network: Network) -> Job:
-    """A measure of a network, with all results that it needs; those are kept too, also if it fails."""
+    """Measures a network, with all results that this needs; those are stored too, also if it fails."""
 
     def compute() -> dict[tuple[Any, ...], Any]:
         before = set(network.results)
@@ -205,5 +207,5 @@ def _job(measure: Callable[[Network], Any], network: Network) -> Job:
 
 def _do(jobs: Sequence[Job], processes: int, listener: Listener) -> None:
     for i, result in in_parallel(lambda job: job.compute(), jobs, processes):
-        jobs[i].keep(result)
+        jobs[i].store(result)
         listener(jobs[i].name)

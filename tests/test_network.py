@@ -175,7 +175,7 @@ def test_a_measure_that_is_not_defined_raises_its_error_where_it_is_asked_for(mo
         return 7
 
     one, kept = handmade(), []
-    measure_ahead([one], processes, others=[Job("other", lambda: 9, kept.append)])
+    measure_ahead([one], processes, more=[Job("other", lambda: 9, kept.append)])
     assert sorted(one.results.values()) == [5, 7] and kept == [9]
     with pytest.raises(NotDefined, match="a measure is not defined for this network: it has no MLP 5"):
         bad(one)

@@ -14,7 +14,7 @@ from assignadd.ledger.claim import Record, find, judge
 from assignadd.network import networks_of
 from assignadd.paper.ledger import chosen, paper_network
 from assignadd.runs.folder import open_run
-from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED
+from assignadd.stats import FAILS, HOLDS, UNDECIDED
 from assignadd.study import PAPER, StudyTable
 from assignadd.study.files import read_study, studies_in
 

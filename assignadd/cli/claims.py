@@ -16,7 +16,7 @@ from assignadd.cli.screen import console, escape, note, print_json, say
 from assignadd.config.errors import UsageError
 from assignadd.dynamics.of_network import binds
 from assignadd.runs import atomic
-from assignadd.stats.verdicts import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
+from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

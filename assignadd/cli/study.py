@@ -16,7 +16,7 @@ from assignadd.cli.sweep import print_plan, resolve_device
 from assignadd.config.errors import UsageError
 
 if TYPE_CHECKING:
-    from assignadd.stats.measured import Measured
+    from assignadd.stats import Measured
     from assignadd.study.study import Study as OneStudy
     from assignadd.study.table import StudyTable
 
@@ -150,7 +150,7 @@ def _show(tables: dict[str, StudyTable], as_json: bool, folders: dict[str, Path]
     """Prints the cells and the statements of each study."""
     from assignadd.study.figures import study_caption, study_data
     from assignadd.study.files import table_file
-    from assignadd.study.statements import study_records
+    from assignadd.study.table import study_records
 
     results = []
     for name, table in tables.items():

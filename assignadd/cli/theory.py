@@ -12,7 +12,7 @@ import tyro
 
 from assignadd.cli import options
 from assignadd.cli.screen import console, print_json, print_table, say
-from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE
+from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 if TYPE_CHECKING:
     from assignadd.paper.theory.beta import BetaScan
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assignadd.paper.theory.composition import StepNumbers
     from assignadd.paper.theory.real_gradient import TheoryGradient
     from assignadd.runs.folder import Run
-    from assignadd.stats.verdicts import Statement
+    from assignadd.stats import Statement
 
 
 @dataclass(frozen=True)

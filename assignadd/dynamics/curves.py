@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from assignadd.stats.intervals import wilson
+from assignadd.stats import wilson
 
 # A crossing lasts when the curve is above the threshold at every evaluation up to the first one that is so many steps
 # later, or to the end. Where evaluations are farther apart than this, the next one must be above the threshold too.

@@ -33,7 +33,7 @@ class FigureData:
 
 @dataclass(frozen=True)
 class Absent(FigureData):
-    """In place of the data of a figure, where the run has none."""
+    """Instead of the data of a figure, where the run has none."""
 
     words: str
     """The reason."""

@@ -26,7 +26,7 @@ from matplotlib.transforms import Bbox
 from assignadd.dynamics.phases import Phases
 from assignadd.palette import GRID, INK, ON_DARK, ON_LIGHT, SHARES, SIGNED, dark_figure_rules
 from assignadd.runs import atomic
-from assignadd.stats.measured import Measured
+from assignadd.stats import Measured
 
 COLUMN_WIDTH = 5.5  # inches
 SMALLEST = 6.5  # points: no text is set smaller
@@ -52,7 +52,7 @@ STYLE: Any = dict.fromkeys(INKED, INK) | {
     "figure.constrained_layout.h_pad": 0.06,  # inches
     "figure.constrained_layout.w_pad": 0.06,
     "figure.dpi": 220,
-    "text.hinting": "none",  # at so many pixels an inch hinting shows little, and takes time for every text
+    "text.hinting": "none",  # at 220 pixels an inch hinting shows little, and takes time for every text
     "svg.hashsalt": "assignadd",
     "svg.fonttype": "path",
 }
@@ -92,8 +92,10 @@ def _settle(made: Figure) -> None:
     """Lays the figure out once and rounds positions, whose last bits differ from run to run."""
     engine = made.get_layout_engine()
     assert engine is not None, "every figure of ours is laid out"
-    for axis in (axis for axes in made.axes for axis in (axes.xaxis, axes.yaxis) if not axis.get_label_text()):
-        axis.set_label_coords(0, 0)  # no place is searched for a label that is empty
+    for axes in made.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if not axis.get_label_text():
+                axis.set_label_coords(0, 0)  # no place is searched for a label that is empty
     engine.execute(made)
     made.set_layout_engine("none")
     for axes in made.axes:
@@ -229,12 +231,10 @@ def name_phases(axes: Axes, phases: Sequence[str], ends: Sequence[int] | np.ndar
 
 
 def spread(places: Sequence[float], apart: float) -> list[float]:
-    """The positions, moved left and right as little as needed to keep neighbours `apart`."""
+    """The positions, moved left and right as little as needed to keep neighbours `apart`, in their order."""
     order, moved = np.argsort(places, kind="stable"), np.sort(np.asarray(places, dtype=float))
     for _ in range(100):
         short = np.maximum(0, apart - np.diff(moved)) / 2
         moved[:-1] -= short
         moved[1:] += short
-    found = np.empty_like(moved)
-    found[order] = moved
-    return found.tolist()
+    return moved[np.argsort(order)].tolist()

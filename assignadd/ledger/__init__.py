@@ -2,8 +2,7 @@
 
 from assignadd.ledger.claim import Claim, Reading, judge
 from assignadd.network import Network, networks_of, per_network
-from assignadd.stats.measured import Measured, difference, paired_difference
-from assignadd.stats.verdicts import AtLeast, AtMost, Between
+from assignadd.stats import AtLeast, AtMost, Between, Measured, difference, paired_difference
 
 __all__ = [
     "AtLeast",

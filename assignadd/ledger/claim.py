@@ -14,9 +14,19 @@ from typing import Any, TypeVar
 from assignadd.dynamics.of_network import binds
 from assignadd.model.architecture import NotDefined
 from assignadd.network import Network
-from assignadd.stats.intervals import median_interval, wilson
-from assignadd.stats.measured import Measured
-from assignadd.stats.verdicts import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, UNDECIDED, UNMEASURED, UNTESTABLE, Rule
+from assignadd.stats import (
+    BROKEN,
+    FAILS,
+    HOLDS,
+    NOT_APPLICABLE,
+    UNDECIDED,
+    UNMEASURED,
+    UNTESTABLE,
+    Measured,
+    Rule,
+    median_interval,
+    wilson,
+)
 from assignadd.sweeps.population import NO_POPULATIONS, Populations, SeedCurves
 
 Measure = Callable[[Network], Measured | None]
@@ -57,7 +67,7 @@ def uses(steps: Steps) -> Callable[[Wrapped], Wrapped]:
 
 def steps_of(measure: Measure, network: Network) -> list[int]:
     """The checkpoints of a network that a measure looks at."""
-    return sorted(getattr(measure, "steps", lambda e: [e.step])(network))
+    return sorted(getattr(measure, "steps", lambda network: [network.step])(network))
 
 
 @dataclass(frozen=True)
@@ -65,11 +75,11 @@ class Reading:
     """Another reading of a claim, mostly a stricter one: a second line of its record."""
 
     id: str
-    """Its place in the record: `strict` of `over-98` is found as `over-98:strict`."""
+    """Its name within the record: `over-98:strict` is the reading `strict` of `over-98`."""
     says: str
     rule: Rule
     measure: Any = None
-    """A function like the claim's; the claim's own unless given."""
+    """A function like the claim's; if None, the claim's."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ class Claim:
     seed_measure: SeedMeasure | None = None
     measured: PopulationMeasure | None = None
     sweep: str = ""
-    """Which sweep `measured` reads, `fraction` or `two_var`; the census unless given."""
+    """Which sweep `measured` reads, `fraction` or `two_var`; if empty, the census."""
     detail: Callable[[Network], str] | None = None
     """More about one network, in words."""
     of_last_layer: bool = False
@@ -179,47 +189,37 @@ class Record(Line):
     comment: str = ""
     command: str = ""
     population: str = ""
-    """The population of seeds behind the number; empty for the given networks and for the theory."""
+    """The population of seeds behind the number; empty for trained networks and for the theory."""
     checkpoints: str = ""
     """The checkpoints that were looked at, such as "39,101 to 40,000 (10)"."""
     readings: tuple[ReadingRecord, ...] = ()
 
 
 def judge(claim: Claim, networks: Sequence[Network], command: str, populations: Populations = NO_POPULATIONS) -> Record:
-    """The record of a claim: over these models, or over the population that the claim is about.
+    """The record of a claim: over these networks, or over the population that the claim is about.
 
     A claim whose measure raises an error has a record that says so.
     """
-
-    def line(measure: Any, rule: Rule | None) -> Line:
-        try:
-            return measured(measure, rule)
-        except Exception as error:
-            return _none(rule, BROKEN, f"The measure failed with {type(error).__name__}: {error}")
-
-    def measured(measure: Any, rule: Rule | None) -> Line:
-        if claim.seed_measure is not None:
-            return _over_census(measure or claim.seed_measure, rule, populations)
-        if claim.measured is not None:
-            return _of_population(measure or claim.measured, rule, populations, claim.sweep)
-        return _over_networks(measure or claim.measure, rule, asked, claim.if_binding)
-
-    asked = [e for e in networks if binds(e)] if claim.if_binding else list(networks)
-    main = line(None, claim.rule)
-    readings = tuple(ReadingRecord(**vars(line(r.measure, r.rule)), id=r.id, says=r.says) for r in claim.readings)
-    of_many = claim.seed_measure is not None or claim.measured is not None
-    first = next((e for e in asked if any((r.run, r.seed) == (e.name, e.seed) for r in main.by_seed)), None)
+    asked = [network for network in networks if binds(network)] if claim.if_binding else list(networks)
+    main = _line(claim, None, claim.rule, asked, populations)
+    readings = tuple(
+        ReadingRecord(**vars(_line(claim, r.measure, r.rule, asked, populations)), id=r.id, says=r.says)
+        for r in claim.readings
+    )
+    of_population = claim.measure is None and main.value is not None
+    measured = {(result.run, result.seed) for result in main.by_seed}
+    first = next((network for network in asked if (network.name, network.seed) in measured), None)
     comments = [
         main.reason,
         claim.comment if main.value is not None or claim.rule is None else "",
-        ANOTHER_TASK if of_many and main.value is not None and not populations.as_in_the_paper else "",
+        ANOTHER_TASK if of_population and not populations.as_in_the_paper else "",
         LAST_LAYER if claim.of_last_layer and first and first.config.model.n_layers != 2 else "",
         f"Seed {first.seed}: {claim.detail(first)}." if claim.detail and first else "",
     ]
     return Record(
         **vars(main), id=claim.id, label=claim.label, claim=claim.claim, paper=claim.paper,
         comment=" ".join(filter(None, comments)), command=command, readings=readings,
-        population=populations.name(claim.sweep) if of_many and main.value is not None else "",
+        population=populations.name(claim.sweep) if of_population else "",
         checkpoints=in_words(steps_of(claim.measure, first)) if claim.measure and first else "",
     )  # fmt: skip
 
@@ -238,36 +238,51 @@ def find(records: Sequence[Record], id: str) -> Record | None:
 
 
 def in_words(steps: Sequence[int]) -> str:
-    """Some checkpoints, in words."""
+    """Checkpoints by their steps, in words."""
     if len(steps) < 3:
         return " and ".join(f"{step:,}" for step in steps)
     return f"{steps[0]:,} to {steps[-1]:,} ({len(steps)})"
 
 
+def _line(claim: Claim, measure: Any, rule: Rule | None, asked: Sequence[Network], populations: Populations) -> Line:
+    """One line of a claim's record: what `measure` says, by default the claim's, judged by the rule."""
+    try:
+        if claim.seed_measure is not None:
+            return _over_census(measure or claim.seed_measure, rule, populations)
+        if claim.measured is not None:
+            return _of_population(measure or claim.measured, rule, populations, claim.sweep)
+        return _over_networks(measure or claim.measure, rule, asked, claim.if_binding)
+    except Exception as error:
+        return _without_number(rule, BROKEN, f"The measure failed with {type(error).__name__}: {error}")
+
+
 def _over_networks(measure: Measure | None, rule: Rule | None, asked: Sequence[Network], if_binding: bool) -> Line:
-    """The numbers of all models that have one; the verdict counts the same models."""
+    """The numbers of all networks that have one; the verdict counts the same networks."""
     if measure is None or rule is None:
-        return _none(rule, UNMEASURED, "")
-    found, undefined = [], ""
-    for e in asked:
+        return _without_number(rule, UNMEASURED, "")
+    numbers: list[Measured] = []
+    results: list[SeedResult] = []
+    undefined = ""
+    for network in asked:
         try:
-            measured = measure(e)
+            measured = measure(network)
         except NotDefined as error:
             undefined = error.reason
             continue
         if measured is not None:
-            found.append((e, measured))
-    if not found and undefined:
-        return _none(rule, NOT_APPLICABLE, f"Not defined for this architecture: it {undefined}.")
-    if not found:
-        return _none(rule, UNTESTABLE, NONE_BINDS if if_binding and not asked else CANNOT)
-    results = tuple(SeedResult.of(e.name, e.seed, m, rule) for e, m in found)
-    numbers = [m for _, m in found]
-    value, low, high = _median(numbers)
-    reason = f"Some networks have an architecture for which it is not defined: it {undefined}." if undefined else ""
-    reason = " ".join(filter(None, (_range(numbers), reason)))
-    n, unit = sum(m.n for m in numbers), numbers[0].unit
-    return Line(value, low, high, n, unit, len(results), verdict_over(results), by_interval(rule), results, reason)
+            numbers.append(measured)
+            results.append(SeedResult.of(network.name, network.seed, measured, rule))
+    if not numbers and undefined:
+        return _without_number(rule, NOT_APPLICABLE, f"Not defined for this architecture: it {undefined}.")
+    if not numbers:
+        return _without_number(rule, UNTESTABLE, NONE_BINDS if if_binding and not asked else CANNOT)
+    value, low, high, reason = _median(numbers)
+    if undefined:
+        reason += f" Some networks have an architecture for which it is not defined: it {undefined}."
+    return Line(
+        value, low, high, sum(m.n for m in numbers), numbers[0].unit, len(results), verdict_over(results),
+        by_interval(rule), tuple(results), reason.strip(),
+    )  # fmt: skip
 
 
 def _over_census(measure: SeedMeasure, rule: Rule | None, populations: Populations) -> Line:
@@ -276,58 +291,63 @@ def _over_census(measure: SeedMeasure, rule: Rule | None, populations: Populatio
     The interval covers the sample of seeds, and those that are undecided, which may hold or not.
     """
     assert rule is not None
-    found = [(s, m) for s in populations.seeds if (m := measure(s)) is not None]
-    if not found:
-        return _none(rule, UNTESTABLE, NO_SEED if populations.seeds else NO_POPULATION)
-    results = tuple(SeedResult.of(s.population, s.seed, m, rule) for s, m in found)
-    n, verdicts = len(results), Counter(r.verdict for r in results)
-    holds, verdict = verdicts[HOLDS], verdict_over(results)
+    measured = [(seed, measure(seed)) for seed in populations.seeds]
+    results = tuple(SeedResult.of(seed.population, seed.seed, m, rule) for seed, m in measured if m is not None)
+    if not results:
+        return _without_number(rule, UNTESTABLE, NO_SEED if populations.seeds else NO_POPULATION)
+    n = len(results)
+    verdicts = Counter(result.verdict for result in results)
+    verdict = verdict_over(results)
     if verdict == HOLDS and n < SEEDS_FOR_ALL:
         verdict = UNTESTABLE
-    low, high = wilson(holds, n).low, wilson(holds + verdicts[UNDECIDED], n).high
-    return Line(holds / n, low, high, n, "seeds", n, verdict, by_interval(rule), results)
+    low = wilson(verdicts[HOLDS], n).low
+    high = wilson(verdicts[HOLDS] + verdicts[UNDECIDED], n).high
+    return Line(verdicts[HOLDS] / n, low, high, n, "seeds", n, verdict, by_interval(rule), results)
 
 
 def _of_population(measure: PopulationMeasure, rule: Rule | None, populations: Populations, sweep: str) -> Line:
     """A number of a whole population; for another task than the paper's it is shown and not judged."""
     assert rule is not None
-    found = measure(populations)
-    if found is None:
-        return _none(rule, UNTESTABLE, NO_SEED if populations.there(sweep) else NO_POPULATION)
-    verdict = rule.verdict(found) if populations.as_in_the_paper else UNTESTABLE
-    seeds = found.n if found.unit == "seeds" else 0
-    return Line(found.value, found.low, found.high, found.n, found.unit, seeds, verdict, by_interval(rule))
+    measured = measure(populations)
+    if measured is None:
+        return _without_number(rule, UNTESTABLE, NO_SEED if populations.there(sweep) else NO_POPULATION)
+    verdict = rule.verdict(measured) if populations.as_in_the_paper else UNTESTABLE
+    seeds = measured.n if measured.unit == "seeds" else 0
+    return Line(
+        measured.value, measured.low, measured.high, measured.n, measured.unit, seeds, verdict, by_interval(rule)
+    )
 
 
-def _none(rule: Rule | None, verdict: str, reason: str) -> Line:
+def _without_number(rule: Rule | None, verdict: str, reason: str) -> Line:
+    """A line that says why there is no number."""
     return Line(None, None, None, 0, "", 0, verdict, by_interval(rule) if rule else "", (), reason)
 
 
 def verdict_over(results: Sequence[SeedResult]) -> str:
     """The common verdict of several models; otherwise in how many it holds, fails and is undecided, all of them."""
-    counts = Counter(r.verdict for r in results)
+    counts = Counter(result.verdict for result in results)
     if len(counts) <= 1:
         return next(iter(counts), UNTESTABLE)
     words = ((HOLDS, "holds", "hold"), (FAILS, "fails", "fail"), (UNDECIDED, "undecided", "undecided"))
-    return ", ".join(f"{counts[v]} {one if counts[v] == 1 else many}" for v, one, many in words if counts[v])
+    return ", ".join(
+        f"{counts[verdict]} {singular if counts[verdict] == 1 else plural}"
+        for verdict, singular, plural in words
+        if counts[verdict]
+    )
 
 
-def _median(found: Sequence[Measured]) -> tuple[float, float | None, float | None]:
-    """One number as measured; of several the median, with its interval from six numbers on."""
-    if len(found) == 1:
-        return found[0].value, found[0].low, found[0].high
-    value, interval = median_interval([m.value for m in found])
-    return value, interval.low if interval else None, interval.high if interval else None
+def _median(numbers: Sequence[Measured]) -> tuple[float, float | None, float | None, str]:
+    """One number as measured; the median of several, with its interval from six on, and below that their range."""
+    if len(numbers) == 1:
+        return numbers[0].value, numbers[0].low, numbers[0].high, ""
+    values = [m.value for m in numbers]
+    median, interval = median_interval(values)
+    if interval is not None:
+        return median, interval.low, interval.high, ""
+    seeds = f"Median of {len(values)} seeds, from {min(values):.4g} to {max(values):.4g}; too few for an interval."
+    return median, None, None, seeds
 
 
 def by_interval(rule: Rule) -> str:
     """A rule in words, with what the interval does."""
     return f"{rule}; undecided if the 95 % interval reaches to both sides of the threshold"
-
-
-def _range(found: Sequence[Measured]) -> str:
-    """The range of several seeds, where they are too few for an interval of their median."""
-    values = [m.value for m in found]
-    if len(values) < 2 or median_interval(values)[1] is not None:
-        return ""
-    return f"Median of {len(values)} seeds, from {min(values):.4g} to {max(values):.4g}; too few for an interval."

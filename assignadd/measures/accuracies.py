@@ -19,7 +19,7 @@ from assignadd.model.accuracy import Exam, end_exam, end_of_training
 from assignadd.model.forward import answers
 from assignadd.model.stack import Stack, single_models
 from assignadd.network import Network, per_network
-from assignadd.stats.intervals import Interval, wilson
+from assignadd.stats import Interval, wilson
 from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
 from assignadd.task.positions import operand_names
 from assignadd.task.sampler import EmptySetError

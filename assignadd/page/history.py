@@ -32,12 +32,11 @@ from assignadd.model.stack import Stack
 from assignadd.network import Network
 from assignadd.page.tables import MEASURED
 from assignadd.palette import BLUE, GREEN
-from assignadd.paper.generalisation.census_figures import NEVER, SKILLS, census_data
+from assignadd.paper.generalisation.population_figures import NEVER, SKILLS, TWO_VAR, ZERO_VAR, census_data
 from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
-from assignadd.paper.generalisation.sweep_figures import TWO_VAR, ZERO_VAR
 from assignadd.paper.ledger import ledger
 from assignadd.runs.folder import Run
-from assignadd.stats.intervals import median_interval, wilson
+from assignadd.stats import median_interval, wilson
 from assignadd.sweeps.population import Populations
 
 # How the slider's length is shared out: to the logarithm of the step, to the step, and to each spike.
@@ -244,7 +243,7 @@ def _sweep(populations: Populations, name: str) -> dict[str, Any]:
         "accuracies": [[round(float(v), DIGITS) for v in row if np.isfinite(v)] for row in accuracy],
         "medians": [_median(row[np.isfinite(row)].tolist()) for row in accuracy],
         "binding": [[int(row.sum()), len(row)] for row in binds],
-        "threshold": found and [found.value, found.interval.low, found.interval.high],
+        "threshold": found and [found.value, found.low, found.high],
     }  # fmt: skip
 
 

@@ -48,44 +48,43 @@ def ledger(
 
     `command` is the command that asked for the ledger; each record has it with its own id. Without models, only claims
     about populations and the theory are judged. `populations` default to those of the package, if these models have
-    the paper's task and architecture. For all claims, what takes long is measured first, in so many processes.
+    the paper's task and architecture. For all claims, what takes long is measured first, in several processes.
     """
     if populations is None:
-        populations = populations_for([e.config for e in networks])
-    known: dict[str, Record] = {}
+        populations = populations_for([network.config for network in networks])
+    ready: dict[str, Record] = {}  # of claims about populations, which another process judges
 
-    def judged(claim: Claim) -> Record:
-        return known.get(claim.id) or judge(claim, networks, f"{command} --only {claim.id}", populations)
+    def record(claim: Claim) -> Record:
+        return ready.get(claim.id) or judge(claim, networks, f"{command} --only {claim.id}", populations)
 
     if only is None and processes > 1:
-        about_seeds = [c for c in (*CLAIMS, *more) if c.measure is None]
-        of_many_seeds = Job("populations", lambda: {c.id: judged(c) for c in about_seeds}, known.update)
+        about_seeds = [claim for claim in (*CLAIMS, *more) if claim.measure is None]
         populations.load()
-        measure_ahead(networks, processes, listener, [THEORY, of_many_seeds])
+        seeds = Job("populations", lambda: {claim.id: record(claim) for claim in about_seeds}, ready.update)
+        measure_ahead(networks, processes, listener, [THEORY, seeds])
     records = []
     for claim in chosen(only, more):
-        if claim.measure is not None and not networks:
-            continue
-        listener(claim.id)
-        records.append(judged(claim))
+        if claim.measure is None or networks:
+            listener(claim.id)
+            records.append(record(claim))
     if only is None or _is_theory(only):
         listener("theory")
-        records += _asked(only, theory_records(networks))
+        records += _matching(only, theory_records(networks))
     return records
 
 
 def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
     """The claims that `only` asks for, or all of the paper's and of `more`; the theory has none and makes records."""
-    found = tuple(_asked(only, (*CLAIMS, *more)))
-    if not found and not _is_theory(only or ""):
+    claims = tuple(_matching(only, (*CLAIMS, *more)))
+    if not claims and not _is_theory(only or ""):
         raise ConfigError("only", only, "the id or label of a claim; `assignadd claims RUN` lists them")
-    return found
+    return claims
 
 
-def _asked(only: str | None, known: Sequence[Listed]) -> list[Listed]:
+def _matching(only: str | None, listed: Sequence[Listed]) -> list[Listed]:
     """Those with this id or label; if there is none, those whose ids begin with it, up to a hyphen."""
-    found = [c for c in known if only in (None, c.id, c.label)]
-    return found or [c for c in known if c.id.startswith(f"{only}-")]
+    exact = [x for x in listed if only in (None, x.id, x.label)]
+    return exact or [x for x in listed if x.id.startswith(f"{only}-")]
 
 
 def _is_theory(only: str) -> bool:
@@ -112,9 +111,8 @@ def paper_network() -> Ledger:
 def ledger_document(records: Sequence[Record], networks: Sequence[Network], command: str) -> bytes:
     """The records of these networks, without those of populations, as a JSON document that `Ledger` reads."""
     sources = {name: digest for run in runs_of(networks) for name, digest in run.manifest.sources.items()}
-    document = Ledger(
-        command, Environment.here("cpu", 1).commit, sources, tuple(r for r in records if not r.population)
-    )
+    of_networks = tuple(record for record in records if not record.population)
+    document = Ledger(command, Environment.here("cpu", 1).commit, sources, of_networks)
     return json.dumps(msgspec.to_builtins(document), indent=1).encode() + b"\n"
 
 
@@ -131,8 +129,8 @@ def claims(
     `census`, `fraction` and `two_var` are folders of your own sweeps. Default: the package's, for the paper's task.
     """
     opened = [open_run(run) for run in runs]
-    networks = [e for run in opened for e in networks_of(run, n=n)[0]]
-    populations = populations_for([e.config for e in networks], census, fraction, two_var)
+    networks = [network for run in opened for network in networks_of(run, n=n)[0]]
+    populations = populations_for([network.config for network in networks], census, fraction, two_var)
     return ledger(
         networks, " ".join(["assignadd claims", *(str(run.path) for run in opened)]), only, populations=populations
     )

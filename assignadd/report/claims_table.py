@@ -13,7 +13,7 @@ from assignadd.ledger.claim import NOT_REPORTED, OURS, ReadingRecord, Record, Se
 from assignadd.network import Network
 from assignadd.paper.ledger import paper_network
 from assignadd.report.page import Page, marked, number, tag
-from assignadd.stats.verdicts import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
+from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
 ORDER = (HOLDS, SOME_SEEDS, UNDECIDED, FAILS, BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)

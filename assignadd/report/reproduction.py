@@ -29,7 +29,7 @@ from assignadd.runs import atomic
 from assignadd.runs.destination import claim_folder, folder_inside
 from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
-from assignadd.stats.verdicts import BROKEN, FAILS, NOT_APPLICABLE, SOME_SEEDS, UNMEASURED, UNTESTABLE
+from assignadd.stats import BROKEN, FAILS, NOT_APPLICABLE, SOME_SEEDS, UNMEASURED, UNTESTABLE
 from assignadd.sweeps.population import Populations
 from assignadd.task import examples
 from assignadd.task.evalsets import ALL_SETS, LABELS

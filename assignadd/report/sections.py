@@ -20,14 +20,12 @@ from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS
 from assignadd.paper.causes.claims import CAUSES as CAUSAL_CLAIMS
 from assignadd.paper.causes.figures import CIRCUIT_FIGURE, CIRCUIT_ONLY_FIGURE
 from assignadd.paper.causes.interchange_figures import CAUSES_OVER_TIME_FIGURE, INTERCHANGE_FIGURE
-from assignadd.paper.dynamics.figures import ONSETS_FIGURE, PROGRESS_MEASURES_FIGURE
-from assignadd.paper.dynamics.pair_figures import PAIRS_FIGURE, VARIABLES_FIGURE
+from assignadd.paper.dynamics.figures import ONSETS_FIGURE, PROGRESS_MEASURES_FIGURE, VARIABLES_FIGURE
 from assignadd.paper.dynamics.spike_figures import EARLY_FIGURE, LATE_FIGURE
-from assignadd.paper.generalisation.census_figures import CENSUS_FIGURE
 from assignadd.paper.generalisation.claims import GENERALISATION
-from assignadd.paper.generalisation.figures import DOUBLY_HELD_OUT_FIGURE, HELD_OUT_CLASSES_FIGURE
+from assignadd.paper.generalisation.figures import DOUBLY_HELD_OUT_FIGURE, HELD_OUT_CLASSES_FIGURE, PAIRS_FIGURE
+from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.paper.generalisation.seeds import POPULATION
-from assignadd.paper.generalisation.sweep_figures import GENERALIZATION_FIGURE
 from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.figures import (

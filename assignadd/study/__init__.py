@@ -1,7 +1,6 @@
 """Studies: cells of settings times seeds, and questions with rules that are stated beforehand."""
 
-from assignadd.study.ask import Computed, mean, share
-from assignadd.study.study import BASE, PAPER, Cell, Study, grid
+from assignadd.study.study import BASE, PAPER, Cell, Computed, Study, grid, mean, share
 from assignadd.study.table import StudyTable, early_column
 from assignadd.sweeps.final_tests import final_column
 

@@ -62,18 +62,21 @@ def read_study(study: Study, folder: Path) -> StudyTable:
 
 
 def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Path) -> Path:
-    """Draws figure.svg of a file of studies: its own where all networks of all its studies are there, else theirs one
-    above the other."""
+    """Draws figure.svg of a file of studies and returns its path.
+
+    By the file's function `draw` where all networks of all its studies are there, else the figure of each study.
+    """
     from assignadd.figure.style import figure, save
     from assignadd.study.figures import draw_studies, figure_size
 
     stated = getattr(module, "STUDIES", None) or [module.STUDY]
     whole = len(tables) == len(stated) and all(t.frame.height == t.study.n_models for t in tables.values())
-    own = getattr(module, "draw", None) if whole else None
+    draw, size = draw_studies, figure_size([table.study for table in tables.values()])
+    if whole and hasattr(module, "draw"):
+        draw, size = module.draw, getattr(module, "SIZE", (7.0, 3.0))
     folder.mkdir(parents=True, exist_ok=True)
-    size = getattr(module, "SIZE", (7.0, 3.0)) if own else figure_size([t.study for t in tables.values()])
     with figure(*size) as made:
-        (own or draw_studies)(tables, made)
+        draw(tables, made)
         save(made, folder / "figure", png=False)
     return folder / "figure.svg"
 

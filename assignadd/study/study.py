@@ -1,18 +1,26 @@
-"""What a study is: a question, cells of settings to train with many seeds, and rules that are stated beforehand."""
+"""What a study is: a question, cells of settings to train with many seeds, and rules that are stated beforehand.
+
+A rule is about a number of the cells; sentence and identifier of each statement follow from both.
+
+share("binds").at_least(0.5)                               in every cell, at least half of the networks bind
+share("binds").of("rate 0.002").versus(PAPER, at_least=0)  with rate 0.002, more networks bind than as in the paper
+mean("held-out doubles", among="binds").versus("512", at_least=0.1)
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
 from assignadd.config import PRESETS, Config, ConfigError, Member
 from assignadd.model.stack import Stack
-from assignadd.study.ask import Computed, Question
+from assignadd.stats import AtLeast, AtMost, Between, Measured, Rule
 from assignadd.sweeps.final_tests import final_column
 from assignadd.sweeps.jobs import SweepObserver
 from assignadd.sweeps.settings import SECTIONS, Sweep
@@ -79,14 +87,120 @@ def _value(config: Config, dotted: str) -> Any:
 
 def _dotted(name: str) -> str:
     """The dotted name of a setting whose last part this is."""
-    found = [f"{s}.{name}" for s in SECTIONS if name in {f.name for f in fields(getattr(BASE, s))}]
-    if len(found) != 1:
+    settings = [f"{s}.{name}" for s in SECTIONS if name in {f.name for f in fields(getattr(BASE, s))}]
+    if len(settings) != 1:
         raise ConfigError("grid", name, "the name of one setting, such as lr, d_mlp or seen_fraction")
-    return found[0]
+    return settings[0]
 
 
 def _mlp(base: Config, value: Any) -> Any:
     return (*base.model.d_mlp[:-1], value) if isinstance(value, int) else value
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of each cell: the share of its networks with an outcome, or the mean of a column over its networks."""
+
+    kind: Literal["share", "mean"]
+    column: str
+    among: str | None = None
+    """Only networks with this outcome count."""
+    cells: tuple[str, ...] = ()
+    """The labels of the cells that are asked; all of them if empty."""
+
+    def of(self, *cells: str) -> Number:
+        return replace(self, cells=cells)
+
+    def at_least(self, threshold: float) -> Question:
+        return Question(self, AtLeast(threshold))
+
+    def at_most(self, threshold: float) -> Question:
+        return Question(self, AtMost(threshold))
+
+    def between(self, low: float, high: float) -> Question:
+        return Question(self, Between(low, high))
+
+    def versus(
+        self,
+        other: str,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        between: tuple[float, float] | None = None,
+    ) -> Question:
+        """The number minus that of another cell."""
+        rules: list[Rule] = [AtLeast(at_least)] if at_least is not None else []
+        rules += [AtMost(at_most)] if at_most is not None else []
+        rules += [Between(*between)] if between is not None else []
+        if len(rules) != 1:
+            raise ValueError("versus takes one of at_least, at_most and between")
+        return Question(self, rules[0], other)
+
+
+def share(outcome: str, among: str | None = None) -> Number:
+    """The share of a cell's networks with an outcome, such as "binds"."""
+    return Number("share", outcome, among)
+
+
+def mean(column: str, among: str | None = None) -> Number:
+    """The mean of a column over a cell's networks."""
+    return Number("mean", column, among)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A number of some cells and the rule that decides it; a statement for each cell."""
+
+    number: Number
+    rule: Rule
+    other: str | None = None
+    """The label of the cell that the others are compared with."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A question about a number that a function computes from the whole table."""
+
+    id: str
+    says: str
+    number: Callable[[Any], Measured | None]
+    """A number of a StudyTable; None where the table has too few networks."""
+    rule: Rule
+
+
+def sentence(question: Question, cell: str, labels: Mapping[str, str]) -> str:
+    """The statement about one cell in words; `labels` say what each column means."""
+    number, rule, other = question.number, question.rule, question.other
+    label = labels.get(number.column, number.column)
+    among = f", among those that {labels.get(number.among, number.among)}," if number.among else ""
+    what = f"the share of networks that {label}{among}" if number.kind == "share" else f"{label}{among} on average"
+    if other is None:
+        return f"{cell}: {what} is {_in_words(rule)}."
+    return f'{cell}: {what} is {_compared(rule)} in the cell "{other}".'
+
+
+def _in_words(rule: Rule) -> str:
+    if isinstance(rule, Between):
+        return f"from {rule.low:g} to {rule.high:g}"
+    return f"{'at least' if isinstance(rule, AtLeast) else 'at most'} {rule.threshold:g}"
+
+
+def _compared(rule: Rule) -> str:
+    """A rule for a difference, in words."""
+    if isinstance(rule, Between):
+        return f"{rule.low:g} to {rule.high:g} more than"
+    up, by = isinstance(rule, AtLeast), abs(rule.threshold)
+    if by == 0:
+        return "higher than" if up else "lower than"
+    if (rule.threshold > 0) == up:
+        return f"at least {by:g} {'higher' if up else 'lower'} than"
+    return f"at most {by:g} {'lower' if up else 'higher'} than"
+
+
+def slug(label: str) -> str:
+    """A label as a part of an identifier: "scale 0.4, decay 0.1" is scale-0.4-decay-0.1."""
+    plain = label.lower().replace(" = ", "").replace("+", "plus").replace(" (final)", "").replace("_", "")
+    return re.sub(r"[^\w.]+", "-", re.sub("[()']", "", plain)).strip("-")
 
 
 Columns = Callable[[Stack, Sequence[Config], Tensor], list[dict[str, float]]]
@@ -126,20 +240,17 @@ class Study:
     """The outcomes whose shares its figure and its summary show."""
     numbers: tuple[str, ...] = ("addition at", "binding at")
     """Numbers of each network whose medians the summary shows."""
-    shown: tuple[str, ...] = ()
-    shown_on: str = ""
-    """Up to three numbers that its figure shows for each network that binds, and what their common axis is."""
 
     def __post_init__(self) -> None:
         if not self.base.record.final_sequences:
-            said = (
+            expected = (
                 "at least 1, such as base=replace(PRESETS['tiny'], record=BASE.record): "
                 "outcomes are judged after training"
             )
-            raise ConfigError("record.final_sequences", 0, said)
+            raise ConfigError("record.final_sequences", 0, expected)
         labels = [cell.label for cell in self.cells]
-        asked = [q for q in self.ask if isinstance(q, Question)]
-        named = {label for q in asked for label in (*q.number.cells, *([q.other] if q.other else []))}
+        questions = [question for question in self.ask if isinstance(question, Question)]
+        named = {label for q in questions for label in (*q.number.cells, q.other) if label is not None}
         if len(set(labels)) < len(labels) or not named <= set(labels):
             raise ConfigError("ask", sorted(named - set(labels)), f"labels of the cells of {self.name}, each once")
 
@@ -164,15 +275,14 @@ class Study:
         n = self.seeds if seeds is None else seeds
         if not 1 <= n <= 4096:
             raise ConfigError("seeds", n, "a whole number from 1 to 4096")
-        config = self.config
-        optim = config.optim if steps is None else replace(config.optim, steps=steps)
-        config = replace(config, optim=optim, numerics=replace(config.numerics, tf32=tf32))
-        cells = tuple(
-            Member(self.first_seed + i, {**cell.settings, **own})
+        optim = replace(self.base.optim, steps=self.steps if steps is None else steps)
+        config = replace(self.base, optim=optim, numerics=replace(self.base.numerics, tf32=tf32))
+        members = tuple(
+            Member(self.first_seed + i, {**cell.settings, **settings})
             for cell in self.cells
-            for i, own in enumerate(cell.models[:seeds] or [{}] * n)
+            for i, settings in enumerate(cell.models[:seeds] or [{}] * n)
         )
-        return Sweep(self.name, config, cells, self.observer)
+        return Sweep(self.name, config, members, self.observer)
 
     @property
     def observer(self) -> Observer | None:
@@ -187,7 +297,7 @@ class Study:
     @property
     def own_settings(self) -> tuple[str, ...]:
         """The dotted names of the settings in which networks of one cell differ."""
-        return tuple(sorted({name for cell in self.cells for own in cell.models for name in own}))
+        return tuple(sorted({name for cell in self.cells for settings in cell.models for name in settings}))
 
     def label_of(self, member: Member) -> str:
         """The label of the cell that a network belongs to."""
@@ -195,8 +305,11 @@ class Study:
 
     @cached_property
     def _labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
-        every = ((cell, own) for cell in self.cells for own in cell.models or ({},))
-        return {Member(0, {**cell.settings, **own}).own: cell.label for cell, own in every}
+        return {
+            Member(0, {**cell.settings, **settings}).own: cell.label
+            for cell in self.cells
+            for settings in cell.models or ({},)
+        }
 
 
 class FinalMeasures(SweepObserver):

@@ -1,9 +1,9 @@
-"""The table of a study: a row per model, with what became of it and when; and its file with the provenance."""
+"""The table of a study, a row per model with what became of it and when; and the study's statements, judged by it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,9 @@ from assignadd.dynamics.phases import (
     Curves,
     skill_onset,
 )
-from assignadd.stats.intervals import Interval, mean_interval, median_interval
-from assignadd.stats.measured import Measured, difference
-from assignadd.study.ask import Number
-from assignadd.study.study import Study
+from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, by_interval
+from assignadd.stats import UNTESTABLE, Interval, Measured, Rule, difference, mean_interval, median_interval
+from assignadd.study.study import Computed, Number, Question, Study, sentence, slug
 from assignadd.sweeps.engine import last_rows
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
 from assignadd.sweeps.results import column_of, setting_of
@@ -74,7 +73,7 @@ class StudyTable:
         """The mean of a column of one cell for each value of the setting `unit`."""
         rows = self.cells[cell].drop_nulls(column)
         units, values = rows[unit].to_numpy(), rows[column].cast(float).to_numpy()
-        return np.array([values[units == own].mean() for own in np.unique(units)])
+        return np.array([values[units == value].mean() for value in np.unique(units)])
 
     def measured(self, number: Number, cell: str) -> Measured | None:
         """A number of one cell with its 95 % interval over networks, or over the study's units; None with fewer than 2.
@@ -94,8 +93,8 @@ class StudyTable:
 
     def difference(self, number: Number, cell: str, other: str) -> Measured | None:
         """A number of one cell minus that of another, with Newcombe's interval; None where either has none."""
-        own, against = self.measured(number, cell), self.measured(number, other)
-        return None if own is None or against is None else difference(own, against)
+        here, there = self.measured(number, cell), self.measured(number, other)
+        return None if here is None or there is None else difference(here, there)
 
     def share(self, cell: str, outcome: str) -> Measured | None:
         """The share of a cell's networks with an outcome, with Wilson's interval; None where none was tested."""
@@ -117,39 +116,83 @@ class StudyTable:
         return rows
 
 
+TOO_FEW = "Too few networks have this number."
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence of a study with the rule that decides it."""
+
+    id: str
+    says: str
+    rule: Rule
+    number: Callable[[StudyTable], Measured | None]
+
+
+def statements(study: Study) -> list[Statement]:
+    """Every statement of a study, in the order of its questions."""
+    stated: list[Statement] = []
+    for question in study.ask:
+        if isinstance(question, Computed):
+            stated.append(Statement(f"{study.name}-{question.id}", question.says, question.rule, question.number))
+            continue
+        cells = question.number.cells or [c.label for c in study.cells if c.label != question.other]
+        stated += [_statement(study, question, cell) for cell in cells]
+    return stated
+
+
+def _statement(study: Study, question: Question, cell: str) -> Statement:
+    number, other, rule = question.number, question.other, question.rule
+
+    def measured(table: StudyTable) -> Measured | None:
+        return table.measured(number, cell) if other is None else table.difference(number, cell, other)
+
+    parts = [study.name, slug(number.column), slug(cell), *(["than", slug(other)] if other else [])]
+    return Statement("-".join(parts), sentence(question, cell, study.labels), rule, measured)
+
+
+def study_records(table: StudyTable) -> list[Record]:
+    """A record for each statement of a study."""
+    return [_record(statement, table) for statement in statements(table.study)]
+
+
+def _record(statement: Statement, table: StudyTable) -> Record:
+    rule, number = by_interval(statement.rule), statement.number(table)
+    record = Record(None, None, None, 0, "", 0, UNTESTABLE, rule, id=statement.id, label=OURS, claim=statement.says,
+                    paper=NOT_REPORTED, comment=TOO_FEW, population=f"study {table.study.name}")  # fmt: skip
+    if number is None:
+        return record
+    comment = f"After {table.provenance['steps']:,} steps; cells have networks of their own with the same seeds."
+    return replace(
+        record, value=number.value, low=number.low, high=number.high, n=number.n, unit=number.unit, seeds=number.n,
+        verdict=statement.rule.verdict(number), comment=comment,
+    )  # fmt: skip
+
+
 def study_frame(study: Study, sweep: Sweep, curves: polars.DataFrame) -> polars.DataFrame:
-    """A row per model of a sweep's table: its cell, seed and own settings, its final exam, outcomes and onsets, and its
+    """A row per model of a sweep's table: its cell, seed and settings, its final exam, outcomes and onsets, and its
     early values where the study has such."""
     import polars
 
-    n, names = sweep.config.record.eval_sequences, [name for name in EVALUATION_SETS if name in curves.columns]
-    of_cell = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
-    key, own = ["seed", *map(column_of, sweep.varied)], [column_of(name) for name in study.own_settings]
-    left_out = ("attn_", FREQUENCIES)  # attention rates, and what has a column of its own
-    exams = [name for name in curves.columns if name.endswith(final_column("")) and not name.startswith(left_out)]
+    set_names = [name for name in EVALUATION_SETS if name in curves.columns]
+    settings = [column_of(name) for name in study.own_settings]
+    not_copied = ("attn_", FREQUENCIES)  # attention rates, and what has a column of its own
+    exams = [name for name in curves.columns if name.endswith(final_column("")) and not name.startswith(not_copied)]
+    key = ["seed", *map(column_of, sweep.varied)]
+    labels = {_key(sweep, member): study.label_of(member) for member in sweep.cells}
     rows = []
     for part in curves.partition_by(key, maintain_order=True):
         last = last_rows(part, sweep).row(0, named=True)
-        here = [s for s in names if part[s].null_count() == 0]
-        found = Curves(part["step"].to_numpy(), {s: part[s].to_numpy() for s in here}, n)
-        onsets = {name: skill_onset(found, sets, level) for name, (sets, level) in ONSETS.items()}
-        label = of_cell[tuple(last[column] for column in key)]
-        early = {row["step"]: row for row in part.rows(named=True)} if study.early_steps else {}
+        tested = [name for name in set_names if part[name].null_count() == 0]
+        n = sweep.config.record.eval_sequences
+        own_curves = Curves(part["step"].to_numpy(), {name: part[name].to_numpy() for name in tested}, n)
         rows.append(
-            {CELL: label, "seed": last["seed"], **{column: last[column] for column in own}}
-            | {"steps": last["step"], "diverged": last["diverged_at"] is not None}
-            | {"binds": found.binds and last["diverged_at"] is None if found.has([BINDING_SET]) else None}
-            | {name: _has(last, *OUTCOMES[name]) for name in OUTCOMES}
-            | {name: None if onset is None else onset.step for name, onset in onsets.items()}
-            | {"frequencies": last.get(final_column(FREQUENCIES)), "doubles minus others": _doubles(last)}
-            | {"loss": last["loss"]}
+            {CELL: labels[tuple(last[column] for column in key)], "seed": last["seed"]}
+            | {column: last[column] for column in settings}
+            | _outcomes(own_curves, last)
             | (study.of_curves(part, n) if study.of_curves else {})
             | {name: last[name] for name in exams}
-            | {
-                early_column(name, step): early.get(step, {}).get(name)
-                for step in study.early_steps
-                for name in study.early
-            }
+            | _early_values(study, part)
         )
     order = {cell.label: i for i, cell in enumerate(study.cells)}
     rows.sort(key=lambda row: (order[row[CELL]], row["seed"]))
@@ -166,6 +209,28 @@ def _key(sweep: Sweep, member: Member) -> tuple[Any, ...]:
     return (member.seed, *(setting_of(config, name) for name in sweep.varied))
 
 
+def _outcomes(curves: Curves, last: Mapping[str, Any]) -> dict[str, Any]:
+    """What became of a model and when, from its curves and its last row; None for what its task does not have."""
+    diverged = last["diverged_at"] is not None
+    onsets = {name: skill_onset(curves, sets, level) for name, (sets, level) in ONSETS.items()}
+    return (
+        {"steps": last["step"], "diverged": diverged}
+        | {"binds": curves.binds and not diverged if curves.has([BINDING_SET]) else None}
+        | {name: _has(last, sets, level) for name, (sets, level) in OUTCOMES.items()}
+        | {name: None if onset is None else onset.step for name, onset in onsets.items()}
+        | {"frequencies": last.get(final_column(FREQUENCIES)), "doubles minus others": _doubles(last)}
+        | {"loss": last["loss"]}
+    )
+
+
+def _early_values(study: Study, curves: polars.DataFrame) -> dict[str, Any]:
+    """The values of the study's early columns at its early steps."""
+    rows = {row["step"]: row for row in curves.rows(named=True)} if study.early_steps else {}
+    return {
+        early_column(name, step): rows.get(step, {}).get(name) for step in study.early_steps for name in study.early
+    }
+
+
 def early_column(name: str, step: int) -> str:
     """The name under which a study's table has the value of a column in the course of training."""
     return f"{name} at {step}"
@@ -179,6 +244,6 @@ def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | 
 
 
 def _doubles(row: Mapping[str, Any]) -> float | None:
-    """The final accuracy on held-out doubles (n, n) of literals less that on literals held out in both orders."""
+    """The final accuracy on held-out doubles (n, n) of literals minus that on literals held out in both orders."""
     doubles, others = (row.get(final_column(f"0-var {pairs}")) for pairs in ("doubles", "neither order"))
     return None if doubles is None or others is None or row["diverged_at"] is not None else doubles - others

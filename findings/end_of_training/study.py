@@ -38,8 +38,8 @@ def all_sets(evaluations: polars.DataFrame, _: int) -> dict[str, Any]:
     """Whether all six test sets are over 98 %, in the exam after the last step and by the median of the last ten."""
     last = evaluations.row(-1, named=True)
     lowest = min(last[final_column(name)] for name in TEST_SETS)
-    medians = [evaluations[f"{name} (end)"].drop_nulls().tail(10).median() for name in TEST_SETS]
-    return {LAST: lowest >= LEVEL, ALONG: all(median >= LEVEL for median in medians), LOWEST: lowest}
+    ends = evaluations.select(f"{name} (end)" for name in TEST_SETS).tail(10).median().row(0)
+    return {LAST: lowest >= LEVEL, ALONG: min(ends) >= LEVEL, LOWEST: lowest}
 
 
 STUDY = Study(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assignadd.study.files import read_study, studies_in
-from assignadd.study.statements import statements, study_records
+from assignadd.study.table import statements, study_records
 from assignadd.sweeps.results import column_of
 from assignadd.task.randomness import EvalSteps
 
@@ -64,7 +64,7 @@ def test_every_statement_can_be_read_from_the_table(folder, study):
     assert len({r.id for r in records}) == len(records)
     assert {r.verdict for r in records} <= {"holds", "does not hold", "undecided", "cannot be tested"}
     assert [s.id for s in statements(study)] == [r.id for r in records]
-    shown = {*study.outcomes, *study.numbers, *study.shown}
+    shown = {*study.outcomes, *study.numbers}
     assert shown <= set(read_study(study, folder).frame.columns)
     assert all(name in study.labels for name in shown), "every shown column says what it means"
 

@@ -7,9 +7,9 @@ import numpy as np
 import polars
 import pytest
 
-from assignadd.stats.intervals import wilson
+from assignadd.stats import wilson
 from assignadd.study.files import read_study, save_figure
-from assignadd.study.statements import study_records
+from assignadd.study.table import study_records
 from assignadd.user_file import user_module
 
 FOLDER = Path(__file__).parents[2] / "findings" / "every_seed"

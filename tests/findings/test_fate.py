@@ -7,10 +7,10 @@ import polars
 import pytest
 
 from assignadd import open_run
-from assignadd.stats.intervals import wilson
+from assignadd.stats import wilson
 from assignadd.study import StudyTable, share
 from assignadd.study.files import read_study
-from assignadd.study.statements import study_records
+from assignadd.study.table import study_records
 from assignadd.training.start import check_start
 from assignadd.user_file import user_module
 

@@ -7,7 +7,7 @@ import polars
 import pytest
 
 from assignadd.study import StudyTable
-from assignadd.study.statements import study_records
+from assignadd.study.table import study_records
 from assignadd.user_file import user_module
 
 FOLDER = Path(__file__).parents[2] / "findings" / "what_makes_it_bind"

@@ -21,9 +21,7 @@ from assignadd.ledger.claim import (
 )
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known
-from assignadd.stats.intervals import wilson
-from assignadd.stats.measured import Measured
-from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, AtLeast, Between
+from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNMEASURED, UNTESTABLE, AtLeast, Between, Measured, wilson
 from assignadd.task.splits import pair_split
 
 CONFIG = Member(0).config(PRESETS["smoke"])

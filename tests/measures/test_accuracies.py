@@ -9,7 +9,7 @@ from assignadd.model.accuracy import Exam, end_exam, end_of_training
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.runs.transformer_lens import import_state_dicts
-from assignadd.stats.intervals import wilson
+from assignadd.stats import wilson
 from assignadd.task.evalsets import ALL_SETS, CLASS_SETS, EVAL_SETS, RECORDED_SETS, any_sums
 from assignadd.task.sampler import EveryPair
 from assignadd.task.splits import pair_mask, pair_split

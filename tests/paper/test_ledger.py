@@ -19,7 +19,7 @@ from assignadd.paper.ledger import CLAIMS, DYNAMICS, Ledger, chosen, ledger, led
 from assignadd.paper.theory import claims as theory
 from assignadd.report.reproduction import findings
 from assignadd.runs.folder import Run, shipped
-from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED, UNTESTABLE, AtLeast
+from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE, AtLeast
 from assignadd.sweeps.population import Populations, shipped_population
 from assignadd.task.splits import pair_split
 

@@ -1,7 +1,7 @@
 """Records as the ledger writes them, one for each kind of verdict, their words as hostile as words can be."""
 
 from assignadd.ledger.claim import Record, SeedResult
-from assignadd.stats.verdicts import FAILS, HOLDS, UNMEASURED, UNTESTABLE
+from assignadd.stats import FAILS, HOLDS, UNMEASURED, UNTESTABLE
 
 HOSTILE = "<script>alert(1)</script>\"' & `<img src=x onerror=alert(2)>`"
 

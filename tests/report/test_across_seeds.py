@@ -12,7 +12,7 @@ from assignadd.network import Network, known
 from assignadd.paper.ledger import Ledger
 from assignadd.report import claims_table as section
 from assignadd.report.page import Page
-from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED
+from assignadd.stats import FAILS, HOLDS, UNDECIDED
 from assignadd.task.splits import pair_split
 from tests.report.reader import Reader
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from assignadd.ledger.claim import ReadingRecord
 from assignadd.report.claims_table import AS_STATED, COLUMNS, NEW, NOT_AS_STATED, OTHER_NETWORK, claims_table
 from assignadd.report.page import Page
-from assignadd.stats.verdicts import FAILS, HOLDS, UNTESTABLE
+from assignadd.stats import FAILS, HOLDS, UNTESTABLE
 from tests.report.reader import Reader
 from tests.report.records import RECORDS, record
 

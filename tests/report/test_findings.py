@@ -15,7 +15,7 @@ from assignadd.paper.ledger import CLAIMS
 from assignadd.report.page import Page
 from assignadd.report.reproduction import FINDINGS, SHOWN, findings, first_screen, verdicts_in_words
 from assignadd.report.sections import SECTIONS
-from assignadd.stats.verdicts import FAILS, HOLDS, UNTESTABLE
+from assignadd.stats import FAILS, HOLDS, UNTESTABLE
 from assignadd.task.splits import pair_split
 from tests.report.reader import Reader
 from tests.report.records import record

@@ -14,8 +14,7 @@ from assignadd.dynamics.of_network import binds
 from assignadd.figure.record import FigureRecord
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, known
-from assignadd.paper.generalisation.census_figures import CENSUS_FIGURE
-from assignadd.paper.generalisation.sweep_figures import GENERALIZATION_FIGURE
+from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
 from assignadd.report import reproduction
 from assignadd.report.reproduction import drawing_pictures, write_page
 from assignadd.report.sections import DYNAMICS, SECTIONS

@@ -16,7 +16,7 @@ from assignadd.paper.ledger import CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.claims import NOT_CLAIMED, statements
 from assignadd.report.sections import POPULATIONS, SECTIONS
-from assignadd.stats.verdicts import HOLDS
+from assignadd.stats import HOLDS
 from assignadd.sweeps.population import shipped_populations
 
 FIGURES = (ACCURACIES_FIGURE, *(record for section in SECTIONS for record in section.figures))

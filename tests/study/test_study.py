@@ -12,9 +12,7 @@ import torch
 from assignadd.config import ConfigError, Member, UserError
 from assignadd.figure import COLORS, figure
 from assignadd.runs.folder import Run
-from assignadd.stats.intervals import wilson
-from assignadd.stats.measured import Measured
-from assignadd.stats.verdicts import AtLeast
+from assignadd.stats import AtLeast, Measured, wilson
 from assignadd.study import (
     PAPER,
     Cell,
@@ -26,7 +24,7 @@ from assignadd.study import (
 )
 from assignadd.study.figures import NAMED, draw_study, study_caption, study_data
 from assignadd.study.files import read_study, run_study
-from assignadd.study.statements import statements, study_records
+from assignadd.study.table import statements, study_records
 from assignadd.sweeps.engine import plan
 from tests.study.small import BASE, SMALL
 
@@ -191,6 +189,10 @@ def test_the_figure_has_every_cell_and_the_caption_names_the_extremes():
     with figure(height=2) as made:
         draw_study(data, made)
         assert [t.get_text() for t in made.axes[0].get_yticklabels()] == [cell.label for cell in SMALL.cells]
+    two = study_data(StudyTable(replace(SMALL, outcomes=("binds", "adds")), frame, {"steps": 900}))
+    with figure(height=2) as made:
+        draw_study(two, made)  # the marks of steps have only colours that the legend explains
+        assert {line.get_color() for line in made.axes[1].lines} == {COLORS.blue, COLORS.vermilion}
     assert "most networks bind with plain (1.00" in study_caption(data)
     assert "fewest with 2 heads (0.00" in study_caption(data)
     assert "half or more have it in the last third of training with 2 heads:" in study_caption(data)
@@ -212,25 +214,3 @@ def test_a_caption_names_a_few_cells_and_counts_the_others():
     fewest = study_caption(study_data(StudyTable(study, frame, {"steps": 9}))).partition("fewest with ")[2]
     assert all(f"cell {i} (" in fewest for i in range(NAMED)) and f"cell {NAMED} (" not in fewest
     assert fewest.endswith(f"; {6 - NAMED} other cells.")
-
-
-def test_a_studys_own_numbers_are_drawn_for_the_networks_that_bind_alone():
-    binds = [True, False] + [True] * 4 + [False] * 2
-    table = counted(binds=binds, adds=[True] * 8, refines=[False] * 8)
-    numbers = [0.1 * i for i in range(8)]
-    frame = table.frame.with_columns(own=polars.Series(numbers))
-    frame = frame.with_columns(
-        **{f"{name} at": polars.Series([5.0] * 8) for name in ("addition", "binding", "refinement")}
-    )
-    study = replace(SMALL, outcomes=("binds", "adds"), shown=("own",), shown_on="what it is")
-    data = study_data(StudyTable(study, frame, {"steps": 900}))
-    expected = [x for x, bound in zip(numbers, binds, strict=True) if bound]
-    assert sorted(data.values[np.isfinite(data.values)]) == pytest.approx(expected)
-    with figure(height=2) as made:
-        draw_study(data, made)
-        assert len(made.axes) == 3 and made.axes[2].get_xlabel().startswith("what it is")
-        drawn = np.concatenate([line.get_xdata() for line in made.axes[2].lines if line.get_marker() == "o"])
-        assert sorted(drawn[np.isfinite(drawn)]) == pytest.approx(expected)
-        # The marks of steps have only colours that the legend explains.
-        assert {line.get_color() for line in made.axes[1].lines} == {COLORS.blue, COLORS.vermilion}
-    assert "Mean over the networks that bind of 'own': from" in study_caption(data)

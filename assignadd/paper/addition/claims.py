@@ -23,8 +23,7 @@ from assignadd.model.architecture import LAST_MLP, RELU, require
 from assignadd.network import Network
 from assignadd.paper.addition.similarity import PAIRS_OF_TYPES, Cosine, across_types_of, against_ov2_of, on_template_of
 from assignadd.paper.generalisation.claims import VARIABLES
-from assignadd.stats.measured import Measured
-from assignadd.stats.verdicts import AtLeast, AtMost
+from assignadd.stats import AtLeast, AtMost, Measured
 
 CLOSE_TO_ONE, LOWER = "very close to 1", "significantly lower"
 # The neuron and the frequency of figure preacts.

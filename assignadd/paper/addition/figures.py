@@ -37,7 +37,7 @@ from assignadd.paper.addition.similarity import (
     against_ov2_of,
     on_template_of,
 )
-from assignadd.stats.intervals import wilson
+from assignadd.stats import wilson
 from assignadd.task.evalsets import VARIABLES
 
 A_KINDS = {"matched": BLUE, "mismatched": GREY}

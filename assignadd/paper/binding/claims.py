@@ -11,8 +11,7 @@ from assignadd.measures.columns import require_column
 from assignadd.measures.routing import routings_of
 from assignadd.measures.scores import EXCLUDED, Excluded
 from assignadd.network import Network
-from assignadd.stats.measured import Measured
-from assignadd.stats.verdicts import AtLeast
+from assignadd.stats import AtLeast, Measured
 
 PATTERNS = {
     "attn_l1_equal_to_operands": "In layer 1 `=` attends to the two operand slots",

@@ -37,9 +37,17 @@ from assignadd.paper.causes.paths import (
     path_circuits,
     path_effects,
 )
-from assignadd.stats.intervals import Z_95
-from assignadd.stats.measured import Measured, highest, lowest, paired_difference, paired_share, ratio_of_means
-from assignadd.stats.verdicts import AtLeast, AtMost
+from assignadd.stats import (
+    Z_95,
+    AtLeast,
+    AtMost,
+    Measured,
+    highest,
+    lowest,
+    paired_difference,
+    paired_share,
+    ratio_of_means,
+)
 
 UNIT = "sequences"
 FAITHFUL = AtLeast(0.9)

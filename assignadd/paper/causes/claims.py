@@ -27,9 +27,7 @@ from assignadd.paper.causes.interchange import (
     interchange_of,
 )
 from assignadd.paper.causes.one_addition import frequency_damage_of, grafted_accuracies
-from assignadd.stats.intervals import Z_95
-from assignadd.stats.measured import Measured, highest, lowest, paired_difference
-from assignadd.stats.verdicts import AtLeast, AtMost
+from assignadd.stats import Z_95, AtLeast, AtMost, Measured, highest, lowest, paired_difference
 
 UNIT = "pairs of prompts"
 # How often the sequences behind a correlation are resampled.

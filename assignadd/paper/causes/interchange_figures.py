@@ -27,7 +27,7 @@ from assignadd.paper.causes.interchange import (
     onset_steps,
     untrained_interchange,
 )
-from assignadd.stats.intervals import wilson
+from assignadd.stats import wilson
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "whole": {"color": BLUE, "marker": "o", "label": "the whole activation"},

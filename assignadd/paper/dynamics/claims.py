@@ -1,12 +1,17 @@
-"""Claims of sections 1 and 4 and appendix B: the order of the skills, and the routing measures between the spikes."""
+"""Claims of sections 1 and 4 and appendix B: the order of the skills, and the routing measures between the spikes.
+
+Also what the claims about the two spikes share: numbers at evaluations and at checkpoints along training.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from assignadd.dynamics.of_network import column_of, curves_of, followed, phases_of, trajectory_of
+from assignadd.dynamics.curves import Delay, Spike, steps_between
+from assignadd.dynamics.of_network import checkpoints_around, column_of, curves_of, followed, phases_of, trajectory_of
 from assignadd.dynamics.phases import (
     ADDITION_SET,
     APART,
@@ -15,29 +20,17 @@ from assignadd.dynamics.phases import (
     REFINEMENT_SETS,
     THRESHOLD,
     TRAINED_SETS,
+    Curves,
+    skill_onset,
 )
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import end_accuracies_of
 from assignadd.measures.probes import TRAIN_SHARE, probe_l1_var_from_num
 from assignadd.measures.progress import SEQUENCES, TRAINING_LAW
-from assignadd.network import Network
-from assignadd.paper.dynamics.along_training import (
-    AFTER,
-    BEFORE,
-    Steps,
-    accuracy_at,
-    along,
-    around_first_spike,
-    at_first_spike,
-    exam,
-    in_steps,
-    recorded,
-    skill_delay,
-    trajectory_at,
-)
+from assignadd.model.accuracy import Exam
+from assignadd.network import Network, per_network
 from assignadd.paper.generalisation.claims import OVER_THE_END, achieved, beside, lowest_on
-from assignadd.stats.measured import Measured, lowest
-from assignadd.stats.verdicts import FAILS, HOLDS, AtLeast, AtMost, Between
+from assignadd.stats import FAILS, HOLDS, AtLeast, AtMost, Between, Interval, Measured, Rule, difference, lowest
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
 
 TRAINED_LITERALS = "0-var train"
@@ -45,88 +38,193 @@ ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
 # 100 %, rounded to the whole percent as in the paper.
 ROUNDED = 0.995
 
-
-def in_order(earlier: Sequence[str], later: Sequence[str]) -> Measure:
-    """Steps from the onset of some sets to that of others, both at 95 %; None where the later one never came."""
-
-    @along
-    def measure(e: Network) -> Measured | None:
-        if not followed(e):
-            return None
-        return in_steps(skill_delay(curves_of(e), earlier, later), len(curves_of(e).steps), "evaluations")
-
-    return measure
+Steps = tuple[int, int]
+"""The steps of the evaluations, or of the checkpoints, before and after a spike."""
+BEFORE, AFTER = 0, 1
 
 
-def before_binding(sets: Sequence[str]) -> Measure:
-    """The lowest accuracy of some sets just before the first spike, or at the end of training where there is none.
+# At evaluations
+
+
+def along(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
+    """`measure(network, *arguments)` along all evaluations of the training; None where there is only one."""
+
+    @uses(lambda network: curves_of(network).steps.tolist())
+    def of_network(network: Network) -> Measured | None:
+        return measure(network, *arguments) if followed(network) else None
+
+    return of_network
+
+
+def along_spike(which: str, measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
+    """`measure(network, spike, *arguments)` with the `first_spike` or `second_spike`; None where there is none."""
+
+    def of_spike(network: Network) -> Measured | None:
+        spike: Spike | None = getattr(phases_of(network), which)
+        return None if spike is None else measure(network, spike, *arguments)
+
+    return along(of_spike)
+
+
+def share_of_sets(network: Network, accuracy: float, sets: Sequence[str]) -> Measured:
+    """The mean accuracy on these sets at one evaluation, with the noise of their sequences."""
+    n = curves_of(network).n * sum(name in curves_of(network).accuracy for name in sets)
+    return Measured.share(round(accuracy * n), n, "sequences")
+
+
+def recorded(network: Network, sets: Sequence[str], step: int) -> Measured:
+    """The mean accuracy on these sets at the last evaluation up to a step."""
+    curves = curves_of(network)
+    return share_of_sets(network, float(curves.mean(sets)[curves.steps <= step][-1]), sets)
+
+
+def rise_between_plateaus(network: Network, spike: Spike, sets: Sequence[str]) -> Measured:
+    """The rise of the mean accuracy on these sets across a spike, with the sampling error on each side."""
+    return difference(share_of_sets(network, spike.high, sets), share_of_sets(network, spike.low, sets))
+
+
+def skill_delay(curves: Curves, earlier: Sequence[str], later: Sequence[str]) -> Delay | None:
+    """Steps from the onset of the earlier sets to that of the later ones (95 %); None where the later never came."""
+    return steps_between(skill_onset(curves, earlier), skill_onset(curves, later), int(curves.steps[-1]))
+
+
+def in_steps(delay: Delay | None, n: int, unit: str) -> Measured | None:
+    """A delay as a measured number; None for None."""
+    return None if delay is None else Measured(delay.steps, delay.low, delay.high, n, unit)
+
+
+# At checkpoints
+
+
+def around_first_spike(network: Network) -> Steps | None:
+    """The last checkpoint before the first spike and the first after it; None if there is no spike or none is near."""
+    spike, steps = phases_of(network).first_spike, network.steps
+    if spike is None:
+        return None
+    near_before = any(spike.before - APART <= step <= spike.before for step in steps)
+    near_after = any(spike.after <= step <= spike.after + APART for step in steps)
+    return checkpoints_around(steps, spike) if near_before and near_after else None
+
+
+def at_first_spike(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
+    """`measure(network, steps, *arguments)` with the checkpoints around the first spike; None where there are none."""
+
+    @uses(lambda network: around_first_spike(network) or ())
+    def of_network(network: Network) -> Measured | None:
+        steps = around_first_spike(network)
+        return None if steps is None else measure(network, steps, *arguments)
+
+    return of_network
+
+
+def exam(network: Network, evalset: EvalSet) -> Exam:
+    """`network.n` sequences of one evaluation set."""
+    return Exam([network.config], network.seen[None], [evalset], network.n)
+
+
+@per_network()
+def accuracy_at(network: Network, evalset: EvalSet, step: int) -> Measured:
+    """Accuracy of one checkpoint on `network.n` sequences of one set."""
+    correct = int(exam(network, evalset).count_correct(network.stack_at(step)))
+    return Measured.share(correct, network.n, "sequences")
+
+
+def trajectory_at(network: Network, column: str, step: int) -> float:
+    """A column of the measured trajectory at one checkpoint."""
+    at = np.flatnonzero(trajectory_of(network)["step"] == step)[0]
+    return float(column_of(network, column)[at])
+
+
+def share_of_checkpoints(rule: Rule, measured: Sequence[Measured]) -> Measured:
+    """The share of checkpoints whose number fulfils a rule; the interval has those that surely and that perhaps do."""
+    n, verdicts = len(measured), [rule.verdict(m) for m in measured]
+    fulfilled = sum(rule.verdict(Interval(m.value, m.value)) == HOLDS for m in measured)
+    surely, perhaps = verdicts.count(HOLDS), n - verdicts.count(FAILS)
+    return Measured(fulfilled / n, surely / n, perhaps / n, n, "checkpoints")
+
+
+# The order of the skills
+
+
+def in_order(network: Network, earlier: Sequence[str], later: Sequence[str]) -> Measured | None:
+    """Steps from the onset of the earlier sets to that of the later ones (95 %); None where the later never came."""
+    curves = curves_of(network)
+    return in_steps(skill_delay(curves, earlier, later), len(curves.steps), "evaluations")
+
+
+def number_of_phases(network: Network) -> Measured:
+    """The number of phases of training; the lower end counts those that are certain in spite of evaluation noise."""
+    phases = phases_of(network)
+    onsets = [onset for onset in (phases.addition, phases.binding, phases.refinement) if onset is not None]
+    certain = sum(onset.high is not None for onset in onsets)
+    return Measured(len(onsets), certain, len(onsets), 3, "phases looked for")
+
+
+def before_binding(set_names: Sequence[str]) -> Measure:
+    """The lowest accuracy on these sets just before the first spike, or at the end of training where there is none.
 
     Accuracy is measured on new sequences at the last checkpoint before the spike. Without a checkpoint near it, it is
     that of the last evaluation, which may have too few sequences to tell 99 % from 100 %.
     """
 
-    @uses(lambda e: (around_first_spike(e) or (e.step,))[:1])
-    def measure(e: Network) -> Measured | None:
-        if not followed(e):
+    @uses(lambda network: (around_first_spike(network) or (network.step,))[:1])
+    def measure(network: Network) -> Measured | None:
+        if not followed(network):
             return None
-        spike, steps = phases_of(e).first_spike, around_first_spike(e)
+        spike, steps = phases_of(network).first_spike, around_first_spike(network)
         if spike is None:
-            return lowest(achieved(end_accuracies_of(e).get(name)) for name in sets)
-        asked = [s for s in EVAL_SETS if s.name in sets and s.name in curves_of(e).accuracy]
+            return lowest(achieved(end_accuracies_of(network).get(name)) for name in set_names)
+        sets = [s for s in EVAL_SETS if s.name in set_names and s.name in curves_of(network).accuracy]
         if steps is None:
-            return lowest(recorded(e, s.name, spike.before) for s in asked)
-        return lowest(accuracy_at(e, s, steps[BEFORE]) for s in asked)
+            return lowest(recorded(network, [s.name], spike.before) for s in sets)
+        return lowest(accuracy_at(network, s, steps[BEFORE]) for s in sets)
 
     return measure
 
 
-@along
-def phases_found(e: Network) -> Measured | None:
-    """The number of phases found; the lower end counts those that are certain in spite of evaluation noise."""
-    if not followed(e):
-        return None
-    found = [p for p in (phases_of(e).addition, phases_of(e).binding, phases_of(e).refinement) if p is not None]
-    return Measured(len(found), sum(p.high is not None for p in found), len(found), 3, "phases looked for")
-
-
-@at_first_spike
-def circuit_before_binding(e: Network, steps: Steps) -> Measured:
+def circuit_accuracy(network: Network, steps: Steps) -> Measured:
     """The share of all pairs of numbers that the OV-MLP circuit adds just before the first spike."""
-    accuracy = trajectory_at(e, "ov2_mlp2_accuracy", steps[BEFORE])
-    return Measured.exactly(accuracy, e.config.task.modulus**2, "pairs")
+    accuracy = trajectory_at(network, "ov2_mlp2_accuracy", steps[BEFORE])
+    return Measured.exactly(accuracy, network.config.task.modulus**2, "pairs")
 
 
-def after_second_phase(e: Network) -> int | None:
-    """The first checkpoint from the end of the second phase on; None without one near it."""
-    end = phases_of(e).trained if followed(e) else None
-    return next((s for s in e.steps if end and end.step <= s <= end.step + APART), None)
-
-
-def first_checkpoint(e: Network) -> int | None:
+def first_checkpoint(network: Network) -> int | None:
     """The first checkpoint; None where it is not before the first spike."""
-    spike = phases_of(e).first_spike if followed(e) else None
-    return e.steps[0] if spike and e.steps[0] < spike.begin else None
+    spike = phases_of(network).first_spike
+    return network.steps[0] if spike and network.steps[0] < spike.begin else None
 
 
-def beside_first_spike(when: int) -> Callable[[Network], int | None]:
-    """The checkpoint before or after the first spike; None without one near it."""
-    return lambda e: None if (steps := around_first_spike(e)) is None else steps[when]
+def before_first_spike(network: Network) -> int | None:
+    """The last checkpoint before the first spike; None without one near it."""
+    return (around_first_spike(network) or (None, None))[BEFORE]
 
 
-def probe(where: Callable[[Network], int | None], training_steps: int | None) -> Measure:
+def after_first_spike(network: Network) -> int | None:
+    """The first checkpoint after the first spike; None without one near it."""
+    return (around_first_spike(network) or (None, None))[AFTER]
+
+
+def after_second_phase(network: Network) -> int | None:
+    """The first checkpoint from the end of the second phase on; None without one near it."""
+    end = phases_of(network).trained if followed(network) else None
+    return next((step for step in network.steps if end and end.step <= step <= end.step + APART), None)
+
+
+def probe(checkpoint: Callable[[Network], int | None], training_steps: int | None) -> Measure:
     """Test accuracy of the probe for the variable at assigned numbers, at one checkpoint.
 
     Counted by sequences. Each has several numbers, so the interval is conservative (see `measures.columns`).
     """
 
-    @uses(lambda e: [step for step in [where(e)] if step is not None])
-    def measure(e: Network) -> Measured | None:
-        step = where(e)
+    @uses(lambda network: [step for step in [checkpoint(network)] if step is not None])
+    def measure(network: Network) -> Measured | None:
+        step = checkpoint(network)
         if step is None:
             return None
-        tested = e.n - int(TRAIN_SHARE * e.n)
-        share = float(probe_l1_var_from_num(e.stack_at(step), exam(e, ONE_VARIABLE).tokens, training_steps))
-        return Measured.share(round(share * tested), tested, "sequences")
+        tokens = exam(network, ONE_VARIABLE).tokens
+        accuracy = float(probe_l1_var_from_num(network.stack_at(step), tokens, training_steps))
+        tested = network.n - int(TRAIN_SHARE * network.n)
+        return Measured.share(round(accuracy * tested), tested, "sequences")
 
     return measure
 
@@ -145,10 +243,10 @@ TAUGHT = (
 PHASES = (
     Claim("addition-first-train", "section 1",
           "Trained sums of literals are learned before trained sums with variables (steps between the onsets).",
-          "prior to", in_order([TRAINED_LITERALS], TRAINED_SETS), AtLeast(1), ONSET),
+          "prior to", along(in_order, [TRAINED_LITERALS], TRAINED_SETS), AtLeast(1), ONSET),
     Claim("addition-first-held-out", "section 1",
           "Held-out sums of literals are learned before held-out sums with variables (steps between the onsets).",
-          "prior to", in_order([ADDITION_SET], HELD_OUT_SETS), AtLeast(1), ONSET),
+          "prior to", along(in_order, [ADDITION_SET], HELD_OUT_SETS), AtLeast(1), ONSET),
     Claim("addition-independent", "section 1",
           "Addition is learned independently: accuracy on held-out sums of literals is 95 % before the first spike.",
           "near-perfect", before_binding([ADDITION_SET]), AtLeast(0.95), NEVER_BIND, if_binding=False,
@@ -161,19 +259,19 @@ PHASES = (
               Reading("all", "It is so on held-out sums too.", AtLeast(ROUNDED), before_binding(LITERAL_SETS)),
           )),
     Claim("three-phases", "progress_measures", "Training has three phases: addition, binding and refinement.",
-          "three", phases_found, AtLeast(3)),
+          "three", along(number_of_phases), AtLeast(3)),
     Claim("binding-before-refinement", "progress_measures",
           "Sums with variables in trained slots are learned before sums with banned slots (steps between onsets).",
-          "in this order", in_order(TRAINED_SETS, REFINEMENT_SETS), AtLeast(1),
+          "in this order", along(in_order, TRAINED_SETS, REFINEMENT_SETS), AtLeast(1),
           f"{ONSET} Both have trained pairs of numbers."),
     Claim("circuit-in-first-phase", "progress_measures",
           "The OV-MLP circuit adds 95 % of all pairs before the first spike.",
-          "rises sharply in the first phase", circuit_before_binding, AtLeast(0.95)),
+          "rises sharply in the first phase", at_first_spike(circuit_accuracy), AtLeast(0.95)),
     Claim("probe-80", "progress_measures", f"Before the first spike, {PROBE} 80 % accuracy, if trained for four steps.",
-          "reaching 80 %", probe(beside_first_spike(BEFORE), FOUR_STEPS), AtLeast(0.8), TAUGHT,
+          "reaching 80 %", probe(before_first_spike, FOUR_STEPS), AtLeast(0.8), TAUGHT,
           readings=(
               Reading("not-yet", f"The variable is not yet there for {CONVERGED} (at most 90 %).", AtMost(0.9),
-                      probe(beside_first_spike(BEFORE), None)),
+                      probe(before_first_spike, None)),
               Reading("first-checkpoint", f"Nor at the first checkpoint, for {CONVERGED} (at most 90 %).", AtMost(0.9),
                       probe(first_checkpoint, None)),
           )),
@@ -183,7 +281,7 @@ PHASES = (
           "Measured at the first checkpoint with 95 % on trained sums of one and of two variables.",
           readings=(
               Reading("after-spike", "It does just after the first spike.", AtLeast(ROUNDED),
-                      probe(beside_first_spike(AFTER), FOUR_STEPS)),
+                      probe(after_first_spike, FOUR_STEPS)),
               Reading("converged", f"So does {CONVERGED}.", AtLeast(ROUNDED), probe(after_second_phase, None)),
           )),
     Claim("over-99-all-sets", "progress_measures", "In the end, accuracy exceeds 99 % on all nine evaluation sets.",
@@ -193,73 +291,63 @@ PHASES = (
 )  # fmt: skip
 
 
-def _inside(e: Network) -> np.ndarray:
-    """Which checkpoints are from the end of the first spike to the beginning of the second; none without both."""
-    first, second, steps = phases_of(e).first_spike, phases_of(e).second_spike, trajectory_of(e)["step"]
-    if not followed(e) or first is None or second is None:
-        return np.zeros(len(steps), dtype=bool)
-    return (steps >= first.end) & (steps <= second.begin)
-
-
-def between_spikes(measure: Callable[[Network, np.ndarray], Measured | None]) -> Measure:
-    """`measure(e, inside)` with the checkpoints between the spikes; None where there are none."""
-
-    @uses(lambda e: trajectory_of(e)["step"][_inside(e)].tolist())
-    def ask(e: Network) -> Measured | None:
-        return measure(e, inside) if (inside := _inside(e)).any() else None
-
-    return ask
+# Between the spikes
 
 
 PLATEAU = Between(0.8, 0.99)
 
 
-def staying(rates: Sequence[float], n: int | None) -> Measured:
-    """The share of checkpoints with a rate from 80 % to 99 %; the interval has those that surely and that perhaps are.
-
-    `n` is the number of sequences behind a rate, None for one without noise.
-    """
-    found = [Measured.exactly(r, 1, "") if n is None else Measured.share(r * n, n, "sequences") for r in rates]
-    verdicts = [PLATEAU.verdict(m) for m in found]
-    value = sum(PLATEAU.low <= r <= PLATEAU.high for r in rates)
-    surely, perhaps = verdicts.count(HOLDS), len(verdicts) - verdicts.count(FAILS)
-    return Measured(value / len(found), surely / len(found), perhaps / len(found), len(found), "checkpoints")
+def is_between_spikes(network: Network) -> np.ndarray:
+    """Which checkpoints are from the end of the first spike to the beginning of the second; none without both."""
+    phases, steps = phases_of(network), trajectory_of(network)["step"]
+    if not followed(network) or phases.first_spike is None or phases.second_spike is None:
+        return np.zeros(len(steps), dtype=bool)
+    return (steps >= phases.first_spike.end) & (steps <= phases.second_spike.begin)
 
 
-def _rates(e: Network, pattern: str, inside: np.ndarray, law: str = "") -> np.ndarray:
+def between_spikes(measure: Callable[..., Measured | None], *arguments: Any) -> Measure:
+    """`measure(network, chosen, *arguments)` with the checkpoints between the spikes; None where there are none."""
+
+    @uses(lambda network: trajectory_of(network)["step"][is_between_spikes(network)].tolist())
+    def of_network(network: Network) -> Measured | None:
+        chosen = is_between_spikes(network)
+        return measure(network, chosen, *arguments) if chosen.any() else None
+
+    return of_network
+
+
+def _rates(network: Network, pattern: str, chosen: np.ndarray, law: str = "") -> np.ndarray:
     """The mean rate of a pattern over sums with one and with two variables, at each of these checkpoints."""
-    return np.mean([column_of(e, f"{pattern} ({n}-var{law})")[inside] for n in (1, 2)], axis=0)
+    return np.mean([column_of(network, f"{pattern} ({n_vars}-var{law})")[chosen] for n_vars in (1, 2)], axis=0)
 
 
-def pattern_stays(pattern: str) -> Measure:
+def pattern_stays(network: Network, chosen: np.ndarray, pattern: str) -> Measured | None:
     """The share of checkpoints with a rate on the plateau; None for a task without two-variable sums."""
-
-    @between_spikes
-    def measure(e: Network, inside: np.ndarray) -> Measured | None:
-        return staying(_rates(e, pattern, inside).tolist(), 2 * SEQUENCES) if len(e.types) > 2 else None
-
-    return measure
+    if len(network.types) <= 2:
+        return None
+    n, rates = 2 * SEQUENCES, _rates(network, pattern, chosen).tolist()
+    return share_of_checkpoints(PLATEAU, [Measured.share(rate * n, n, "sequences") for rate in rates])
 
 
-@between_spikes
-def identity_stays(e: Network, inside: np.ndarray) -> Measured:
+def identity_stays(network: Network, chosen: np.ndarray) -> Measured:
     """The share of checkpoints at which 80 to 99 % of the variables match themselves best under QK2."""
-    return staying(column_of(e, "qk2_ov1_var_identity")[inside].tolist(), None)
+    shares, V = column_of(network, "qk2_ov1_var_identity")[chosen].tolist(), network.config.task.n_vars
+    return share_of_checkpoints(PLATEAU, [Measured.exactly(share, V, "variables") for share in shares])
 
 
-@between_spikes
-def missed_outside_training(e: Network, inside: np.ndarray) -> Measured | None:
+def missed_outside_training(network: Network, chosen: np.ndarray) -> Measured | None:
     """A lower bound on the share, among the sequences that layer 2 misses, of those that training could not show.
 
     It is a lower bound because the rate of misses on training sequences is applied to all sequences.
     """
-    if len(e.types) <= 2:
+    if len(network.types) <= 2:
         return None
-    missed, in_training = (
-        1 - float(np.median(_rates(e, "attn_l2_equal_to_values", inside, law))) for law in ("", f", {TRAINING_LAW}")
+    missed, missed_in_training = (
+        1 - float(np.median(_rates(network, "attn_l2_equal_to_values", chosen, law)))
+        for law in ("", f", {TRAINING_LAW}")
     )
     n = round(missed * 2 * SEQUENCES)
-    return Measured.share(max(0.0, 1 - in_training / missed) * n, n, "missed sequences") if n else None
+    return Measured.share(max(0.0, 1 - missed_in_training / missed) * n, n, "missed sequences") if n else None
 
 
 STAYS = "The value is the share of the checkpoints between the spikes; all of them must be there."
@@ -270,13 +358,14 @@ ROUTING_PLATEAU = (
               "80 % to 99 %", measure, AtLeast(1.0), comment)
         for id, words, measure, comment in (
             ("attn-l1-equal-to-operands", "the rate of attention from `=` to the operands in layer 1",
-             pattern_stays("attn_l1_equal_to_operands"), f"{STAYS} Any pair of numbers and any slots."),
+             between_spikes(pattern_stays, "attn_l1_equal_to_operands"), f"{STAYS} Any pair of numbers and any slots."),
             ("attn-l2-equal-to-values", "the rate of attention from `=` to the values in layer 2",
-             pattern_stays("attn_l2_equal_to_values"), f"{STAYS} Any pair of numbers and any slots."),
-            ("qk2-identity", "the share of variables that match themselves best under QK2", identity_stays, STAYS),
+             between_spikes(pattern_stays, "attn_l2_equal_to_values"), f"{STAYS} Any pair of numbers and any slots."),
+            ("qk2-identity", "the share of variables that match themselves best under QK2",
+             between_spikes(identity_stays), STAYS),
         )
     ),
     Claim("routing-plateau-due-to-banned-slots", "progress_measures",
           "Between the two spikes, most sequences in which layer 2 misses a value cannot occur in training.",
-          "not yet able to route b", missed_outside_training, AtLeast(0.5)),
+          "not yet able to route b", between_spikes(missed_outside_training), AtLeast(0.5)),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Figures `progress_measures` and `onsets`: the measures along training, and when each reached its level."""
+"""Measures along training: figures `progress_measures`, `onsets` and `variables`, every variable in every slot."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
+from assignadd.config import Task
+from assignadd.dynamics.curves import first_lasting
 from assignadd.dynamics.of_network import curves_of, onsets_of, phases_of, trajectory_of
 from assignadd.dynamics.phases import Phases
 from assignadd.figure.record import Absent, FigureData, FigureRecord
-from assignadd.figure.style import SMALLEST, dots, legend_beside, name_phases, phase_ends, rule_phases
+from assignadd.figure.style import SMALLEST, bar, dots, draw_heat, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.accuracies import SLOTS
-from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, ROUTING, Column, measure_of
+from assignadd.measures.columns import ADDING_AND_COPYING, COLUMNS, HALF, ROUTING, Column, measure_of
 from assignadd.network import Network
-from assignadd.palette import BY_VARS, INK
+from assignadd.palette import BY_VARS, INK, ORANGE, RED, SHARES
 from assignadd.task.evalsets import ALL_SETS, LABELS, VARIABLES
 
 SHOWN = {m.family: m for m in COLUMNS if m.panel}
@@ -40,10 +43,15 @@ class ProgressMeasuresData(FigureData):
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
     """The measures of figure `progress_measures`, from the columns of a measured trajectory."""
-    shown = {name: found for name, m in SHOWN.items() if (found := m.columns(columns))}  # what the network has
-    types = [np.stack([columns[c] for c in found]) for found in shown.values()]
-    measures, low, high = (np.stack([of(t, axis=0) for t in types]) for of in (np.mean, np.min, np.max))
-    return ProgressMeasuresData(columns["step"], list(shown), measures, low, high, *phase_ends(phases), phases.summary)
+    by_type = {  # of the measures that the network has
+        name: np.stack([columns[column] for column in names])
+        for name, measure in SHOWN.items()
+        if (names := measure.columns(columns))
+    }
+    mean = np.stack([curves.mean(0) for curves in by_type.values()])
+    low = np.stack([curves.min(0) for curves in by_type.values()])
+    high = np.stack([curves.max(0) for curves in by_type.values()])
+    return ProgressMeasuresData(columns["step"], list(by_type), mean, low, high, *phase_ends(phases), phases.summary)
 
 
 def progress_measures_caption(data: ProgressMeasuresData) -> str:
@@ -92,7 +100,7 @@ def _draw_measure(axes: Axes, data: ProgressMeasuresData, row: int, measure: Col
 
 # For curves that are not about sums with some number of variables.
 NO_TYPE = -1
-# A row has room for the three types of a measure.
+# Between the three types of a measure in its row.
 APART = 0.24
 NEVER = 1.15  # times the last step
 
@@ -114,12 +122,12 @@ class OnsetsData(FigureData):
     summary: str
 
 
-def onsets_data(model: Network) -> OnsetsData | Absent:
+def onsets_data(network: Network) -> OnsetsData | Absent:
     """The onsets of all curves but those of single variables, which figure `variables` shows."""
-    last, phases = int(curves_of(model).steps[-1]), phases_of(model)
-    if len(curves_of(model).steps) < 2:
-        return Absent(f"seed {model.seed}: no onsets\nevaluated once, at step {last:,}")
-    shown = [o for o in onsets_of(model) if not o.curve.endswith(SLOTS)]
+    last, phases = int(curves_of(network).steps[-1]), phases_of(network)
+    if len(curves_of(network).steps) < 2:
+        return Absent(f"seed {network.seed}: no onsets\nevaluated once, at step {last:,}")
+    shown = [o for o in onsets_of(network) if not o.curve.endswith(SLOTS)]
     names = [o.curve if o.curve in LABELS else measure_of(o.curve).family for o in shown]
     rows = list(dict.fromkeys(names))
     types = [_n_vars(o.curve) for o in shown]
@@ -183,6 +191,86 @@ def _onset_legend(data: OnsetsData) -> list[Line2D]:
     return [handle for column in zip_longest(types, marks) for handle in column if handle]
 
 
+MAP_COLUMNS = 600  # cells along the steps: about as many as the paper has pixels there
+
+LATER = 1000  # steps behind the first spike, by which most variables have come
+LATE: dict[str, Any] = {
+    "color": ORANGE, "marker": "D", "markersize": 4, "markeredgecolor": INK, "markeredgewidth": 0.6,
+    "linestyle": "none", "zorder": 5, "label": "late: half of its sums right from here on",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class VariablesData(FigureData):
+    steps: np.ndarray  # (checkpoints,)
+    letters: list[str]
+    accuracy: np.ndarray  # (2, V, checkpoints): slot, variable
+    banned: np.ndarray  # (2, V)
+    onsets: np.ndarray  # (2, V): the step from which half of the sums are right to last; NaN where that never comes
+    late: np.ndarray  # (2, V): whether that is `LATER` than the first spike
+    phases: list[str]
+    ends: np.ndarray
+    summary: str
+
+
+def variables_data(columns: Mapping[str, np.ndarray], phases: Phases, task: Task) -> VariablesData:
+    """Accuracy and onset of every variable in every slot, from the columns of a measured trajectory."""
+    steps = columns["step"]
+    accuracy = np.stack([[columns[f"accuracy {v} {slot}"] for v in task.variables] for slot in SLOTS])
+    banned = np.array([[v in letters for v in task.variables] for letters in (task.banned_first, task.banned_second)])
+    lasting = [[first_lasting(steps, curve >= HALF) for curve in of_slot] for of_slot in accuracy]
+    onsets = np.array([[np.nan if at is None else float(steps[at]) for at in of_slot] for of_slot in lasting])
+    late = onsets > (phases.first_spike.after + LATER if phases.first_spike else np.inf)
+    return VariablesData(
+        steps, list(task.variables), accuracy, banned, onsets, late, *phase_ends(phases), phases.summary
+    )
+
+
+def variables_caption(data: VariablesData) -> str:
+    """How many variables come late, and how many of these are banned, in words."""
+    late, banned = int(data.late.sum()), int((data.late & data.banned).sum())
+    return (
+        f"Rows that come more than {LATER:,} steps after the first spike: {late}; of these, {banned} are ones that "
+        "training never had."
+    )
+
+
+def draw_variables(data: VariablesData, made: Figure) -> None:
+    axes = made.add_subplot()
+    V, last = len(data.letters), max(1, int(data.steps[-1]))
+    gap = np.full((1, len(data.steps)), np.nan)  # between the slots
+    rows = np.concatenate([data.accuracy[0], gap, data.accuracy[1]])
+    image = draw_heat(axes, rows[:, nearest(data.steps, last)], SHARES, (0, 1))
+    image.set_extent((0, last, len(rows) - 0.5, -0.5))
+    at = np.concatenate([np.arange(V), V + 1 + np.arange(V)])
+    axes.plot(np.where(data.late, data.onsets, np.nan).ravel(), at, **LATE)
+    _name_rows(axes, data, at)
+    axes.set(xlabel="training step", xlim=(0, last))
+    axes.tick_params(axis="x", length=3)
+    bar(image, axes, "accuracy")
+    rule_phases(axes, data.ends, zorder=4, path_effects=[withStroke(linewidth=2, foreground="white")])
+    name_phases(axes, data.phases, data.ends, data.summary)
+    banned = Line2D([], [], color=RED, marker="$×$", markersize=5, linestyle="none", label="never trained in this slot")
+    handles = [banned, Line2D([], [], **LATE)] if data.late.any() else [banned]
+    made.legend(handles=handles, loc="outside lower center", ncols=2)
+
+
+def _name_rows(axes: Axes, data: VariablesData, at: np.ndarray) -> None:
+    names = [f"{'× ' * bool(b)}{v}" for v, b in zip(data.letters * 2, data.banned.ravel(), strict=True)]
+    axes.set_yticks(at, names, fontsize=SMALLEST)
+    for label, banned in zip(axes.get_yticklabels(), data.banned.ravel(), strict=True):
+        label.set(color=RED if banned else INK, fontweight="bold" if banned else "normal")
+    beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "center", "rotation": 90}
+    for slot, rows in zip(SLOTS, np.split(at, 2), strict=True):
+        axes.text(-0.065, rows.mean(), f"{slot} slot", **beside)
+
+
+def nearest(steps: np.ndarray, last: int) -> np.ndarray:
+    """For every cell from 0 to `last`, the checkpoint nearest to its middle."""
+    middles = (np.arange(MAP_COLUMNS) + 0.5) * last / MAP_COLUMNS
+    return np.abs(steps[:, None] - middles).argmin(0)
+
+
 PROGRESS_MEASURES_FIGURE = FigureRecord(
     "progress_measures", "Progress measures and phases",
     "Above, measures of adding and of copying a variable into its number; below, of routing. Look whether those "
@@ -198,4 +286,11 @@ ONSETS_FIGURE = FigureRecord(
     "the line is what the noise of evaluation and the time between checkpoints leave open. Dashed lines are the "
     "ends of the phases.",
     lambda s: onsets_data(s.model), draw_onsets, height=4.9, width=6.4, found=onsets_caption,
+)  # fmt: skip
+VARIABLES_FIGURE = FigureRecord(
+    "variables", "Every variable in every slot",
+    "Each row is a variable in a slot. A light bar that continues after (a) is a variable not yet looked up "
+    "there; a red cross marks a variable that training never put in that slot.",
+    lambda s: variables_data(trajectory_of(s.model), phases_of(s.model), s.model.config.task),
+    draw_variables, height=4.0, found=variables_caption, along_training=True,
 )  # fmt: skip

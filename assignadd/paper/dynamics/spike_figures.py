@@ -19,11 +19,10 @@ from assignadd.figure.record import Absent, FigureData, FigureRecord
 from assignadd.figure.style import DARK_FROM, bar, box, cells, dots, draw_heat, name_ticks, write_cells
 from assignadd.measures.accuracies import SLOTS
 from assignadd.measures.scores import qk1_equals_parts, qk1_equals_to_variables, qk2_ov1_var_scores, qk2_path_terms
-from assignadd.model.stack import concatenate
 from assignadd.network import Network
 from assignadd.palette import BLUE, GREY, RED, SHARES, SPIKE, VERMILION
 from assignadd.paper.binding.figures import attention_data
-from assignadd.paper.dynamics.second_spike import late_ends
+from assignadd.paper.dynamics.second_spike import around_late_spike
 from assignadd.task import examples
 from assignadd.task.positions import operand_slots
 from assignadd.task.text import render_tokens
@@ -40,20 +39,20 @@ class EarlyData(FigureData):
     letters: list[str]
 
 
-def early_data(model: Network) -> EarlyData | Absent:
+def early_data(network: Network) -> EarlyData | Absent:
     """Attention and scores at the last checkpoint before the first spike and at the first one after it."""
-    spike, task = phases_of(model).first_spike, model.config.task
+    spike, task = phases_of(network).first_spike, network.config.task
     if spike is None:
-        return Absent(f"seed {model.seed}: no first spike\n{phases_of(model).summary}")
-    steps = checkpoints_around(model.steps, spike)
-    stacks = [model.stack_at(step) for step in steps]
+        return Absent(f"seed {network.seed}: no first spike\n{phases_of(network).summary}")
+    steps = checkpoints_around(network.steps, spike)
+    stacks = [network.stack_at(step) for step in steps]
     text = render_tokens(allowed_example(task), task)
-    looks = [attention_data(stack, text) for stack in stacks]
+    before, after = (attention_data(stack, text) for stack in stacks)
     return EarlyData(
         np.array(steps),
-        looks[0].tokens,
-        np.stack([look.patterns[0] for look in looks]),
-        looks[0].to_operands,
+        before.tokens,
+        np.stack([before.patterns[0], after.patterns[0]]),
+        before.to_operands,
         np.stack([_numbers(qk2_ov1_var_scores(stack)[0]) for stack in stacks]),
         list(task.variables),
     )
@@ -73,11 +72,14 @@ def allowed_example(task: Task) -> list[int]:
 
 def early_caption(data: EarlyData) -> str:
     """The values of the boxed cells and the number of matches before and after the spike, in words."""
-    (before, after), cells_of_equals = data.attention, np.argwhere(data.to_operands)
-    moved = [f"to {data.tokens[k]} from {before[q, k]:.2f} to {after[q, k]:.2f}" for q, k in cells_of_equals]
-    first, second = matches(data)
-    counted = f"{first} of {len(data.letters)} variables match before it and {second} after it"
-    return f"Across this spike attention goes {' and '.join(moved)}; {counted}."
+    before, after = data.attention
+    changes = [
+        f"to {data.tokens[key]} from {before[query, key]:.2f} to {after[query, key]:.2f}"
+        for query, key in np.argwhere(data.to_operands)
+    ]
+    matches_before, matches_after = matches(data)
+    counts = f"{matches_before} of {len(data.letters)} variables match before it and {matches_after} after it"
+    return f"Across this spike attention goes {' and '.join(changes)}; {counts}."
 
 
 def matches(data: EarlyData) -> list[int]:
@@ -88,13 +90,13 @@ def matches(data: EarlyData) -> list[int]:
 def draw_early(data: EarlyData, made: Figure) -> None:
     upper, lower = made.subplots(2, 2, height_ratios=(1.12, 1))
     most = float(np.abs(data.variables).max())
-    for i, (when, found) in enumerate(zip(("before", "after"), matches(data), strict=True)):
+    for i, (when, matching) in enumerate(zip(("before", "after"), matches(data), strict=True)):
         weights = draw_heat(upper[i], data.attention[i], SHARES, (0, 1))
         _attention(upper[i], data, data.attention[i])
         upper[i].set_title(f"({'ab'[i]}) {when}: step {data.steps[i]:,}")
         scores = draw_heat(lower[i], data.variables[i], limits=(-most, most))
         name_ticks(lower[i], data.letters, data.letters)
-        lower[i].set_title(f"({'cd'[i]}) step {data.steps[i]:,}: {found} of {len(data.letters)} match")
+        lower[i].set_title(f"({'cd'[i]}) step {data.steps[i]:,}: {matching} of {len(data.letters)} match")
         lower[i].set(xlabel="variable held by a number (key)", aspect="equal")
     upper[0].set_ylabel("attending (query)")
     lower[0].set_ylabel("variable held by = (query)")
@@ -107,8 +109,10 @@ def _attention(ax: Axes, data: EarlyData, pattern: np.ndarray) -> None:
     name_ticks(ax, data.tokens, data.tokens)
     ax.tick_params(axis="x", rotation=90)
     cells(ax, data.to_operands, RED)
-    held = [f"to {data.tokens[key]}: {pattern[query, key]:.2f}" for query, key in np.argwhere(data.to_operands)]
-    ax.text(0.98, 0.95, "\n".join(["= attends", *held]), transform=ax.transAxes, ha="right", va="top", linespacing=1.4)
+    values = [f"to {data.tokens[key]}: {pattern[query, key]:.2f}" for query, key in np.argwhere(data.to_operands)]
+    ax.text(
+        0.98, 0.95, "\n".join(["= attends", *values]), transform=ax.transAxes, ha="right", va="top", linespacing=1.4
+    )
     ax.set(xlabel="attended to (key)", aspect="equal")
 
 
@@ -118,12 +122,12 @@ AT_MOST = 36  # checkpoints in all
 COMPARED = 5  # variables in (c)
 TWICE_BANNED = "2-var var-restricted (2)"
 # How the late variable in its slot is drawn, and what it is compared with.
-OWN: dict[str, Any] = {"color": VERMILION, "linewidth": 1.6, "zorder": 3}
+LATE_STYLE: dict[str, Any] = {"color": VERMILION, "linewidth": 1.6, "zorder": 3}
 ABOVE: dict[str, Any] = {  # the axes, where no curve can run through a legend
     "loc": "lower left", "bbox_to_anchor": (-0.02, 0.98), "ncols": 2, "handlelength": 1.6, "handletextpad": 0.5,
     "columnspacing": 1.0, "borderaxespad": 0,
 }  # fmt: skip
-SECOND: dict[str, Any] = {"color": BLUE, "linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2.5}
+OTHER_STYLE: dict[str, Any] = {"color": BLUE, "linewidth": 1.3, "linestyle": (0, (4, 1.5)), "zorder": 2.5}
 
 
 @dataclass(frozen=True)
@@ -145,21 +149,16 @@ class LateData(FigureData):
 
 
 @torch.no_grad()
-def late_data(model: Network) -> LateData | Absent:
+def late_data(network: Network) -> LateData | Absent:
     """Scores and accuracy of the variable that is learned last, at checkpoints after the first spike."""
-    first, late, task, columns = (
-        phases_of(model).first_spike,
-        late_variable_of(model),
-        model.config.task,
-        trajectory_of(model),
-    )
-    ends = late_ends(model)
+    first, late, ends = phases_of(network).first_spike, late_variable_of(network), around_late_spike(network)
     if first is None or late is None or late.spike is None or ends is None:
-        return Absent(_why_absent(model, late))
+        return Absent(_why_absent(network, late))
+    task, columns = network.config.task, trajectory_of(network)
     steps = window(columns["step"][columns["step"] >= first.after], late.spike, ends)
-    stack = concatenate([model.stack_at(int(step)) for step in steps])
+    stack = network.checkpoints(steps.tolist())
     compared = companions(task, late)
-    accuracy, curves = columns[f"accuracy {late.variable} {late.slot}"], curves_of(model)
+    accuracy, curves = columns[f"accuracy {late.variable} {late.slot}"], curves_of(network)
     twice = curves.accuracy.get(TWICE_BANNED, np.zeros(0))
     inside = (curves.steps >= steps[0]) & (curves.steps <= steps[-1]) & (len(twice) > 0)
     parts = qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist()))
@@ -171,28 +170,28 @@ def late_data(model: Network) -> LateData | Absent:
     )  # fmt: skip
 
 
-def _why_absent(model: Network, late: LateVariable | None) -> str:
+def _why_absent(network: Network, late: LateVariable | None) -> str:
     if late is not None:
         last = f"{late.variable} in the {late.slot} slot comes last, and its accuracy never jumps"
-        return f"seed {model.seed}: no second spike\n{last}"
+        return f"seed {network.seed}: no second spike\n{last}"
     early = "half of the sums of every variable were right by the first spike"
-    why = early if phases_of(model).first_spike else phases_of(model).summary
-    return f"seed {model.seed}: no late variable\n{why}"
+    why = early if phases_of(network).first_spike else phases_of(network).summary
+    return f"seed {network.seed}: no late variable\n{why}"
 
 
 def window(steps: np.ndarray, spike: Spike, ends: tuple[int, int]) -> np.ndarray:
-    """Checkpoints around a spike, with its own two and those of (c); evenly thinned where there are many."""
+    """Checkpoints around a spike, with those beside it and those of (c); evenly thinned where there are many."""
     before, after = (int(np.searchsorted(steps, step)) for step in (spike.before, spike.after))
     first = min(int(np.searchsorted(steps, spike.before - AROUND)), max(0, before - AT_LEAST + 1))
     last = max(
         int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1, min(len(steps) - 1, after + AT_LEAST - 1)
     )
-    kept = np.linspace(first, last, min(AT_MOST - 4, last - first + 1)).round().astype(int)
-    return np.unique(np.concatenate([steps[kept], [spike.before, spike.after], ends]))
+    thinned = np.linspace(first, last, min(AT_MOST - 4, last - first + 1)).round().astype(int)
+    return np.unique(np.concatenate([steps[thinned], [spike.before, spike.after], ends]))
 
 
 def companions(task: Task, late: LateVariable) -> list[str]:
-    """The late variable and a few others, in alphabetical order: rather banned from its slot, else never banned."""
+    """The late variable and four others in alphabetical order: rather banned from its slot, else never banned."""
     banned = {"first": task.banned_first, "second": task.banned_second}
     anywhere = task.banned_first + task.banned_second
     ranked = sorted(task.variables, key=lambda v: (v != late.variable, v not in banned[late.slot], v in anywhere))
@@ -205,14 +204,15 @@ def _numbers(values: Tensor) -> np.ndarray:
 
 def late_caption(data: LateData) -> str:
     """Scores and accuracy of the late variable at the checkpoints that (c) compares, in words."""
-    own, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
+    v, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
     before, after = np.searchsorted(data.steps, data.ends)
-    others, other_slot = np.delete(data.asked, own, 1)[before], data.path[:, 1 - slot, own]
+    others = np.delete(data.asked, v, 1)[before]
+    other_slot = data.path[:, 1 - slot, v]
     return (
         f"Here it is {data.variable} in the {data.slot} slot. At step {data.ends[0]:,} its score is "
-        f"{data.asked[before, own]:.2f}, those of the others {others.min():.2f} to {others.max():.2f}. At step "
-        f"{data.ends[1]:,} its score is {data.asked[after, own]:.2f}; in between its term goes from "
-        f"{data.path[before, slot, own]:.2f} to {data.path[after, slot, own]:.2f} (at least {other_slot.min():.2f} in "
+        f"{data.asked[before, v]:.2f}, those of the others {others.min():.2f} to {others.max():.2f}. At step "
+        f"{data.ends[1]:,} its score is {data.asked[after, v]:.2f}; in between its term goes from "
+        f"{data.path[before, slot, v]:.2f} to {data.path[after, slot, v]:.2f} (at least {other_slot.min():.2f} in "
         f"the other slot) and its accuracy from {data.accuracy[before]:.2f} to {data.accuracy[after]:.2f}."
     ).replace(" -", " \u2212")
 
@@ -234,32 +234,32 @@ def draw_late(data: LateData, made: Figure) -> None:
 
 
 def _asked(axes: Axes, data: LateData) -> None:
-    own = data.letters.index(data.variable)
-    axes.plot(data.steps, data.asked[:, own], label=data.variable, **OWN, **dots(data.steps))
-    _others(axes, data.steps, np.delete(data.asked, own, 1), "every other variable")
+    v = data.letters.index(data.variable)
+    axes.plot(data.steps, data.asked[:, v], label=data.variable, **LATE_STYLE, **dots(data.steps))
+    _others(axes, data.steps, np.delete(data.asked, v, 1), "every other variable")
     axes.set_title("(a) score of = for a variable")
     axes.set_ylabel("(E$_=$ + P$_=$) QK$_1$ E$_v$")
 
 
 def _accuracy(axes: Axes, data: LateData) -> None:
-    axes.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **OWN, **dots(data.steps))
+    axes.plot(data.steps, data.accuracy, label=f"{data.variable} {data.slot}", **LATE_STYLE, **dots(data.steps))
     if len(data.twice_banned):
         x = data.twice_banned_steps
-        axes.plot(x, data.twice_banned, label="both operands banned", **SECOND, **dots(x))
+        axes.plot(x, data.twice_banned, label="both operands banned", **OTHER_STYLE, **dots(x))
     axes.set_title("(b) sums of two variables")
     axes.set(ylabel="accuracy", ylim=(-0.03, 1.04))
 
 
 def _parts(panels: list[Axes], data: LateData) -> None:
     """A pair of heat maps on one scale, the late variable boxed."""
-    most, own = float(np.abs(data.parts).max()), data.compared.index(data.variable)
+    most, v = float(np.abs(data.parts).max()), data.compared.index(data.variable)
     for axes, when, step, parts in zip(panels, ("before", "after"), data.ends, data.parts, strict=True):
         image = draw_heat(axes, parts, limits=(-most, most))
         name_ticks(axes, ["E$_=$", "P$_=$"], data.compared)
         axes.set_ylabel(f"{when}\n{step:,}")
         words = [f"{value:.1f}".replace("-", "\u2212") for value in parts.flat]
         write_cells(axes, words, abs(parts) > DARK_FROM * most)
-        box(axes, (0, 1), (own, own), VERMILION)
+        box(axes, (0, 1), (v, v), VERMILION)
     panels[0].tick_params(labelbottom=False)
     panels[0].set_title("(c) the two parts of (a)")
     panels[1].set_xlabel("variable $v$")
@@ -267,11 +267,11 @@ def _parts(panels: list[Axes], data: LateData) -> None:
 
 
 def _path(axes: Axes, data: LateData) -> None:
-    own, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
-    for which, style in ((slot, OWN), (1 - slot, SECOND)):
+    v, slot = data.letters.index(data.variable), SLOTS.index(data.slot)
+    for which, style in ((slot, LATE_STYLE), (1 - slot, OTHER_STYLE)):
         label = f"{data.variable} {SLOTS[which]}"
-        axes.plot(data.steps, data.path[:, which, own], label=label, **style, **dots(data.steps))
-    _others(axes, data.steps, np.delete(data.path[:, slot], own, 1), None)
+        axes.plot(data.steps, data.path[:, which, v], label=label, **style, **dots(data.steps))
+    _others(axes, data.steps, np.delete(data.path[:, slot], v, 1), None)
     axes.set_title(f"(d) = finds the value of {data.variable} in layer 2")
     axes.set_ylabel("term of the QK$_2$ score")
 

@@ -11,9 +11,7 @@ from assignadd.dynamics.phases import Curves
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import EndAccuracy, accuracies_of, end_accuracies_of, end_steps, in_banned_slots
 from assignadd.network import Network
-from assignadd.stats.intervals import wilson
-from assignadd.stats.measured import Measured, lowest
-from assignadd.stats.verdicts import AtLeast
+from assignadd.stats import AtLeast, Measured, lowest, wilson
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, EvalSet
 
 TEST_SETS = [s for s in EVAL_SETS if s.pair != "seen" or s.n_banned]
@@ -43,64 +41,64 @@ def slug(name: str) -> str:
     return name.replace(" (", "-").replace(")", "").replace(" ", "-")
 
 
-def achieved(found: EndAccuracy | None, over_pairs: bool = False) -> Measured | None:
+def achieved(accuracy: EndAccuracy | None, over_pairs: bool = False) -> Measured | None:
     """What a network achieves on a set: the median over its last evaluations. None for None.
 
     The interval is over evaluations and sequences, or evaluations and pairs of numbers.
     """
-    if found is None:
+    if accuracy is None:
         return None
     if over_pairs:
-        return Measured.over_evaluations_and_pairs(found.shares, found.pairs or found.n)
-    return Measured.over_evaluations(found.shares, found.n * len(found.shares))
+        return Measured.over_evaluations_and_pairs(accuracy.shares, accuracy.pairs or accuracy.n)
+    return Measured.over_evaluations(accuracy.shares, accuracy.n * len(accuracy.shares))
 
 
 def at_the_end(measure: Measure) -> Measure:
-    """Marks a measure as one of the last evaluations."""
-    return uses(lambda e: end_steps(e))(measure)
+    """The same measure, marked as one of the last evaluations."""
+    return uses(lambda network: end_steps(network))(measure)
 
 
 def on_set(name: str) -> Measure:
     """Accuracy on one set; None where the split has no such sequences."""
-    return at_the_end(lambda e: achieved(end_accuracies_of(e).get(name)))
-
-
-def lowest_on(sets: Sequence[EvalSet]) -> Measure:
-    """The lowest accuracy among the sets that the split has, with its own interval."""
-    return at_the_end(lambda e: lowest(achieved(end_accuracies_of(e).get(s.name)) for s in sets))
-
-
-def pooled(e: Network, names: Sequence[str], weights: Sequence[float]) -> Measured | None:
-    """The weighted mean accuracy on some sets; None where the split lacks one."""
-    found = [end_accuracies_of(e)[name] for name in names if name in end_accuracies_of(e)]
-    if len(found) < len(names):
-        return None
-    shares = np.average([a.shares for a in found], axis=0, weights=weights)
-    return Measured.over_evaluations(shares.tolist(), sum(a.n for a in found) * len(shares))
-
-
-@at_the_end
-def trained_with_variables(e: Network) -> Measured | None:
-    """Accuracy on trained sums with one and with two variables together."""
-    return pooled(e, ("1-var train", "2-var train"), (1, 1))
-
-
-@at_the_end
-def held_out_sums_of_any_form(e: Network) -> Measured | None:
-    """Accuracy on held-out pairs with 0, 1 and 2 variables, weighted as in the training mix."""
-    zero, first, second, two = e.config.task.mix
-    return pooled(e, HELD_OUT_PAIRS, (zero, first + second, two))
-
-
-@at_the_end
-def new_positions(e: Network) -> Measured | None:
-    """Accuracy on one-variable sums with the variable in a banned slot and any pair of numbers."""
-    return achieved(in_banned_slots(e))
+    return at_the_end(lambda network: achieved(end_accuracies_of(network).get(name)))
 
 
 def on_class(s: EvalSet) -> Measure:
     """Accuracy on one class of held-out pairs, with the interval over its pairs."""
-    return at_the_end(lambda e: achieved(end_accuracies_of(e).get(s.name), over_pairs=True))
+    return at_the_end(lambda network: achieved(end_accuracies_of(network).get(s.name), over_pairs=True))
+
+
+def lowest_on(sets: Sequence[EvalSet]) -> Measure:
+    """The lowest accuracy among the sets that the split has, with its own interval."""
+    return at_the_end(lambda network: lowest(achieved(end_accuracies_of(network).get(s.name)) for s in sets))
+
+
+def pooled(network: Network, names: Sequence[str], weights: Sequence[float]) -> Measured | None:
+    """The weighted mean accuracy on these sets; None where the split lacks one."""
+    accuracies = [end_accuracies_of(network)[name] for name in names if name in end_accuracies_of(network)]
+    if len(accuracies) < len(names):
+        return None
+    shares = np.average([a.shares for a in accuracies], axis=0, weights=weights)
+    return Measured.over_evaluations(shares.tolist(), sum(a.n for a in accuracies) * len(shares))
+
+
+@at_the_end
+def trained_with_variables(network: Network) -> Measured | None:
+    """Accuracy on trained sums with one and with two variables together."""
+    return pooled(network, ("1-var train", "2-var train"), (1, 1))
+
+
+@at_the_end
+def held_out_sums_of_any_form(network: Network) -> Measured | None:
+    """Accuracy on held-out pairs with 0, 1 and 2 variables, weighted as in the training mix."""
+    none, first, second, both = network.config.task.mix
+    return pooled(network, HELD_OUT_PAIRS, (none, first + second, both))
+
+
+@at_the_end
+def new_positions(network: Network) -> Measured | None:
+    """Accuracy on one-variable sums with the variable in a banned slot and any pair of numbers."""
+    return achieved(in_banned_slots(network))
 
 
 WINDOW = 1000
@@ -112,15 +110,14 @@ def best_window(curves: Curves, sets: Sequence[str]) -> tuple[float, int, int] |
     Returns that accuracy and the ends of the window; None where no window has evaluations over half of it. As the best
     of many windows, it is above what the network achieves as a rule.
     """
-    steps, found = curves.steps, [curves.accuracy[name] for name in sets if name in curves.accuracy]
+    steps, accuracies = curves.steps, [curves.accuracy[name] for name in sets if name in curves.accuracy]
     ends = np.searchsorted(steps, steps + WINDOW, "right") - 1
     windows = [
         (i, int(j)) for i, j in enumerate(ends) if steps[j] - steps[i] >= WINDOW / 2 and steps[i] + WINDOW <= steps[-1]
     ]
-    if not found or not windows:
+    if not accuracies or not windows:
         return None
-    accuracies = np.stack(found)  # (sets, evaluations)
-    lows = [float(np.median(accuracies[:, i : j + 1], axis=1).min()) for i, j in windows]
+    lows = [min(float(np.median(accuracy[i : j + 1])) for accuracy in accuracies) for i, j in windows]
     first, last = windows[int(np.argmax(lows))]
     return max(lows), int(steps[first]), int(steps[last])
 
@@ -128,10 +125,11 @@ def best_window(curves: Curves, sets: Sequence[str]) -> tuple[float, int, int] |
 def beside(sets: Sequence[str]) -> Callable[[Network], str]:
     """The lowest of these sets at the last step and in the best window of 1,000 steps, in words."""
 
-    def detail(e: Network) -> str:
-        last = min(accuracies_of(e)[name].accuracy for name in sets if name in accuracies_of(e))
-        said, best = f"{last:.4f} at the last step", best_window(curves_of(e), sets)
-        return f"{said}, {best[0]:.4f} in the best 1,000 steps ({best[1]:,} to {best[2]:,})" if best else said
+    def detail(network: Network) -> str:
+        last = min(accuracies_of(network)[name].accuracy for name in sets if name in accuracies_of(network))
+        best = best_window(curves_of(network), sets)
+        in_window = f", {best[0]:.4f} in the best 1,000 steps ({best[1]:,} to {best[2]:,})" if best else ""
+        return f"{last:.4f} at the last step{in_window}"
 
     return detail
 

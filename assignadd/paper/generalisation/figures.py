@@ -1,4 +1,4 @@
-"""Figures `accuracies`, `held_out_classes` and `doubly_held_out`: accuracy by evaluation set."""
+"""Accuracy by evaluation set and by pair: figures `accuracies`, `held_out_classes`, `doubly_held_out` and `pairs`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, PathPatch
+from matplotlib.path import Path
+from torch import Tensor
 
 from assignadd.dynamics.of_network import binds
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
-from assignadd.measures.accuracies import Accuracy, accuracies_of
+from assignadd.figure.style import SMALLEST, draw_heat, thinned
+from assignadd.measures.accuracies import CONTEXTS, Accuracy, accuracies_of, pair_accuracies
+from assignadd.measures.columns import HALF
 from assignadd.network import Network
-from assignadd.palette import BLUE, BY_VARS, GREY, ORANGE, VERMILION
-from assignadd.paper.dynamics.pair_figures import CLASS_ROWS, SET_NAMES, class_panels, median_there
-from assignadd.task.evalsets import EVAL_SETS, LABELS, VARIABLES, EvalSet
+from assignadd.palette import BLUE, BY_VARS, ERRORS, GREY, ORANGE, VERMILION
+from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, HELD_OUT_CLASSES, LABELS, VARIABLES, EvalSet, PairKind
+from assignadd.task.splits import pair_mask
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,42 @@ def _line_style(evalset: EvalSet) -> dict[str, Any]:
     return {"linestyle": "-" if evalset.pair == "seen" else (0, (5, 2))}
 
 
+# Label and colour of each kind of pairs.
+CLASS_ROWS: dict[PairKind, tuple[str, str]] = {
+    "seen": ("seen pairs", GREY),
+    "mirror_seen": (HELD_OUT_CLASSES["mirror_seen"], BLUE),
+    "neither_order": (HELD_OUT_CLASSES["neither_order"], ORANGE),
+    "doubles": (HELD_OUT_CLASSES["doubles"], VERMILION),
+}
+# Accuracies whose share of wrong answers is far below this are drawn at 1.
+FINEST = 1e-3
+# The evaluation set by the number of variables, none of them in a banned slot, and the kind of pairs.
+SET_NAMES = {(s.n_vars, s.pair): s.name for s in (*EVAL_SETS, *CLASS_SETS) if not s.n_banned}
+
+
+def median_there(values: np.ndarray) -> float:
+    """The median of the values that are not NaN; NaN if there are none."""
+    there = values[~np.isnan(values)]
+    return float(np.median(there)) if len(there) else np.nan
+
+
+def class_panels(made: Figure, types: Sequence[int]) -> dict[int, Axes]:
+    """Axes side by side by the number of variables, each with a row for every kind of pairs, the first on top."""
+    axes = made.subplots(1, len(types), sharey=True, squeeze=False)[0]
+    for n_vars, panel in zip(types, axes, strict=True):
+        panel.set_title(VARIABLES[n_vars])
+        panel.grid(False, axis="y")
+        panel.tick_params(axis="y", length=0)
+        # Logarithmic in the share of wrong answers, so that .9, .99 and 1 are far apart.
+        panel.set_xscale("function", functions=(lambda a: -np.log10(1 + FINEST - a), lambda x: 1 + FINEST - 10.0**-x))
+        panel.set_xticks([0, 0.5, 0.9, 0.99, 1], ["0", ".5", ".9", ".99", "1"])
+        panel.set(xlim=(-0.15, 1 + 0.2 * FINEST))
+    axes[len(types) // 2].set_xlabel("accuracy (scale widens towards 1)")
+    axes[0].set_yticks(range(len(CLASS_ROWS)), [label for label, _ in CLASS_ROWS.values()])
+    axes[0].set_ylim(len(CLASS_ROWS) - 0.45, -0.55)
+    return dict(zip(types, axes, strict=True))
+
+
 # The sets of figure `held_out_classes`: seen pairs and three classes of held-out pairs, by the number of variables.
 CLASS_NAMES = [SET_NAMES[n_vars, kind] for n_vars in VARIABLES for kind in CLASS_ROWS]
 # The sets of figure `doubly_held_out`, from top to bottom, with their colours: a new pair, a new slot, or both.
@@ -106,16 +147,18 @@ def held_out_data(
 ) -> HeldOutData:
     """The accuracies of these models on the sets among `names` that any of them has."""
     sets = [name for name in names if any(name in model for model in models)]
-    found = [[model.get(name) for model in models] for name in sets]
-    values = [[(a.accuracy, a.interval.low, a.interval.high) if a else (np.nan,) * 3 for a in row] for row in found]
+    values = [
+        [(a.accuracy, a.interval.low, a.interval.high) if (a := model.get(name)) else (np.nan,) * 3 for model in models]
+        for name in sets
+    ]
     accuracy, low, high = np.moveaxis(np.array(values).reshape(len(sets), len(models), 3), 2, 0)
     return HeldOutData(sets, list(seeds), accuracy, low, high, np.array(binds, bool))
 
 
-def held_out_of(names: Sequence[str], models: Sequence[Network]) -> HeldOutData:
+def held_out_of(names: Sequence[str], networks: Sequence[Network]) -> HeldOutData:
     """The same of trained networks."""
-    found = ((m.seed, accuracies_of(m), binds(m)) for m in models)
-    return held_out_data(names, *zip(*found, strict=True))
+    seeds = [network.seed for network in networks]
+    return held_out_data(names, seeds, [accuracies_of(n) for n in networks], [binds(n) for n in networks])
 
 
 def held_out_classes_caption(data: HeldOutData) -> str:
@@ -181,7 +224,7 @@ def draw_doubly_held_out(data: HeldOutData, axes: Axes) -> None:
 
 
 def _dots(data: HeldOutData, row: int, y: float, color: str, axes: Axes) -> None:
-    """A mark with its interval for each model, in the order given from the top; hollow if it does not bind."""
+    """A mark with its interval for each model, from the top; hollow if it does not bind."""
     spread = (np.arange(len(data.seeds)) - (len(data.seeds) - 1) / 2) * min(0.2, 0.7 / len(data.seeds))
     mid, low, high = data.accuracy[row], data.low[row], data.high[row]
     error = np.maximum(0, [mid - low, high - mid])
@@ -196,14 +239,17 @@ SHAPES = "os^DvPXh"
 def _looks(data: HeldOutData) -> list[dict[str, Any]]:
     """The mark of each network."""
     few = len(data.seeds) <= len(SHAPES)
-    look = [{"marker": SHAPES[i] if few else "o", "markersize": 4.5 if few else 3} for i in range(len(data.seeds))]
-    return [one | ({} if binds else {"markerfacecolor": "white"}) for one, binds in zip(look, data.binds, strict=True)]
+    return [
+        {"marker": SHAPES[i] if few else "o", "markersize": 4.5 if few else 3}
+        | ({} if binds else {"markerfacecolor": "white"})
+        for i, binds in enumerate(data.binds)
+    ]
 
 
 def _limits(data: HeldOutData) -> tuple[float, float]:
     """Limits of the axis: from the lowest end of an interval to 1, with a margin."""
-    room = 1 - float(np.nanmin(data.low, initial=1 - 1e-3))
-    return 1 - 1.04 * room, 1 + 0.04 * room
+    span = 1 - float(np.nanmin(data.low, initial=1 - 1e-3))
+    return 1 - 1.04 * span, 1 + 0.04 * span
 
 
 def _legend(data: HeldOutData) -> list[Line2D]:
@@ -220,6 +266,93 @@ def _legend(data: HeldOutData) -> list[Line2D]:
     return [
         Line2D([], [], label=name, color=GREY, linestyle="-", **look) for name, look in zip(names, looks, strict=True)
     ]
+
+
+LISTED = 12
+OUTLINE = GREY  # stands out on light cells and on dark ones
+
+
+@dataclass(frozen=True)
+class PairsData(FigureData):
+    types: list[int]  # numbers of variables
+    accuracy: np.ndarray  # (types, N, N): of n + m at [n, m]
+    seen: np.ndarray  # (N, N)
+    kinds: list[str]  # of pairs
+    pairs: np.ndarray  # (kinds,): how many there are
+    below_half: np.ndarray  # (kinds, types): how many of them are answered wrongly more often than not
+
+
+def pairs_data(accuracy: Mapping[int, Tensor], seen: Tensor) -> PairsData:
+    masks = np.stack([pair_mask(seen, kind).cpu().numpy() for kind in CLASS_ROWS])
+    by_type = np.stack([values.cpu().numpy() for values in accuracy.values()])
+    below = (masks[:, None] & (by_type < HALF)).sum((2, 3))
+    return PairsData(list(accuracy), by_type, seen.cpu().numpy(), list(CLASS_ROWS), masks.sum((1, 2)), below)
+
+
+def pairs_caption(data: PairsData) -> str:
+    """The pairs that are answered wrongly more often than not, in words."""
+    errors = [_errors(n_vars, accuracy, data.seen) for n_vars, accuracy in zip(data.types, data.accuracy, strict=True)]
+    return " ".join(
+        [f"Each cell is the accuracy of a pair in {CONTEXTS} contexts, with variables in any slot.", *errors]
+    )
+
+
+def _errors(n_vars: int, accuracy: np.ndarray, seen: np.ndarray) -> str:
+    """The pairs below one half in one panel: how many, of which kinds, and the worst of them."""
+    where = VARIABLES[n_vars].capitalize()
+    order = [divmod(int(code), len(accuracy)) for code in np.argsort(accuracy, axis=None, kind="stable")]
+    wrong = [pair for pair in order if accuracy[pair] < HALF]
+    if not wrong:
+        n, m = order[0]
+        return f"{where}: no pair is below one half; the lowest is {n}+{m} ({accuracy[n, m]:.2f})."
+    doubles, held_out = sum(n == m for n, m in wrong), sum(not seen[pair] for pair in wrong)
+    words = ", ".join(f"{n}+{m} ({accuracy[n, m]:.2f})" for n, m in wrong[:LISTED])
+    return (
+        f"{where}: {len(wrong):,} of {accuracy.size:,} pairs are below one half (doubles {doubles:,}; held out "
+        f"{held_out:,}, seen {len(wrong) - held_out:,}). {'The lowest' if len(wrong) > LISTED else 'All'}: {words}."
+    )
+
+
+def draw_pairs(data: PairsData, made: Figure) -> None:
+    """A heat map for each number of variables, and the legend."""
+    grid, ticks = made.add_gridspec(2, 2), thinned(len(data.seen), 8)
+    for place, n_vars, accuracy in zip(((0, 0), (0, 1), (1, 0)), data.types, data.accuracy, strict=False):
+        axes = made.add_subplot(grid[place])
+        image = draw_heat(axes, accuracy, ERRORS, (0, 1))
+        axes.set_aspect("equal")
+        axes.spines[:].set_visible(True)
+        axes.set(title=VARIABLES[n_vars], xlabel="second number m", ylabel="first number n", xticks=ticks, yticks=ticks)
+        _outline(axes, ~data.seen)
+    last = grid[1, 1].subgridspec(2, 1, height_ratios=(14, 1))
+    _key(data, made.add_subplot(last[0]))
+    scale = made.colorbar(image, cax=made.add_subplot(last[1], label="<colorbar>"), orientation="horizontal")
+    scale.outline.set_visible(False)
+    scale.set_label(f"accuracy of a pair in {CONTEXTS} contexts")
+
+
+def _outline(axes: Axes, cells: np.ndarray) -> None:
+    """A thin square inside every one of these cells, all as one path."""
+    centres = np.argwhere(cells)[:, ::-1]
+    square = 0.4 * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)])
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    path = Path((centres[:, None] + square).reshape(-1, 2), np.tile(codes, len(centres)))
+    axes.add_patch(PathPatch(path, fill=False, edgecolor=OUTLINE, linewidth=min(1, 24 / len(cells))))
+
+
+def _key(data: PairsData, axes: Axes) -> None:
+    """What an outline means, and how many pairs of every kind are answered wrongly more often than not."""
+    axes.set_axis_off()
+    held_out = Patch(facecolor="none", edgecolor=OUTLINE, linewidth=1, label="held-out pair")
+    axes.legend(
+        handles=[held_out], loc="upper left", bbox_to_anchor=(-0.1, 1), handlelength=1, handleheight=1, borderpad=0
+    )
+    rows = [["accuracy below one half", *(f"{n} var." for n in data.types), "of"]]
+    for kind, n, below in zip(CLASS_ROWS, data.pairs, data.below_half, strict=True):
+        rows.append([CLASS_ROWS[kind][0], *(f"{k:,}" for k in below), f"{n:,}"])
+    for y, row in enumerate(rows):
+        for x, text in enumerate(row):
+            place, ha = (0.62 + 0.15 * (x - 1), "right") if x else (-0.1, "left")
+            axes.text(place, 0.76 - 0.12 * y, text, fontsize=SMALLEST, ha=ha, transform=axes.transAxes)
 
 
 ACCURACIES_FIGURE = FigureRecord(
@@ -243,4 +376,10 @@ DOUBLY_HELD_OUT_FIGURE = FigureRecord(
     "bind variables in the end are left out if any does.",
     lambda s: held_out_of(list(DOUBLY_HELD_OUT), [m for m in s.models if binds(m)] or s.models),
     on_axes(draw_doubly_held_out), height=3.2, width=6.4, found=doubly_held_out_caption,
+)  # fmt: skip
+PAIRS_FIGURE = FigureRecord(
+    "pairs", "Every pair of numbers",
+    "Look for the dark cells: are they on the diagonal (doubles n + n), in outlined cells (held-out pairs), or "
+    "anywhere?",
+    lambda s: pairs_data(pair_accuracies(s.model), s.model.seen), draw_pairs, height=5.3, found=pairs_caption,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -12,11 +12,9 @@ from assignadd.dynamics.phases import ADDITION_SET, HELD_OUT_SETS, REFINEMENT_SE
 from assignadd.ledger.claim import Claim, PopulationMeasure, Reading, SeedMeasure
 from assignadd.measures.progress import TRAINING_LAW
 from assignadd.paper.binding.claims import PATTERNS
-from assignadd.paper.dynamics.along_training import in_steps, skill_delay
+from assignadd.paper.dynamics.claims import in_steps, skill_delay
 from assignadd.paper.generalisation.claims import OVER_THE_END, TEST_SETS, best_window, in_words, slug
-from assignadd.stats.intervals import Threshold, threshold
-from assignadd.stats.measured import Measured, lowest
-from assignadd.stats.verdicts import AtLeast, Between, Rule
+from assignadd.stats import AtLeast, Between, Measured, Rule, lowest, threshold
 from assignadd.sweeps.population import Populations, SeedCurves
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS, EvalSet
 
@@ -26,21 +24,28 @@ def binds(seed: SeedCurves) -> Measured:
     return Measured.exactly(float(seed.binds), 1, "network")
 
 
-def achieved(names: Sequence[str]) -> SeedMeasure:
-    """The lowest of these accuracies by the median over the last evaluations; None where one is missing."""
-
-    def measure(seed: SeedCurves) -> Measured | None:
-        return lowest(_over_the_end(seed, name) for name in names) if all(map(seed.has, names)) else None
-
-    return measure
+def lowest_of(measure: Callable[[SeedCurves, str], Measured], names: Sequence[str]) -> SeedMeasure:
+    """The lowest of `measure(seed, name)` over columns; None where the seed lacks one of them."""
+    return lambda seed: lowest(measure(seed, name) for name in names) if all(map(seed.has, names)) else None
 
 
-def _over_the_end(seed: SeedCurves, name: str) -> Measured:
+def achieved(seed: SeedCurves, name: str) -> Measured:
+    """What a seed achieves on a set: the median over its last evaluations."""
     shares, n = seed.along_the_end(name)
     return Measured.over_evaluations(shares, n * len(shares))
 
 
-def achieved_class(s: EvalSet) -> SeedMeasure:
+def in_final_exam(seed: SeedCurves, name: str) -> Measured:
+    """An accuracy or a rate of attention in the exam after the last step."""
+    return Measured.share(seed.final(name) * seed.n_final(name), seed.n_final(name), "sequences")
+
+
+def without_noise(seed: SeedCurves, name: str) -> Measured:
+    """A number at the end of training without sampling error, such as one over all pairs."""
+    return Measured.exactly(seed.final(name), 1, "network")
+
+
+def achieved_on_class(s: EvalSet) -> SeedMeasure:
     """The accuracy on a class of held-out pairs over the last evaluations, with the interval over its pairs."""
 
     def measure(seed: SeedCurves) -> Measured | None:
@@ -48,17 +53,6 @@ def achieved_class(s: EvalSet) -> SeedMeasure:
         if not n or not seed.has(s.name):
             return None
         return Measured.over_evaluations_and_pairs(seed.along_the_end(s.name)[0], n)
-
-    return measure
-
-
-def last_step(names: Sequence[str]) -> SeedMeasure:
-    """The lowest of these accuracies or attention rates in the exam after the last step; None where one is missing."""
-
-    def measure(seed: SeedCurves) -> Measured | None:
-        if not all(map(seed.has, names)):
-            return None
-        return lowest(Measured.share(seed.final(n) * seed.n_final(n), seed.n_final(n), "sequences") for n in names)
 
     return measure
 
@@ -73,19 +67,14 @@ def in_best_window(names: Sequence[str]) -> SeedMeasure:
     return measure
 
 
-def exact(name: str) -> SeedMeasure:
-    """A number at the end of training without sampling error, such as one over all pairs."""
-    return lambda seed: Measured.exactly(seed.final(name), 1, "network") if seed.has(name) else None
-
-
 def in_order(earlier: Sequence[str], later: Sequence[str]) -> SeedMeasure:
-    """Steps from the onset of some sets to that of others, both at 95 %; None where the later one never came."""
+    """Steps from the onset of the earlier sets to that of the later ones (95 %); None where the later never came."""
     return lambda seed: in_steps(skill_delay(seed.curves, earlier, later), 1, "network")
 
 
 def stays_refined(seed: SeedCurves) -> Measured | None:
     """The lowest set with a banned slot at the end; None where they never all reached 95 % for 1,000 steps."""
-    return None if seed.phases.refinement is None else achieved(REFINEMENT_SETS)(seed)
+    return None if seed.phases.refinement is None else lowest_of(achieved, REFINEMENT_SETS)(seed)
 
 
 def late_is_banned(seed: SeedCurves) -> Measured | None:
@@ -94,14 +83,9 @@ def late_is_banned(seed: SeedCurves) -> Measured | None:
     return None if late is None else Measured.exactly(float(late.banned), 1, "network")
 
 
-def rates(patterns: Sequence[str], types: Sequence[int], law: str = "") -> SeedMeasure:
-    """The lowest rate of these attention patterns over sums with these numbers of variables."""
-    return last_step([f"{p} ({n}-var{law})" for p in patterns for n in types])
-
-
-def if_it_binds(measure: SeedMeasure) -> SeedMeasure:
-    """The same measure, None for seeds that do not bind."""
-    return lambda seed: measure(seed) if seed.binds else None
+def lowest_rate(law: str = "") -> SeedMeasure:
+    """The lowest rate of the three attention patterns over sums with 0, 1 and 2 variables."""
+    return lowest_of(in_final_exam, [f"{pattern} ({n_vars}-var{law})" for pattern in PATTERNS for n_vars in (0, 1, 2)])
 
 
 def _every(
@@ -109,15 +93,18 @@ def _every(
     binding: bool = True, readings: Sequence[Reading] = (),
 ) -> Claim:  # fmt: skip
     """A claim about every seed, or about every seed that binds; its readings are about the same seeds."""
-    asked = if_it_binds if binding else lambda own: own
-    readings = tuple(replace(r, measure=r.measure and asked(r.measure)) for r in readings)
-    return Claim(id, label, claim, paper, rule=rule, seed_measure=asked(measure), comment=comment, readings=readings)
+
+    def of_those(measure: SeedMeasure) -> SeedMeasure:
+        return lambda seed: measure(seed) if seed.binds or not binding else None
+
+    readings = tuple(replace(r, measure=r.measure and of_those(r.measure)) for r in readings)
+    return Claim(id, label, claim, paper, rule=rule, seed_measure=of_those(measure), comment=comment, readings=readings)
 
 
 def _beside(names: Sequence[str], level: float) -> tuple[Reading, Reading]:
     """The same at the last step alone, and in the best window of each seed."""
     return (
-        Reading("last-step", "At the last step alone.", AtLeast(level), last_step(names)),
+        Reading("last-step", "At the last step alone.", AtLeast(level), lowest_of(in_final_exam, names)),
         Reading("best-window", "In the best 1,000 steps of its training.", AtLeast(level), in_best_window(names)),
     )
 
@@ -125,45 +112,45 @@ def _beside(names: Sequence[str], level: float) -> tuple[Reading, Reading]:
 ALL = "all initialisations"
 SAME_PATTERNS = "The three attention patterns are present in 99 % of"
 LOWEST_RATE = "The value of a seed is the lowest rate of the three patterns over sums with 0, 1 and 2 variables."
-TYPES = (0, 1, 2)
 DOUBLES = next(s for s in CLASS_SETS if s.name == "0-var doubles")
 TESTS, NINE = [s.name for s in TEST_SETS], [s.name for s in EVAL_SETS]
 
 INITIALISATIONS = (
     _every("every-seed-adds", "section 3", "Every seed learns held-out sums of literals (95 %).",
-           "expected", achieved([ADDITION_SET]), AtLeast(0.95), binding=False),
+           "expected", lowest_of(achieved, [ADDITION_SET]), AtLeast(0.95), binding=False),
     _every("every-seed-binds", "section 3", "Every seed learns to bind variables by the end of training.",
            "expected", binds, AtLeast(1), "Binding is 95 % on trained sums with one variable.", binding=False),
     _every("every-seed-refines", "section 3",
            "Every seed that binds learns sums with variables in banned slots (95 %).",
-           "expected", achieved(REFINEMENT_SETS), AtLeast(0.95), OVER_THE_END,
+           "expected", lowest_of(achieved, REFINEMENT_SETS), AtLeast(0.95), OVER_THE_END,
            readings=[Reading("stays", "Every seed that has had it for 1,000 steps still has it at the end.",
                              AtLeast(0.95), stays_refined)]),
     *(
         _every(f"every-seed-{slug(s.name)}", "section 3",
                f"Every seed that binds achieves over 98 % on {in_words(s)}.",
-               "over 98 %", achieved([s.name]), AtLeast(0.98), OVER_THE_END, readings=more)
+               "over 98 %", lowest_of(achieved, [s.name]), AtLeast(0.98), OVER_THE_END, readings=more)
         for s in TEST_SETS
         for more in [[Reading("doubles", f"Every seed that binds achieves 95 % on {in_words(DOUBLES)}.", AtLeast(0.95),
-                              achieved_class(DOUBLES))] if s.name == ADDITION_SET else []]
+                              achieved_on_class(DOUBLES))] if s.name == ADDITION_SET else []]
     ),
     _every("every-seed-over-98-at-once", "section 3",
            "Every seed that binds achieves over 98 % on all six test sets.",
-           "over 98 %", achieved(TESTS), AtLeast(0.98), OVER_THE_END, readings=_beside(TESTS, 0.98)),
+           "over 98 %", lowest_of(achieved, TESTS), AtLeast(0.98), OVER_THE_END, readings=_beside(TESTS, 0.98)),
     _every("every-seed-over-99-at-once", "progress_measures",
            "Every seed that binds achieves over 99 % on all nine sets.",
-           "> 99 % across all benchmarks", achieved(NINE), AtLeast(0.99), OVER_THE_END, readings=_beside(NINE, 0.99)),
+           "> 99 % across all benchmarks", lowest_of(achieved, NINE), AtLeast(0.99), OVER_THE_END,
+           readings=_beside(NINE, 0.99)),
     _every("every-seed-ov-mlp-99.94", "ov-mlp",
            "In every seed that binds, W_U MLP2(OV2(a) + OV2(b)) alone ends with 99.94 % of all pairs correct.",
-           "99.94 %", exact("ov2_mlp2_accuracy"), AtLeast(0.9994)),
+           "99.94 %", lowest_of(without_noise, ["ov2_mlp2_accuracy"]), AtLeast(0.9994)),
     _every("every-binding-seed-attention", "attention",
            f"{SAME_PATTERNS} the sequences of every seed that binds, with any pair of numbers and any slots.",
-           ALL, rates(tuple(PATTERNS), TYPES), AtLeast(0.99), LOWEST_RATE,
+           ALL, lowest_rate(), AtLeast(0.99), LOWEST_RATE,
            readings=[Reading("training-law", "In the sequences that training could show.", AtLeast(0.99),
-                             rates(tuple(PATTERNS), TYPES, f", {TRAINING_LAW}"))]),
+                             lowest_rate(f", {TRAINING_LAW}"))]),
     _every("every-binding-seed-identity", "qk0pos_and_qk1",
            "In every seed that binds, each copied variable matches itself best under QK2.",
-           "expected", exact("qk2_ov1_var_identity"), AtLeast(1)),
+           "expected", lowest_of(without_noise, ["qk2_ov1_var_identity"]), AtLeast(1)),
 )  # fmt: skip
 
 ORDER = (
@@ -193,26 +180,19 @@ AT_LEAST_A_QUARTER, ABOUT_A_FIFTH = AtLeast(0.25), Between(0.175, 0.225)
 @lru_cache(maxsize=32)
 def sweep_threshold(
     populations: Populations, sweep: str, test: str, binding: bool, level: float = SUCCESS
-) -> Threshold | None:
+) -> Measured | None:
     """Where the share of seeds that reach a level on a test rises; only among networks that bind if `binding`."""
     population = getattr(populations, sweep)
     if population is None:
         return None
-    settings, accuracy = population.finals(SWEEPS[sweep], test)
+    settings, accuracy = population.finals(SWEEPS[sweep], test)  # (settings, seeds)
     asked = np.isfinite(accuracy) & (population.binds(SWEEPS[sweep]) | (not binding))
     return threshold(settings, np.nan_to_num(accuracy) >= level, asked)
 
 
 def crossing(sweep: str, test: str, binding: bool = False) -> PopulationMeasure:
-    """That threshold as a measured number; its unit is the seed, of which every setting has the same."""
-
-    def measured(populations: Populations) -> Measured | None:
-        found = sweep_threshold(populations, sweep, test, binding)
-        if found is None:
-            return None
-        return Measured(found.value, found.interval.low, found.interval.high, found.seeds, "seeds")
-
-    return measured
+    """That threshold; its unit is the seed, of which every setting has the same."""
+    return lambda populations: sweep_threshold(populations, sweep, test, binding)
 
 
 AMONG_BINDING = "Among the networks that bind."

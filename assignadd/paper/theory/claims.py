@@ -39,8 +39,7 @@ from assignadd.paper.theory.theorem import (
     grid_checks,
     proof_numbers,
 )
-from assignadd.stats.intervals import median_interval
-from assignadd.stats.verdicts import NOT_APPLICABLE, AtLeast, Statement, decided
+from assignadd.stats import NOT_APPLICABLE, AtLeast, Statement, decided, median_interval
 
 LABEL = "thm:c1"
 COMMAND = "assignadd theory"

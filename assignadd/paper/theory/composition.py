@@ -23,7 +23,7 @@ from assignadd.config import ConfigError
 from assignadd.paper.theory.setting import DTYPE, Setting
 from assignadd.paper.theory.symmetric import COPIED, OTHER, OWN, P_T, W_0, Symmetric, scores, scores_gradient
 from assignadd.paper.theory.theorem import after_step, eta, update
-from assignadd.stats.intervals import Interval, wilson
+from assignadd.stats import Interval, wilson
 
 DRAWS = 20_000
 ASSIGNMENTS = (1, 2, 3, 4, 5, 6)  # the numbers of assignments that are tested

@@ -27,7 +27,7 @@ from assignadd.model.circuits import OV, QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack, flatten, single_models
 from assignadd.network import Network, per_network
-from assignadd.stats.verdicts import UNTESTABLE, Statement, Verdict, decided
+from assignadd.stats import UNTESTABLE, Statement, Verdict, decided
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler

@@ -35,7 +35,7 @@ from assignadd.paper.addition.figures import (
 )
 from assignadd.paper.addition.similarity import AgainstOV2, Cosine, Matching, Shuffles
 from assignadd.report.sections import MECHANISM
-from assignadd.stats.intervals import wilson
+from assignadd.stats import wilson
 
 PROBES = next(record for record in MECHANISM if record.label == "probes")
 

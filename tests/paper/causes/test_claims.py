@@ -19,7 +19,7 @@ from assignadd.paper.causes.circuit_claims import (
 )
 from assignadd.paper.causes.claims import CAUSES, INTERCHANGE, ONE_MODULE, across_types, delay, exchanged
 from assignadd.paper.causes.interchange import cause_onsets, causes_over_time
-from assignadd.stats.verdicts import HOLDS
+from assignadd.stats import HOLDS
 from assignadd.task.splits import pair_split
 from assignadd.training.loop import train_run
 from tests.interventions.small import CONFIG, HANDMADE, SEEN

@@ -16,11 +16,10 @@ from assignadd.model.handmade import SCORE, handmade
 from assignadd.network import Network, known, networks_of
 from assignadd.paper.dynamics import claims as phases
 from assignadd.paper.dynamics import first_spike, second_spike
-from assignadd.paper.dynamics.along_training import AFTER, BEFORE, on_plateau
+from assignadd.paper.dynamics.claims import AFTER, BEFORE, along, along_spike, at_first_spike
+from assignadd.paper.dynamics.second_spike import at_late_spike, on_plateau
 from assignadd.paper.ledger import DYNAMICS
-from assignadd.stats.intervals import wilson
-from assignadd.stats.measured import Measured, difference
-from assignadd.stats.verdicts import FAILS
+from assignadd.stats import FAILS, Measured, difference, wilson
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 
@@ -33,7 +32,7 @@ def came(at: float, low: float = 0.3, high: float = 0.99) -> np.ndarray:
     return np.where(at <= STEPS, high, low)
 
 
-def along(n=10**6, **phase) -> Network:
+def followed_network(n=10**6, **phase) -> Network:
     """A model without other checkpoints whose sets come at hand-picked steps."""
     accuracy = {
         "0-var train": came(0),
@@ -48,6 +47,14 @@ def along(n=10**6, **phase) -> Network:
     last = {name: Accuracy(values[-1], n, wilson(values[-1] * n, n)) for name, values in accuracy.items()}
     known(e, accuracies_of, last)
     return e
+
+
+def of_first(measure, *arguments):
+    return along_spike("first_spike", measure, *arguments)
+
+
+def of_second(measure):
+    return along_spike("second_spike", measure)
 
 
 def made_phases(**given) -> Phases:
@@ -65,50 +72,50 @@ def numbers(measured: Measured) -> tuple[float, float, float]:
 
 
 def test_skills_are_compared_on_sets_of_the_same_kind():
-    e = along()
+    e = followed_network()
     # Trained literals are learned at step 0, which must not be read as "never"; held-out ones reach 95 % at 2,000.
-    assert numbers(phases.in_order(["0-var train"], TRAINED_SETS)(e)) == (3000, 2900, 3000)
-    assert numbers(phases.in_order(["0-var add-restricted"], HELD_OUT_SETS)(e)) == (1500, 1400, 1600)
-    assert numbers(phases.in_order(TRAINED_SETS, ["0-var train"])(e)) == (-3000, -3000, -2900)
+    assert numbers(along(phases.in_order, ["0-var train"], TRAINED_SETS)(e)) == (3000, 2900, 3000)
+    assert numbers(along(phases.in_order, ["0-var add-restricted"], HELD_OUT_SETS)(e)) == (1500, 1400, 1600)
+    assert numbers(along(phases.in_order, TRAINED_SETS, ["0-var train"])(e)) == (-3000, -3000, -2900)
     curves_of(e).accuracy["2-var train"][:] = 0.5
-    assert phases.in_order(["0-var train"], TRAINED_SETS)(e) is None
-    assert phases.in_order(TRAINED_SETS, ["1-var train"])(e).high < 0  # the earlier one never came
-    last = {name: values[-1:] for name, values in curves_of(along()).accuracy.items()}
+    assert along(phases.in_order, ["0-var train"], TRAINED_SETS)(e) is None
+    assert along(phases.in_order, TRAINED_SETS, ["1-var train"])(e).high < 0  # the earlier one never came
+    last = {name: values[-1:] for name, values in curves_of(followed_network()).accuracy.items()}
     known(e, curves_of, Curves(STEPS[-1:], last, 10**6))  # evaluated once
-    assert phases.in_order(["0-var train"], ["1-var train"])(e) is None
+    assert along(phases.in_order, ["0-var train"], ["1-var train"])(e) is None
 
 
 def test_all_sums_of_literals_are_asked_at_the_end_of_the_first_phase():
-    e = along(n=1000, first_spike=jump(1900, 2000, 0.3, 0.9))
+    e = followed_network(n=1000, first_spike=jump(1900, 2000, 0.3, 0.9))
     lowest = phases.before_binding(["0-var train", "0-var add-restricted"])(e)
     assert (lowest.value, lowest.n) == (0.93, 1000) and lowest.low == pytest.approx(
         0.9125, abs=5e-4
     )  # Wilson's for 930 of 1,000
-    assert phases.before_binding(["0-var add-restricted"])(along()).value == 0.99  # no spike: at the end
+    assert phases.before_binding(["0-var add-restricted"])(followed_network()).value == 0.99  # no spike: at the end
     late = with_late_variable(n=2000)  # with checkpoints fresh sequences are asked, as many as it takes
-    known(late, curves_of, curves_of(along()))
+    known(late, curves_of, curves_of(followed_network()))
     assert numbers(phases.before_binding(["0-var train"])(late)) == pytest.approx(
         (1, 1 / (1 + 1.96**2 / 2000), 1), abs=1e-5
     )
 
 
 def test_every_set_must_rise_and_not_only_their_mean():
-    e = along(first_spike=jump(2900, 3000, 0.6, 0.9))
-    assert first_spike.least_rise(["1-var train", "2-var train"])(e).value == 0  # the one had come before
-    assert first_spike.least_rise(["2-var train"])(e).value == pytest.approx(0.69)
+    e = followed_network(first_spike=jump(2900, 3000, 0.6, 0.9))
+    assert of_first(first_spike.least_rise, ["1-var train", "2-var train"])(e).value == 0  # the one had come before
+    assert of_first(first_spike.least_rise, ["2-var train"])(e).value == pytest.approx(0.69)
     # The mean of the four sets is .6450 from 1,500 on, .8175 from 3,000 and .99 from 3,500: 10 % at 2,900, 90 % at
     # 3,500. Those from 3,000 to 3,400 are inside, so that it takes longer than 400 steps.
     stairs = Spike(2900, 3000, 0.645, 0.99, 2900, 3500)
-    assert numbers(first_spike.duration(along(first_spike=stairs))) == (600, 401, 600)
-    assert first_spike.duration(along()) is None
-    apart = along(first_spike=jump(2800, 3000, 0.6, 0.9))
-    assert first_spike.share_within(apart) is None  # evaluations too far apart to say
-    assert first_spike.share_within(e).value == pytest.approx(0.69 / 4 / 0.3, abs=1e-3)
+    assert numbers(of_first(first_spike.duration)(followed_network(first_spike=stairs))) == (600, 401, 600)
+    assert of_first(first_spike.duration)(followed_network()) is None
+    apart = followed_network(first_spike=jump(2800, 3000, 0.6, 0.9))
+    assert of_first(first_spike.share_within)(apart) is None  # evaluations too far apart to say
+    assert of_first(first_spike.share_within)(e).value == pytest.approx(0.69 / 4 / 0.3, abs=1e-3)
 
 
 def test_a_plateau_is_the_thousand_steps_beside_a_spike():
     """From 3,000 on trained sums with two variables are right; .3 and .99 are the shares on either side."""
-    e = along(n=1000)
+    e = followed_network(n=1000)
     spike = Spike(2900, 3000, 0.3, 0.99, 2900, 3000)
     before, after = (on_plateau(e, "2-var train", spike, when) for when in (BEFORE, AFTER))
     assert (before.value, after.value) == (pytest.approx(0.3), pytest.approx(0.99))
@@ -119,15 +126,19 @@ def test_a_plateau_is_the_thousand_steps_beside_a_spike():
 
 
 def test_no_set_without_banned_slots_rises_with_the_second_spike():
-    e = along(n=1000, second_spike=jump(5900, 6000, 0.3, 0.99))
-    assert second_spike.largest_rise_elsewhere(e).value == pytest.approx(0)
+    e = followed_network(n=1000, second_spike=jump(5900, 6000, 0.3, 0.99))
+    assert of_second(second_spike.largest_rise_elsewhere)(e).value == pytest.approx(0)
     curves_of(e).accuracy["2-var train"][STEPS < 5500] = 0.6  # five of the ten evaluations before it
-    assert second_spike.largest_rise_elsewhere(e).value == pytest.approx(0.39 * 5 / 10)
+    assert of_second(second_spike.largest_rise_elsewhere)(e).value == pytest.approx(0.39 * 5 / 10)
     curves_of(e).accuracy["1-var var-restricted"] = came(6000, high=0.97)
     curves_of(e).accuracy["2-var var-restricted (1)"] = came(6500, high=0.99)
     # 6,000 to 6,900: five evaluations of .3 and five of .99, less the .99 of trained sums.
-    assert second_spike.restricted_in_line(e).value == pytest.approx((0.3 + 0.99) / 2 - 0.99)
-    assert second_spike.largest_rise_elsewhere(along()) is second_spike.restricted_in_line(along()) is None
+    assert of_second(second_spike.restricted_in_line)(e).value == pytest.approx((0.3 + 0.99) / 2 - 0.99)
+    assert (
+        of_second(second_spike.largest_rise_elsewhere)(followed_network())
+        is of_second(second_spike.restricted_in_line)(followed_network())
+        is None
+    )
 
 
 def test_a_difference_has_newcombes_interval():
@@ -151,25 +162,28 @@ def with_late_variable(at_3000=None, n=300) -> Network:
 
 def test_a_late_variable_fails_and_is_not_attended_to_until_it_comes():
     e = with_late_variable()
-    before, after = second_spike.own_accuracy(BEFORE)(e), second_spike.own_accuracy(AFTER)(e)
+
+    def late(measure, *arguments):
+        return at_late_spike(measure, *arguments)(e)
+
+    before, after = late(second_spike.late_accuracy, BEFORE), late(second_spike.late_accuracy, AFTER)
     assert before.value < 0.2 and after.value == 1 and before.high > before.value
-    assert second_spike.times_chance(e).value == pytest.approx(59 * before.value)
-    assert second_spike.accuracy_rise(e).value == pytest.approx(1 - before.value)
+    assert late(second_spike.times_chance).value == pytest.approx(59 * before.value)
+    assert late(second_spike.accuracy_rise).value == pytest.approx(1 - before.value)
     for n_vars in (1, 2):
-        assert (
-            second_spike.attended(BEFORE, n_vars)(e).value < 0.6 and second_spike.attended(AFTER, n_vars)(e).value == 1
-        )
-    assert second_spike.against_others(BEFORE)(e).high < -0.6 and second_spike.against_others(None)(e).value == 0
-    assert second_spike.others_before(e).value < 0.2  # b fails in the second slot as well: it is not alone
-    assert second_spike.path_rise(e).value == pytest.approx(SCORE, rel=1e-3)
-    assert second_spike.above_lowest_other(e).value == -1 and second_spike.score_rise(e).value == pytest.approx(
-        1
-    )  # -2 to -.5 against -1 to -.5
-    assert numbers(second_spike.score_before_accuracy(e)) == (0, -1500, 1500)
-    assert second_spike.late_ends(e) == (4000, 5500)
+        assert late(second_spike.attended, BEFORE, n_vars).value < 0.6
+        assert late(second_spike.attended, AFTER, n_vars).value == 1
+    assert late(second_spike.minus_others, BEFORE).high < -0.6 and late(second_spike.minus_others, None).value == 0
+    assert late(second_spike.lowest_of_others).value < 0.2  # b fails in the second slot as well: it is not alone
+    assert late(second_spike.path_rise).value == pytest.approx(SCORE, rel=1e-3)
+    assert late(second_spike.above_lowest_other, second_spike.qk1_scores).value == -1
+    rise = late(second_spike.rise_above_others, second_spike.qk1_scores)  # -2 to -.5 against -1 to -.5
+    assert rise.value == pytest.approx(1)
+    assert numbers(late(second_spike.score_before_accuracy)) == (0, -1500, 1500)
+    assert second_spike.around_late_spike(e) == (4000, 5500)
     e.results.clear()
     known(e, late_variable_of, None)
-    assert second_spike.own_accuracy(BEFORE)(e) is None and second_spike.others_before(e) is None
+    assert late(second_spike.late_accuracy, BEFORE) is None and late(second_spike.lowest_of_others) is None
 
 
 def rising(accuracy, score=None) -> Network:
@@ -178,7 +192,7 @@ def rising(accuracy, score=None) -> Network:
     known(e, trajectory_of, {name: np.zeros(len(steps)) for name in trajectory_of(e)} | {"step": steps})
     if score is not None:
         trajectory_of(e)["qk1 = to b"] = np.array(score)
-    known(e, second_spike.own_curve, (steps, np.array(accuracy)))
+    known(e, second_spike.late_variable_curve, (steps, np.array(accuracy)))
     return e
 
 
@@ -186,11 +200,11 @@ def test_what_rises_first_is_read_between_checkpoints():
     """The score passes one half of its rise at 4,600, the accuracy at 5,200; both lie up to 300 steps before."""
     e = rising([0, 0, 0, 0.1, 1, 1], [0, 0, 1, 1, 1, 1])
     known(e, late_variable_of, LateVariable("b", "first", True, 5200, jump(4900, 5200, 0.0, 1.0)))
-    assert numbers(second_spike.score_before_accuracy(e)) == (600, 300, 900)
-    assert second_spike.score_before_accuracy(with_scores(e, [1, 1, 0, 0, 0, 0])) is None  # no rise
+    assert numbers(at_late_spike(second_spike.score_before_accuracy)(e)) == (600, 300, 900)
+    assert at_late_spike(second_spike.score_before_accuracy)(with_scores(e, [1, 1, 0, 0, 0, 0])) is None  # no rise
     later = rising([0, 0, 0.6, 0.6, 1, 1], [0, 0, 0, 0, 1, 1])  # the accuracy has half of its rise first
     known(later, late_variable_of, LateVariable("b", "first", True, 4600, jump(4300, 4600, 0.0, 1.0)))
-    assert numbers(second_spike.score_before_accuracy(later)) == (-600, -900, -300)
+    assert numbers(at_late_spike(second_spike.score_before_accuracy)(later)) == (-600, -900, -300)
 
 
 def with_scores(e: Network, score) -> Network:
@@ -202,10 +216,10 @@ def test_before_and_after_a_late_spike_at_most_a_twentieth_of_it_is_missing():
     e = rising([0.02, 0.04, 0.05, 0.3, 0.9, 0.94, 0.99, 1.0, 1.0])
     known(e, late_variable_of, LateVariable("b", "first", True, 5200, Spike(4600, 4900, 0.0, 1.0, 4600, 5200)))
     # From .04 to .99: .0875 is a twentieth of the way, .9425 all but a twentieth.
-    assert second_spike.late_ends(e) == (4600, 5800)
+    assert second_spike.around_late_spike(e) == (4600, 5800)
     e = rising([0.02, 0.2, 0.3, 0.4, 0.9, 0.94, 0.9, 0.94, 0.9])
     known(e, late_variable_of, LateVariable("b", "first", True, 4900, Spike(4600, 4900, 0.2, 0.9, 4000, 5200)))
-    assert second_spike.late_ends(e) == (4000, 5200)
+    assert second_spike.around_late_spike(e) == (4000, 5200)
 
 
 def test_other_variables_are_asked_at_every_checkpoint_before_the_late_one():
@@ -224,30 +238,44 @@ def test_other_variables_are_asked_at_every_checkpoint_before_the_late_one():
     ([0.8, 0.9, 0.99, 1.0], (3 / 4, 3 / 4, 3 / 4)), ([0.5, 0.7], (0, 0, 0)), ([0.85], (1, 1, 1)),
 ])  # fmt: skip
 def test_staying_on_a_plateau_is_asked_of_every_checkpoint(rates, expected):
-    assert numbers(phases.staying(rates, None)) == expected
+    assert (
+        numbers(phases.share_of_checkpoints(phases.PLATEAU, [Measured.exactly(r, 12, "variables") for r in rates]))
+        == expected
+    )
 
 
 def test_a_rate_of_few_sequences_may_be_on_the_plateau_or_not():
     """By Wilson's intervals of 100 sequences: [.825, .944] is on it, [.711, .867] may be, [.118, .289] is not."""
-    assert numbers(phases.staying([0.9, 0.8, 0.2], 100)) == (2 / 3, 1 / 3, 2 / 3)
+    assert numbers(
+        phases.share_of_checkpoints(phases.PLATEAU, [Measured.share(k, 100, "sequences") for k in (90, 80, 20)])
+    ) == (2 / 3, 1 / 3, 2 / 3)
 
 
 def test_where_equals_attends_in_layer_1():
     """The hand-made model attends equally to both operands; without a slot's position it ignores that slot."""
     e = with_late_variable()
-    assert first_spike.weight_on_variable()(e).value == pytest.approx(0.5, abs=0.01)
-    assert first_spike.attention_after(e).value == 1
+    assert at_first_spike(first_spike.weight_on_variable)(e).value == pytest.approx(0.5, abs=0.01)
+    assert at_first_spike(first_spike.attention_after)(e).value == 1
     lost = e.stack.clone()
     lost["pos_embed.W_pos"][0, 13] = 0  # the first operand's slot
     e = with_late_variable(lost)
-    assert first_spike.weight_on_variable(0)(e).value < 0.1 and first_spike.weight_on_variable(1)(e).value > 0.8
-    assert first_spike.attention_change(e).value > 0.7 and first_spike.attention_change(e).low > 0.6
+    assert (
+        at_first_spike(first_spike.weight_on_variable, 0)(e).value < 0.1
+        and at_first_spike(first_spike.weight_on_variable, 1)(e).value > 0.8
+    )
+    assert (
+        at_first_spike(first_spike.attention_change)(e).value > 0.7
+        and at_first_spike(first_spike.attention_change)(e).low > 0.6
+    )
 
 
 def test_checkpoints_far_from_the_spike_are_not_taken_for_it():
     e = with_late_variable()
     e.steps = [0, 4000, 5500]
-    assert first_spike.attention_change(e) is None and first_spike.attention_after(e) is None
+    assert (
+        at_first_spike(first_spike.attention_change)(e) is None
+        and at_first_spike(first_spike.attention_after)(e) is None
+    )
 
 
 # Computed without this package, in plain NumPy on 1,500 other sequences of the checkpoints, or published. After the

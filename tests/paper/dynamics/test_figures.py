@@ -25,12 +25,14 @@ from assignadd.network import Network, known, networks_of
 from assignadd.paper.dynamics.figures import (
     draw_onsets,
     draw_progress_measures,
+    draw_variables,
     onsets_data,
     progress_measures_caption,
     progress_measures_data,
+    variables_caption,
+    variables_data,
 )
-from assignadd.paper.dynamics.pair_figures import draw_variables, variables_caption, variables_data
-from assignadd.paper.dynamics.second_spike import own_curve
+from assignadd.paper.dynamics.second_spike import late_variable_curve
 from assignadd.paper.dynamics.spike_figures import (
     allowed_example,
     companions,
@@ -91,7 +93,7 @@ def as_drawn(found):
     """The same with the late variable's accuracy as its column has it: every checkpoint is the same model."""
     since, late = phases_of(found).first_spike.after, late_variable_of(found)
     accuracy = trajectory_of(found)[f"accuracy {late.variable} {late.slot}"]
-    known(found, own_curve, (STEPS[since <= STEPS], accuracy[since <= STEPS]))
+    known(found, late_variable_curve, (STEPS[since <= STEPS], accuracy[since <= STEPS]))
     return found
 
 

@@ -22,9 +22,8 @@ from assignadd.paper.generalisation.claims import (
     on_class,
     on_set,
 )
-from assignadd.paper.generalisation.seeds import in_best_window, last_step
-from assignadd.stats.intervals import wilson
-from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED
+from assignadd.paper.generalisation.seeds import in_best_window, in_final_exam, lowest_of
+from assignadd.stats import FAILS, HOLDS, UNDECIDED, wilson
 from assignadd.sweeps.population import shipped_populations
 from assignadd.task.evalsets import CLASS_SETS, EVAL_SETS
 from assignadd.task.splits import pair_split
@@ -136,6 +135,6 @@ def test_so_it_is_for_every_seed_of_the_census():
     seeds = [s for s in shipped_populations().seeds if s.binds]
     last, best = (
         sum(measure(seed).value >= 0.98 for seed in seeds)
-        for measure in (last_step(TEST_SETS), in_best_window(TEST_SETS))
+        for measure in (lowest_of(in_final_exam, TEST_SETS), in_best_window(TEST_SETS))
     )
     assert (len(seeds), last, best) == (131, 66, 107)

@@ -7,7 +7,6 @@ from matplotlib.colors import same_color
 
 from assignadd.figure.style import figure, save
 from assignadd.measures.accuracies import Accuracy
-from assignadd.paper.dynamics.pair_figures import draw_pairs, pairs_caption, pairs_data
 from assignadd.paper.generalisation.figures import (
     CLASS_NAMES,
     DOUBLY_HELD_OUT,
@@ -15,10 +14,13 @@ from assignadd.paper.generalisation.figures import (
     draw_accuracies,
     draw_doubly_held_out,
     draw_held_out_classes,
+    draw_pairs,
     held_out_classes_caption,
     held_out_data,
+    pairs_caption,
+    pairs_data,
 )
-from assignadd.stats.intervals import wilson
+from assignadd.stats import wilson
 from assignadd.task.evalsets import EVAL_SETS
 
 STEPS = (0, 100, 200)

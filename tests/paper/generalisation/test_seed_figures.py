@@ -8,13 +8,11 @@ import pytest
 
 from assignadd.config import PRESETS, UserError
 from assignadd.figure.style import figure
-from assignadd.paper.generalisation.census_figures import (
+from assignadd.paper.generalisation.population_figures import (
     NEVER,
+    PARTS,
     census_data,
     draw_census,
-)
-from assignadd.paper.generalisation.sweep_figures import (
-    PARTS,
     draw_generalization,
     generalization_caption,
     generalization_data,

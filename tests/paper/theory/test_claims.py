@@ -7,7 +7,7 @@ import pytest
 
 from assignadd.ledger.claim import CANNOT
 from assignadd.paper.theory.claims import _summary, statements
-from assignadd.stats.verdicts import FAILS, HOLDS, UNDECIDED
+from assignadd.stats import FAILS, HOLDS, UNDECIDED
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Figure `census` (ours): what many seeds learn, when, and how well."""
+"""Many networks: figures `census` (ours), what seeds learn and when, and `generalization_combined`, how much data."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from matplotlib.figure import Figure
 
 from assignadd.dynamics.curves import Onset
 from assignadd.dynamics.phases import Phases
-from assignadd.figure.record import NO_POPULATION, FigureData, FigureRecord
-from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, ORANGE, VERMILION
+from assignadd.figure.record import NO_POPULATION, Absent, FigureData, FigureRecord
+from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ORANGE, PURPLE, VERMILION
+from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
+from assignadd.stats import median_interval
 from assignadd.sweeps.population import Populations
 from assignadd.task.evalsets import EVAL_SETS
 
@@ -67,20 +69,20 @@ def draw_census(data: CensusData, made: Figure) -> None:
 
 
 def _draw_learned(data: CensusData, ax: Axes) -> None:
-    """Draws the share of seeds that have a skill by a step (one less the Kaplan-Meier curve), with its 95 % band."""
+    """Draws the share of seeds that have a skill by a step (one minus the Kaplan-Meier curve), with its 95 % band."""
     from scipy.stats import CensoredData, ecdf  # takes a second to import, and only populations need it
 
     for (name, color, _), onsets in zip(SKILLS, data.onsets, strict=True):
         came = onsets[onsets != NEVER].astype(float)
         if not len(came):
             continue
-        found = ecdf(CensoredData(uncensored=came, right=np.full(int((onsets == NEVER).sum()), float(data.steps))))
-        steps = np.concatenate([[0], found.cdf.quantiles, [data.steps]])
-        share = found.cdf.probabilities
+        learned = ecdf(CensoredData(uncensored=came, right=np.full(int((onsets == NEVER).sum()), float(data.steps))))
+        steps = np.concatenate([[0], learned.cdf.quantiles, [data.steps]])
+        share = learned.cdf.probabilities
         ax.step(steps, [0, *share, share[-1]], where="post", color=color, label=f"{name}: {len(came)} of {len(onsets)}")
         with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)  # where all have come, the formula has no interval
-            band = found.cdf.confidence_interval(method="log-log")
+            band = learned.cdf.confidence_interval(method="log-log")
         low, high = (
             np.nan_to_num([0, *b.probabilities, b.probabilities[-1]], nan=share[-1]) for b in (band.low, band.high)
         )
@@ -125,8 +127,86 @@ def _draw_late(data: CensusData, ax: Axes) -> None:
     ax.set_title(f"(d) last variable, {len(data.late)} seeds")
 
 
-# Whether a seed binds: name in the legend, colour, and offset of its dots in the row.
-GROUPS = ((True, "seeds that bind", BLUE, -0.2), (False, "seeds that do not", ORANGE, 0.2))
+PARTS = (("2-var test held out", "held-out sum", BLUE), ("2-var test banned (1)", "one banned slot", ORANGE),
+         ("2-var test banned (2)", "two banned slots", PURPLE))  # fmt: skip
+TWO_VAR, ZERO_VAR = "2-var test", "0-var held out"
+
+
+@dataclass(frozen=True)
+class GeneralizationData(FigureData):
+    """Thresholds, of the seeds that bind, are (value, low, high); NaN where the share that succeeds does not rise."""
+
+    ratios: np.ndarray  # (settings,)
+    two_var: np.ndarray  # (settings, seeds); NaN where a seed has no network
+    parts: np.ndarray  # (parts, settings): medians over the seeds
+    ratio_threshold: np.ndarray
+    fractions: np.ndarray
+    zero_var: np.ndarray
+    fraction_threshold: np.ndarray
+    names: list[str]  # of both populations
+    steps: int
+
+
+def generalization_data(populations: Populations) -> GeneralizationData | Absent:
+    """Final accuracies and thresholds of the two sweeps."""
+    if populations.two_var is None or populations.fraction is None:
+        return NO_POPULATION
+    ratios, accuracy = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
+    parts = [np.nanmedian(populations.two_var.finals(SWEEPS["two_var"], name)[1], axis=1) for name, _, _ in PARTS]
+    fractions, zero = populations.fraction.finals(SWEEPS["fraction"], ZERO_VAR)
+    thresholds = [
+        np.array((t.value, t.low, t.high) if (t := sweep_threshold(populations, sweep, test, True)) else (np.nan,) * 3)
+        for sweep, test in (("two_var", TWO_VAR), ("fraction", ZERO_VAR))
+    ]
+    names = [populations.two_var.name, populations.fraction.name]
+    steps = int(populations.two_var.last["step"][0])
+    return GeneralizationData(
+        ratios, accuracy, np.array(parts), thresholds[0], fractions, zero, thresholds[1], names, steps
+    )
+
+
+def generalization_caption(data: GeneralizationData) -> str:
+    """Both thresholds with their intervals, in words."""
+    return (
+        f"Here ({' and '.join(dict.fromkeys(data.names))}) r = {_threshold_text(data.ratio_threshold)} and "
+        f"f = {_threshold_text(data.fraction_threshold)}. The paper has about .2 and .25, for its own task."
+    )
+
+
+def _threshold_text(threshold: np.ndarray) -> str:
+    return "not found" if np.isnan(threshold[0]) else f"{threshold[0]:.3f} [{threshold[1]:.3f}, {threshold[2]:.3f}]"
+
+
+def draw_generalization(data: GeneralizationData, made: Figure) -> None:
+    left, right = made.subplots(1, 2, sharey=True)
+    _draw_accuracies(left, data.ratios, data.two_var, data.ratio_threshold, GREEN)
+    for (_, label, color), median in zip(PARTS, data.parts, strict=True):
+        left.plot(data.ratios, median, color=color, linewidth=0.9, linestyle=(0, (3, 1.5)), label=label)
+    left.set_title("(a) two-variable sums")
+    left.set(xlabel="two-variable sequences per literal one, $r$", ylabel=f"test accuracy after {data.steps:,} steps")
+    _draw_accuracies(right, data.fractions, data.zero_var, data.fraction_threshold, BLUE)
+    right.set_title("(b) literal sums never trained")
+    right.set(xlabel="share of pairs in training, $f$")
+    left.set_ylim(-0.03, 1.03)
+    handles, labels = left.get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside lower center", ncols=3)
+
+
+def _draw_accuracies(ax: Axes, settings: np.ndarray, accuracy: np.ndarray, threshold: np.ndarray, color: str) -> None:
+    n = accuracy.shape[1]
+    jitter = (np.arange(n) - (n - 1) / 2) * 0.0008 * (settings[-1] - settings[0])
+    dot: Any = {"color": GREY, "markersize": 1.8, "alpha": 0.7, "label": "one seed"}
+    ax.plot((settings[:, None] + jitter).ravel(), accuracy.ravel(), "o", **dot)
+    intervals = [median_interval(row[np.isfinite(row)].tolist()) for row in accuracy]
+    ax.plot(settings, [m for m, _ in intervals], color=color, label="median, 95 % interval")
+    low, high = zip(*((i.low, i.high) if i else (m, m) for m, i in intervals), strict=True)
+    ax.fill_between(settings, low, high, color=color, alpha=0.18, linewidth=0)
+    if np.isfinite(threshold[0]):
+        ax.axvline(threshold[0], color=INK, linewidth=0.9)
+        ax.axvspan(threshold[1], threshold[2], color=INK, alpha=0.1, linewidth=0)
+        words = f"half of those\nthat bind: {threshold[0]:.2f}"
+        box: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1}
+        ax.annotate(words, (threshold[0], 0.55), (4, 0), textcoords="offset points", fontsize=7, bbox=box)
 
 
 CENSUS_FIGURE = FigureRecord(
@@ -135,4 +215,11 @@ CENSUS_FIGURE = FigureRecord(
     "Which variable comes last, in the seeds that bind and in which one comes after the first spike.",
     lambda s: census_data(s.populations) if s.populations.seeds else NO_POPULATION, draw_census, height=5.2,
     width=7.2, found=census_caption,
+)  # fmt: skip
+GENERALIZATION_FIGURE = FigureRecord(
+    "generalization_combined", "How much data generalisation needs",
+    "Test accuracy against the share of pairs and of two-variable sequences in training. Every dot is a network. "
+    "Lines are medians over seeds; the dashed ones show the parts of the two-variable test. The vertical line is "
+    "where half of the seeds that can succeed do, among those that bind, with its interval.",
+    lambda s: generalization_data(s.populations), draw_generalization, height=3.2, found=generalization_caption,
 )  # fmt: skip
