@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from assignadd.config import Config, ConfigError, Member
 from assignadd.config.errors import RunError
 from assignadd.measures.accuracies import Accuracy, set_accuracies
-from assignadd.measures.progress import ProgressObserver
+from assignadd.measures.columns import ProgressObserver
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.network import SEQUENCES, networks_of

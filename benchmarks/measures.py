@@ -16,8 +16,9 @@ from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Member
 from assignadd.measures import addition, scores
+from assignadd.measures.columns import SEQUENCES as PER_TYPE
+from assignadd.measures.columns import ProgressMeasures
 from assignadd.measures.probes import answer_probes, mixed_sequences, probe_l1_var_from_num
-from assignadd.measures.progress import ProgressMeasures
 from assignadd.measures.routing import routing
 from assignadd.measures.sequences import sequences
 from assignadd.model.stack import Stack, concatenate, initial_stack
@@ -46,7 +47,7 @@ def plain_measures(progress: ProgressMeasures, stack: Stack) -> Callable[[], Non
 
     @torch.no_grad()
     def measure() -> None:
-        for tokens in progress.tokens.values():
+        for tokens in progress.routing.tokens.split(PER_TYPE, 1):
             model.run_with_cache(
                 tokens[0], names_filter=lambda name: name.endswith(("hook_pattern", "hook_resid_post"))
             )

@@ -23,8 +23,6 @@ COMPILED = (
     "triton_gpu",
     "triton_programs",
     "numba_sampler",
-    "numba_answers",
-    "numba_patterns",
     "triton_sampler",
 )  # whose functions are not Python's
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import polars
 
     from assignadd.config import Config
-    from assignadd.dynamics.trajectory import Known
     from assignadd.measures.accuracies import Accuracy
     from assignadd.runs.folder import Run
 
@@ -70,11 +69,8 @@ def note_not_defined(config: Config) -> None:
         note(f"not defined for this network, and left out: {', '.join(names)} ({reason})")
 
 
-def measured_table(run: Run, threads: int, again: bool = False, known: Known | None = None) -> polars.DataFrame:
-    """The run's table, read where it is stored, else measured with a bar on the screen, and stored.
-
-    `known` is what was measured already.
-    """
+def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFrame:
+    """The run's table, read where it is stored, else measured with a bar on the screen, and stored."""
     from assignadd.dynamics.trajectory import measured_run, measures_problem, read_measures, write_measures
     from assignadd.training.trainer import prepare
 
@@ -87,7 +83,7 @@ def measured_table(run: Run, threads: int, again: bool = False, known: Known | N
             if at is not None:
                 note(f"seed {member.seed} of {run.name} diverged at step {at}; from there on its measures are NaN")
         with counting(f"measuring {run.name}", "checkpoints") as listener:
-            table = measured_run(run, listener, threads, known)
+            table = measured_run(run, listener, threads)
         try:
             write_measures(run, table)
         except RunError as error:  # a run that may only be read

@@ -123,8 +123,7 @@ class Reproduce:
     device: str = "auto"
     """auto, cpu or cuda."""
     threads: int | None = None
-    """CPU threads that train, and processes that measure and draw; if more than one, another process measures during
-    training. If None, every core."""
+    """CPU threads that train, and processes that measure and draw. If None, every core."""
 
 
 def reproduce_main(arguments: list[str]) -> None:
@@ -135,7 +134,7 @@ def reproduce_main(arguments: list[str]) -> None:
     options.within("wanted", args.wanted, 1, MOST_SEEDS)
     from assignadd.cli.measure import measured_table
     from assignadd.cli.train import train_on_screen
-    from assignadd.dynamics.trajectory import AlongTraining, accuracy_curves
+    from assignadd.dynamics.trajectory import accuracy_curves
     from assignadd.network import networks_of
     from assignadd.report.reproduction import claim_report
     from assignadd.runs.folder import open_run
@@ -147,10 +146,9 @@ def reproduce_main(arguments: list[str]) -> None:
     for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
         seeds = list(range(first, first + SEEDS_PER_ROUND))
         folder = default_folder(config, [Member(seed) for seed in seeds], args.runs)
-        with AlongTraining(folder, config.record.checkpoint_every, wanted=threads > 1) as along:
-            train_on_screen(config, seeds, folder, device, threads, along)
+        train_on_screen(config, seeds, folder, device, threads)
         trained.append(open_run(folder))
-        measured_table(trained[-1], threads, known=along.found)
+        measured_table(trained[-1], threads)
         learned += sum(accuracy_curves(trained[-1], i).binds for i in range(len(seeds)))
         if learned >= args.wanted:
             break

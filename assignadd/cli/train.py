@@ -14,7 +14,6 @@ from assignadd.config import Config, Member
 
 if TYPE_CHECKING:
     from assignadd.runs.folder import Run
-    from assignadd.training.loop import Listener, TrainingProgress
 
 
 @dataclass(frozen=True)
@@ -56,22 +55,15 @@ def main(arguments: list[str]) -> None:
     train_on_screen(settings, seeds, out, device, threads)
 
 
-def train_on_screen(
-    config: Config, seeds: list[int], out: Path, device: str, threads: int, also: Listener = lambda _: None
-) -> None:
-    """Trains with a screen; `also` is told of the progress too."""
+def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
+    """Trains with a screen."""
     from assignadd.api import train
     from assignadd.cli.measure import note_not_defined
 
     if config.record.measure_every:
         note_not_defined(config)
     with TrainingScreen(out.name, config.optim.steps) as screen:
-
-        def listener(progress: TrainingProgress) -> None:
-            screen(progress)
-            also(progress)
-
-        run = train(config, seeds, out, device, threads, listener)
+        run = train(config, seeds, out, device, threads, screen)
     _say_diverged(run)
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
 

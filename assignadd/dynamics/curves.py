@@ -10,8 +10,8 @@ import numpy as np
 
 from assignadd.stats import wilson
 
-# A crossing lasts when the curve is above the threshold at every evaluation up to the first one that is so many steps
-# later, or to the end. Where evaluations are farther apart than this, the next one must be above the threshold too.
+# A crossing lasts when the curve is above the threshold at every evaluation up to the first one this many steps later,
+# or to the end. Where evaluations are farther apart than this, the next one must be above the threshold too.
 LASTING = 1000
 
 
@@ -64,7 +64,9 @@ def onset(
 ) -> Onset | None:
     """Onset of a curve of shares, each counted on `n` sequences; of any curve without noise where `n` is None."""
     lowest, highest = _intervals(values, n)
-    middle, low, high = (first_lasting(steps, curve >= threshold, lasting) for curve in (values, highest, lowest))
+    middle = first_lasting(steps, values >= threshold, lasting)
+    low = first_lasting(steps, highest >= threshold, lasting)
+    high = first_lasting(steps, lowest >= threshold, lasting)
     if middle is None or low is None:
         return None
     return Onset(int(steps[middle]), int(steps[low - 1]) if low else 0, None if high is None else int(steps[high]))
@@ -77,8 +79,9 @@ def _intervals(values: np.ndarray, n: int | None) -> tuple[np.ndarray, np.ndarra
     """
     if n is None:
         return values, values
-    ends = {value: wilson(round(value * n), n) for value in {*values[~np.isnan(values)].tolist()}}
-    low, high = ([getattr(ends[v], end) if v in ends else v for v in values.tolist()] for end in ("low", "high"))
+    intervals = {value: wilson(round(value * n), n) for value in {*values[~np.isnan(values)].tolist()}}
+    low = [intervals[v].low if v in intervals else v for v in values.tolist()]
+    high = [intervals[v].high if v in intervals else v for v in values.tolist()]
     return np.array(low), np.array(high)
 
 
@@ -89,7 +92,7 @@ PENALTY, PENALTY_OF_64 = 0.02, 0.1
 RISES_FROM, RISES_TO = 0.1, 0.9
 # Rises with a plateau of fewer steps between them are one (the paper's second spike takes 1,500 steps).
 GATHERED = 1500
-# A rise is visible if it is so many times as large as the scatter on the plateaus on both sides.
+# A rise is visible if it is this many times as large as the scatter on the plateaus on both sides.
 VISIBLE = 3.0
 # The standard deviation of normal noise, divided by its median absolute deviation.
 NORMAL = 1.4826
@@ -118,7 +121,8 @@ class Spike:
 def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
     """Indices at which a new plateau begins, for a piecewise constant fit of least squares."""
     n = len(values)
-    sums, squares = (np.concatenate([[0.0], np.cumsum(x, dtype=float)]) for x in (values, values * values))
+    sums = np.concatenate([[0.0], np.cumsum(values, dtype=float)])
+    squares = np.concatenate([[0.0], np.cumsum(values * values, dtype=float)])
     # The least cost of a fit of the first `end` values, and where its last plateau begins.
     cost, begins, places = np.full(n + 1, -penalty), [0] * (n + 1), np.arange(n + 1)
     starts = places[:1]
@@ -129,11 +133,11 @@ def change_points(values: np.ndarray, penalty: float = PENALTY) -> list[int]:
         cost[end], begins[end] = tried[best] + penalty, int(starts[best])
         # The other starts are worse for every later end.
         starts = np.concatenate((starts[tried <= cost[end]], places[end : end + 1]))
-    found = []
+    edges = []
     while n:
         n = begins[n]
-        found.append(n)
-    return found[-2::-1]
+        edges.append(n)
+    return edges[-2::-1]  # from the front, without the first plateau's
 
 
 def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float = PENALTY) -> list[Spike]:
@@ -142,14 +146,14 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
     A rise in stairs is one. A recovery, to a level that was there before, is none, nor is a change of level that is
     lost in the scatter of the curve.
     """
-    kept = steps >= since
-    steps, values = steps[kept], values[kept]
+    later = steps >= since
+    steps, values = steps[later], values[later]
     if len(steps) < 2:
         return []
     edges = [0, *change_points(values, penalty), len(values)]
     plateaus = [values[a:b] for a, b in pairwise(edges)]
     levels = [float(np.median(plateau)) for plateau in plateaus]
-    found = []
+    visible = []
     for first, last in _stairs(steps, edges, levels):
         gain = levels[last] - max(levels[: first + 1])
         if gain > 0 and gain >= VISIBLE * max(_scatter(plateaus[first]), _scatter(plateaus[last])):
@@ -157,24 +161,23 @@ def spikes(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float
             low, high = levels[first], levels[last]
             below = np.flatnonzero(values[: edges[first + 1]] <= low + RISES_FROM * (high - low))
             above = np.flatnonzero(values[edges[steepest] :] >= low + RISES_TO * (high - low)) + edges[steepest]
-            found.append(
-                Spike(
-                    int(steps[edges[steepest] - 1]), int(steps[edges[steepest]]), low, high,
-                    int(steps[below[-1]]), int(steps[above[0]]),
-                )
-            )  # fmt: skip
-    return found
+            before, after = int(steps[edges[steepest] - 1]), int(steps[edges[steepest]])
+            visible.append(Spike(before, after, low, high, int(steps[below[-1]]), int(steps[above[0]])))
+    return visible
 
 
 def _stairs(steps: np.ndarray, edges: Sequence[int], levels: Sequence[float]) -> list[tuple[int, int]]:
     """The plateaus before and behind each rise, by their numbers; rises with a short plateau between them are one."""
-    found: list[tuple[int, int]] = []
+    stairs: list[tuple[int, int]] = []
     for i in range(1, len(levels)):
-        if levels[i] > levels[i - 1]:
-            short = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
-            together = bool(found) and found[-1][1] == i - 1 and short
-            found[-1:] = [(found[-1][0], i)] if together else [*found[-1:], (i - 1, i)]
-    return found
+        if levels[i] <= levels[i - 1]:
+            continue
+        is_short = steps[edges[i]] - steps[edges[i - 1]] <= GATHERED
+        if stairs and stairs[-1][1] == i - 1 and is_short:
+            stairs[-1] = (stairs[-1][0], i)
+        else:
+            stairs.append((i - 1, i))
+    return stairs
 
 
 def _scatter(plateau: np.ndarray) -> float:
@@ -183,6 +186,7 @@ def _scatter(plateau: np.ndarray) -> float:
 
 
 def largest_spike(steps: np.ndarray, values: np.ndarray, since: int = 0, penalty: float = PENALTY) -> Spike | None:
+    """The spike with the largest rise; None where there is none."""
     return max(spikes(steps, values, since, penalty), key=lambda s: s.rise, default=None)
 
 
@@ -193,7 +197,7 @@ def rise_time(steps: np.ndarray, values: np.ndarray, n: int, spike: Spike) -> De
     of those that lie inside it, whatever the noise of `n` sequences.
     """
     lowest, highest = _intervals(values, n)
-    from_, to = (spike.low + share * spike.rise for share in (RISES_FROM, RISES_TO))
-    inside = steps[(steps > spike.begin) & (steps < spike.end) & (lowest > from_) & (highest < to)]
+    is_rising = (lowest > spike.low + RISES_FROM * spike.rise) & (highest < spike.low + RISES_TO * spike.rise)
+    inside = steps[(steps > spike.begin) & (steps < spike.end) & is_rising]
     most = spike.end - spike.begin
     return Delay(most, int(inside[-1] - inside[0]) + 1 if len(inside) else 0, most)

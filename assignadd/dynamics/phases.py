@@ -82,8 +82,8 @@ class Curves:
 
     def until(self, step: int) -> Curves:
         """The evaluations up to a step."""
-        kept = self.steps <= step
-        return Curves(self.steps[kept], {name: values[kept] for name, values in self.accuracy.items()}, self.n)
+        early = self.steps <= step
+        return Curves(self.steps[early], {name: values[early] for name, values in self.accuracy.items()}, self.n)
 
     @property
     def binding(self) -> Onset | None:
@@ -164,9 +164,9 @@ def find_phases(curves: Curves) -> Phases:
 def _second_spike(curves: Curves, first: Spike | None, refinement: Onset | None) -> Spike | None:
     if first is None or refinement is None:
         return None
-    found = spikes(curves.steps, curves.mean(REFINEMENT_SETS), first.after)
-    found = [s for s in found if s.rise >= 0.05 and s.begin <= refinement.step]
-    return found[-1] if found else None
+    later = spikes(curves.steps, curves.mean(REFINEMENT_SETS), first.after)
+    before_refinement = [s for s in later if s.rise >= 0.05 and s.begin <= refinement.step]
+    return before_refinement[-1] if before_refinement else None
 
 
 @dataclass(frozen=True)
@@ -192,28 +192,29 @@ def curve_onsets(curves: Curves, columns: Mapping[str, np.ndarray]) -> list[Curv
 
     One checkpoint is not a trajectory, so that its columns have no onsets.
     """
-    found, steps = [], columns["step"]
+    onsets, steps = [], columns["step"]
     for s in RECORDED_SETS:
         if s.name in curves.accuracy:
-            # The levels of the phases: held-out sums as for addition, the others as for binding and refinement.
+            # The levels of the phases: held-out sums as for addition, the rest as for binding and refinement.
             level = THRESHOLD if s.pair == "seen" else ADDITION_THRESHOLD
-            found.append(_onset(s.name, curves.steps, curves.accuracy[s.name], level, curves.n))
+            onsets.append(_onset(s.name, curves.steps, curves.accuracy[s.name], level, curves.n))
     with_level = [(m, m.level) for m in COLUMNS if m.level is not None and len(steps) > 1]
     for measure, level in with_level:
         for name in measure.columns(columns):
-            # A task may have no sums with a variable in some slot.
+            # A task may have no sums with a variable in one of the slots.
             if measure is not VARIABLE_ACCURACY or not np.isnan(columns[name]).all():
-                found.append(_onset(name, steps, columns[name], level, measure.n))
-    return found
+                onsets.append(_onset(name, steps, columns[name], level, measure.n))
+    return onsets
 
 
 def _onset(curve: str, steps: np.ndarray, values: np.ndarray, level: float, n: int | None) -> CurveOnset:
-    found = onset(steps, values, n, level)
-    step, low, high = (found.step, found.low, found.high) if found else (None, None, None)
-    return CurveOnset(curve, level, LASTING, step, low, high, n)
+    reached = onset(steps, values, n, level)
+    if reached is None:
+        return CurveOnset(curve, level, LASTING, None, None, None, n)
+    return CurveOnset(curve, level, LASTING, reached.step, reached.low, reached.high, n)
 
 
-APART = 1500  # a checkpoint is near a spike within so many steps
+APART = 1500  # steps within which a checkpoint is near a spike
 
 
 @dataclass(frozen=True)
@@ -235,8 +236,8 @@ def late_variable(columns: Mapping[str, np.ndarray], banned: Mapping[str, str], 
     trajectory, `banned` the letters banned from each slot.
     """
     steps = columns["step"]
-    fields = [found for name in columns if (found := VARIABLE_ACCURACY.fields(name))]
-    variables = list(dict.fromkeys(found["variable"] for found in fields))
+    fields = [VARIABLE_ACCURACY.fields(name) for name in columns]
+    variables = list(dict.fromkeys(of_column["variable"] for of_column in fields if of_column))
     onsets: list[tuple[float, float, str, str]] = []
     for slot in SLOTS:
         for v in variables:

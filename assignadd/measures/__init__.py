@@ -2,7 +2,7 @@
 
 from assignadd.measures.accuracies import accuracies_of
 from assignadd.measures.addition import ov2_mlp2_accuracy
-from assignadd.measures.progress import ProgressObserver
+from assignadd.measures.columns import ProgressObserver
 from assignadd.measures.scores import qk2_ov1_var_identity, qk2_ov1_var_margin
 from assignadd.measures.sequences import every_pair, sequences
 

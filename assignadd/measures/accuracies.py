@@ -54,30 +54,34 @@ def set_accuracies(
 ) -> list[dict[str, Accuracy]]:
     """For each model, the accuracy on `n` sequences of every set that is not empty (figure accuracies).
 
-    The sets are all of the task's unless given. With `only`, sets with other names are not evaluated; those that are
-    have the sequences that they have among all.
+    The sets are by default all of the task's. With `only`, sets with other names are not evaluated; the rest have the
+    sequences that they have among all.
 
     For a class of held-out pairs with fewer pairs than sequences, the sample size of the interval is the number of
     pairs, since many sequences that add the same pair say little about other pairs of the class.
     """
     sets = all_sets(stack.config.task) if sets is None else sets
-    results, by_name = [], {s.name: s for s in sets}
-    for model, config, own_seen in zip(single_models(stack), configs, seen.unsqueeze(1), strict=True):
-        exam = Exam([config], own_seen, sets, n)
+    by_name = {evalset.name: evalset for evalset in sets}
+    results = []
+    for model, config, split in zip(single_models(stack), configs, seen, strict=True):
+        exam = Exam([config], split[None], sets, n)
         exam = exam if only is None else exam.only(only)
-        counts = exam.count_correct(model)[0].tolist()
-        results.append(
-            {name: _accuracy(k, n, by_name[name], own_seen[0]) for name, k in zip(exam.names, counts, strict=True)}
-        )
+        counts = zip(exam.names, exam.count_correct(model)[0].tolist(), strict=True)
+        results.append({name: _accuracy(correct, n, by_name[name], split) for name, correct in counts})
     return results
 
 
 def _accuracy(correct: int, n: int, evalset: EvalSet, seen: Tensor) -> Accuracy:
     """The accuracy from the number of correct answers, with its interval."""
+    pairs = _sampled_pairs(n, evalset, seen)
+    interval = wilson(correct, n) if pairs is None else wilson(correct / n * pairs, pairs)
+    return Accuracy(correct / n, n, interval, pairs)
+
+
+def _sampled_pairs(n: int, evalset: EvalSet, seen: Tensor) -> int | None:
+    """The number of pairs in a class of held-out pairs, if it is smaller than that of the sequences; else None."""
     pairs = distinct_sums(seen, evalset.pair) if evalset.pair in HELD_OUT_CLASSES else n
-    if pairs >= n:
-        return Accuracy(correct / n, n, wilson(correct, n))
-    return Accuracy(correct / n, n, wilson(correct / n * pairs, pairs), pairs)
+    return pairs if pairs < n else None
 
 
 @per_network(slow=True)
@@ -86,7 +90,7 @@ def accuracies_of(network: Network) -> dict[str, Accuracy]:
     return set_accuracies(network.stack, [network.config], network.seen[None], network.n)[0]
 
 
-# Sequences of each set at each of the last evaluations, if as many are asked for at all.
+# Sequences of each set at each of the last evaluations, if as many are requested at all.
 END_SEQUENCES = 2000
 ANY_PAIR_BANNED = EvalSet("1-var banned slot, any pair", n_vars=1, pair="any", n_banned=1)
 ANY_PAIR_PLACE = 99  # among the sets of an exam at the end: behind all others
@@ -113,19 +117,18 @@ def end_accuracies(
     checkpoints, `first` is the place of the first set in an exam.
     """
     sets = all_sets(config.task) if sets is None else sets
-    each, by_name = min(n, max(END_SEQUENCES, n // len(steps))), {s.name: s for s in sets}
+    each = min(n, max(END_SEQUENCES, n // len(steps)))
     shares: dict[str, list[float]] = {}
-    for back, step in reversed([*enumerate(reversed(steps))]):
-        for name, share in end_exam([config], seen[None], sets, each, back, first).accuracies(read([step]))[0].items():
+    for place, step in enumerate(steps, 1):
+        exam = end_exam([config], seen[None], sets, each, len(steps) - place, first)
+        for name, share in exam.accuracies(read([step]))[0].items():
             shares.setdefault(name, []).append(share)
-    return {
-        name: EndAccuracy(tuple(found), each, _accuracy(0, each, by_name[name], seen).pairs)
-        for name, found in shares.items()
-    }
+    pairs = {evalset.name: _sampled_pairs(each, evalset, seen) for evalset in sets}
+    return {name: EndAccuracy(tuple(of_set), each, pairs[name]) for name, of_set in shares.items()}
 
 
 def end_steps(network: Network) -> list[int]:
-    """The checkpoints that decide what a network achieves: the last ones, or the one that was asked for."""
+    """The checkpoints that decide what a network achieves: the last ones, or the one that was requested."""
     return end_of_training(network.steps) if network.step == network.steps[-1] else [network.step]
 
 
@@ -141,9 +144,12 @@ def end_accuracies_of(network: Network) -> dict[str, EndAccuracy]:
 @per_network(slow=True)
 def in_banned_slots(network: Network) -> EndAccuracy | None:
     """The same for sums of any two numbers with one variable, in a banned slot; None where a task has none."""
-    given = network.checkpoints, network.config, network.seen, end_steps(network), network.n
+    sets, steps = [ANY_PAIR_BANNED], end_steps(network)
     try:
-        return end_accuracies(*given, [ANY_PAIR_BANNED], ANY_PAIR_PLACE)[ANY_PAIR_BANNED.name]
+        accuracies = end_accuracies(
+            network.checkpoints, network.config, network.seen, steps, network.n, sets, ANY_PAIR_PLACE
+        )
+        return accuracies[ANY_PAIR_BANNED.name]
     except EmptySetError:
         return None
 
@@ -154,12 +160,12 @@ def pair_accuracies(network: Network) -> dict[int, Tensor]:
     return {n: pair_accuracy(network.stack, network.config, n) for n in network.types}
 
 
-def pair_accuracy(one: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
+def pair_accuracy(model: Stack, config: Config, n_vars: int, contexts: int = CONTEXTS) -> Float[Tensor, "N N"]:
     """One model's accuracy on each pair (n, m), over `contexts` sequences with `n_vars` variables in any slot."""
     N = config.task.modulus
-    all_pairs = torch.ones(1, N, N, dtype=torch.bool, device=one.flat.device)
+    all_pairs = torch.ones(1, N, N, dtype=torch.bool, device=model.flat.device)
     batch = every_pair([config], all_pairs, n_vars, contexts)
-    correct = answers(one, batch.tokens)[0] == batch.labels[0]
+    correct = answers(model, batch.tokens)[0] == batch.labels[0]
     return correct.view(contexts, N, N).float().mean(0)
 
 
@@ -168,10 +174,10 @@ def variable_sets(task: Task) -> list[EvalSet]:
 
     Sums have as many variables as the task allows.
     """
-    sets, names = [], operand_names(task)
-    for slot in names:
+    sets, slots = [], operand_names(task)
+    for slot in slots:
         for v, letter in enumerate(task.variables):
-            n_banned = count_banned(task, *(v if name == slot else LITERAL for name in names))
+            n_banned = count_banned(task, *(v if name == slot else LITERAL for name in slots))
             required: dict[str, Any] = {slot: v}
             sets.append(EvalSet(f"{letter} {slot}", task.variable_counts[-1], n_banned=n_banned, **required))
     return sets

@@ -10,31 +10,29 @@ Entry k - 1 of an axis F is frequency k.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
 from assignadd.config import Config, Task
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.circuits import OV
-from assignadd.model.forward import traces_in_parts
+from assignadd.model.forward import largest, traces
 from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import covers
 from assignadd.network import Network, per_network
 from assignadd.task.arithmetic import answer_of, tuple_values
 from assignadd.task.positions import with_values
 
-# Neurons and logits of all pairs that a GPU has in memory at once, in numbers of 4 bytes.
-MOST_AT_ONCE = 1 << 28
+# Shifts b - a for which the neurons of all pairs (a, b) are in memory at once: 1 MB for the paper's sizes.
+SHIFTS = 8
 # A frequency is one of the network's if its share of the preactivations' power is at least this multiple of 1/F. On the
-# paper's network the weakest of its ten frequencies has 2.1 / F, the strongest of the others .015 / F.
+# paper's network the weakest of its ten frequencies has 2.1 / F, the strongest of the rest .015 / F.
 LEAST_SHARE = 0.5
 
 
@@ -57,32 +55,23 @@ def mlp_readout(stack: Stack) -> Float[Tensor, "M h N"]:
 def best_answers(preactivations: Float[Tensor, "*M N h"], readout: Float[Tensor, "*M h N"]) -> Int[Tensor, "*M N N"]:
     """The answer with the largest logit relu(x_a + x_b) `readout` for all pairs (a, b); x has a row for every number.
 
-    x_a + x_b = x_b + x_a is computed once: with b = a + s mod N, for all a and s = 0..N/2.
+    x_a + x_b = x_b + x_a is computed once: with b = a + shift mod N, for all a and the shifts 0..N/2.
     """
     x, N = preactivations, preactivations.shape[-2]
-    shifts = N // 2 + 1
-    shifted = torch.cat([x, x], -2).unfold(-2, N, 1)[..., :shifts, :, :].mT
-    neurons = (x.unsqueeze(-3) + shifted).relu_()  # (..., shifts, N, h)
-    best = (neurons.flatten(-3, -2) @ readout).max(-1).indices  # (..., shifts N)
-    return best[..., _row_of_pair(N).to(best.device)]
+    shifted = torch.cat([x, x], -2).unfold(-2, N, 1)[..., : N // 2 + 1, :, :].mT  # (..., shift, a, h)
+    best = []
+    for part in shifted.split(SHIFTS, -3):
+        neurons = (x.unsqueeze(-3) + part).relu_()
+        best.append(largest(neurons.flatten(-3, -2) @ readout))  # (..., shifts N)
+    return torch.cat(best, -1)[..., _row_of_pair(N).to(x.device)]
 
 
 @lru_cache(maxsize=8)
 def _row_of_pair(N: int) -> Int[Tensor, "N N"]:
-    """N s + a for the pair (a, a + s mod N) and for its mirror image, where s = 0..N/2."""
+    """N shift + a for the pair (a, a + shift mod N) and for its mirror image, where the shift is 0..N/2."""
     n = torch.arange(N)
     up, down = (n - n[:, None]) % N, (n[:, None] - n) % N  # b - a and a - b
     return torch.where(up <= N // 2, N * up + n[:, None], N * down + n)
-
-
-def answers_of_versions(x: Float[Tensor, "F N h"], readout: Float[Tensor, "h N"]) -> Int[Tensor, "F N N"]:
-    """`best_answers` of several versions of the preactivations of one model, compiled where that is possible."""
-    finite = bool((x.sum() + readout.sum()).isfinite())  # compiled code ignores a logit that is NaN
-    if finite and x.device.type == "cpu" and x.dtype == torch.float32 and find_spec("numba"):
-        from assignadd.measures import numba_answers
-
-        return numba_answers.answers_of_versions(x.detach(), readout.detach())
-    return torch.stack([best_answers(version, readout) for version in x])
 
 
 def is_answer(task: Task, answers: Int[Tensor, "*M N N"]) -> Bool[Tensor, "*M N N"]:
@@ -93,13 +82,12 @@ def is_answer(task: Task, answers: Int[Tensor, "*M N N"]) -> Bool[Tensor, "*M N 
 
 def ov2_mlp2_correct(stack: Stack) -> Bool[Tensor, "M N N"]:
     """Which of the N^2 pairs the circuit adds correctly."""
-    x, readout, task = number_preactivations(stack), mlp_readout(stack), stack.config.task
+    x, readout = number_preactivations(stack), mlp_readout(stack)
     if stack.flat.device.type == "cpu":  # one model after the other stays in the caches
-        found = torch.cat([answers_of_versions(*own) for own in zip(x.unsqueeze(1), readout, strict=True)])
+        best = torch.stack([best_answers(*of_model) for of_model in zip(x, readout, strict=True)])
     else:
-        n = max(1, MOST_AT_ONCE // (task.modulus**2 // 2 * (x.shape[-1] + readout.shape[-1])))  # models at once
-        found = torch.cat([best_answers(*own) for own in zip(x.split(n), readout.split(n), strict=True)])
-    return is_answer(task, found)
+        best = best_answers(x, readout)
+    return is_answer(stack.config.task, best)
 
 
 def ov2_mlp2_accuracy(stack: Stack) -> Float[Tensor, " M"]:
@@ -113,17 +101,18 @@ def double_preference(stack: Stack) -> Float[Tensor, " M"]:
     The mean advantage of their logits over the mean of the other wrong answers, divided by that of the right answer:
     0 without such a preference, 0.5 in M_k = 2 1{k = n + m} + 1{k = 2n} + 1{k = 2m}.
     """
-    task, found = stack.config.task, []
+    task, preferences = stack.config.task, []
     n = torch.arange(task.modulus, device=stack.flat.device)
-    right, of_first = answer_of(task, (n[:, None], n)), answer_of(task, (n, n))[:, None].expand(-1, len(n))
-    named = torch.stack([right, of_first, of_first.T], -1)  # (N, N, 3)
+    right = answer_of(task, (n[:, None], n))
+    double = answer_of(task, (n, n))[:, None].expand(-1, len(n))  # 2n for the pair (n, m)
+    named = torch.stack([right, double, double.T], -1)  # (N, N, 3)
     different = ~torch.eye(len(n), dtype=torch.bool, device=n.device)
     for x, readout in zip(number_preactivations(stack), mlp_readout(stack), strict=True):
         logits = (x[:, None] + x).relu() @ readout  # (N, N, N)
-        others = torch.ones_like(logits).scatter_(-1, named, 0.0)
-        advantage = logits.gather(-1, named) - ((logits * others).sum(-1) / others.sum(-1))[..., None]
-        found.append((advantage[..., 1:].mean(-1) / advantage[..., 0])[different].mean())
-    return torch.stack(found)
+        is_other = torch.ones_like(logits).scatter_(-1, named, 0.0)
+        advantage = logits.gather(-1, named) - ((logits * is_other).sum(-1) / is_other.sum(-1))[..., None]
+        preferences.append((advantage[..., 1:].mean(-1) / advantage[..., 0])[different].mean())
+    return torch.stack(preferences)
 
 
 def wrong_pairs(stack: Stack) -> list[list[tuple[int, int]]]:
@@ -196,15 +185,6 @@ class Waves:
     phase: Float[Tensor, "M 2 h"]
     """alpha, beta in (-pi, pi]."""
 
-    def fitted(self, N: int, neuron: int) -> Float[Tensor, "M N N"]:
-        """One neuron's fit for all pairs (n, m), to be compared with its preactivations (figure preacts)."""
-        n = torch.arange(N, dtype=self.share.dtype, device=self.share.device)
-        angle = self.frequency[:, neuron, None] * n * (2 * math.pi / N)  # (M, N)
-        first, second = (
-            self.amplitude[:, i, neuron, None] * (angle + self.phase[:, i, neuron, None]).cos() for i in (0, 1)
-        )
-        return first.unsqueeze(2) + second.unsqueeze(1)
-
 
 def circuit_waves(stack: Stack) -> Waves:
     """The waves of the preactivations (OV2(n) + OV2(m)) W_in; by symmetry A = B and alpha = beta."""
@@ -216,26 +196,27 @@ def circuit_waves(stack: Stack) -> Waves:
 
 def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]) -> Waves:
     """The waves of the preactivations in training sequences (see `context_preactivations`)."""
-    models = enumerate(single_models(stack))
-    return _together(waves(context_preactivations(one, configs[i : i + 1], seen[i : i + 1])) for i, one in models)
+    of_models = [
+        waves(context_preactivations(model, configs[i : i + 1], seen[i : i + 1]))
+        for i, model in enumerate(single_models(stack))
+    ]
+    return Waves(*(torch.cat(values) for values in zip(*(vars(w).values() for w in of_models), strict=True)))
 
 
 def context_preactivations(
     stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M N N"]
 ) -> Float[Tensor, "M N N h"]:
     """The last MLP's mean preactivations for all pairs (n, m), over a training sequence of each type."""
-    task, linear = stack.config.task, covers(stack.config)  # if linear, they are those of the mean residual
-    N = task.modulus
+    task, N = stack.config.task, stack.config.task.modulus
     pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)
-    found = []
-    for i, one in enumerate(single_models(stack)):
-        mean = torch.zeros((), dtype=one.flat.dtype, device=one.flat.device)
-        of_types = (sequences(configs[i : i + 1], seen[i : i + 1], n_vars, N * N).tokens for n_vars in (0, 1, 2))
-        for trace in traces_in_parts(one, (with_values(task, own, pairs)[0] for own in of_types)):
-            mean = mean + (trace.resid_mid if linear else trace.preactivations) / 3
-        preactivations = mean @ one["blocks.1.mlp.W_in"][0] if linear else mean
-        found.append(preactivations.unflatten(0, (N, N)))
-    return torch.stack(found)
+    of_types = [with_values(task, sequences(configs, seen, n_vars, N * N).tokens, pairs) for n_vars in (0, 1, 2)]
+    if covers(stack.config):  # linear: those of the mean residual
+        means = [torch.stack([trace.resid_mid / 3 for trace in traces(stack, tokens)]) for tokens in of_types]
+        mean = (means[0] + means[1] + means[2]) @ stack["blocks.1.mlp.W_in"]
+    else:
+        means = [torch.stack([trace.preactivations / 3 for trace in traces(stack, tokens)]) for tokens in of_types]
+        mean = means[0] + means[1] + means[2]
+    return mean.unflatten(1, (N, N))
 
 
 def waves(preactivations: Float[Tensor, "M N N h"]) -> Waves:
@@ -263,7 +244,7 @@ def _fitted_waves(marginals: Float[Tensor, "M 2 N h"], variance: Float[Tensor, "
 
 @dataclass(frozen=True)
 class Filtered:
-    """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with only some frequencies of OV2(n), and its constant."""
+    """Accuracy of the OV2-MLP2 circuit on all N^2 pairs with a part of the frequencies of OV2(n), and its constant."""
 
     whole: Float[Tensor, " M"]
     """With all frequencies: `ov2_mlp2_accuracy`."""
@@ -272,33 +253,28 @@ class Filtered:
     excluded: Float[Tensor, " M"]
     """With all other frequencies."""
     without: Float[Tensor, "M F"]
-    """With all frequencies but one, for each of the network's frequencies; NaN for the others."""
+    """With all frequencies but one, for each of the network's frequencies; NaN for the rest."""
 
 
 def filtered_accuracies(stack: Stack) -> Filtered:
-    """The accuracies of the circuit with some frequencies removed.
+    """The accuracies of the circuit with frequencies removed.
 
     The addition uses the network's frequencies if `restricted` is near 1, and only them if `excluded` is near chance.
     """
-    accuracies, task, models = [], stack.config.task, (network_frequencies(stack), number_preactivations(stack))
-    for own, x, readout in zip(*models, mlp_readout(stack), strict=True):
-        removed = _projections(task.modulus, torch.cat([torch.stack([~own, own]), own.diag()[own]])).to(x)
-        answers = answers_of_versions(torch.cat([x.unsqueeze(0), x - removed @ x]), readout)
-        shares = is_answer(task, answers).to(x.dtype).mean((1, 2))
-        without = shares.new_full(own.shape, torch.nan)
-        without[own] = shares[3:]
-        accuracies.append((*shares[:3], without))
-    return Filtered(*(torch.stack(values) for values in zip(*accuracies, strict=True)))
+    of_models = zip(network_frequencies(stack), number_preactivations(stack), mlp_readout(stack), strict=True)
+    restricted, excluded, without = [], [], []
+    for network, x, readout in of_models:
+        removed = [~network, network, *network.diag()[network]]  # the last ones are each of its frequencies
+        versions = (x - at_frequencies(x[None], frequencies)[0] for frequencies in removed)
+        best = torch.stack([best_answers(version, readout) for version in versions])
+        accuracies = is_answer(stack.config.task, best).to(x.dtype).mean((1, 2))
+        restricted.append(accuracies[0])
+        excluded.append(accuracies[1])
+        without.append(accuracies.new_full(network.shape, torch.nan).masked_scatter(network, accuracies[2:]))
+    return Filtered(ov2_mlp2_accuracy(stack), torch.stack(restricted), torch.stack(excluded), torch.stack(without))
 
 
-def _projections(N: int, frequencies: Bool[Tensor, "sets F"]) -> Float[Tensor, "sets N N"]:
-    """The matrices that project a function of a number to each of these sets of frequencies, without the constant."""
-    basis = fourier_basis(N).to(frequencies.device)
-    of_row = pad(frequencies, (1, 0))[:, basis_frequencies(N).to(frequencies.device)]
-    return (basis.T * of_row.unsqueeze(1)) @ basis
-
-
-def kept(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
+def restricted(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
     """The functions of a number restricted to these frequencies and the constant."""
     return at_frequencies(functions, keep) + functions.mean(1, keepdim=True)
 
@@ -310,11 +286,6 @@ def at_frequencies(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) 
     return basis[rows].T @ (basis[rows] @ functions)
 
 
-def _together(parts: Iterable[Waves]) -> Waves:
-    """The waves of several models as those of one stack."""
-    return Waves(*(torch.cat(values) for values in zip(*(vars(part).values() for part in parts), strict=True)))
-
-
 @per_network(slow=True)
 def waves_of(network: Network) -> Waves:
     """The best wave of every neuron, over all pairs in contexts of the training distribution."""
@@ -323,4 +294,5 @@ def waves_of(network: Network) -> Waves:
 
 @per_network(slow=True)
 def filtered_of(network: Network) -> Filtered:
+    """The accuracies of the network's circuit with frequencies removed."""
     return filtered_accuracies(network.stack)

@@ -1,24 +1,41 @@
-"""The table of measured columns: name, label, unit, level, sample size and colour of each (paper, App. B, and ours).
+"""The measured columns (paper, App. B, and ours): the record of each, and its value for every model of a stack.
 
-Onsets, figures, the report, the explorer page and the terminal use this table. `measures.progress` takes the measures.
+Onsets, figures, the report, the explorer page and the terminal use the records (`COLUMNS`: name, label, unit, level,
+sample size, colour). `ProgressMeasures` takes all measures, for `assignadd measure`; `StackProgress` those that are
+fast enough to be taken during a sweep.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
+from torch import Tensor
 
 from assignadd.config import Config, Model
-from assignadd.measures.probes import TRAIN_SHARE
-from assignadd.measures.progress import PER_VARIABLE, SEQUENCES, TRAINING_LAW
+from assignadd.measures import scores
+from assignadd.measures.accuracies import variable_accuracy, variable_exam
+from assignadd.measures.addition import filtered_accuracies, ov2_mlp2_accuracy
+from assignadd.measures.probes import TRAIN_SHARE, variable_probes
+from assignadd.measures.routing import TRAINING_LAW, AttentionRates
+from assignadd.measures.sequences import sequences
+from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, QK1_NEEDS, QK2_NEEDS, SECOND_LAYER, Need, NotDefined, lacking
+from assignadd.model.stack import Stack
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION
 from assignadd.task.evalsets import NUMBER_OF_VARIABLES
+from assignadd.task.positions import operand_names
 
+Columns = dict[str, Tensor]
+Measures = Callable[[Stack], Columns]
+# Sequences of each type for `ProgressMeasures` and for `StackProgress`; sequences for each variable and slot.
+SEQUENCES, STACK_SEQUENCES, PER_VARIABLE = 512, 256, 64
 BY_TYPE = " ({n_vars}-var)"
 AS_IN_TRAINING = f" ({{n_vars}}-var, {TRAINING_LAW})"
 OF_HEAD = ", head {head})"
@@ -63,8 +80,8 @@ class Column:
     def fields(self, column: str) -> dict[str, str] | None:
         """The values of the fields in braces in a column's name; None if the column belongs to another measure."""
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>\\S+)", re.escape(self.name))
-        found = re.fullmatch(pattern, column)
-        return None if found is None else found.groupdict()
+        match = re.fullmatch(pattern, column)
+        return None if match is None else match.groupdict()
 
     def text(self, value: float | np.floating) -> str:
         """A value with its unit, for readers."""
@@ -168,18 +185,18 @@ COLUMNS: tuple[Column, ...] = (
 @cache
 def measure_of(column: str) -> Column:
     """The record of a measured column."""
-    found = next((m for m in COLUMNS if m.fields(column) is not None), None)
-    if found is None:
-        raise ValueError(
-            f"no measured column is called {column!r}; `assignadd measure RUN` writes them to measures.parquet"
-        )
-    return found
+    for record in COLUMNS:
+        if record.fields(column) is not None:
+            return record
+    raise ValueError(
+        f"no measured column is called {column!r}; `assignadd measure RUN` writes them to measures.parquet"
+    )
 
 
 def not_defined(config: Config) -> dict[str, str]:
     """The measures that this architecture has no column for, by name, each with the reason."""
-    found = {m.name: lacking(config, *m.needs) for m in COLUMNS}
-    return {name: reason for name, reason in found.items() if reason}
+    reasons = {record.name: lacking(config, *record.needs) for record in COLUMNS}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def require_column(config: Config, column: str) -> None:
@@ -190,7 +207,128 @@ def require_column(config: Config, column: str) -> None:
 
 def column_label(column: str) -> str:
     """The label of a column, for readers."""
-    measure = measure_of(column)
-    fields = measure.fields(column) or {}
-    label = measure.label.format(**fields)
+    record = measure_of(column)
+    fields = record.fields(column) or {}
+    label = record.label.format(**fields)
     return f"{label}, {NUMBER_OF_VARIABLES[int(fields['n_vars'])]}" if "n_vars" in fields else label
+
+
+class ProgressMeasures:
+    """All measures, on fixed sequences of each model's split, or of one split for all models."""
+
+    def __init__(self, configs: Sequence[Config], seen: Tensor, n: int = SEQUENCES, per_variable: int = PER_VARIABLE):
+        self.routing = AttentionRates(configs, seen, configs[0].task.variable_counts, n, masses=True)
+        self.probed = sequences(configs, seen, 1, n).tokens
+        self.exam = variable_exam(configs, seen, per_variable)
+
+    def __call__(self, stack: Stack) -> Columns:
+        return (
+            where_defined(fourier_columns, stack)
+            | score_columns(stack)
+            | self.routing(stack)
+            | where_defined(self.probes, stack)
+            | accuracy_columns(stack, self.exam)
+            | where_defined(variable_score_columns, stack)
+            | {f"norm {name}": weight.flatten(1).norm(dim=1) for name, weight in stack.weights.items()}
+        )
+
+    def probes(self, stack: Stack) -> Columns:
+        """Accuracy of the probes for the variable on one-variable sums: converged, and as in the paper's code."""
+        names = ("probe_l1_var_from_num", "probe_l1_var_from_num (four steps)")
+        return dict(zip(names, variable_probes(stack, self.probed, (None, 4)), strict=True))
+
+
+class StackProgress:
+    """The measures that a sweep takes, on fixed sequences of every model's split: those that are fast."""
+
+    def __init__(self, configs: Sequence[Config], seen: Bool[Tensor, "M ..."], n: int = STACK_SEQUENCES):
+        self.attention = AttentionRates(configs, seen, configs[0].task.variable_counts[1:], n)
+        self.exam = variable_exam(configs, seen, PER_VARIABLE)
+
+    def __call__(self, stack: Stack) -> Columns:
+        return circuit_columns(stack) | self.attention(stack) | accuracy_columns(stack, self.exam)
+
+
+def where_defined(measures: Measures, stack: Stack) -> Columns:
+    """These columns; none for an architecture that they are not defined for (`not_defined` lists them)."""
+    try:
+        return measures(stack)
+    except NotDefined:
+        return {}
+
+
+def circuit_columns(stack: Stack) -> Columns:
+    """The measures that depend only on the weights, as far as they are defined for the architecture."""
+    return where_defined(lambda s: {"ov2_mlp2_accuracy": ov2_mlp2_accuracy(s)}, stack) | score_columns(stack)
+
+
+def score_columns(stack: Stack) -> Columns:
+    """The measures of attention scores between embeddings, as far as they are defined for the architecture."""
+    return where_defined(_previous_columns, stack) | where_defined(_matching_columns, stack)
+
+
+def _previous_columns(stack: Stack) -> Columns:
+    return {
+        "qk1_num_to_prev_var": scores.qk1_num_to_prev_var(stack),
+        "qk1_num_to_prev_var (rows 3 on)": scores.qk1_num_to_prev_var(stack, first_row=3),
+    }
+
+
+def _matching_columns(stack: Stack) -> Columns:
+    margin = scores.qk2_ov1_var_margin(stack)
+    return {
+        "qk2_ov1_var_identity": scores.qk2_ov1_var_identity(stack),
+        "qk2_ov1_var_margin": margin.mean(1),
+        "qk2_ov1_var_margin (least)": margin.amin(1),
+    }
+
+
+def variable_score_columns(stack: Stack) -> Columns:
+    """The QK1 score of `=` with each variable."""
+    of_variables = scores.qk1_equals_to_variables(stack).T
+    return {f"qk1 = to {v}": score for v, score in zip(stack.config.task.variables, of_variables, strict=True)}
+
+
+def accuracy_columns(stack: Stack, exam: Exam) -> Columns:
+    """The accuracy with each variable in each operand slot."""
+    accuracy, task = variable_accuracy(stack, exam), stack.config.task
+    slots, letters = operand_names(task), task.variables
+    return {f"accuracy {v} {slot}": accuracy[:, s, i] for s, slot in enumerate(slots) for i, v in enumerate(letters)}
+
+
+def fourier_columns(stack: Stack) -> Columns:
+    """The accuracy of the addition circuit, also with some frequencies removed, and the number of its frequencies."""
+    filtered = filtered_accuracies(stack)
+    columns = {
+        "ov2_mlp2_accuracy": filtered.whole,
+        "fourier_frequencies": (~filtered.without.isnan()).sum(1),
+        "fourier_restricted_accuracy": filtered.restricted,
+        "fourier_excluded_accuracy": filtered.excluded,
+    }
+    return columns | {f"accuracy without frequency {k}": column for k, column in enumerate(filtered.without.T, 1)}
+
+
+class ProgressObserver:
+    """An observer for `train_run`: the measures of each model that are defined for its architecture."""
+
+    def __init__(
+        self,
+        configs: Sequence[Config],
+        seen: Tensor,
+        kind: Callable[[Sequence[Config], Tensor], Measures] = ProgressMeasures,
+    ):
+        self.configs, self.seen, self._kind = configs, seen, kind
+
+    @cached_property
+    def _measures(self) -> Measures:
+        """Made on the first call, in the process that trains the models."""
+        return self._kind(self.configs, self.seen)
+
+    def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
+        columns = {name: values.double().tolist() for name, values in self._measures(stack).items()}
+        return [{name: _rounded(column[m]) for name, column in columns.items()} for m in range(len(stack))]
+
+
+def _rounded(value: float) -> float | None:
+    """The value to six digits, more than a few hundred sequences can resolve; None if it is not finite."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -29,7 +29,7 @@ from assignadd.task.positions import roles, with_values
 from assignadd.task.randomness import EvalSteps, Stream, digit, permutation, words
 from assignadd.task.vocabulary import Vocabulary
 
-# Share of the sequences (or pairs) for training; the others are for testing.
+# Share of the sequences (or pairs) for training; the rest are for testing.
 TRAIN_SHARE = 0.7
 # With a smaller ridge, 512 neurons overfit 2,436 pairs: .91 with .01, .996 with 1 on the paper's network. The probes at
 # the other stages depend little on it.
@@ -40,7 +40,7 @@ VARIABLE_RIDGE = 0.01
 ADAM_LR, ADAM_BETAS, ADAM_EPS = 1e-2, (0.9, 0.999), 1e-8
 
 STAGES = ("before attention", "before MLP", "neurons before ReLU", "neurons after ReLU", "MLP output", "after MLP")
-"""The stages of `=` in the paper's network; `probed_stages` has those of others."""
+"""The stages of `=` in the paper's network; `probed_stages` has those of any."""
 ACTIVATION_NAMES = {"relu": "ReLU", "gelu": "GELU", "abs": "|x|"}
 
 
@@ -71,8 +71,8 @@ def answer_probes(
     `split="pair"`: every pair of numbers (n, m) is added in `contexts` sequences, and is either for training or for
     testing. Before the MLP the accuracy is *below* 1/N: the probe can fit only a function of n plus a function of m,
     and the answer of a test pair occurs less often among the training pairs with the same n or m.
-    `split="row"`: pairs are drawn with replacement, so most test pairs also occur in training, some more often than
-    others. The accuracy before the MLP is then a little above 1/N.
+    `split="row"`: pairs are drawn with replacement, so most test pairs also occur in training, not equally often. The
+    accuracy before the MLP is then a little above 1/N.
     """
     task, N = stack.config.task, stack.config.task.modulus
     n_pairs = N * N
@@ -82,10 +82,10 @@ def answer_probes(
     shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
     labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, shuffled)])  # (2, n)
     tokens, accuracies = with_values(task, mixed_sequences(configs, seen, n), values), []
-    for one, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
-        stages = probed_stages(trace, one)
-        found = [least_squares_probe(s.x, labels, N, n_train, ANSWER_RIDGE, s.through) for s in stages.values()]
-        accuracies.append(torch.stack(found, 1))  # (test or train, stages, labels)
+    for model, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
+        stages = probed_stages(trace, model)
+        probes = [least_squares_probe(s.x, labels, N, n_train, ANSWER_RIDGE, s.through) for s in stages.values()]
+        accuracies.append(torch.stack(probes, 1))  # (test or train, stages, labels)
     test, train = torch.stack(accuracies, 1)  # (M, stages, labels) each
     return AnswerProbes(tuple(stages), test[..., 0], train[..., 0], test[..., 1], n_train, n - n_train)
 
@@ -93,7 +93,7 @@ def answer_probes(
 def probe_l1_var_from_num(stack: Stack, tokens: Int[Tensor, "#M B T"], steps: int | None = None) -> Float[Tensor, " M"]:
     """Test accuracy of a linear probe for the variable from the residual after layer 1 at assigned numbers (App. B).
 
-    The probe is trained on the first 70 % of the sequences and tested on the others. It is converged if `steps` is
+    The probe is trained on the first 70 % of the sequences and tested on the rest. It is converged if `steps` is
     None. With `steps=4` it is the probe of the paper's code, a softmax probe after four full-batch steps of Adam
     (lr .01) from zero; its accuracy rises in part because the probe has not converged. Random weights are above 1/V,
     since uniform attention copies all earlier variables, among them the right one.
@@ -109,10 +109,10 @@ def variable_probes(
     task, accuracies = stack.config.task, []
     first_test = int(TRAIN_SHARE * tokens.shape[1])
     for i, trace in enumerate(traces(stack, tokens)):
-        own = tokens[i % len(tokens)]  # (B, T)
-        assigned = roles(task, own).assigned
+        sequences_of_model = tokens[i % len(tokens)]  # (B, T)
+        assigned = roles(task, sequences_of_model).assigned
         x = trace.after_layer(1)[assigned]
-        variable = own.roll(1, 1)[assigned] - Vocabulary(task).first_variable
+        variable = sequences_of_model.roll(1, 1)[assigned] - Vocabulary(task).first_variable
         n_train = int(assigned[:first_test].sum())
         for n in steps:
             if n is None:
@@ -141,10 +141,10 @@ def least_squares_probe(
     The features are the rows of `x`, or those of `x @ through`, which is not computed.
     """
     x = x - x[:n_train].mean(0)
-    train, own_labels = x[:n_train], labels[:, :n_train]
-    counts = torch.stack([own.bincount(minlength=classes) for own in own_labels]).to(x.dtype)  # (L, classes)
+    train, train_labels = x[:n_train], labels[:, :n_train]
+    counts = torch.stack([row.bincount(minlength=classes) for row in train_labels]).to(x.dtype)  # (L, classes)
     # x^T (one-hot targets) is a sum of rows for each class. The mean target adds nothing, as the rows have mean 0.
-    sums = _sums_by_class(train, own_labels, classes).flatten(0, 1)
+    sums = _sums_by_class(train, train_labels, classes).flatten(0, 1)
     weights = _ridge_weights(_gram(train), sums.T, ridge, through)  # (d, L classes)
     scores = torch.addmm((counts / n_train).flatten(), x, weights)  # (n, L classes)
     guesses = largest(scores.view(len(x), *counts.shape)).T  # (L, n)
@@ -157,8 +157,8 @@ def _sums_by_class(x: Float[Tensor, "n d"], labels: Int[Tensor, "L n"], classes:
     if x.device.type != "cpu":  # `index_add_` would add in another order each time
         return one_hot(labels, classes).to(x.dtype).mT @ x
     sums = x.new_zeros(len(labels), classes, x.shape[1])
-    for of_classes, own in zip(sums, labels, strict=True):
-        of_classes.index_add_(0, own, x)
+    for of_classes, row in zip(sums, labels, strict=True):
+        of_classes.index_add_(0, row, x)
     return sums
 
 
@@ -167,8 +167,8 @@ def _ridge_weights(
 ) -> Float[Tensor, "d k"]:
     """The weights w, to be multiplied by x, of ridge regressions of k targets y on x or on x @ `through` = x A.
 
-    G = x^T x and x^T y are given; the ridge is s, `ridge` times the features' mean power. On x A the weights are
-    (A^T G A + s)^-1 A^T x^T y, and A times that is K (G K + s)^-1 x^T y with K = A A^T, which has only d rows. In
+    `gram` is G = x^T x, `products` is x^T y; the ridge is s, `ridge` times the features' mean power. On x A the weights
+    are (A^T G A + s)^-1 A^T x^T y, and A times that is K (G K + s)^-1 x^T y with K = A A^T, which has only d rows. In
     float32 that loses a digit at a ridge of 1, which is used here, and three at .01.
     """
     if through is None:
@@ -219,25 +219,25 @@ class Stage:
     through: Float[Tensor, "d h"] | None = None
 
 
-def probed_stages(trace: Trace, one: Stack) -> dict[str, Stage]:
+def probed_stages(trace: Trace, model: Stack) -> dict[str, Stage]:
     """The vectors at `=` that are probed, by name, from the trace of one model.
 
     In the last layer they are those of `STAGES`; without an MLP there, `before attention` and `after attention`. Before
     them, in a network with more than two layers or with an earlier MLP, is the residual after each earlier part.
     """
-    model, residuals = one.config.model, trace.residuals
-    has_mlp = model.d_mlp[-1] is not None
+    shape, residuals = model.config.model, trace.residuals
+    has_mlp = shape.d_mlp[-1] is not None
     parts = list(residuals)[: -2 if has_mlp else -1]  # up to the last attention
-    found = {f"after {part}": Stage(residuals[part]) for part in parts[1:-1]}  # the embedding of `=` is a constant
-    found[STAGES[0]] = Stage(residuals[parts[-1]])
+    stages = {f"after {part}": Stage(residuals[part]) for part in parts[1:-1]}  # the embedding of `=` is a constant
+    stages[STAGES[0]] = Stage(residuals[parts[-1]])
     if not has_mlp:
-        return found | {"after attention": Stage(trace.resid_mid)}
-    names = [name.replace("ReLU", ACTIVATION_NAMES[model.activation]) for name in STAGES[1:]]
+        return stages | {"after attention": Stage(trace.resid_mid)}
+    names = [name.replace("ReLU", ACTIVATION_NAMES[shape.activation]) for name in STAGES[1:]]
     # Without a norm the preactivations are linear, but for a bias, which a probe with centred features does not see.
-    linear = Stage(trace.resid_mid, one[f"blocks.{model.n_layers - 1}.mlp.W_in"][0])
-    preactivations = linear if model.norm == "none" else Stage(trace.preactivations)
+    linear = Stage(trace.resid_mid, model[f"blocks.{shape.n_layers - 1}.mlp.W_in"][0])
+    preactivations = linear if shape.norm == "none" else Stage(trace.preactivations)
     after = (Stage(x) for x in (trace.neurons, trace.mlp_out, trace.resid_post))
-    return found | dict(zip(names, (Stage(trace.resid_mid), preactivations, *after), strict=True))
+    return stages | dict(zip(names, (Stage(trace.resid_mid), preactivations, *after), strict=True))
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:
@@ -251,5 +251,5 @@ def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:
 
 @per_network(slow=True)
 def answer_probes_of(network: Network, split: Literal["pair", "row"] = "pair") -> AnswerProbes:
-    """Trained on some pairs of numbers and tested on others, or, split by row, on the same pairs in other contexts."""
+    """The probes trained and tested on different pairs of numbers, or, split by row, on the same in other contexts."""
     return answer_probes(network.stack, [network.config], network.seen[None], split=split)

@@ -18,29 +18,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from assignadd.config import Task
+from assignadd.config import Config, Task
 from assignadd.measures.sequences import any_sequences
 from assignadd.model.architecture import SECOND_LAYER, needs
+from assignadd.model.forward import CHUNK
 from assignadd.model.forward import trace as trace_of
-from assignadd.model.forward import traces_in_parts
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.model.trace import Trace
 from assignadd.network import Network, per_network
 from assignadd.task.positions import Roles, as_in_training, operand_slots, roles
 
-# Sequences in one forward pass on a CPU: with fewer, calls cost time; with more, memory.
-PART = 20_480
+# The subset of the sequences that training could contain: seen pairs, no variable in a banned slot.
+TRAINING_LAW = "training law"
 
 
 @dataclass(frozen=True)
 class Routing:
-    """Rates (`attn_...`) and masses (`mass_...`) of the attention patterns over some sequences, for each model."""
+    """Rates (`attn_...`) and masses (`mass_...`) of the attention patterns over a set of sequences, for each model."""
 
     by_head: Mapping[str, Float[Tensor, "M heads"]]
 
@@ -65,80 +65,71 @@ def routing(stack: Stack, tokens: Int[Tensor, "#M B T"]) -> Routing:
 
 def routings(stack: Stack, tokens: Int[Tensor, "#M B T"], subsets: Sequence[Bool[Tensor, "#M B"]]) -> list[Routing]:
     """Rates and masses on several subsets of the sequences, from one forward pass."""
-    task, n_layers = stack.config.task, stack.config.model.n_layers
-    size = PART if stack.flat.device.type == "cpu" else max(1, tokens.shape[1])
-    parts = [[(part, roles(task, part)) for part in own.split(size)] for own in tokens]
-    chosen = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, S)
-    found: list[dict[str, Tensor]] = []
-    for i, one in enumerate(single_models(stack)):
-        own, rows = parts[i % len(parts)], chosen[i % len(parts)]
-        passes = zip(traces_in_parts(one, [part for part, _ in own]), own, strict=True)
-        counts = [pattern_counts(trace, role, task, n_layers) for trace, (_, role) in passes]
-        found.append({})
-        for name in counts[0]:
-            hits, n = (torch.cat([part[name][x] for part in counts]).to(rows.dtype) for x in (0, 1))
-            found[i][name] = (hits.mT @ rows) / (n @ rows)  # (heads, S) over (S,)
-    rates = {name: torch.stack([one[name] for one in found]) for name in found[0]}  # (M, heads, S)
-    return [Routing({name: values[..., s] for name, values in rates.items()}) for s in range(len(subsets))]
+    task = stack.config.task
+    parts = [pattern_counts(trace_of(stack, part), roles(task, part), task) for part in tokens.split(CHUNK, 1)]
+    rows = torch.stack(list(subsets), -1).to(stack.flat.dtype)  # (M, B, subsets)
+    rates: dict[str, Tensor] = {}
+    for name in parts[0]:
+        hits = torch.cat([part[name].hits for part in parts], 1).to(rows.dtype)  # (M, B, heads)
+        cases = torch.cat([part[name].cases for part in parts], 1).to(rows.dtype)  # (M, B)
+        rates[name] = hits.mT @ rows / (cases.unsqueeze(1) @ rows)  # (M, heads, subsets)
+    return [Routing({name: values[..., i] for name, values in rates.items()}) for i in range(len(subsets))]
 
 
-def pattern_counts(trace: Trace, role: Roles, task: Task, n_layers: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Numerator (..., B, heads) and denominator (..., B) of each rate and mass in every sequence."""
-    one, n_numbers = torch.ones_like(role.assigned[..., 0], dtype=torch.int64), role.assigned.sum(-1)
-    slots = torch.tensor(operand_slots(task), device=one.device).expand_as(role.value_positions)
-    rates, masses, prefix = {}, {}, task.prefix  # what is assigned is in the prefix, and so are the keys of its queries
+class Counts(NamedTuple):
+    """A pattern in every sequence: a rate is the sum of the hits divided by that of the cases."""
+
+    hits: Tensor  # (..., B, heads): how often the keys with the most attention are right, or the attention to them
+    cases: Tensor  # (..., B): out of how many
+
+
+def pattern_counts(trace: Trace, role: Roles, task: Task) -> dict[str, Counts]:
+    """The hits and cases of each rate and mass in every sequence."""
+    once = torch.ones_like(role.assigned[..., 0], dtype=torch.int64)  # a sequence is one case
+    slots = torch.tensor(operand_slots(task), device=once.device).expand_as(role.value_positions)
+    rates: dict[str, Counts] = {}
+    masses: dict[str, Counts] = {}
+
+    def count(pattern: str, hits_and_mass: tuple[Tensor, Tensor], cases: Tensor) -> None:
+        hits, mass = hits_and_mass
+        rates[f"attn_{pattern}"] = Counts(hits, cases)
+        masses[f"mass_{pattern}"] = Counts(mass, cases)
+
+    n_layers, prefix = len(trace.patterns), task.prefix
     for layer in range(1, n_layers + 1):
         attention = trace.attention(layer)  # (..., B, heads, queries, T)
         from_equals = attention[..., -1, :]
         if layer < n_layers:
-            name = f"l{layer}_equal_to_operands"
-            rates[f"attn_{name}"], masses[f"mass_{name}"] = ((x, one) for x in _to_each(from_equals, slots))
-            name = f"l{layer}_num_to_prev"
+            count(f"l{layer}_equal_to_operands", _to_each(from_equals, slots), once)
+            # What is assigned is in the prefix, and so are the keys of its queries.
             to_previous = _to_previous(attention[..., :prefix, :prefix], role.assigned[..., :prefix])
-            rates[f"attn_{name}"], masses[f"mass_{name}"] = ((x, n_numbers) for x in to_previous)
+            count(f"l{layer}_num_to_prev", to_previous, role.assigned.sum(-1))
         if layer > 1 or n_layers == 1:
-            name = f"l{layer}_equal_to_values"
-            values = _to_each(from_equals, role.value_positions)
-            rates[f"attn_{name}"], masses[f"mass_{name}"] = ((x, one) for x in values)
+            count(f"l{layer}_equal_to_values", _to_each(from_equals, role.value_positions), once)
     return rates | masses
 
 
-def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*M B k"]) -> tuple[Tensor, Tensor]:
+def _to_each(from_equals: Float[Tensor, "*M B heads T"], keys: Int[Tensor, "*#M B k"]) -> tuple[Tensor, Tensor]:
     """Whether the k keys with the most attention of `=` are these, and their attention, (..., B, heads) each.
 
     Of keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
     """
     keys = keys.unsqueeze(-2).expand(*from_equals.shape[:-1], keys.shape[-1])
-    if _is_compiled(from_equals):
-        from assignadd.measures import numba_patterns
-
-        hits, mass = numba_patterns.to_each(from_equals.flatten(0, -2), keys.flatten(0, -2))
-        return hits.view(keys.shape[:-1]), mass.view(keys.shape[:-1])
     mass = from_equals.gather(-1, keys).sum(-1)
     return top_keys_are(from_equals, keys) & ~mass.isnan(), mass
 
 
-def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tensor, "*M B P"]) -> tuple[Tensor, Tensor]:
+def _to_previous(attention: Float[Tensor, "*M B heads P P"], numbers: Bool[Tensor, "*#M B P"]) -> tuple[Tensor, Tensor]:
     """How many numbers attend most to the position before them, and their attention to it, (..., B, heads) each.
 
     Of keys with the same attention the first counts as the one with more. Attention that is NaN is no hit.
     """
-    chosen = numbers.unsqueeze(-2).expand(attention.shape[:-1])  # (..., B, heads, P)
-    if _is_compiled(attention):
-        from assignadd.measures import numba_patterns
-
-        hits, mass = numba_patterns.to_previous(attention.flatten(0, -3), chosen.flatten(0, -2))
-        return hits.view(chosen.shape[:-1]), mass.view(chosen.shape[:-1])
-    best, chosen = attention[..., 1:, :].max(-1).indices, chosen[..., 1:]
+    is_number = numbers.unsqueeze(-2)[..., 1:]  # (..., B, 1, P - 1); the first position is none
+    best = attention[..., 1:, :].max(-1).indices
     previous = torch.arange(best.shape[-1], device=best.device)
     to_previous = attention.diagonal(-1, -2, -1)  # query t, key t - 1
-    hits = (best == previous) & chosen & ~to_previous.isnan()
-    return hits.sum(-1), to_previous.where(chosen, 0).sum(-1)
-
-
-def _is_compiled(attention: Tensor) -> bool:
-    """Whether compiled code counts the patterns."""
-    return attention.device.type == "cpu" and attention.dtype == torch.float32 and find_spec("numba") is not None
+    hits = (best == previous) & is_number & ~to_previous.isnan()
+    return hits.sum(-1), to_previous.where(is_number, 0).sum(-1)
 
 
 def top_keys_are(attention: Float[Tensor, "*rows T"], positions: Int[Tensor, "*#rows k"]) -> Bool[Tensor, "*rows"]:
@@ -158,13 +149,46 @@ def attn_l2_equal_to_value(stack: Stack, tokens: Int[Tensor, "#M B T"], slot: in
     return (top == value).any(-1).float().mean(1).amax(-1)
 
 
+class AttentionRates:
+    """Columns with the rates, and with `masses` the masses, of every model, on `n` sequences of each type.
+
+    A column's name ends in the type: `(1-var)` for all its sequences, `(1-var, training law)` for those that training
+    could contain.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[Config],
+        seen: Bool[Tensor, "M ..."],
+        types: Sequence[int],
+        n: int,
+        masses: bool = False,
+    ):
+        self.masses, task = masses, configs[0].task
+        of_types = {n_vars: any_sequences(configs, seen, n_vars, n).tokens for n_vars in types}
+        self.tokens = torch.cat(list(of_types.values()), 1)
+        self.subsets: dict[str, Tensor] = {}
+        for i, (n_vars, tokens) in enumerate(of_types.items()):
+            trained = as_in_training(task, seen, tokens)
+            for law, rows in (("", torch.ones_like(trained)), (f", {TRAINING_LAW}", trained)):
+                none = torch.zeros_like(rows)
+                parts = [rows if place == i else none for place in range(len(of_types))]
+                self.subsets[f"{n_vars}-var{law}"] = torch.cat(parts, 1)
+
+    def __call__(self, stack: Stack) -> dict[str, Float[Tensor, " M"]]:
+        columns: dict[str, Tensor] = {}
+        for types, rates in zip(self.subsets, routings(stack, self.tokens, [*self.subsets.values()]), strict=True):
+            columns |= rates.columns(types)
+        return {name: column for name, column in columns.items() if self.masses or name.startswith("attn_")}
+
+
 @per_network(slow=True)
 def routings_of(network: Network) -> dict[int, tuple[Routing, Routing]]:
     """By the number of variables: over any pairs and slots, and over the sequences that training could show."""
-    found = {}
+    by_type = {}
     for n_vars in network.types:
         tokens = any_sequences([network.config], network.seen[None], n_vars, network.n).tokens
         rows = as_in_training(network.config.task, network.seen[None], tokens)
         every, trained = routings(network.stack, tokens, [torch.ones_like(rows), rows])
-        found[n_vars] = every, trained
-    return found
+        by_type[n_vars] = every, trained
+    return by_type

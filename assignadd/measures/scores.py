@@ -38,28 +38,32 @@ class QK1Blocks:
     """The effects outlined in figure qk0 as numbers; larger values are a stronger effect."""
 
     numbers_prefer_variables: Float[Tensor, " M"]
-    """Mean score of numbers with variables less that with other tokens (purple)."""
+    """Mean score of numbers with variables minus that with other tokens (purple)."""
     positions_prefer_variables: Float[Tensor, " M"]
-    """Mean score of positions in the prefix with variables less that with other tokens (orange)."""
+    """Mean score of positions in the prefix with variables minus that with other tokens (orange)."""
     positions_increase: Float[Tensor, " M"]
     """Share of neighbouring keys in the prefix, up to the query, of which the later has the higher score (red)."""
     equals_prefers_operands: Float[Tensor, " M"]
-    """Lower score of `=` with the two operand slots less its highest score with another position (black)."""
+    """Lower score of `=` with the two operand slots minus its highest score with another position (black)."""
 
 
 def qk1_blocks(stack: Stack) -> QK1Blocks:
     """The four effects that figure qk0 outlines."""
     task, vocabulary, scores = stack.config.task, Vocabulary(stack.config.task), qk1_table(stack)
     K, first_variable = vocabulary.size, vocabulary.first_variable
-    numbers, prefix = scores[:, : task.modulus], scores[:, K : K + task.prefix]
     equals = scores[:, vocabulary.equals, K:] + scores[:, -1, K:]  # the token and its position occur together
     is_slot = torch.zeros(task.length, dtype=torch.bool, device=scores.device)
     is_slot[list(operand_slots(task))] = True
-    of_numbers, of_positions = (
-        b[..., first_variable:K].mean((1, 2)) - b[..., :first_variable].mean((1, 2)) for b in (numbers, prefix)
+
+    def preference_for_variables(queries: Tensor) -> Tensor:
+        return queries[..., first_variable:K].mean((1, 2)) - queries[..., :first_variable].mean((1, 2))
+
+    return QK1Blocks(
+        numbers_prefer_variables=preference_for_variables(scores[:, : task.modulus]),
+        positions_prefer_variables=preference_for_variables(scores[:, K : K + task.prefix]),
+        positions_increase=_increasing(qk1_positions(stack)),
+        equals_prefers_operands=equals[:, is_slot].amin(1) - equals[:, ~is_slot].amax(1),
     )
-    of_equals = equals[:, is_slot].amin(1) - equals[:, ~is_slot].amax(1)
-    return QK1Blocks(of_numbers, of_positions, _increasing(qk1_positions(stack)), of_equals)
 
 
 def _increasing(positions: Tensor) -> Tensor:
@@ -91,8 +95,8 @@ def qk1_num_to_prev_var(
     """
     positions = qk1_positions(stack)
     n = positions.shape[-1]
-    kept = positions.masked_fill(~admissible(n, excluded).to(positions.device), -torch.inf)
-    best = kept[:, first_row:].argmax(-1)
+    compared = positions.masked_fill(~admissible(n, excluded).to(positions.device), -torch.inf)
+    best = compared[:, first_row:].argmax(-1)
     return (best == torch.arange(first_row - 1, n - 1, device=best.device)).float().mean(1)
 
 
@@ -115,7 +119,7 @@ def qk2_ov1_var_identity(stack: Stack) -> Float[Tensor, " M"]:
 
 
 def qk2_ov1_var_margin(stack: Stack) -> Float[Tensor, "M V"]:
-    """Each variable's score with itself less its highest score with another variable."""
+    """Each variable's score with itself minus its highest score with another variable."""
     scores = qk2_ov1_var_scores(stack)
     diagonal = scores.diagonal(dim1=1, dim2=2)
     is_self = torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)

@@ -18,7 +18,7 @@ from assignadd.task.sampler import Batch, EmptySetError, Sampler
 
 
 class Exam:
-    """Fixed sequences of several evaluation sets for every model of a stack, drawn from its own split and seed.
+    """Fixed sequences of several evaluation sets for every model of a stack, drawn from its split and seed.
 
     A set that no model has a sequence for (no held-out pair, no banned slot) is left out. Where some models have none,
     `offered` (M, sets) says so, and none of their answers there counts as correct. The sequences of a set are drawn
@@ -52,27 +52,30 @@ class Exam:
 
     def only(self, names: Collection[str]) -> Exam:
         """The exam without the other sets; those that stay have the same sequences."""
-        part, kept = copy(self), [i for i, name in enumerate(self.names) if name in names]
-        part.names, part.offered = [self.names[i] for i in kept], self.offered[:, kept]
-        part.tokens, part.labels = (
-            x.unflatten(1, (-1, self.n))[:, kept].flatten(1, 2) for x in (self.tokens, self.labels)
-        )
+        places = [i for i, name in enumerate(self.names) if name in names]
+        part = copy(self)
+        part.names = [self.names[i] for i in places]
+        part.offered = self.offered[:, places]
+        part.tokens = self.tokens.unflatten(1, (-1, self.n))[:, places].flatten(1, 2)
+        part.labels = self.labels.unflatten(1, (-1, self.n))[:, places].flatten(1, 2)
         return part
 
     def count_correct(self, stack: Stack) -> Int[Tensor, "M sets"]:
+        """The number of right answers on each set, out of `n`."""
         correct = answers(stack, self.tokens) == self.labels
         return correct.view(len(stack), len(self.names), self.n).sum(-1)
 
     def accuracies(self, stack: Stack) -> list[dict[str, float]]:
         """For each model, the share of right answers on each set it has sequences of."""
-        counts = zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True)
-        return [
-            {name: k / self.n for name, k, has in zip(self.names, row, own, strict=True) if has} for row, own in counts
-        ]
+        accuracies = []
+        for counts, offered in zip(self.count_correct(stack).tolist(), self.offered.tolist(), strict=True):
+            of_sets = zip(self.names, counts, offered, strict=True)
+            accuracies.append({name: correct / self.n for name, correct, has in of_sets if has})
+        return accuracies
 
 
-# What a network achieves is judged over its last evaluations, as single ones dip: so many, from the last tenth of its
-# training, with fresh sequences each.
+# What a network achieves is judged over its last evaluations, as single ones dip: at most this many, from this last
+# share of its training, each on fresh sequences.
 END_EVALUATIONS, END_SHARE = 10, 0.1
 
 
@@ -102,14 +105,14 @@ def _able(
             return torch.tensor([False]), None
     halves = [slice(0, len(configs) // 2), slice(len(configs) // 2, None)]
     able = torch.cat([_able(configs[half], seen[half], evalset, device)[0] for half in halves])
-    own = [i for i, has in enumerate(able.tolist()) if has]
-    if not own:
+    rows = [i for i, has in enumerate(able.tolist()) if has]
+    if not rows:
         return able, None
-    return able, _able([configs[i] for i in own], seen[own], evalset, device)[1]
+    return able, _able([configs[i] for i in rows], seen[rows], evalset, device)[1]
 
 
 def _for_all(batch: Batch, able: Tensor) -> Batch:
-    """The batch of some models as one for all; the others get zeros, and no label that an answer could match."""
+    """The batch of the able models as one for all; the rest get zeros, and no label that an answer could match."""
     if able.all():
         return batch
     tokens = batch.tokens.new_zeros(len(able), *batch.tokens.shape[1:])

@@ -30,7 +30,7 @@ Hence exactly two positions lead by at least G and share the attention equally: 
 A (a_n + a_m), whatever the type of the sequence. A variable in both slots (`b+b`) gets all of it, with the same output.
 
 Other operations need to know which value is the first operand's. There `=` attends to it N times as much as to the
-second: the matches and slots of the first operand score log(N)/2 more and those of the second log(N)/2 less. The output
+second: the matches and slots of the first operand score log(N)/2 more, those of the second log(N)/2 lower. The output
 is A (N a_n + a_m) / (N + 1), and the sum of its entries, each times its number, is the code N n + m of the pair, which
 MLP2 looks up (`code_mlp`).
 """
@@ -75,9 +75,9 @@ def handmade(
     """A stack of one model that solves `config.task` exactly, in the dtype of `config.numerics`.
 
     `config.model` is replaced: two layers, one head, an MLP in the second layer alone, and widths as the construction
-    needs them. `kind` chooses that MLP: `fourier`, as trained networks have it (from these `frequencies` alone, where
-    given), or `table`, as exact but without Fourier structure: a negative control for measures of it. Addition has
-    both, and `fourier` unless given; every other operation of two operands has `table` alone, up to N = 127.
+    needs them. `kind` chooses that MLP: `fourier`, as trained networks have it (with `frequencies`, from these alone),
+    or `table`, as exact but without Fourier structure: a negative control for measures of it. Addition has
+    both, by default `fourier`; every other operation of two operands has `table` alone, up to N = 127.
     """
     config = config or Config()
     task = config.task
@@ -224,7 +224,7 @@ def table_mlp(N: int) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
 def code_mlp(task: Task) -> tuple[Float[Tensor, "N h"], Float[Tensor, "h N"]]:
     """A ReLU layer for any operation: logit 1 at its answer and 0 elsewhere for x = (N a_n + a_m) / (N + 1).
 
-    As `table_mlp`, with the code s = N n + m in place of the sum: neuron i computes ReLU(s - (i - 1)), i = 0..N^2-1.
+    As `table_mlp`, with the code s = N n + m instead of the sum: neuron i computes ReLU(s - (i - 1)), i = 0..N^2-1.
     """
     N = task.modulus
     codes = torch.arange(N**2)

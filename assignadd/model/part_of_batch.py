@@ -18,7 +18,7 @@ from assignadd.model.kernels import numba_functions as functions
 from assignadd.model.kernels import numba_rows as rows
 from assignadd.model.kernels.blas import product
 from assignadd.model.kernels.calls import Call, bind, compiled_call, series
-from assignadd.model.trace import Tables, Weights
+from assignadd.model.table import Tables, Weights
 
 # Sequences of a chunk. With fewer, a step of the paper's model takes longer; with more, as long or, in a small cache,
 # longer.

@@ -19,7 +19,7 @@ from assignadd.model.kernels import numba_functions as functions
 from assignadd.model.kernels.blas import keeps_to_one_thread, on_one_thread, product, products
 from assignadd.model.kernels.calls import Call, bind, has_threads, phases, repeated, series
 from assignadd.model.part_of_batch import Gradients, Part, Shared
-from assignadd.model.trace import Tables, Weights
+from assignadd.model.table import Tables, Weights
 
 # Sequences that a part has at least: small products are slow, and each part's gradients are added to the first's.
 FEWEST_SEQUENCES = 64
@@ -41,7 +41,7 @@ class SingleModelForward:
     def __init__(self, w: Weights, batch: int, equals: int, scale: float):
         C, T, N = len(w.E) + len(w.pos), len(w.pos), w.U.shape[1]
         self._batch, self._n_parts = batch, parts_of(batch)
-        self._t = t = Tables.room(w)
+        self._t = t = Tables.empty(w)
         self._shared = shared = Shared.of(w, t)
         # In place of t.QK2: for the paper's sizes, products with C + 1 rows need fewer operations than Q2 K2^T.
         self._equal_Q2 = equal_Q2 = w.E.new_empty(C + 1, w.Q2.shape[1])

@@ -47,9 +47,11 @@ class Stack:
         return Stack(self.config, self.flat[index])
 
     def to(self, device: str | torch.device) -> Stack:
+        """The stack on this device."""
         return Stack(self.config, self.flat.to(device))
 
     def clone(self) -> Stack:
+        """A copy of the stack, with weights that can be changed."""
         return Stack(self.config, self.flat.clone())
 
     @property
@@ -110,9 +112,9 @@ def flatten(config: Config, weights: Mapping[str, Tensor]) -> Tensor:
 def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[float] | None = None) -> Stack:
     """Every matrix N(0, (init_scale / sqrt(d_model))^2); biases 0 and norm gains 1. A function of the seeds alone.
 
-    `scales` are the models' own values of `init_scale`, where they differ from the stack's.
+    `scales` are the models' values of `init_scale`, where they differ from the stack's.
     """
-    own = [config.model.init_scale] * len(init_seeds) if scales is None else scales
+    scales = [config.model.init_scale] * len(init_seeds) if scales is None else scales
     dtype = getattr(torch, config.numerics.dtype)
     size = sum(math.prod(s) for s in weight_shapes(config).values())
 
@@ -120,7 +122,7 @@ def initial_stack(config: Config, init_seeds: Sequence[int], scales: Sequence[fl
         return normals(seed, Stream.INIT, torch.arange(size)).mul_(scale / math.sqrt(config.model.d_model)).to(dtype)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:  # torch does not hold Python's lock while it computes
-        stack = Stack(config, torch.stack(list(threads.map(weights, init_seeds, own))))
+        stack = Stack(config, torch.stack(list(threads.map(weights, init_seeds, scales))))
     for name, weight in stack.weights.items():
         if ".W_" not in name:  # a bias, or a weight of a norm
             weight.fill_(1.0 if name.endswith(".w") else 0.0)

@@ -18,6 +18,10 @@ axis M: on a CPU the plain matrix products of a single model are faster than bat
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -26,13 +30,161 @@ from torch import Tensor
 from assignadd.config import Config
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.model.kernels import kernels_for
-from assignadd.model.trace import Tables, TableTrace, Weights
+from assignadd.model.kernels.tensor import TensorKernels
+from assignadd.model.trace import LOGITS, Lazy, Trace
 from assignadd.task.vocabulary import Vocabulary
 
 
 def covers(config: Config) -> bool:
     """Whether this architecture is one the tables describe: the paper's, at any size."""
     return not lacking(config, *PAPER_NEEDS)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights the tables read (or their gradients), each (..., rows, columns), without the axis of the one head."""
+
+    E: Tensor
+    pos: Tensor
+    Q1: Tensor
+    K1: Tensor
+    V1: Tensor
+    O1: Tensor
+    Q2: Tensor
+    K2: Tensor
+    V2: Tensor
+    O2: Tensor
+    W_in: Tensor
+    W_out: Tensor
+    U: Tensor
+
+    @cached_property
+    def T(self) -> Weights:
+        """Each matrix transposed."""
+        return _transposed(self)
+
+    @classmethod
+    def of(cls, named: Mapping[str, Tensor]) -> Weights:
+        """The weights of the table forward among those of a stack or of one model, by name."""
+        heads = [named[f"blocks.{layer}.attn.W_{letter}"].squeeze(-3) for layer in (0, 1) for letter in "QKVO"]
+        ends = [named[name] for name in ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out", "unembed.W_U")]
+        return cls(named["embed.W_E"], named["pos_embed.W_pos"], *heads, *ends)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What follows from the weights alone. Most are views of one matrix; its rows are named on the right."""
+
+    embeddings: Tensor  # (C, d)     [W_E; W_pos]
+    queries_1: Tensor  # (C, dh)
+    keys_1: Tensor  # (C, dh)
+    values_1: Tensor  # (C, dh)
+    equal_rows: Tensor  # (C + 1, d)  [C OV1; E_= + P_=]: what the residual of `=` after layer 1 is made of
+    both: Tensor  # (2C, d)    [C; C OV1]: what the residual of any key is made of
+    QK2: Tensor
+    queries_2: Tensor  # (C + 1, d)  equal_rows QK2
+    scores_2: Tensor  # (2C, C + 1)
+    OV2: Tensor
+    outputs: Tensor  # (3C + 1, d) [equal_rows; both OV2]
+
+    @classmethod
+    def empty(cls, w: Weights) -> Tables:
+        """Memory for the tables of such weights, not initialised."""
+        (K, d), T, dh = w.E.shape[-2:], w.pos.shape[-2], w.Q1.shape[-1]
+        C = K + T
+        new, axes = w.E.new_empty, w.E.shape[:-2]
+        rows = new(*axes, 4 * C + 1, d)  # [C; C OV1; E_= + P_=; [C; C OV1] OV2]
+        return cls(
+            embeddings=rows.narrow(-2, 0, C),
+            queries_1=new(*axes, C, dh),
+            keys_1=new(*axes, C, dh),
+            values_1=new(*axes, C, dh),
+            equal_rows=rows.narrow(-2, C, C + 1),
+            both=rows.narrow(-2, 0, 2 * C),
+            QK2=new(*axes, d, d),
+            queries_2=new(*axes, C + 1, d),
+            scores_2=new(*axes, 2 * C, C + 1),
+            OV2=new(*axes, d, d),
+            outputs=rows.narrow(-2, C, 3 * C + 1),
+        )
+
+    @cached_property
+    def T(self) -> Tables:
+        """Each table transposed."""
+        return _transposed(self)
+
+    @cached_property
+    def outputs_1(self) -> Tensor:
+        """C OV1, (C, d)."""
+        return self.equal_rows[..., :-1, :]
+
+    @cached_property
+    def constant(self) -> Tensor:
+        """E_= + P_=, (1, d)."""
+        return self.equal_rows[..., -1:, :]
+
+    @cached_property
+    def outputs_2(self) -> Tensor:
+        """[C; C OV1] OV2, (2C, d)."""
+        return self.outputs[..., self.equal_rows.shape[-2] :, :]
+
+
+def _transposed(matrices: Any) -> Any:
+    """A dataclass of matrices with each of them transposed: views, made once, as a step reads them again and again."""
+    return type(matrices)(*(getattr(matrices, field.name).mT for field in fields(matrices)))
+
+
+@dataclass(frozen=True)
+class Activations:
+    """What the forward pass leaves for the backward pass; the rest is computed when it is first read."""
+
+    tokens: Int[Tensor, "*M B T"]
+    weights: Weights
+    tables: Tables
+    attention_1: Float[Tensor, "*M B T T"]
+    """Attention of layer 1, (query, key)."""
+    attention_2: Float[Tensor, "*M B T"]
+    """Attention of `=` in layer 2 over the keys."""
+    usage: Float[Tensor, "*M B rows"]
+    """The amount of each table row in the residual of `=`: w1 for layer 1, one for the constant row, w2 for layer 2."""
+    copied_scores: Float[Tensor, "*M B T"]
+    """Layer-2 score that a unit of layer-1 attention to each position adds to a key."""
+    kernels: TensorKernels
+
+    @cached_property
+    def resid_mid(self) -> Float[Tensor, "*M B d"]:
+        return self.kernels.product(self.usage, self.tables.outputs)
+
+    @cached_property
+    def neurons(self) -> Float[Tensor, "*M B h"]:
+        return self.kernels.relu_product(self.resid_mid, self.weights.W_in)
+
+    @cached_property
+    def mlp_out(self) -> Float[Tensor, "*M B d"]:
+        return self.neurons @ self.weights.W_out
+
+    @cached_property
+    def resid_post(self) -> Float[Tensor, "*M B d"]:
+        if self.resid_mid.device.type == "cpu":  # where measures need both, and a pass over memory costs little
+            return self.resid_mid + self.mlp_out
+        return self.kernels.plus_product(self.resid_mid.clone(), self.neurons, self.weights.W_out)
+
+    @cached_property
+    def logits(self) -> Float[Tensor, "*M B N"]:
+        return self.resid_post @ self.weights.U
+
+    @cached_property
+    def read_out(self) -> Float[Tensor, "*M h N"]:
+        """The logits that a unit of each neuron adds, W_out W_U."""
+        return self.weights.W_out @ self.weights.U
+
+    def read(self, direct: bool = True) -> Float[Tensor, "*M B N"]:
+        """The logits by W_out W_U: fewer operations, as there are fewer logits than dimensions of the residual.
+
+        Up to rounding they are `logits`; if not `direct`, the part that the neurons add.
+        """
+        of_neurons = self.neurons @ self.read_out
+        return self.kernels.plus_product(of_neurons, self.resid_mid, self.weights.U) if direct else of_neurons
 
 
 def reads_out(w: Weights, batch: int) -> bool:
@@ -49,18 +201,18 @@ class TableForward:
     """The forward and backward pass of one task's models on one device."""
 
     def __init__(self, config: Config, device: str | torch.device = "cpu", stacked: bool = False):
-        vocabulary = Vocabulary(config.task)
+        self.config, vocabulary = config, Vocabulary(config.task)
         self.K, self.T = vocabulary.size, config.task.length
         self.C = self.K + self.T
         self.equals = vocabulary.equals
         self.scale = 1 / math.sqrt(config.model.d_head)
         self.kernels = kernels_for(config, torch.device(device), stacked)
 
-    def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> TableTrace:
-        """The trace of these sequences, through the weights' own tables or through edited ones."""
+    def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> Activations:
+        """What the forward pass of these sequences leaves, through the tables of the weights or through edited ones."""
         if tokens.shape[-1] != self.T:  # compiled kernels would read past the end of an array
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
-        C, tables = self.C, self.begun_tables(w) if tables is None else tables
+        C, tables = self.C, self.begin_tables(w) if tables is None else tables
         usage = self.kernels.matrix(tokens, 3 * C + 1, tables.outputs)
         scores_1 = self._scaled(tables.queries_1, tables.T.keys_1)
         attention_1 = self.kernels.layer_1(scores_1, tokens, usage)
@@ -68,52 +220,80 @@ class TableForward:
         scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
         self.kernels.product(usage[..., : C + 1], tables.T.scores_2, scores_2)
         attention_2, copied_scores = self.kernels.layer_2(scores_2, tokens, attention_1, usage)
-        return TableTrace(tokens, w, attention_1, attention_2, usage, copied_scores, tables, self.kernels)
+        return Activations(tokens, w, tables, attention_1, attention_2, usage, copied_scores, self.kernels)
 
-    def logits(self, trace: TableTrace) -> Float[Tensor, "*M B N"]:
-        """The logits by the fewer operations: by way of W_out W_U, or of the residual after the MLP."""
-        return trace.read(trace.read_out) if reads_out(trace.weights, trace.tokens.shape[-2]) else trace.logits
+    def trace(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> Trace:
+        """The trace of these sequences; patterns are there, other quantities are computed when they are first read."""
+        activations = self.forward(w, tokens, tables)
+        tables, usage = activations.tables, activations.usage
+        before = self.C + 1  # rows in the residual of `=` before layer 2
+        residuals = {
+            "embedding": lambda: tables.constant.expand(*tokens.shape[:-1], -1),
+            "attention 1": lambda: usage[..., :before] @ tables.equal_rows,
+            "attention 2": lambda: activations.resid_mid,
+            "MLP 2": lambda: activations.resid_post,
+        }
+        last = {
+            "attention_output": lambda: usage[..., before:] @ tables.outputs_2,
+            "preactivations": lambda: activations.resid_mid @ w.W_in,
+            "neurons": lambda: activations.neurons,
+            "mlp_out": lambda: activations.mlp_out,
+            LOGITS: lambda: activations.logits,
+        }
 
-    def backward(self, w: Weights, trace: TableTrace, grad: Tensor, grads: Weights) -> None:
+        @torch.no_grad()
+        def all_positions(layer: int) -> Tensor:
+            return self.kernels.after_layer_1(tables.embeddings, tables.outputs_1, tokens, activations.attention_1)
+
+        patterns = activations.attention_1.unsqueeze(-3), activations.attention_2[..., None, None, :]
+        return Trace(self.config, tokens, patterns, Lazy(residuals), Lazy(last), all_positions)
+
+    def logits(self, activations: Activations) -> Float[Tensor, "*M B N"]:
+        """The logits by the fewer operations: by W_out W_U, or by the residual after the MLP."""
+        batch = activations.tokens.shape[-2]
+        return activations.read() if reads_out(activations.weights, batch) else activations.logits
+
+    def backward(self, w: Weights, activations: Activations, grad: Tensor, grads: Weights) -> None:
         """Writes the gradients of sum(logits * grad) for every weight into `grads` (whatever they held before)."""
         product, plus_product, aside = self.kernels.product, self.kernels.plus_product, self.kernels.product_aside
         g = grad @ w.T.U  # (..., B, d)
-        if reads_out(w, trace.tokens.shape[-2]):
-            g_read_out = product(trace.neurons.mT, grad)  # (..., h, N)
+        if reads_out(w, activations.tokens.shape[-2]):
+            g_read_out = product(activations.neurons.mT, grad)  # (..., h, N)
             product(g_read_out, w.T.U, grads.W_out)
-            plus_product(product(w.T.W_out, g_read_out, grads.U), trace.resid_mid.mT, grad)
-            g_neurons = self.kernels.gated_product(grad, trace.read_out.mT, trace.neurons)
+            plus_product(product(w.T.W_out, g_read_out, grads.U), activations.resid_mid.mT, grad)
+            g_neurons = self.kernels.gated_product(grad, activations.read_out.mT, activations.neurons)
         else:
-            aside(trace.resid_post.mT, grad, grads.U)
-            product(trace.neurons.mT, g, grads.W_out)
-            g_neurons = self.kernels.gated_product(g, w.T.W_out, trace.neurons)
-        aside(trace.resid_mid.mT, g_neurons, grads.W_in)
+            aside(activations.resid_post.mT, grad, grads.U)
+            product(activations.neurons.mT, g, grads.W_out)
+            g_neurons = self.kernels.gated_product(g, w.T.W_out, activations.neurons)
+        aside(activations.resid_mid.mT, g_neurons, grads.W_in)
         plus_product(g, g_neurons, w.T.W_in)
-        g_usage = self.kernels.matrix(trace.tokens, 3 * self.C + 1, g)
-        product(g, trace.tables.T.outputs, g_usage)
-        g_outputs = aside(trace.usage.mT, g)  # (..., 3C + 1, d)
-        g_scores_1, g_scores_2 = self._attention_backward(trace, g_usage)
-        self._tables_backward(w, trace.tables, g_scores_1, g_scores_2, g_outputs, grads)
+        g_usage = self.kernels.matrix(activations.tokens, 3 * self.C + 1, g)
+        product(g, activations.tables.T.outputs, g_usage)
+        g_outputs = aside(activations.usage.mT, g)  # (..., 3C + 1, d)
+        g_scores_1, g_scores_2 = self._attention_backward(activations, g_usage)
+        self._tables_backward(w, activations.tables, g_scores_1, g_scores_2, g_outputs, grads)
 
-    def _attention_backward(self, trace: TableTrace, g_usage: Tensor) -> tuple[Tensor, Tensor]:
+    def _attention_backward(self, activations: Activations, g_usage: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of both score tables from that of the usage; only `after_layer_1_backward` may read layer 1's."""
-        given = (trace.tokens, trace.attention_1, trace.attention_2)
-        g_both, g_position_scores, g_passed_on = self.kernels.layer_2_backward(g_usage, *given)
+        read = (activations.tokens, activations.attention_1, activations.attention_2)
+        g_both, g_position_scores, g_passed_on = self.kernels.layer_2_backward(g_usage, *read)
         first = slice(self.C + 1)
-        g_scores_2 = self.kernels.product_aside(g_both.mT, trace.usage[..., first])
-        self.kernels.plus_product(g_usage[..., first], g_both, trace.tables.scores_2)
+        g_scores_2 = self.kernels.product_aside(g_both.mT, activations.usage[..., first])
+        self.kernels.plus_product(g_usage[..., first], g_both, activations.tables.scores_2)
         self.kernels.join()  # g_scores_2 and the gradient of the outputs, before that of layer 1, which takes longer
-        g_positions = (trace.copied_scores, g_position_scores, g_passed_on)
-        return self.kernels.layer_1_backward(g_usage, *given, *g_positions), g_scores_2
+        g_positions = (activations.copied_scores, g_position_scores, g_passed_on)
+        return self.kernels.layer_1_backward(g_usage, *read, *g_positions), g_scores_2
 
     def tables(self, w: Weights) -> Tables:
-        tables = self.begun_tables(w)
+        """The tables of these weights."""
+        tables = self.begin_tables(w)
         self.kernels.join()
         return tables
 
-    def begun_tables(self, w: Weights, room: Tables | None = None) -> Tables:
-        """The tables, in new memory or in `room`; before `join`, only embeddings, queries_1 and keys_1 are there."""
-        t, aside = Tables.room(w) if room is None else room, self.kernels.product_aside
+    def begin_tables(self, w: Weights, memory: Tables | None = None) -> Tables:
+        """The tables, in new memory or in this; before `join`, only embeddings, queries_1 and keys_1 are there."""
+        t, aside = Tables.empty(w) if memory is None else memory, self.kernels.product_aside
         torch.cat([w.E, w.pos], -2, out=t.embeddings)
         torch.add(w.E.narrow(-2, self.equals, 1), w.pos.narrow(-2, self.T - 1, 1), out=t.constant)
         with self.kernels.aside():

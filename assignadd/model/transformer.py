@@ -1,4 +1,5 @@
-"""The reference transformer: every step as the textbook has it, to be read, hooked into, and tested against.
+"""The reference transformer and its hook points: every step as the textbook has it, to be read, hooked into, and tested
+against.
 
 Names and shapes of weights and hook points are the field's (TransformerLens), layers counted from 0 there. It covers
 every architecture of the configuration; `reference_logits` runs it for a whole stack.
@@ -6,8 +7,10 @@ every architecture of the configuration; `reference_logits` runs it for a whole 
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 import torch
@@ -17,16 +20,94 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from assignadd.config import Config, Model
-from assignadd.model.hooks import Hooked, HookPoint
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.task.vocabulary import Vocabulary
+
+HookFn = Callable[[Tensor, "HookPoint"], "Tensor | None"]
+NameFilter = str | Sequence[str] | Callable[[str], bool]
+
+
+class HookPoint(nn.Module):
+    """The identity, until functions are attached: each sees (activation, this point) and may return a replacement."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = ""
+        self.functions: list[HookFn] = []
+
+    def forward(self, activation: Tensor) -> Tensor:
+        for function in self.functions:
+            replacement = function(activation, self)
+            activation = activation if replacement is None else replacement
+        return activation
+
+
+class Hooked(nn.Module):
+    """A module whose hook points are reached by name; subclasses call `name_hook_points` once they are built."""
+
+    def name_hook_points(self) -> None:
+        self.hook_points = {name: module for name, module in self.named_modules() if isinstance(module, HookPoint)}
+        for name, point in self.hook_points.items():
+            point.name = name
+
+    @contextmanager
+    def hooks(self, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]) -> Iterator[None]:
+        """Within this context the functions are attached to the points they name, in the order of the pairs."""
+        attached: list[tuple[HookPoint, HookFn]] = []
+        try:
+            for names, function in fwd_hooks:
+                for name in self.matching(names):
+                    self.hook_points[name].functions.append(function)
+                    attached.append((self.hook_points[name], function))
+            yield
+        finally:
+            for point, function in attached:
+                point.functions.remove(function)
+
+    def run_with_hooks(
+        self, *inputs: Tensor, fwd_hooks: Sequence[tuple[str | Callable[[str], bool], HookFn]]
+    ) -> Tensor:
+        """The output with `fwd_hooks`, pairs of (name or predicate on names, function), active for this pass alone."""
+        with self.hooks(fwd_hooks):
+            return self(*inputs)
+
+    def run_with_cache(
+        self, *inputs: Tensor, names_filter: NameFilter | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The output, and the (detached) activation at every hook point that `names_filter` names.
+
+        Within `hooks`, what is cached is what flows on: the replacement where there is one.
+        """
+        cache: dict[str, Tensor] = {}
+
+        def keep(activation: Tensor, point: HookPoint) -> None:
+            cache[point.name] = activation.detach()
+
+        names = list(self.hook_points) if names_filter is None else self.matching(names_filter)
+        return self.run_with_hooks(*inputs, fwd_hooks=[(name, keep) for name in names]), cache
+
+    def matching(self, names: NameFilter) -> list[str]:
+        """The hook points meant by a name, a list of names, or a predicate; a ValueError where there is none."""
+        if callable(names):
+            passing = [name for name in self.hook_points if names(name)]
+            if not passing:
+                raise ValueError(f"no hook point passes the filter; there are {', '.join(self.hook_points)}")
+            return passing
+        requested = [names] if isinstance(names, str) else list(names)
+        for name in requested:
+            if name not in self.hook_points:
+                close = difflib.get_close_matches(name, self.hook_points, n=3)
+                hint = f"did you mean {' or '.join(close)}? " if close else ""
+                raise ValueError(f"no hook point {name!r}; {hint}there are {', '.join(self.hook_points)}")
+        return requested
+
 
 NORM_EPS = 1e-5
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "abs": torch.abs}
 
 
-def _place(*shape: int) -> nn.Parameter:
-    """Room for a weight: a shape without values, so that none can be used before `Transformer` loads them."""
+def _unloaded(*shape: int) -> nn.Parameter:
+    """A weight without values, so that none can be used before `Transformer` loads them."""
     return nn.Parameter(torch.empty(shape, device="meta"))
 
 
@@ -37,7 +118,7 @@ def _shifted(x: Tensor, bias: Tensor | None) -> Tensor:
 class Embed(nn.Module):
     def __init__(self, n_tokens: int, d: int):
         super().__init__()
-        self.W_E = _place(n_tokens, d)
+        self.W_E = _unloaded(n_tokens, d)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.W_E[tokens]  # (B, T, d)
@@ -46,7 +127,7 @@ class Embed(nn.Module):
 class PosEmbed(nn.Module):
     def __init__(self, length: int, d: int):
         super().__init__()
-        self.W_pos = _place(length, d)
+        self.W_pos = _unloaded(length, d)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.W_pos[: tokens.shape[1]].expand(len(tokens), -1, -1)  # (B, T, d)
@@ -58,8 +139,8 @@ class Norm(nn.Module):
     def __init__(self, model: Model):
         super().__init__()
         self.centred = model.norm == "layer"
-        self.w = _place(model.d_model)
-        self.b = _place(model.d_model) if self.centred else None
+        self.w = _unloaded(model.d_model)
+        self.b = _unloaded(model.d_model) if self.centred else None
         self.hook_scale, self.hook_normalized = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -79,16 +160,16 @@ class Attention(nn.Module):
     def __init__(self, model: Model):
         super().__init__()
         H, d, dh = model.n_heads, model.d_model, model.d_head
-        self.W_Q, self.W_K, self.W_V = _place(H, d, dh), _place(H, d, dh), _place(H, d, dh)
-        self.W_O = _place(H, dh, d)
-        self.b_Q, self.b_K, self.b_V = (_place(H, dh) if model.biases else None for _ in range(3))
-        self.b_O = _place(d) if model.biases else None
+        self.W_Q, self.W_K, self.W_V = _unloaded(H, d, dh), _unloaded(H, d, dh), _unloaded(H, d, dh)
+        self.W_O = _unloaded(H, dh, d)
+        self.b_Q, self.b_K, self.b_V = (_unloaded(H, dh) if model.biases else None for _ in range(3))
+        self.b_O = _unloaded(d) if model.biases else None
         self.hook_q, self.hook_k, self.hook_v, self.hook_z = HookPoint(), HookPoint(), HookPoint(), HookPoint()
         self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()
 
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
-        asks = x[:, -1:].contiguous() if last_only else x  # a product with a view is slow
-        q = self.hook_q(_shifted(torch.einsum("btd,hde->bthe", asks, self.W_Q), self.b_Q))  # (B, T or 1, H, dh)
+        queries = x[:, -1:].contiguous() if last_only else x  # a product with a view is slow
+        q = self.hook_q(_shifted(torch.einsum("btd,hde->bthe", queries, self.W_Q), self.b_Q))  # (B, T or 1, H, dh)
         k = self.hook_k(_shifted(torch.einsum("btd,hde->bthe", x, self.W_K), self.b_K))
         v = self.hook_v(_shifted(torch.einsum("btd,hde->bthe", x, self.W_V), self.b_V))
         # The copy costs next to nothing, where a transposed view makes batched float32 products on ARM 70 times slower.
@@ -103,9 +184,9 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     def __init__(self, model: Model, width: int):
         super().__init__()
-        self.W_in, self.W_out = _place(model.d_model, width), _place(width, model.d_model)
-        self.b_in = _place(width) if model.biases else None
-        self.b_out = _place(model.d_model) if model.biases else None
+        self.W_in, self.W_out = _unloaded(model.d_model, width), _unloaded(width, model.d_model)
+        self.b_in = _unloaded(width) if model.biases else None
+        self.b_out = _unloaded(model.d_model) if model.biases else None
         self.activation = ACTIVATIONS[model.activation]
         self.hook_pre, self.hook_post = HookPoint(), HookPoint()
 
@@ -120,7 +201,7 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Attention, then an MLP where the layer has one, each added to the residual stream it reads (through its norm).
 
-    With `replaces`, the output of the MLP takes the place of the residual stream instead.
+    With `replaces`, the output of the MLP replaces the residual stream instead.
     """
 
     def __init__(self, model: Model, width: int | None, replaces: bool = False):
@@ -150,8 +231,8 @@ class Block(nn.Module):
 class Unembed(nn.Module):
     def __init__(self, model: Model, n_numbers: int):
         super().__init__()
-        self.W_U = _place(model.d_model, n_numbers)
-        self.b_U = _place(n_numbers) if model.biases else None
+        self.W_U = _unloaded(model.d_model, n_numbers)
+        self.b_U = _unloaded(n_numbers) if model.biases else None
 
     def forward(self, x: Tensor) -> Tensor:
         return _shifted(x @ self.W_U, self.b_U)  # (B, T, N)
@@ -180,14 +261,14 @@ class Transformer(Hooked):
 
     @classmethod
     def from_stack(cls, stack: Stack, index: int) -> Transformer:
-        """Model `index` of the stack as a module of its own."""
+        """Model `index` of the stack as a module."""
         if not -len(stack) <= index < len(stack):
             raise ValueError(f"model {index} of a stack of {len(stack)}: expected an index from 0 to {len(stack) - 1}")
         return cls(stack.config, {name: weight[index] for name, weight in stack.weights.items()})
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are; tools that hang on any model ask for it (pyvene)."""
+        """Where the weights are; tools that attach to any model read it (pyvene)."""
         return self.embed.W_E.device
 
     def forward(self, tokens: Int[Tensor, "B T"], last_only: bool = False) -> Float[Tensor, "B queries N"]:
@@ -216,7 +297,7 @@ class Transformer(Hooked):
 
 @lru_cache(maxsize=16)
 def shape_only(config: Config) -> Transformer:
-    """A model whose own weights are never read: functional_call puts those of each model of a stack in place."""
+    """A model whose weights are never read: `functional_call` replaces them by those of each model of a stack."""
     return Transformer(config)
 
 
@@ -225,8 +306,7 @@ def reference_logits(
 ) -> Float[Tensor, "M B N"]:
     """Answer logits of every model on its own sequences, by the reference transformer.
 
-    Differentiable in the stack's flat tensor, or in `weights` (named, with a leading axis M) where these are given in
-    place of the stack's own.
+    Differentiable in the stack's flat tensor, or in `weights` by name, (M, ...), which replace the stack's.
     """
     weights = dict(stack.weights if weights is None else weights)
     model = shape_only(stack.config)

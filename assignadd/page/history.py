@@ -25,8 +25,8 @@ from assignadd.dynamics.phases import Curves, Phases
 from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, run_trajectory
 from assignadd.ledger.claim import find
 from assignadd.measures.accuracies import Accuracy
+from assignadd.measures.columns import ProgressMeasures, circuit_columns
 from assignadd.measures.probes import probe_l1_var_from_num
-from assignadd.measures.progress import ProgressMeasures, circuit_columns
 from assignadd.model.circuits import OV, QK
 from assignadd.model.stack import Stack
 from assignadd.network import Network

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from assignadd.measures.columns import VARIABLE_ACCURACY, column_label, measure_of
-from assignadd.measures.progress import STACK_SEQUENCES, TRAINING_LAW
+from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
+from assignadd.measures.routing import TRAINING_LAW
 from assignadd.sweeps.final_tests import TWO_VAR, TWO_VAR_PARTS, ZERO_VAR, end_column, final_column
 from assignadd.sweeps.settings import SECTIONS
 from assignadd.sweeps.shipped_tables import ShippedTable

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from assignadd.config import Config, Task
 from assignadd.measures.addition import network_frequencies
-from assignadd.measures.progress import AttentionRates, where_defined
+from assignadd.measures.columns import where_defined
+from assignadd.measures.routing import AttentionRates
 from assignadd.model.accuracy import END_EVALUATIONS, Exam, end_exam
 from assignadd.model.forward import CHUNK, answers
 from assignadd.model.stack import Stack

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from assignadd.config import Config, Member
 from assignadd.config.errors import RunError, UserError
-from assignadd.measures.progress import ProgressObserver, StackProgress
+from assignadd.measures.columns import ProgressObserver, StackProgress
 from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, weight_shapes
 from assignadd.model.table import covers

@@ -17,7 +17,7 @@ from assignadd.config import PRESETS, Config, Task, UserError
 from assignadd.config.errors import RunError
 from assignadd.config.member import SHORT_NAMES
 from assignadd.dynamics.phases import Curves, LateVariable, Phases, find_phases, late_variable
-from assignadd.measures.progress import TRAINING_LAW
+from assignadd.measures.routing import TRAINING_LAW
 from assignadd.model.accuracy import end_of_training
 from assignadd.runs.config_json import config_from
 from assignadd.sweeps.final_tests import end_column, final_column

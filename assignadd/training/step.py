@@ -19,10 +19,9 @@ from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.adamw import Moments, Placed
 from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
-from assignadd.model.last_layer import LastBlock
+from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, views
-from assignadd.model.table import covers, reads_out
-from assignadd.model.trace import Tables, Weights
+from assignadd.model.table import Tables, Weights, covers, reads_out
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
@@ -90,8 +89,8 @@ class TableGradient:
         w = self._weights
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         if self._tables is None:
-            self._tables = Tables.room(w)
-        trace = self._table.forward(w, tokens, self._table.begun_tables(w, self._tables))
+            self._tables = Tables.empty(w)
+        trace = self._table.forward(w, tokens, self._table.begin_tables(w, self._tables))
         found, grad = self._cross_entropy(self._table.logits(trace), labels)
         loss.copy_(found.view(-1))
         self._table.backward(w, trace, grad, self._grads)
@@ -119,7 +118,7 @@ class AnswerFromRows(torch.nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.model, self.loss_in_float64 = Transformer(config), config.numerics.loss_in_float64
-        self._last = LastBlock(self.model)
+        self._last = LastLayer(self.model)
 
     def forward(self, rows: Tensor) -> Tensor:
         x = rows @ self.model.embed.W_E + self.model.pos_embed.W_pos

@@ -162,7 +162,7 @@ class EqualsAttention:
 
         Only the residual of `=` differs between them. All of them read the same residuals of the other positions.
         """
-        changes, before, model = list(changes), self.before, self.layer.one
+        changes, before, model = list(changes), self.before, self.layer.stack
         rows = torch.stack([self._weights(change) for change in changes], 1)  # (B, changes, T)
         at_equals = self.embedding[:, None] + rows @ self.copied  # (B, changes, d)
         if OTHER_LITERAL in changes:

@@ -122,4 +122,4 @@ def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
     networks = len(table.values(LOW_RATE, pairs[0], "binds"))
     axes.set_ylabel(f"networks of {networks} that fail")
     axes.set_xlabel("sum of two variables, one in a banned slot")
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set_yticks(range(1 + max(fails.values())))

@@ -7,8 +7,7 @@ import numpy as np
 
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.phases import CurveOnset, Curves, curve_onsets
-from assignadd.measures.columns import COLUMNS
-from assignadd.measures.progress import ProgressMeasures
+from assignadd.measures.columns import COLUMNS, SEQUENCES, ProgressMeasures
 from assignadd.measures.sequences import sequences
 from assignadd.model.handmade import handmade
 from assignadd.task.evalsets import RECORDED_SETS
@@ -82,7 +81,7 @@ def test_every_curve_is_there_with_the_sequences_that_are_really_behind_it():
     assert sum(o.curve.endswith((" first", " second")) for o in onsets.values()) == 24
     assert {o.n for o in onsets.values() if o.curve.startswith("accuracy ")} == {progress.exam.n}
     assert {o.n for o in onsets.values() if "_l1_" in o.curve or "_l2_" in o.curve} == {
-        progress.tokens[0].shape[1],
+        SEQUENCES,
         154,
     }
     kinds = ("ov2", "qk1_", "qk2_", "attn", "mass", "probe", "fourier_restricted")

@@ -1,10 +1,6 @@
 """Every column is the measure on that checkpoint alone, and stored tables are read only for their own run."""
 
-import os
 import random
-import signal
-import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +9,9 @@ import torch
 from assignadd.api import train
 from assignadd.config import PRESETS
 from assignadd.dynamics import trajectory
-from assignadd.dynamics.trajectory import CHUNK, AlongTraining, accuracy_curves, measured_trajectory
+from assignadd.dynamics.trajectory import CHUNK, accuracy_curves, measured_trajectory
 from assignadd.measures.accuracies import variable_accuracy, variable_exam, variable_sets
-from assignadd.measures.progress import ProgressMeasures
+from assignadd.measures.columns import ProgressMeasures
 from assignadd.measures.scores import qk1_equals_to_variables
 from assignadd.model.handmade import handmade
 from assignadd.runs.manifest import MEASURES
@@ -23,11 +19,6 @@ from assignadd.runs.tables import encode_table
 from assignadd.task.positions import roles
 from assignadd.task.sampling_tables import count_banned
 from assignadd.task.vocabulary import Vocabulary
-
-SMOKE = PRESETS["smoke"]
-MANY_CHECKPOINTS = replace(
-    SMOKE, optim=replace(SMOKE.optim, steps=140), record=replace(SMOKE.record, checkpoint_every=5)
-)
 
 
 @pytest.fixture(scope="module")
@@ -68,49 +59,6 @@ def test_a_stored_table_counts_for_its_own_checkpoints_alone(run, tmp_path):
     assert trajectory.read_measures(run) is None
     (run.path / MEASURES).write_bytes(b"no table")
     assert trajectory.read_measures(run) is None
-
-
-def test_what_is_measured_along_training_is_what_would_be_measured_afterwards(tmp_path):
-    with AlongTraining(tmp_path / "run", MANY_CHECKPOINTS.record.checkpoint_every) as along:
-        run = train(MANY_CHECKPOINTS, [0, 1], tmp_path / "run", threads=1, listener=patience(along))
-    assert {(0, 0), (1, 0), (0, CHUNK)} <= set(along.found)
-    table = trajectory.measured_run(run)
-    assert trajectory.measured_run(run, known=along.found).equals(table)
-    # What is known is not measured again, unless it is of other checkpoints.
-    name = "ov2_mlp2_accuracy"
-    first, second = (columns | {name: np.full(CHUNK, 7, np.float32)} for columns in (along.found[0, 0],) * 2)
-    second["step"] = second["step"] + 1
-    found = trajectory.measured_run(run, known={(0, 0): first, (1, 0): second})[name].to_numpy()
-    expected = table[name].to_numpy().copy()
-    expected[:CHUNK] = 7
-    np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("fault", ["raises", "is killed", "cannot start"])
-def test_training_goes_on_when_measuring_along_fails(tmp_path, monkeypatch, fault):
-    failing = {"raises": lambda *given: 1 / 0, "is killed": lambda *given: os.kill(os.getpid(), signal.SIGKILL)}
-    if fault == "cannot start":
-        monkeypatch.setattr(trajectory, "ProcessPool", raises_os_error)
-    else:
-        monkeypatch.setattr(trajectory, "measured_chunk", failing[fault])
-    with AlongTraining(tmp_path / "run", 1) as along:
-        assert train(MANY_CHECKPOINTS, [0], tmp_path / "run", threads=1, listener=patience(along)).finished
-        assert along.found == {} and along._pool is None
-
-
-def raises_os_error(*given):
-    raise OSError("no process left")
-
-
-def patience(along):
-    """Waits for the process that measures, so that nothing depends on its speed."""
-
-    def listener(progress):
-        along(progress)
-        while along._pool is not None and along._asked and not along._pool.finished():
-            time.sleep(0.001)
-
-    return listener
 
 
 def test_a_damaged_table_is_never_read_as_other_numbers(run):

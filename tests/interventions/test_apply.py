@@ -7,7 +7,7 @@ from assignadd.config import Config, ConfigError
 from assignadd.interventions.apply import apply, effect, reference_sequences, swapped
 from assignadd.interventions.edits import shuffled
 from assignadd.interventions.specification import Cut, Pattern, Replace, Swap, specification
-from assignadd.measures.addition import kept
+from assignadd.measures.addition import restricted
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
@@ -122,7 +122,7 @@ def test_frequencies_of_the_embedding():
     assert torch.allclose(
         both([Replace("zero", "hook_embed", frequencies=tuple(range(1, 6)))]), answer_logits(stack, TOKENS), atol=1e-9
     )
-    stack.W_E[:, :N] = kept(STACK.W_E[:, :N], torch.tensor([True, False, True, True, False]))
+    stack.W_E[:, :N] = restricted(STACK.W_E[:, :N], torch.tensor([True, False, True, True, False]))
     assert torch.allclose(
         both([Replace("zero", "hook_embed", frequencies=(2, 5))]), answer_logits(stack, TOKENS), atol=1e-9
     )

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Member
-from assignadd.measures.columns import COLUMNS, column_label, measure_of, not_defined, require_column
-from assignadd.measures.progress import ProgressMeasures
+from assignadd.measures.columns import COLUMNS, ProgressMeasures, column_label, measure_of, not_defined, require_column
 from assignadd.model.architecture import NotDefined
 from assignadd.model.handmade import handmade
 from assignadd.task.splits import pair_split

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, Config, Member
-from assignadd.measures.columns import measure_of
-from assignadd.measures.progress import ProgressMeasures, StackProgress
+from assignadd.measures.columns import ProgressMeasures, StackProgress, measure_of
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.task.splits import pair_split
@@ -20,12 +19,15 @@ def test_rates_of_a_stack_equal_those_of_single_models(config, n_rates):
     stack = initial_stack(config, [0, 1, 2])
     stack["pos_embed.W_pos"].mul_(6)  # so that attention is on some position and rates are neither 0 nor 1
     configs, seen = [Member(i).config(config) for i in range(3)], torch.stack([pair_split(TASK, i) for i in range(3)])
-    found, expected = StackProgress(configs, seen, 200)(stack), ProgressMeasures(configs, seen, 200).routing(stack)
+    found = StackProgress(configs, seen, 200)(stack)
+    alone = [StackProgress(configs[i : i + 1], seen[i : i + 1], 200)(stack.models(i)) for i in range(3)]
+    every_measure = ProgressMeasures(configs, seen, 200).routing(stack)
     rates = [name for name in found if name.startswith("attn_")]
     # Three patterns, one and two variables, all sequences and those training could show; the best and both heads.
     assert len(rates) == n_rates
     for name in rates:
-        torch.testing.assert_close(found[name], expected[name], check_dtype=False)
+        torch.testing.assert_close(found[name], torch.cat([columns[name] for columns in alone]))
+        torch.testing.assert_close(found[name], every_measure[name])
     assert 0 < found["attn_l1_num_to_prev (2-var)"].mean() < 1
     assert not torch.equal(found["attn_l1_num_to_prev (2-var)"], found["attn_l1_num_to_prev (2-var, training law)"])
 

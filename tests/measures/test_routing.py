@@ -5,7 +5,7 @@ import torch
 
 from assignadd.config import PRESETS, Config, Member
 from assignadd.measures import routing as of_patterns
-from assignadd.measures.progress import ProgressMeasures
+from assignadd.measures.columns import ProgressMeasures
 from assignadd.measures.routing import routing, routings, top_keys_are
 from assignadd.measures.sequences import any_sequences, sequences
 from assignadd.model.handmade import handmade
@@ -75,30 +75,23 @@ def test_sequences_in_several_parts_have_the_rates_of_all_at_once(name, monkeypa
     config, chosen = Member(0).config(stack.config), torch.arange(60)[None] % 3 == 0
     batch = any_sequences([config], pair_split(config.task, 0)[None], 1, 60).tokens
     whole = routings(stack, batch, [chosen, ~chosen])
-    monkeypatch.setattr(of_patterns, "PART", 25)
+    monkeypatch.setattr(of_patterns, "CHUNK", 25)
     for one, other in zip(whole, routings(stack, batch, [chosen, ~chosen]), strict=True):
         for key, values in one.by_head.items():
             assert torch.allclose(values, other.by_head[key], atol=1e-6), key
 
 
-@pytest.mark.parametrize("heads", [1, 3])
-def test_compiled_counts_equal_those_of_tensor_operations(heads):
-    pytest.importorskip("assignadd.measures.numba_patterns")
-    generator = torch.Generator().manual_seed(heads)
-    scores = 3 * torch.randn(2, 40, heads, 9, 9, generator=generator)
-    attention = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -torch.inf).softmax(-1)
-    numbers = torch.rand(2, 40, 9, generator=generator) < 0.5
-    numbers[..., 0] = False
-    keys = attention[..., 0, -1, :].topk(3).indices  # right for the first head
-    keys[:, ::2] = torch.randint(0, 9, (2, 20, 3), generator=generator)
-    keys[:, 1::8, 1] = keys[:, 1::8, 0]  # a key that is named twice is no set of three
-    attention[:, 5:20] = attention[:, 5:20].mul(4).round().div(4)  # keys with the same attention
-    attention[0, 20] = attention[1, 21, :, 4:, 2] = torch.nan
-    for count, key in ((of_patterns._to_previous, numbers), (of_patterns._to_each, keys)):
-        x = attention if key is numbers else attention[..., -1, :]
-        (hits, mass), (expected, masses) = count(x, key), count(x.double(), key)  # the latter is not compiled
-        assert torch.equal(hits, expected) and torch.allclose(mass.double(), masses, atol=1e-6, equal_nan=True)
-        assert hits.dtype == expected.dtype and hits.shape == (2, 40, heads) and len(hits.unique()) > 1
+def test_equal_attention_counts_for_the_first_key_and_nan_is_no_hit():
+    row = torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.1, 0.4, 0.1, 0.4], [0.1, torch.nan, 0.5, 0.4]])
+    hits, mass = of_patterns._to_each(row[:, None, None], torch.tensor([[[0, 1]], [[3, 1]], [[1, 2]]]))
+    assert hits.flatten().tolist() == [True, True, False] and mass.flatten()[:2].tolist() == pytest.approx([0.5, 0.8])
+    repeated, _ = of_patterns._to_each(row[1:2, None, None], torch.tensor([[[1, 1]]]))
+    assert not repeated.item()  # a key that is named twice is no set of two
+    attention = torch.tensor([[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.4, 0.4, 0.2, 0], [0, torch.nan, 0.2, 0.8]])
+    hits, mass = of_patterns._to_previous(attention[None, None], torch.tensor([[False, True, True, False]]))
+    assert hits.item() == 1 and mass.item() == pytest.approx(0.9)  # at 2 an earlier key is first
+    hits, _ = of_patterns._to_previous(attention[None, None, [0, 1, 3, 2]], torch.tensor([[False, True, True, False]]))
+    assert hits.item() == 1
 
 
 def test_random_weights_have_low_rates():

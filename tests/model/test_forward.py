@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS
-from assignadd.model.forward import CPU_CHUNK, answer_logits, answers, largest
+from assignadd.model.forward import COMPILED_CHUNK, answer_logits, answers, largest
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.transformer import reference_logits
 from assignadd.task.sampler import Sampler
@@ -22,7 +22,7 @@ def stack_and_tokens(n: int) -> tuple[Stack, torch.Tensor]:
     return stack, Sampler([CONFIG.task] * 2, pair_split(CONFIG.task, 0).expand(2, -1, -1), [0, 1]).sample(0, n).tokens
 
 
-@pytest.mark.parametrize("n", [0, 1, CPU_CHUNK, 2 * CPU_CHUNK + 70])
+@pytest.mark.parametrize("n", [0, 1, COMPILED_CHUNK, 2 * COMPILED_CHUNK + 70])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_logits_of_every_number_of_sequences_are_those_of_the_reference(n, threads):
     stack, tokens = stack_and_tokens(max(n, 1))
@@ -48,7 +48,7 @@ def test_logits_are_those_of_the_weights_as_they_are_now():
 
 
 def test_threads_that_evaluate_at_once_do_not_disturb_each_other():
-    stack, tokens = stack_and_tokens(3 * CPU_CHUNK)
+    stack, tokens = stack_and_tokens(3 * COMPILED_CHUNK)
     expected = answer_logits(stack, tokens)
 
     def evaluate(model: int) -> bool:

@@ -76,7 +76,7 @@ def test_every_operation_of_two_operands_is_solved(name: str) -> None:
         assert torch.nn.functional.cross_entropy(logits[0].double(), batch.labels[0]) < 1e-5
     # `=` attends to the first value N times as much as to the second.
     tokens, N = batches[0].tokens[0], task.modulus
-    attention = trace(stack, tokens[None]).attention_2[0].gather(-1, roles(task, tokens).value_positions)
+    attention = trace(stack, tokens[None]).attention(2)[0, :, 0, 0].gather(-1, roles(task, tokens).value_positions)
     torch.testing.assert_close(attention, torch.tensor([N / (N + 1), 1 / (N + 1)]).expand_as(attention))
 
 

@@ -119,8 +119,9 @@ def test_what_is_brought_from_one_position(setting, name, variant):
 
 def test_one_layer_has_no_residual_before_the_last():
     config = Config(task=TASK, model=type(SMALL.model)(n_layers=1, d_model=16, d_head=16, d_mlp=(24,)))
+    model, tokens = LastLayer(initial_stack(config, [0])), torch.zeros(1, TASK.length, dtype=torch.int64)
     with pytest.raises(NotDefined, match="needs at least two layers"):
-        LastLayer(initial_stack(config, [0]))
+        model.before(model.trace(tokens))
 
 
 def test_named_directions_need_the_papers_architecture():

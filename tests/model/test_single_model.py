@@ -9,8 +9,7 @@ from assignadd.config import PRESETS, Numerics
 from assignadd.model.forward import answer_logits, unstacked
 from assignadd.model.kernels.tensor import cross_entropy
 from assignadd.model.stack import Stack, initial_stack
-from assignadd.model.table import TableForward
-from assignadd.model.trace import Weights
+from assignadd.model.table import TableForward, Weights
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.training.step import ReferenceGradient, TableGradient

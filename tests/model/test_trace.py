@@ -8,7 +8,7 @@ import torch
 from assignadd.config import PRESETS, Config, Numerics
 from assignadd.model.architecture import NotDefined
 from assignadd.model.forward import answer_logits, trace, traces
-from assignadd.model.reference_trace import reference_trace
+from assignadd.model.trace import reference_trace
 from assignadd.model.transformer import Transformer
 from tests.architectures import ARCHITECTURES, random_stack, sequences_of
 
@@ -30,7 +30,10 @@ def test_both_passes_fill_the_same_trace():
     torch.testing.assert_close(table.after_layer(1), reference.after_layer(1))
 
 
-@pytest.mark.parametrize("config", ARCHITECTURES.values(), ids=ARCHITECTURES)
+CONFIGS = {"the paper's": PAPER, **ARCHITECTURES}
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_the_reference_trace_is_what_hooks_see(config: Config):
     stack, tokens = random_stack(config, 2), sequences_of(config)
     both, alone = trace(stack, tokens), list(traces(stack, tokens))

@@ -12,8 +12,7 @@ from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.adamw import Moments, stacked_adamw
 from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
 from assignadd.model.stack import Stack, initial_stack, views
-from assignadd.model.table import TableForward
-from assignadd.model.trace import Weights
+from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits
 from assignadd.sweeps.jobs import SweepObserver
 from assignadd.task.evalsets import ALL_SETS, all_sets

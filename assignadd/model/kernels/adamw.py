@@ -14,7 +14,7 @@ from torch.optim.adamw import adamw
 
 from assignadd.config import Optim
 
-# Where a tensor that lasts is kept: as it is, or in memory that processes share.
+# Where a tensor that lasts is stored: where it is, or in memory that processes share.
 Placed = Callable[[Tensor], Tensor]
 
 
@@ -74,10 +74,10 @@ def stacked_adamw(
     """All models at once, without a branch that would have to wait for the device."""
     diverged_at.copy_(torch.where(loss.isfinite() | (diverged_at >= 0), diverged_at, count - 1))
     alive, (size, correction) = diverged_at.unsqueeze(1) < 0, moments.corrections(count)
-    new, kept, added, eps = moments.averaging.split(1, 1)
+    new, beta2, added, eps = moments.averaging.split(1, 1)  # 1 - beta1, beta2, 1 - beta2 and eps
     grad = torch.where(alive, grad, 0)
     moments.mean.lerp_(grad, new)
-    moments.square.mul_(kept).add_(grad.square().mul_(added))
+    moments.square.mul_(beta2).add_(grad.square().mul_(added))
     update = moments.mean / (moments.square.sqrt().div_(correction).add_(eps))
     flat.mul_(1 - alive * moments.decay).sub_(update.mul_(alive * size))
 

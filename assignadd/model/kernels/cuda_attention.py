@@ -22,7 +22,7 @@ PROGRAMS = ["patterns", "attend", "attend_backward", "pairs_backward", "table_ba
 FLOAT, LANES = 4, 32
 DEFAULT_MEMORY = 48 * 1024  # bytes of shared memory that any program may have
 # Measured on an H200: sequences for each copy of the score table in `patterns`. The other two bound what a block takes:
-# tokens whose rows are added up at once, and warps with a table of their own.
+# tokens whose rows are added up at once, and warps that each have a table.
 PATTERN_SEQUENCES, MOST_TOKENS, MOST_WARPS = 256, 96, 8
 
 
@@ -52,8 +52,8 @@ class CudaAttention(TensorKernels):
         return like.new_empty(M, width, B).mT
 
     def layer_1(self, scores: Tensor, tokens: Tensor, usage: Tensor) -> Tensor:
-        own = _tokens(tokens)
-        M, T, B = own.shape
+        in_memory = _tokens(tokens)
+        M, T, B = in_memory.shape
         if B * max(3 * self.C + 1, T * T) >= 2**31:  # a program counts the numbers of a model in 32 bits
             raise ValueError(f"{B:,} sequences are too many at once for a GPU: split them")
         if not usage.mT.is_contiguous():
@@ -61,22 +61,22 @@ class CudaAttention(TensorKernels):
         attention = scores.new_empty(M, T, T, B)
         n_sequences = LANES * max(1, min(PATTERN_SEQUENCES // LANES, M * B // (LANES * self._processors)))
         memory, grid = self._spread_memory + self._copied_table, (-(-B // n_sequences), 1, M)
-        self._launch("patterns", grid, T, memory, scores.contiguous(), own, attention, usage, B, n_sequences)
+        self._launch("patterns", grid, T, memory, scores.contiguous(), in_memory, attention, usage, B, n_sequences)
         return attention.permute(0, 3, 1, 2)
 
     def layer_2(self, scores: Tensor, tokens: Tensor, attention_1: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
-        own = _tokens(tokens)
-        copied, attention_2 = scores.new_empty(2, *own.shape)
-        read = _in_memory(scores), own, _in_memory(attention_1)
+        in_memory = _tokens(tokens)
+        copied, attention_2 = scores.new_empty(2, *in_memory.shape)
+        read = _in_memory(scores), in_memory, _in_memory(attention_1)
         self._over_sequences("attend", 2 * self._spread_memory, *read, copied, attention_2, usage)
         return attention_2.mT, copied.mT
 
     def layer_2_backward(
         self, g_usage: Tensor, tokens: Tensor, attention_1: Tensor, attention_2: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        own, g_both = _tokens(tokens), self.matrix(tokens, 2 * self.C, g_usage)
-        g_scores, g_passed_on = g_usage.new_empty(2, *own.shape)
-        read = _in_memory(g_usage), own, _in_memory(attention_1), _in_memory(attention_2)
+        in_memory, g_both = _tokens(tokens), self.matrix(tokens, 2 * self.C, g_usage)
+        g_scores, g_passed_on = g_usage.new_empty(2, *in_memory.shape)
+        read = _in_memory(g_usage), in_memory, _in_memory(attention_1), _in_memory(attention_2)
         self._over_sequences("attend_backward", 2 * self._spread_memory, *read, g_scores, g_passed_on, g_both)
         return g_both, g_scores.mT, g_passed_on.mT
 
@@ -90,13 +90,13 @@ class CudaAttention(TensorKernels):
         g_position_scores: Tensor,
         g_passed_on: Tensor,
     ) -> Tensor:
-        own = _tokens(tokens)
-        M, T, B = own.shape
-        given = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
+        in_memory = _tokens(tokens)
+        M, T, B = in_memory.shape
+        read = (attention_1, attention_2, copied_scores, g_position_scores, g_passed_on)
         g_pairs = g_usage.new_empty(M, B, T, T)
-        self._over_sequences("pairs_backward", 0, _in_memory(g_usage), own, *map(_in_memory, given), g_pairs)
-        with self.after_layer_1_backward(g_pairs, own):
-            return self._table_backward(g_pairs, own)
+        self._over_sequences("pairs_backward", 0, _in_memory(g_usage), in_memory, *map(_in_memory, read), g_pairs)
+        with self.after_layer_1_backward(g_pairs, in_memory):
+            return self._table_backward(g_pairs, in_memory)
 
     def _table_backward(self, g_pairs: Tensor, tokens: Tensor) -> Tensor:
         """Gradient of layer 1's score table (M, C, C) from that of all pairs (M, B, query, key)."""

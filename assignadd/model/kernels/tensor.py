@@ -89,8 +89,9 @@ class TensorKernels:
 
         `scores` are those of 2C rows: embeddings, and layer 1's copies of them. Writes the last 2C columns of `usage`.
         """
-        own, copied = (collect(part, tokens) for part in scores.split(self.C, -1))
-        attention_2 = (own + (attention_1 * copied.unsqueeze(-2)).sum(-1)).softmax(-1)
+        of_embeddings, of_copies = scores.split(self.C, -1)
+        copied = collect(of_copies, tokens)
+        attention_2 = (collect(of_embeddings, tokens) + (attention_1 * copied.unsqueeze(-2)).sum(-1)).softmax(-1)
         passed_on = (attention_2.unsqueeze(-1) * attention_1).sum(-2)
         both = [spread(amount, tokens, self.C) for amount in (attention_2, passed_on)]
         usage[..., self.C + 1 :] = torch.cat(both, -1)
@@ -104,8 +105,8 @@ class TensorKernels:
         attention_1: Float[Tensor, "*M B T T"],
     ) -> Float[Tensor, "*M B T d"]:
         """The residual of every position after layer 1; `copied` is what layer 1 writes for each embedding."""
-        own, written = (self._at_positions(rows, tokens) for rows in (embeddings, copied))
-        return own + attention_1.contiguous() @ written
+        written = self._at_positions(copied, tokens)
+        return self._at_positions(embeddings, tokens) + attention_1.contiguous() @ written
 
     def layer_2_backward(
         self,
@@ -115,8 +116,9 @@ class TensorKernels:
         attention_2: Float[Tensor, "*M B T"],
     ) -> tuple[Float[Tensor, "*M B both"], Float[Tensor, "*M B T"], Float[Tensor, "*M B T"]]:
         """Gradients of the scores of all 2C rows, of each position's score, and of what each position passes on."""
-        g_own, g_passed_on = (collect(part, tokens) for part in g_usage[..., self.C + 1 :].split(self.C, -1))
-        g_attention = g_own + (attention_1 * g_passed_on.unsqueeze(-2)).sum(-1)
+        g_embeddings, g_copies = g_usage[..., self.C + 1 :].split(self.C, -1)
+        g_passed_on = collect(g_copies, tokens)
+        g_attention = collect(g_embeddings, tokens) + (attention_1 * g_passed_on.unsqueeze(-2)).sum(-1)
         g_scores = softmax_backward(g_attention, attention_2)
         g_copied = (g_scores.unsqueeze(-1) * attention_1).sum(-2)
         both = torch.cat([spread(g, tokens, self.C) for g in (g_scores, g_copied)], -1)
@@ -193,7 +195,7 @@ class TensorKernels:
 def spread(amounts: Tensor, tokens: Tensor, n_rows: int) -> Tensor:
     """How much of each of the C rows is used, (..., C).
 
-    Every position uses an amount (..., T) of the row of its token and of its own row.
+    Every position uses an amount (..., T) of the row of its token and of the row of its place.
     """
     rows = amounts.new_zeros(*amounts.shape[:-1], n_rows).scatter_add_(-1, tokens, amounts)
     rows[..., n_rows - tokens.shape[-1] :] = amounts

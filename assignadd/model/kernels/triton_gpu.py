@@ -37,7 +37,7 @@ class TritonKernels(CudaAttention):
         super().__init__(n_tokens, length, device)
         self._has_large = not tf32 and torch.cuda.get_device_capability(device) in FAST_TENSOR_CORES
         self._second, self._third = torch.cuda.Stream(device), torch.cuda.Stream(device)
-        self._busy, self._kept = set[torch.cuda.Stream](), list[Tensor]()
+        self._busy, self._used = set[torch.cuda.Stream](), list[Tensor]()
 
     def product(self, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         return self._product(a, b, out) if self._is_large(a, b) else super().product(a, b, out)
@@ -81,7 +81,7 @@ class TritonKernels(CudaAttention):
     @contextmanager
     def _beside(self, stream: torch.cuda.Stream, *used: Tensor) -> Iterator[None]:
         """Work that nothing on the first stream waits for before `join`: small products do not fill the device."""
-        self._kept += used  # their memory must not be given to others before that
+        self._used += used  # their memory must not be freed before that
         self._busy.add(stream)
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -94,7 +94,7 @@ class TritonKernels(CudaAttention):
         for stream in self._busy:
             torch.cuda.current_stream().wait_stream(stream)
         self._busy.clear()
-        self._kept.clear()
+        self._used.clear()
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         M, B, N = logits.shape

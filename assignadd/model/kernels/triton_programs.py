@@ -53,7 +53,7 @@ def product(
 
 @triton.jit
 def cross_entropy(logits, labels, losses, B, N: tl.constexpr, NP: tl.constexpr, BB: tl.constexpr):
-    """Loss of every sequence, and in place of its logits the gradient of their mean."""
+    """Loss of every sequence, and instead of its logits the gradient of their mean."""
     m = tl.program_id(1).to(tl.int64)
     b = tl.program_id(0) * BB + tl.arange(0, BB)
     n = tl.arange(0, NP)[None, :]
@@ -85,13 +85,13 @@ def adamw(
         first = tl.load(mean + at, mask=there, other=0.0)
         second = tl.load(square + at, mask=there, other=0.0)
         w = tl.load(flat + at, mask=there, other=0.0)
-        own = averaging + 4 * m
-        first += tl.load(own) * (g - first)
-        second = second * tl.load(own + 1) + tl.load(own + 2) * g * g
+        settings = averaging + 4 * m
+        first += tl.load(settings) * (g - first)
+        second = second * tl.load(settings + 1) + tl.load(settings + 2) * g * g
         steps = tl.load(count).to(tl.float64)  # 1 - 0.999 loses five digits in float32
         size = (tl.load(rate + m) / (1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m))))).to(tl.float32)
         correction = tl.sqrt(1 - tl.exp(steps * tl.log(tl.load(betas + 2 * m + 1)))).to(tl.float32)
-        update = first / (tl.sqrt(second) / correction + tl.load(own + 3))
+        update = first / (tl.sqrt(second) / correction + tl.load(settings + 3))
         w = w * (1 - tl.load(decay + m)) - update * size
         tl.store(mean + at, first, mask=there)
         tl.store(square + at, second, mask=there)

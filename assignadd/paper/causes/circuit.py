@@ -34,12 +34,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.measures.addition import kept, network_frequencies
+from assignadd.measures.addition import network_frequencies, restricted
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import CHUNK, table_forward, unstacked
 from assignadd.model.stack import Stack, single_models
-from assignadd.model.trace import Tables
+from assignadd.model.table import Tables
 from assignadd.network import Network, per_network
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.positions import operand_slots
@@ -193,7 +193,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     queries = torch.cat([copied, full.embeddings[[Vocabulary(task).equals, C - 1]]])
     of_layer_1, of_equals = (both @ (queries @ full.QK2).T * keep.qk2.T).split([C, 2], 1)
     values = both @ full.OV2 * keep.ov2[:, None]
-    values[:N] = kept(values[None, :N], keep.frequencies)[0]
+    values[:N] = restricted(values[None, :N], keep.frequencies)[0]
     return dataclasses.replace(
         full,
         queries_1=full.queries_1 @ full.keys_1.T * keep.qk1,
@@ -212,8 +212,8 @@ def kept_logits(stack: Stack, tokens: Int[Tensor, "#M B T"], keeps: list[Kept]) 
     table, logits = table_forward(stack.config, stack.flat.device), []
     for one, keep, own in zip(single_models(stack), keeps, tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
         w = unstacked(one)
-        tables, read_out = kept_tables(table.tables(w), keep, stack.config.task), w.W_out @ w.U
-        parts = (table.forward(w, part, tables).read(read_out, keep.direct) for part in own.split(CHUNK))
+        tables = kept_tables(table.tables(w), keep, stack.config.task)
+        parts = (table.forward(w, part, tables).read(keep.direct) for part in own.split(CHUNK))
         logits.append(torch.cat(list(parts)))
     return torch.stack(logits)
 

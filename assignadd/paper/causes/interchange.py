@@ -121,7 +121,7 @@ def _value(operand: str, before: int = 0) -> Exchange:
 
     def output(model: LastLayer, side: Side) -> Tensor:
         at, rows = side.positions.position(f"{operand}_value") - before, torch.arange(len(side.before))
-        weight = side.trace.attention(model.one.config.model.n_layers)[rows, :, -1, at] * (at >= 0)[:, None]
+        weight = side.trace.attention(model.stack.config.model.n_layers)[rows, :, -1, at] * (at >= 0)[:, None]
         return model.attention_output(weight[..., None], side.before[rows, at, None])
 
     return Exchange(lambda model, base, source: output(model, source) - output(model, base), _with_mid)

@@ -160,7 +160,7 @@ class PathPatching:
         )
         if Path(MLP2, "=", LOGITS) in patched:
             return model.logits(into_logits, trace.mlp_out.mean(0).expand_as(into_logits))
-        return model.logits_with(into_mlp, into_logits)
+        return model.logits(into_logits, model.mlp(into_mlp))
 
     def margins(self, logits: Float[Tensor, "B N"]) -> Float[Tensor, " B"]:
         """The right answer's logit less the mean logit."""

@@ -25,8 +25,9 @@ from assignadd.dynamics.phases import (
 )
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import end_accuracies_of
+from assignadd.measures.columns import SEQUENCES
 from assignadd.measures.probes import TRAIN_SHARE, probe_l1_var_from_num
-from assignadd.measures.progress import SEQUENCES, TRAINING_LAW
+from assignadd.measures.routing import TRAINING_LAW
 from assignadd.model.accuracy import Exam
 from assignadd.network import Network, per_network
 from assignadd.paper.generalisation.claims import OVER_THE_END, achieved, beside, lowest_on

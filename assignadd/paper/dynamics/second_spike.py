@@ -16,7 +16,7 @@ from assignadd.dynamics.of_network import curves_of, late_variable_of, phases_of
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS, LateVariable
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import SLOTS, variable_exam
-from assignadd.measures.progress import PER_VARIABLE as PER_VARIABLE_ALONG
+from assignadd.measures.columns import PER_VARIABLE as PER_VARIABLE_ALONG
 from assignadd.measures.routing import attn_l2_equal_to_value
 from assignadd.measures.scores import qk1_equals_parts, qk2_path_terms
 from assignadd.model.accuracy import Exam

@@ -10,7 +10,7 @@ import numpy as np
 
 from assignadd.dynamics.phases import ADDITION_SET, HELD_OUT_SETS, REFINEMENT_SETS, TRAINED_SETS
 from assignadd.ledger.claim import Claim, PopulationMeasure, Reading, SeedMeasure
-from assignadd.measures.progress import TRAINING_LAW
+from assignadd.measures.routing import TRAINING_LAW
 from assignadd.paper.binding.claims import PATTERNS
 from assignadd.paper.dynamics.claims import in_steps, skill_delay
 from assignadd.paper.generalisation.claims import OVER_THE_END, TEST_SETS, best_window, in_words, slug

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from assignadd.measures.addition import kept
+from assignadd.measures.addition import restricted
 from assignadd.model.forward import answer_logits
 from assignadd.model.transformer import Transformer
 from assignadd.paper.causes.circuit import (
@@ -67,7 +67,7 @@ def test_frequencies_and_paths_around():
     )
     mask = torch.tensor([True, False, False, True, True])
     table = STACK.W_E[:, : TASK.modulus]
-    assert not torch.allclose(kept(table, mask), table)
+    assert not torch.allclose(restricted(table, mask), table)
     assert torch.allclose(changed(frequencies=torch.ones_like(mask)), changed(), atol=1e-8)
     assert not torch.allclose(changed(frequencies=mask), changed(), atol=1e-3)
 
