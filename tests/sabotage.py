@@ -39,7 +39,7 @@ class Patch(NamedTuple):
 
 
 PATCHES = (
-    Patch("bans", "task/sampling_tables.py", " and n_banned in (None, _count(choice, banned))", "",
+    Patch("bans", "task/evalsets.py", " if n_banned in (None, count_banned(task, *choice))", "",
           "task/test_operands.py"),
     Patch("split", "task/splits.py", "(stable=True)[: task.n_seen]", "(stable=True)[: task.n_seen - 1]",
           "task/test_splits.py"),
@@ -169,11 +169,11 @@ PATCHES = (
     Patch("paths", "paper/causes/paths.py", "written.addcmul_(self._any(at), change)", "written += change",
           "paper/causes/test_paths.py"),
     Patch("ranking", "paper/causes/paths.py", "[0::2].mean() for", "[1::2].mean() for",
-          "paper/causes/test_path_circuits.py"),
+          "paper/causes/test_paths.py"),
     Patch("area", "paper/causes/paths.py", "np.sign(1 - self.faithfulness)", "1",
-          "paper/causes/test_path_circuits.py -k more_than"),
-    Patch("unseen", "paper/causes/subspaces.py", "return pairs.counts & even, pairs.counts & ~even",
-          "return pairs.counts & even, pairs.counts & even", "paper/causes/test_subspaces.py -k test_pairs"),
+          "paper/causes/test_paths.py -k more_than"),
+    Patch("unseen", "paper/causes/subspaces.py", "pairs.counts & is_even, pairs.counts & ~is_even",
+          "pairs.counts & is_even, pairs.counts & is_even", "paper/causes/test_subspaces.py -k test_pairs"),
     Patch("member", "config/member.py", "with_settings(base, dict(self.own))", "base", "config/test_config.py"),
     Patch("study-rows", "study/table.py", '"diverged": diverged}', '"diverged": False}',
           "study/test_study.py -k row"),

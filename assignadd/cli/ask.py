@@ -84,9 +84,8 @@ def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any
 
 def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
     """How near to training the prompt is: variables, seen or held-out pair, banned slots."""
-    from assignadd.task.evalsets import TUPLE
+    from assignadd.task.evalsets import LITERAL, TUPLE, count_banned
     from assignadd.task.positions import operand_slots
-    from assignadd.task.sampling_tables import LITERAL, count_banned
     from assignadd.task.text import operand_values
     from assignadd.task.vocabulary import Vocabulary
 

@@ -87,8 +87,8 @@ def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
     step, one = options.model_at(run, index, args.step)
     test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
     names = defined_alignments(run.config)
-    trained = test(one, defined_variants(run.config), names)[0]
-    untrained = test(_untrained(run, index), alignments=names)[0]
+    trained = test(one, defined_variants(run.config), names)
+    untrained = test(_untrained(run, index), alignments=names)
     alignments: dict[str, Any] = {}
     for name, outcome in trained.items():
         alignments[name] = _shares(outcome, untrained[name])

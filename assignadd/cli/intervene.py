@@ -46,8 +46,7 @@ class Intervene:
 
 def main(arguments: list[str]) -> None:
     args = options.read(Intervene, arguments, "intervene")
-    from assignadd.interventions.explain import explain
-    from assignadd.interventions.specification import PROTOCOL, read_specification
+    from assignadd.interventions.specification import PROTOCOL, explain, read_specification
 
     asked = read_specification(args.specification)
     run = options.run_or_newest(args.run)
@@ -106,7 +105,7 @@ def _reply(
 
 def _check_matches(interventions: Sequence[Intervention], prompt: Positions, reference: Positions) -> None:
     """Refuses an intervention that acts on nothing, and notes one that acts on nothing in the prompt."""
-    from assignadd.interventions.edits import matches
+    from assignadd.interventions.apply import matches
     from assignadd.interventions.specification import to_json
 
     for i, one in enumerate(interventions):

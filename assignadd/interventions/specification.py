@@ -1,4 +1,4 @@
-"""Interventions on a forward pass as frozen records, and their strict conversion from and to JSON.
+"""Interventions on a forward pass as frozen records, their strict conversion from and to JSON, and their words.
 
 A specification is a list of interventions, or an object with such a list, the version of this format (`protocol`) and
 the sha256 of the checkpoint that it was made for. Weights are swapped first. The other interventions act in one forward
@@ -44,13 +44,13 @@ def component_weights(component: str) -> tuple[str, ...]:
     """The prefixes of the names of a component's weights; `embed` has tokens and positions. Empty for no component."""
     if component in ("embed", "unembed"):
         return ("embed.", "pos_embed.") if component == "embed" else ("unembed.",)
-    found = re.fullmatch(r"(qk|ov|mlp)([1-9]\d*)", component)
-    if found is None:
+    match = re.fullmatch(r"(qk|ov|mlp)([1-9]\d*)", component)
+    if match is None:
         return ()
-    block = f"blocks.{int(found[2]) - 1}."
-    if found[1] == "mlp":
+    kind, block = match[1], f"blocks.{int(match[2]) - 1}."
+    if kind == "mlp":
         return (f"{block}mlp.",)
-    return tuple(f"{block}attn.{kind}_{x}" for x in {"qk": "QK", "ov": "VO"}[found[1]] for kind in "Wb")
+    return tuple(f"{block}attn.{weight}_{x}" for x in {"qk": "QK", "ov": "VO"}[kind] for weight in "Wb")
 
 
 ACTIONS = ("zero", "mean", "resample", "patch", "cut", "pattern", "swap")
@@ -150,8 +150,8 @@ def specification(values: Any) -> tuple[Intervention, ...]:
 
 def to_json(interventions: Sequence[Intervention]) -> str:
     """The interventions as a JSON list that `read_specification` accepts, without fields that are None."""
-    fields = ({"action": one.action} | dataclasses.asdict(one) for one in interventions)
-    return json.dumps([{k: v for k, v in named.items() if v is not None} for named in fields])
+    objects = [{"action": x.action} | dataclasses.asdict(x) for x in interventions]
+    return json.dumps([{key: value for key, value in x.items() if value is not None} for x in objects])
 
 
 def _intervention(name: str, values: Any) -> Intervention:
@@ -167,33 +167,36 @@ def _intervention(name: str, values: Any) -> Intervention:
     for key, field in fields.items():
         if field.default is dataclasses.MISSING and key not in values:
             raise ConfigError(f"{name}.{key}", None, f"{values['action']} to have this field")
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    for key, value in given.items():
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    for key, value in values.items():
         accepts, words = CHECKS[key]
         optional = fields[key].default is None
         if not (accepts(value) or (value is None and optional)):
-            raise ConfigError(f"{name}.{key}", values[key], words + (", or null" if optional else ""))
-    return _checked_together(name, kind(**given))
+            shown = list(value) if isinstance(value, tuple) else value
+            raise ConfigError(f"{name}.{key}", shown, words + (", or null" if optional else ""))
+    intervention = kind(**values)
+    _check_together(name, intervention)
+    return intervention
 
 
-def _checked_together(name: str, one: Any) -> Intervention:
-    """The intervention itself, or an error if two of its fields contradict each other."""
-    if isinstance(one, Swap) and (one.step, one.seed, one.run) == (None, None, None):
+def _check_together(name: str, x: Intervention) -> None:
+    """Raises an error if two fields of an intervention contradict each other."""
+    if isinstance(x, Swap) and (x.step, x.seed, x.run) == (None, None, None):
         raise ConfigError(f"{name}.step", None, "a step, a seed or a run to take the weights from")
-    if isinstance(one, Cut) and isinstance(one.query, int) and isinstance(one.key, int) and one.key > one.query:
-        raise ConfigError(f"{name}.key", one.key, f"a position up to the query's, {one.query}: attention is causal")
-    if isinstance(one, Replace):
-        if (one.source is None) == (one.action == "patch"):
-            raise ConfigError(f"{name}.source", one.source, "another prompt for a patch, and nothing for other actions")
-        of_neurons = one.hook.endswith(OF_NEURONS)
-        if one.neurons is not None and not of_neurons:
-            raise ConfigError(f"{name}.neurons", list(one.neurons), "null but at " + " and ".join(OF_NEURONS))
-        if one.frequencies is not None and not of_neurons and one.hook != "hook_embed":
-            allowed = "hook_embed, " + " and ".join(OF_NEURONS)
-            raise ConfigError(f"{name}.frequencies", list(one.frequencies), f"null but at {allowed}")
-        if one.head is not None and not one.hook.endswith(OF_HEADS):
-            raise ConfigError(f"{name}.head", one.head, "null but at " + " and ".join(OF_HEADS))
-    return one
+    if isinstance(x, Cut) and isinstance(x.query, int) and isinstance(x.key, int) and x.key > x.query:
+        raise ConfigError(f"{name}.key", x.key, f"a position up to the query's, {x.query}: attention is causal")
+    if not isinstance(x, Replace):
+        return
+    if (x.source is None) == (x.action == "patch"):
+        raise ConfigError(f"{name}.source", x.source, "another prompt for a patch, and nothing for other actions")
+    of_neurons = x.hook.endswith(OF_NEURONS)
+    if x.neurons is not None and not of_neurons:
+        raise ConfigError(f"{name}.neurons", list(x.neurons), "null but at " + " and ".join(OF_NEURONS))
+    if x.frequencies is not None and not of_neurons and x.hook != "hook_embed":
+        allowed = "hook_embed, " + " and ".join(OF_NEURONS)
+        raise ConfigError(f"{name}.frequencies", list(x.frequencies), f"null but at {allowed}")
+    if x.head is not None and not x.hook.endswith(OF_HEADS):
+        raise ConfigError(f"{name}.head", x.head, "null but at " + " and ".join(OF_HEADS))
 
 
 def _whole(least: int) -> Callable[[Any], bool]:
@@ -249,3 +252,83 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (_whole(0), "a seed"),
     "run": (lambda x: isinstance(x, str), "a run's folder or name"),
 }
+
+
+# Interventions in words.
+HOOK_WORDS = {"hook_embed": "the token embeddings", "hook_pos_embed": "the position embeddings"}
+ROLE_WORDS = {
+    "plus": "the operator",
+    "first": "the first operand slot",
+    "second": "the second operand slot",
+    "equals": "=",
+    "first_value": "the value of the first operand",
+    "second_value": "the value of the second operand",
+    "first_variable": "the assignment of the first operand's variable",
+    "second_variable": "the assignment of the second operand's variable",
+    "assigned": "every assigned number",
+    "variables": "every assigned variable",
+    "distractors": "every assigned number that the sum does not use",
+    "pads": "every PAD",
+}
+COMPONENT_WORDS = {"embed": "token and position embeddings", "unembed": "unembedding"}
+OF_LAYER_WORDS = {
+    "qk": "query and key weights of layer {}",
+    "ov": "value and output weights of layer {}",
+    "mlp": "weights of the MLP of layer {}",
+}
+REPLACED_BY = {
+    "zero": "zero",
+    "mean": "the mean over a reference set of prompts",
+    "resample": "the value on another prompt of a reference set",
+}
+
+
+def explain(x: Intervention) -> str:
+    """A sentence that says what an intervention does."""
+    if isinstance(x, Replace):
+        by = f"what it is on the prompt {x.source!r}" if x.action == "patch" else REPLACED_BY[x.action]
+        return f"Replaces {_replaced(x)} by {by}."
+    if isinstance(x, Cut):
+        return f"In layer {x.layer}{_head(x.head)}, {_place(x.query)} no longer attends to {_place(x.key)}."
+    if isinstance(x, Pattern):
+        weights = [f"{weight:g} on {_place(int(k) if k.isdecimal() else k)}" for k, weight in x.weights.items()]
+        listed = f"{', '.join(weights)}, and nothing on other tokens" if weights else "nothing on any token"
+        return f"In layer {x.layer}{_head(x.head)}, {_place(x.query)} gets the attention weights: {listed}."
+    parts = {"run": x.run, "seed": x.seed, "step": None if x.step is None else f"{x.step:,}"}
+    origin = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
+    return f"Takes the {_component(x.component)} from {origin}; all else is the network's own."
+
+
+def _component(name: str) -> str:
+    kind = name.rstrip("0123456789")
+    return COMPONENT_WORDS.get(name) or OF_LAYER_WORDS[kind].format(name.removeprefix(kind))
+
+
+def _hook(name: str) -> str:
+    """The words for a hook; layers count from 0 in its name and from 1 in words."""
+    if name in HOOK_WORDS:
+        return HOOK_WORDS[name]
+    _, layer, inside = name.split(".", 2)
+    return IN_LAYER[inside].format(int(layer) + 1)
+
+
+def _replaced(replace: Replace) -> str:
+    text = _hook(replace.hook) + _head(replace.head)
+    if replace.frequencies is not None:
+        many = f"frequenc{'y' if len(replace.frequencies) == 1 else 'ies'} {', '.join(map(str, replace.frequencies))}"
+        at_embeddings = replace.hook == "hook_embed"
+        parts = "the Fourier components of" if at_embeddings else "the neurons that respond most to"
+        text = f"{parts} {many} in {text}"
+    if replace.neurons is not None:
+        text = f"neuron{'s' * (len(replace.neurons) > 1)} {', '.join(map(str, replace.neurons))} among {text}"
+    if replace.positions is not None:
+        text += f", at {', '.join(map(_place, replace.positions))}"
+    return text
+
+
+def _head(head: int | None) -> str:
+    return "" if head is None else f", head {head}"
+
+
+def _place(place: Place) -> str:
+    return ROLE_WORDS[place] if isinstance(place, str) else f"position {place}"

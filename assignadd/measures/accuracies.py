@@ -20,10 +20,9 @@ from assignadd.model.forward import answers
 from assignadd.model.stack import Stack, single_models
 from assignadd.network import Network, per_network
 from assignadd.stats import Interval, wilson
-from assignadd.task.evalsets import HELD_OUT_CLASSES, EvalSet, all_sets
+from assignadd.task.evalsets import HELD_OUT_CLASSES, LITERAL, EvalSet, all_sets, count_banned
 from assignadd.task.positions import operand_names
 from assignadd.task.sampler import EmptySetError
-from assignadd.task.sampling_tables import LITERAL, count_banned
 from assignadd.task.splits import distinct_sums
 
 # Number of sequences in which each pair of numbers is added.

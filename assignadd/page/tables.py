@@ -17,8 +17,7 @@ from assignadd import palette
 from assignadd.config import Config, ConfigError
 from assignadd.dynamics.curves import LASTING
 from assignadd.dynamics.phases import ADDITION_SET, ADDITION_THRESHOLD, BINDING_SET, BINDING_THRESHOLD, THRESHOLD
-from assignadd.interventions.apply import reference_sequences
-from assignadd.interventions.edits import shuffled
+from assignadd.interventions.apply import reference_sequences, shuffled
 from assignadd.measures.columns import COLUMNS, column_label
 from assignadd.model.accuracy import Exam
 from assignadd.model.forward import answer_logits

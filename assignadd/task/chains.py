@@ -13,6 +13,7 @@ room. Distractors' groups follow, by the same law, each with all assignments tha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -21,7 +22,6 @@ from torch import Tensor
 from assignadd.config import Task
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import DIGIT_SPACE, Digits
-from assignadd.task.sampling_tables import LITERAL
 from assignadd.task.vocabulary import Vocabulary
 
 
@@ -30,20 +30,32 @@ def has_chains(task: Task) -> bool:
     return task.hops > 0 or task.rebinding > 0
 
 
+class Groups(NamedTuple):
+    """The groups of each sequence: first those of the operands, then those of distractors; the last may be empty."""
+
+    links: Int[Tensor, "*M groups B"]
+    twice: Int[Tensor, "*M groups B"]
+    """1 where the variable at the end is assigned twice."""
+    early: Int[Tensor, "*M groups B"]
+    """How many assignments of the group come before the one that does not count."""
+    size: Int[Tensor, "*M groups B"]
+
+
 class Chains:
     """Draws the assignments of sequences in which operands are as `evalset` asks for."""
 
     def __init__(self, task: Task, evalset: EvalSet | None):
-        self.task, self.vocabulary = task, Vocabulary(task)
+        self.task, self.first_variable = task, Vocabulary(task).first_variable
         self.links, self.rebound = (evalset.links, evalset.rebound) if evalset else (None, None)
         most, h = task.max_assignments, task.hops
         self.n_groups = task.operands + most
         of_group = [h + 1, DIGIT_SPACE, h + 1]
         self.bounds = [*of_group * self.n_groups, *range(most, 0, -1), *[task.modulus] * most]
+        """The largest bound of every draw, in their order."""
 
     @property
-    def of_operand(self) -> int:
-        """The least number of assignments of each operand that is a variable."""
+    def per_variable(self) -> int:
+        """The least number of assignments for each operand that is a variable."""
         return 1 + (self.links or 0) + (self.rebound is True)
 
     def assignments(
@@ -51,22 +63,22 @@ class Chains:
         n: Int[Tensor, "*M B"],
         operands: Sequence[Int[Tensor, "*M B"]],
         values: Sequence[Int[Tensor, "*M B"]],
-        dealt: Int[Tensor, "*M most B"],
+        distractors: Int[Tensor, "*M most B"],
         draw: Digits,
     ) -> tuple[Int[Tensor, "*M most B"], Int[Tensor, "*M most B"]]:
-        """Left and right tokens of each assignment; `dealt` are different variables other than the operands."""
+        """Left and right tokens of each assignment; operands and distractors are tokens of different variables."""
         k, N, most = self.task.operands, self.task.modulus, self.task.max_assignments
-        links, twice, early, size = self._groups(n, operands, draw)  # (..., groups, B) each
-        group = self._shuffled(size, n, draw).clamp(max=self.n_groups - 1)  # (..., most, B)
-        drawn = torch.stack([draw.below(N, N) for _ in range(most)], -2)
+        groups = self._groups(n, [operand >= self.first_variable for operand in operands], draw)
+        group = self._shuffled(groups.size, n, draw).clamp(max=self.n_groups - 1)  # (..., most, B)
+        drawn = torch.stack([draw.below(N) for _ in range(most)], -2)
 
-        # The number of earlier assignments of the group; of these, `early` is the one that does not count.
+        # How many assignments of the same group come before each, and which of the group's does not count.
         place = torch.arange(most, device=n.device)[:, None]
         valid = place < n.unsqueeze(-2)
         together = (group.unsqueeze(-2) == group.unsqueeze(-3)) & valid.unsqueeze(-2) & valid.unsqueeze(-3)
         before = together & (place > place.T).unsqueeze(-1)  # [place, other place]
         index = before.sum(-2)
-        links, twice, early = (of_groups.gather(-2, group) for of_groups in (links, twice, early))
+        links, twice, early = (x.gather(-2, group) for x in (groups.links, groups.twice, groups.early))
         superseded = (twice > 0) & (index == early) & valid
         link = index - ((twice > 0) & (index > early)).long()
         last = (link == links) & ~superseded & valid
@@ -75,48 +87,47 @@ class Chains:
         of_operand = group.clamp(max=k - 1)
         is_operand = last & (group < k)
         new = valid & ~superseded & ~is_operand
-        left = torch.where(new, dealt.gather(-2, (new.cumsum(-2) - 1).clamp(min=0)), 0)
+        left = torch.where(new, distractors.gather(-2, (new.cumsum(-2) - 1).clamp(min=0)), self.first_variable)
         left = torch.where(is_operand, torch.stack(list(operands), -2).gather(-2, of_operand), left)
         at_end = (together & last.unsqueeze(-3)).long()
         left = torch.where(superseded, (at_end * left.unsqueeze(-3)).sum(-2), left)
 
         # On the right: the number of the operand or of the distractor, or the variable of the link before.
-        source = before & ~superseded.unsqueeze(-3) & (link.unsqueeze(-3) == link.unsqueeze(-2) - 1)
-        referred = (source.long() * left.unsqueeze(-3)).sum(-2) + self.vocabulary.first_variable
+        previous = before & ~superseded.unsqueeze(-3) & (link.unsqueeze(-3) == link.unsqueeze(-2) - 1)
+        referred = (previous.long() * left.unsqueeze(-3)).sum(-2)
         number = torch.where(group < k, torch.stack(list(values), -2).gather(-2, of_operand), drawn)
         right = torch.where(superseded, drawn, torch.where(link == 0, number, referred))
-        return left + self.vocabulary.first_variable, right
+        return left, right
 
-    def _groups(self, n: Tensor, operands: Sequence[Tensor], draw: Digits) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """For each group its links, whether its variable is assigned twice, where the earlier time, and its size."""
-        k, h, threshold = self.task.operands, self.task.hops, round(self.task.rebinding * DIGIT_SPACE)
-        n_operands = torch.stack([x != LITERAL for x in operands]).sum(0)
-        quota, left = n // n_operands.clamp(min=1), n
-        found = []
+    def _groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
+        h, threshold = self.task.hops, round(self.task.rebinding * DIGIT_SPACE)
+        quota = n // torch.stack(list(is_variable)).sum(0).clamp(min=1)
+        left = n
+        groups = []
         for g in range(self.n_groups):
-            room = torch.where(operands[g] == LITERAL, 0, quota) if g < k else left
-            of_operand = g < k
-            spare = int(of_operand and self.rebound is True)
-            links = draw.below((room - spare).clamp(min=1, max=h + 1), h + 1)
+            of_operand = g < self.task.operands
+            available = torch.where(is_variable[g], quota, 0) if of_operand else left
+            reserved = int(of_operand and self.rebound is True)
+            links = draw.below((available - reserved).clamp(min=1, max=h + 1))
             if of_operand and self.links is not None:
                 links = torch.full_like(links, self.links)
-            twice = (draw.below(DIGIT_SPACE, DIGIT_SPACE) < threshold) & (links + 2 <= room)
+            twice = (draw.below(DIGIT_SPACE) < threshold) & (links + 2 <= available)
             if of_operand and self.rebound is not None:
                 twice = torch.full_like(twice, self.rebound)
-            early = draw.below(links + 1, h + 1)
-            size = torch.where(room > 0, links + 1 + twice.long(), 0)
+            early = draw.below(links + 1)
+            size = torch.where(available > 0, links + 1 + twice.long(), 0)
             left = left - size
-            found.append((links, twice.long(), early, size))
-        return tuple(torch.stack(part, -2) for part in zip(*found, strict=True))  # type: ignore[return-value]
+            groups.append((links, twice.long(), early, size))
+        return Groups(*(torch.stack(part, -2) for part in zip(*groups, strict=True)))
 
-    def _shuffled(self, size: Tensor, n: Tensor, draw: Digits) -> Tensor:
+    def _shuffled(self, size: Int[Tensor, "*M groups B"], n: Tensor, draw: Digits) -> Int[Tensor, "*M most B"]:
         """The group of each assignment, in a random order of the first n."""
         most = self.task.max_assignments
         ends = size.cumsum(-2).unsqueeze(-3)  # (..., 1, groups, B)
         place = torch.arange(most, device=n.device)[:, None, None]
         group = (place >= ends).sum(-2)  # (..., most, B)
         for i in range(most):
-            j = (i + draw.below((n - i).clamp(min=1), most - i)).unsqueeze(-2)
+            j = (i + draw.below((n - i).clamp(min=1))).unsqueeze(-2)
             here, there = group[..., i : i + 1, :].clone(), group.gather(-2, j)
             group.scatter_(-2, j, here)
             group[..., i : i + 1, :] = there

@@ -1,13 +1,44 @@
-"""The evaluation sets of the paper (figure accuracies), further ones that the paper does not report, and those of other
-members of the family of tasks."""
+"""Which operands sequences have: kinds and choices of operands, and the evaluation sets.
+
+The sets are those of the paper (figure accuracies), further ones that the paper does not report, and those of other
+members of the family of tasks.
+
+The kind of a sequence says which operand slots hold variables: bit i of the number is 1 if slot i does. With two
+operands the kinds are 0 (no variable), 1 (variable first), 2 (variable second) and 3 (two variables).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from assignadd.config import Task
+
+LITERAL = -1
+"""A number in an operand slot, where the number of a variable could be."""
+
+
+def kinds(task: Task) -> range:
+    """All kinds of sequences of a task."""
+    return range(2**task.operands)
+
+
+def operand_choices(task: Task, kind: int, n_banned: int | None) -> list[tuple[int, ...]]:
+    """All operands of this kind, as variable numbers or LITERAL; no variable is in two slots.
+
+    Exactly `n_banned` of them are in a slot that is banned for them (None: any number).
+    """
+    slots = [range(task.n_vars) if kind >> slot & 1 else [LITERAL] for slot in range(task.operands)]
+    different = [c for c in product(*slots) if len({v for v in c if v != LITERAL}) == kind.bit_count()]
+    return [choice for choice in different if n_banned in (None, count_banned(task, *choice))]
+
+
+def count_banned(task: Task, *operands: int) -> int:
+    """The number of operands in a slot that is banned for them; LITERAL is never banned."""
+    return sum(v != LITERAL and task.variables[v] in banned for v, banned in zip(operands, task.bans, strict=True))
+
 
 PairKind = Literal["any", "seen", "held_out", "mirror_seen", "neither_order", "doubles"]
 

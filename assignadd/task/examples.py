@@ -35,9 +35,9 @@ def fitted(text: str, task: Task) -> list[int] | None:
         return None if shorter is None else parse(shorter, task, PADDING)
 
 
-def exchanged(tokens: list[int], one: int, other: int) -> list[int]:
-    """The sequence with the tokens `one` and `other` exchanged."""
-    return [{one: other, other: one}.get(token, token) for token in tokens]
+def exchanged(tokens: list[int], a: int, b: int) -> list[int]:
+    """The sequence with token `a` instead of `b`, and `b` instead of `a`."""
+    return [{a: b, b: a}.get(token, token) for token in tokens]
 
 
 def _shortened(text: str, task: Task) -> str | None:
@@ -56,7 +56,7 @@ def _shortened(text: str, task: Task) -> str | None:
 
 
 def _letters(wanted: list[str], task: Task) -> list[str]:
-    """The wanted letters, where those that the task does not have are replaced by others."""
+    """The wanted letters, with other letters of the task instead of those that it does not have."""
     free = [letter for letter in task.variables if letter not in wanted]
     return [letter if letter in task.variables else free.pop(0) for letter in wanted]
 

@@ -12,7 +12,7 @@ from numba import njit
 from torch import Tensor
 
 from assignadd.task.randomness import MASK, MULTIPLIERS, ROUNDS, WEYL, Stream
-from assignadd.task.sampling_tables import SamplingTables
+from assignadd.task.sampler import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
 
 ZERO, ONE, TWO, THREE, FOUR, WORD_BITS, LOW = (np.uint64(x) for x in (0, 1, 2, 3, 4, 32, MASK))

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from assignadd.config import ConfigError, Task
 from assignadd.task.arithmetic import answer_of, tuple_code
-from assignadd.task.chains import has_chains
 from assignadd.task.vocabulary import Vocabulary
 
 
@@ -44,8 +43,7 @@ def fixed_positions(task: Task) -> dict[str, int]:
 
 def operand_slots(task: Task) -> tuple[int, ...]:
     """The position of each operand (13 and 14 in the paper)."""
-    fixed = fixed_positions(task)
-    return tuple(fixed[role] for role in operand_names(task))
+    return tuple(task.prefix + 1 + i for i in range(task.operands))
 
 
 def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
@@ -53,19 +51,15 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     slots = torch.tensor(operand_slots(task), device=tokens.device)
     operands = tokens[..., slots]  # (..., B, k)
     is_variable = operands >= Vocabulary(task).first_variable
-    matches = tokens[..., None, : task.prefix] == operands[..., None]  # (..., B, k, prefix)
-    if has_chains(task):
-        own, numbers = _followed(task, tokens, operands)
-    else:
-        own = matches.int().argmax(-1)
-        numbers = own + 1
-    positions = torch.where(is_variable, numbers, slots)
+    assigned_at, number_at = _looked_up(task, tokens, operands)
+    value_positions = torch.where(is_variable, number_at, slots)
     assigned = tokens < task.modulus
     assigned[..., task.prefix :] = False
-    return Roles(positions, tokens.gather(-1, positions), is_variable, assigned, torch.where(is_variable, own, -1))
+    variable_positions = torch.where(is_variable, assigned_at, -1)
+    return Roles(value_positions, tokens.gather(-1, value_positions), is_variable, assigned, variable_positions)
 
 
-def assignment_starts(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B T"]:
+def _assignment_starts(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor, "*M B T"]:
     """A mask of the tokens on the left of an assignment: variables in the prefix that are not on the right of one."""
     starts = tokens >= Vocabulary(task).first_variable
     starts[..., task.prefix :] = False
@@ -74,22 +68,25 @@ def assignment_starts(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor,
     return starts
 
 
-def _followed(task: Task, tokens: Tensor, variables: Tensor) -> tuple[Tensor, Tensor]:
+def _looked_up(task: Task, tokens: Tensor, variables: Tensor) -> tuple[Tensor, Tensor]:
     """Where each variable (..., B, k) is assigned last, and where the number is that its links lead to.
 
     A link refers to the last assignment of its variable before it. Literals have positions without a meaning.
     """
-    starts, at = assignment_starts(task, tokens)[..., None, :], torch.arange(task.length, device=tokens.device)
-    limit, found = torch.full_like(variables, task.length), []
+    starts = _assignment_starts(task, tokens)[..., None, :]
+    at = torch.arange(task.length, device=tokens.device)
+    limit = torch.full_like(variables, task.length)
+    assigned_at = []
     for _ in range(task.hops + 1):
         matches = (tokens[..., None, :] == variables[..., None]) & starts & (at < limit[..., None])
         start = torch.where(matches, at, -1).amax(-1)
         start = torch.where(start < 0, limit, start).clamp(max=task.prefix - 2)  # a number stays where it is
-        found.append(start)
+        assigned_at.append(start)
         right = tokens.gather(-1, start + 1)
         is_link = right >= Vocabulary(task).first_variable
-        variables, limit = torch.where(is_link, right, -1), start
-    return found[0], found[-1] + 1
+        variables = torch.where(is_link, right, -1)
+        limit = start
+    return assigned_at[0], assigned_at[-1] + 1
 
 
 def answers(task: Task, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B"]:
@@ -136,43 +133,40 @@ class Positions:
     """The positions of every role in a batch of sequences, tokens (B, T)."""
 
     def __init__(self, task: Task, tokens: Int[Tensor, "B T"]):
-        self.task, self.tokens = task, tokens
-        self.vocabulary = Vocabulary(task)
-        self.roles: Roles = roles(task, tokens)
-        self._at = torch.arange(task.length, device=tokens.device)
+        self.task = task
+        self.tokens = tokens
+        self.roles = roles(task, tokens)
 
     def mask(self, place: Place) -> Bool[Tensor, "B T"]:
         """A mask of the tokens with this role, or at this position."""
+        at = torch.arange(self.task.length, device=self.tokens.device)
         if isinstance(place, int) or place.isdecimal():
             if int(place) >= self.task.length:
                 raise ConfigError("position", place, f"0 to {self.task.length - 1}")
-            return (self._at == int(place)).expand(self.tokens.shape)
-        if place in single_roles(self.task):
-            return self._at == self.position(place).unsqueeze(1)
-        assigned = self.roles.assigned
+            return (at == int(place)).expand(self.tokens.shape)
         if place == "assigned":
-            return assigned
+            return self.roles.assigned
         if place == "distractors":
-            return assigned & ~self.any_of(tuple(f"{x}_value" for x in operand_names(self.task)))
+            values = tuple(f"{operand}_value" for operand in operand_names(self.task))
+            return self.roles.assigned & ~self.any_of(values)
         if place == "pads":
-            return self.tokens == self.vocabulary.pad
-        starts = assignment_starts(self.task, self.tokens)
-        if place == "links":
-            return (self.tokens >= self.vocabulary.first_variable) & (self._at < self.task.prefix) & ~starts
-        return starts  # variables
+            return self.tokens == Vocabulary(self.task).pad
+        if place == "variables":
+            return _assignment_starts(self.task, self.tokens)
+        return at == self.position(place).unsqueeze(1)
 
     def position(self, role: str) -> Int[Tensor, " B"]:
         """The position of the token with a single role; -1 if there is none (the variable of a literal operand)."""
         fixed = fixed_positions(self.task)
         if role in fixed:
             return torch.full_like(self.tokens[:, 0], fixed[role])
-        operand = operand_names(self.task).index(role.partition("_")[0])
-        of_role = self.roles.value_positions if role.endswith("_value") else self.roles.variable_positions
-        return of_role[:, operand]
+        operand, _, part = role.partition("_")
+        positions = self.roles.value_positions if part == "value" else self.roles.variable_positions
+        return positions[:, operand_names(self.task).index(operand)]
 
     def any_of(self, places: tuple[Place, ...] | None) -> Bool[Tensor, "B T"]:
         """A mask of the tokens with any of these roles or positions; all tokens if None."""
-        found = torch.full(self.tokens.shape, places is None, device=self.tokens.device)
+        mask = torch.full(self.tokens.shape, places is None, device=self.tokens.device)
         for place in places or ():
-            found = found | self.mask(place)
-        return found
+            mask = mask | self.mask(place)
+        return mask

@@ -17,8 +17,7 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 # Several digits are drawn from one word as long as the product of their bounds is at most 2^16. The probability of each
-# joint outcome is then exact to one part in 2^16 (2^32 words for at most 2^16 outcomes), that of a single digit to much
-# less.
+# joint outcome is then exact to one part in 2^16: there are 2^32 words for at most 2^16 outcomes.
 DIGIT_SPACE = 1 << 16
 
 
@@ -104,38 +103,41 @@ def digit(word: Tensor, bound: Tensor | int) -> tuple[Tensor, Tensor]:
     return product >> 32, product & MASK
 
 
+def word_of_each_draw(bounds: Sequence[int]) -> tuple[int, ...]:
+    """The random word that each draw begins, or 0 if it uses the rest of the word before.
+
+    `bounds` are the largest bounds that the draws can have. Word 0 decides the kind of the sequence and is not used
+    for draws.
+    """
+    begins, n_words, space_left = [], 0, 0
+    for bound in bounds:
+        is_new = space_left < bound
+        if is_new:
+            n_words, space_left = n_words + 1, DIGIT_SPACE
+        space_left //= bound
+        begins.append(n_words if is_new else 0)
+    return tuple(begins)
+
+
 class Digits:
     """Uniform integers drawn one after another from random words, several from each word (mixed radix)."""
 
-    def __init__(self, random_words: Tensor):
-        self._words = iter(random_words.unbind(0))
-        self._room = 0
+    def __init__(self, random_words: Tensor, begins: Sequence[int]):
+        """`begins` is `word_of_each_draw` of the bounds of all draws, in their order."""
+        self._words = random_words
+        self._begins = iter(begins)
 
-    def below(self, bound: Tensor | int, at_most: int) -> Tensor:
-        """A uniform integer in 0..bound-1; `at_most`, an upper limit of `bound`, decides when a new word is used."""
-        if self._room < at_most:
-            self._word, self._room = next(self._words), DIGIT_SPACE
-        self._room //= at_most
+    def below(self, bound: Tensor | int) -> Tensor:
+        """A uniform integer in 0..bound-1."""
+        begin = next(self._begins)
+        if begin:
+            self._word = self._words[begin]
         drawn, self._word = digit(self._word, bound)
         return drawn
 
 
-def word_of_each_draw(bounds: Sequence[int]) -> tuple[int, ...]:
-    """The random word that each draw uses, or 0 if it uses the rest of the previous word (`Digits`).
-
-    Word 0 decides the kind of the sequence and is not used for draws.
-    """
-    begins, count, room = [], 0, 0
-    for bound in bounds:
-        fresh = room < bound
-        count, room = count + fresh, (DIGIT_SPACE if fresh else room) // bound
-        begins.append(count * fresh)
-    return tuple(begins)
-
-
 def normals(seed: int, stream: Stream, row: Tensor) -> Tensor:
     """Standard normal numbers, one per row, by Box-Muller in float64; equal on all machines up to rounding in libm."""
-    zero = torch.zeros((), dtype=torch.int64)
-    w = words(torch.tensor(seed), stream, zero, row, 2).double()
-    radius = torch.sqrt(-2 * torch.log((w[0] + 1) / 2**32))
-    return radius * torch.cos(2 * torch.pi * w[1] / 2**32)
+    first, second = words(torch.tensor(seed), stream, torch.tensor(0), row, 2).double()
+    radius = torch.sqrt(-2 * torch.log((first + 1) / 2**32))
+    return radius * torch.cos(2 * torch.pi * second / 2**32)

@@ -89,10 +89,9 @@ class _Reader:
     """Reads the words of a text one after another, each checked against what is allowed next."""
 
     def __init__(self, text: str, word: re.Pattern[str], task: Task):
-        vocabulary = self.vocabulary = Vocabulary(task)
-        self.task = task
-        self.numbers = {vocabulary.name(token): token for token in vocabulary.numbers}
-        self.variables = {vocabulary.name(token): token for token in vocabulary.variables}
+        self.task, self.vocabulary = task, Vocabulary(task)
+        self.numbers = {self.vocabulary.name(token): token for token in self.vocabulary.numbers}
+        self.variables = {self.vocabulary.name(token): token for token in self.vocabulary.variables}
         self.assigned: dict[str, int] = {}
         self._links: dict[str, int] = {}  # how many links each assigned variable is away from its number
         self._n_assignments = 0
@@ -133,10 +132,10 @@ class _Reader:
         return word
 
     def assignment(self, sign: str | None) -> list[int]:
-        """The two tokens of an assignment, with `sign` between them if given.
+        """The two tokens of an assignment, with `sign` between them in the text form.
 
-        The variable must be new (except with rebinding) and have room for its assignment. On the right is a number or,
-        with hops, another variable.
+        The variable must be new (except with rebinding), and its assignment must fit into the prefix. On the right is a
+        number or, with hops, another variable.
         """
         if self.word in self.assigned and not self.task.rebinding:
             raise self.error("a variable that is not assigned yet")
@@ -153,18 +152,22 @@ class _Reader:
         self._n_assignments += 1
         return [self.variables[name], {**self.numbers, **self.variables}[right]]
 
-    def operands(self, sign: str | None) -> list[int]:
-        """The tokens of the operands, numbers or different assigned variables, with `sign` between them if given."""
-        found: list[int] = []
+    def query_tokens(self, sign: str | None) -> list[int]:
+        """The tokens from the operator on, read from the first operand on: numbers or different assigned variables.
+
+        In the text form `sign` stands between the operands.
+        """
+        operands: list[int] = []
         for i in range(self.task.operands):
             if i and sign is not None:
                 self.take([sign], f"'{sign}'")
-            taken = [self.vocabulary.name(token) for token in found if self.vocabulary.is_variable(token)]
+            taken = [self.vocabulary.name(token) for token in operands if self.vocabulary.is_variable(token)]
             accepted = self.numbers | {name: token for name, token in self.assigned.items() if name not in taken}
             other = f" other than {' and '.join(taken)}" if taken else ""
             expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable{other}"
-            found.append(accepted[self.take(accepted, expected)])
-        return found
+            operands.append(accepted[self.take(accepted, expected)])
+        self.take(["="], "'='")
+        return [self.vocabulary.plus, *operands, self.vocabulary.equals]
 
 
 def _read_text(reader: _Reader, padding: int | None) -> list[int]:
@@ -175,50 +178,18 @@ def _read_text(reader: _Reader, padding: int | None) -> list[int]:
         reader.take([","], f"',' and then {reader.query}")
     if not assigned:
         raise reader.error(f"an assignment such as a=1 before {reader.query}")
-    operands = reader.operands(reader.task.sign)
-    reader.take(["="], "'='")
+    query = reader.query_tokens(reader.task.sign)
     reader.take(["?", ""], "'?' or the end")
     reader.take([""], f"nothing after {reader.query}")
-    return _padded(assigned, reader.task, padding) + _suffix(reader.vocabulary, operands)
-
-
-def _read_tokens(reader: _Reader) -> list[int]:
-    """The tokens of the token form `v n . v n ... + x y =`."""
     prefix: list[int] = []
-    sign = reader.task.sign
-    while reader.word != sign:
-        too_long = reader.error(f"'{sign}' after at most {reader.task.prefix} tokens")
-        if reader.word in PADS:
-            reader.take(PADS, "'.'")
-            prefix.append(reader.vocabulary.pad)
-        else:
-            prefix += reader.assignment(None)
-        if len(prefix) > reader.task.prefix:
-            raise too_long
-    if not reader.assigned:
-        raise reader.error(f"an assignment such as a 1 before {reader.query}")
-    reader.take([sign], f"'{sign}'")
-    operands = reader.operands(None)
-    reader.take(["="], "'='")
-    reader.take([""], f"nothing after {reader.query}")
-    pads = [reader.vocabulary.pad] * (reader.task.prefix - len(prefix))
-    return pads + prefix + _suffix(reader.vocabulary, operands)
-
-
-def _suffix(vocabulary: Vocabulary, operands: list[int]) -> list[int]:
-    """The tokens of the addition."""
-    return [vocabulary.plus, *operands, vocabulary.equals]
-
-
-def _padded(assigned: list[list[int]], task: Task, padding: int | None) -> list[int]:
-    """The tokens of the prefix: for each i the PADs of gap i and assignment i, then the PADs of the last gap."""
-    n, pad = len(assigned), [Vocabulary(task).pad]
-    gaps = _gaps(task.prefix - 2 * n, n + 1, padding)
-    return [token for gap, pair in zip(gaps, [*assigned, []], strict=True) for token in pad * gap + pair]
+    gaps = _gaps(reader.task.prefix - 2 * len(assigned), len(assigned) + 1, padding)
+    for gap, assignment in zip(gaps, [*assigned, []], strict=True):
+        prefix += [reader.vocabulary.pad] * gap + assignment
+    return prefix + query
 
 
 def _gaps(n_pads: int, n_gaps: int, padding: int | None) -> list[int]:
-    """The number of PADs in each gap: all in the first one, or random with the seed `padding`."""
+    """The number of PADs before each assignment and after the last: all in the first gap, or random with a seed."""
     if padding is None:
         return [n_pads] + [0] * (n_gaps - 1)
     import torch  # imported here, so that torch is not loaded without a padding seed
@@ -227,3 +198,24 @@ def _gaps(n_pads: int, n_gaps: int, padding: int | None) -> list[int]:
 
     word = words(torch.tensor(padding), Stream.PADDING, torch.tensor(0), torch.arange(n_pads), 1)[0]
     return torch.bincount(digit(word, n_gaps)[0], minlength=n_gaps).tolist()
+
+
+def _read_tokens(reader: _Reader) -> list[int]:
+    """The tokens of the token form `v n . v n ... + x y =`."""
+    prefix: list[int] = []
+    sign, most, pad = reader.task.sign, reader.task.prefix, reader.vocabulary.pad
+    while reader.word != sign:
+        too_long = reader.error(f"'{sign}' after at most {most} tokens")
+        if reader.word in PADS:
+            reader.take(PADS, "'.'")
+            prefix.append(pad)
+        else:
+            prefix += reader.assignment(None)
+        if len(prefix) > most:
+            raise too_long
+    if not reader.assigned:
+        raise reader.error(f"an assignment such as a 1 before {reader.query}")
+    reader.take([sign], f"'{sign}'")
+    query = reader.query_tokens(None)
+    reader.take([""], f"nothing after {reader.query}")
+    return [pad] * (most - len(prefix)) + prefix + query

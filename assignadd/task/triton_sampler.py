@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from assignadd.task.randomness import MULTIPLIERS, ROUNDS, WEYL, Stream
-from assignadd.task.sampling_tables import SamplingTables
+from assignadd.task.sampler import SamplingTables
 from assignadd.task.vocabulary import Vocabulary
 
 ROWS = 128

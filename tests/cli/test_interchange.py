@@ -28,7 +28,7 @@ def test_a_network_that_binds_and_one_that_does_not(capsys):
     assert sum(part["n"] * part["whole"] for part in parts.values()) == pytest.approx(query["n"] * query["whole"])
     run = open_run(RUN)
     index = run.index_of(3)
-    direct = Interchange(run.configs[index], run.seen[index], 270)(run.trajectory([50_000], index))[0]["values"]
+    direct = Interchange(run.configs[index], run.seen[index], 270)(run.trajectory([50_000], index))["values"]
     assert (
         binds["alignments"]["values"]["whole"] == direct.accuracy() and binds["alignments"]["values"]["n"] == direct.n
     )

@@ -196,7 +196,7 @@ def test_answer_probes(run, stack, nets, i):
 @pytest.mark.parametrize("i", range(6), ids=[f"seed {seed}" for seed in SEEDS])
 def test_interchange(run, stack, nets, i):
     names = ("binding tag", "operand query")
-    theirs = Interchange(run.configs[i], run.seen[i], 3600)(stack.models(i), alignments=names)[0]
+    theirs = Interchange(run.configs[i], run.seen[i], 3600)(stack.models(i), alignments=names)
     for n_vars in (1, 2):
         ours = exchange_rates(nets[i], np.random.default_rng(60 + i), n_vars, 1500, PAPER_SLOTS, even=True)
         for name in names:
@@ -216,7 +216,7 @@ def kept(parts, rows_of_itself):
     qk2 = np.concatenate([parts.qk2[C:], itself[:rows_of_itself]])
     frequencies = np.isin(np.arange(1, 30), parts.frequencies)
     masks = {"qk1": parts.qk1, "ov1": parts.ov1, "qk2": qk2, "ov2": parts.ov2, "frequencies": frequencies}
-    return Kept(**{name: torch.from_numpy(mask) for name, mask in masks.items()}, own=parts.around, direct=parts.around)
+    return Kept(**{name: torch.from_numpy(mask) for name, mask in masks.items()}, around=parts.around)
 
 
 def test_circuit_alone(run, stack, nets, batches):
@@ -233,6 +233,6 @@ def test_circuit_alone(run, stack, nets, batches):
         if rows_of_itself == 2:
             versions += [circuit.with_section_7(net), circuit.with_copied_numbers(net)]
         for parts in versions:
-            theirs = kept_logits(stack.models(i), as_package(tokens), [kept(parts, rows_of_itself)])[0].numpy()
+            theirs = kept_logits(stack.models(i), as_package(tokens)[0], kept(parts, rows_of_itself)).numpy()
             ours = circuit.circuit_logits(net, tokens, parts)
             np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())

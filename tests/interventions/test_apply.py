@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.apply import apply, effect, reference_sequences, swapped
-from assignadd.interventions.edits import shuffled
+from assignadd.interventions.apply import apply, effect, reference_sequences, shuffled, swapped
 from assignadd.interventions.specification import Cut, Pattern, Replace, Swap, specification
 from assignadd.measures.addition import restricted
 from assignadd.model.forward import answer_logits
@@ -23,49 +22,62 @@ STACK, TOKENS = random_stack(), tokens()
 REFERENCE = reference_sequences(STACK.config, SEEN, 40)
 
 
-def both(interventions, stack=STACK, batch=TOKENS, **more):
-    found = apply(stack, batch, interventions, REFERENCE, **more)
-    forward = Transformer.forward
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Transformer, "forward", lambda model, tokens, last_only: forward(model, tokens))
-        everywhere = apply(stack, batch, interventions, REFERENCE, **more)
-    assert torch.allclose(found, everywhere, atol=1e-9), interventions
-    return found
+def logits(interventions, stack=STACK, batch=TOKENS, **more):
+    return apply(stack, batch, interventions, REFERENCE, **more)
+
+
+def by_hand(*hooks):
+    """The logits of the first model with functions at the hooks of the reference transformer, (B, N)."""
+    with torch.no_grad():
+        return Transformer.from_stack(STACK, 0).run_with_hooks(TOKENS[0], fwd_hooks=hooks)[:, -1]
 
 
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("action", ["zero", "mean", "resample", "patch"])
-def test_one_position_is_enough_for_every_replacement(hook, action):
+def test_every_activation_can_be_replaced(hook, action):
     clean, source = answer_logits(STACK, TOKENS), SOURCE if action == "patch" else None
-    for positions in (None, ("equals",), ("first_value", 3, "distractors")):
-        changed = both([Replace(action, hook, positions, source=source)])
-        if positions is None:  # positions are embedded alike in every sequence
-            assert ((changed - clean).abs().amax() > 1e-3) == (hook != "hook_pos_embed" or action == "zero")
-    if hook in NEURON_HOOKS:
-        both([Replace(action, hook, None, (0, 3, 7), source=source)])
-    if hook in ("hook_embed", *NEURON_HOOKS):
-        both([Replace(action, hook, None, None, (1, 2, 4), source)])
+    changed = logits([Replace(action, hook, source=source)])
+    # Positions are embedded alike in every sequence.
+    assert ((changed - clean).abs().amax() > 1e-3) == (hook != "hook_pos_embed" or action == "zero")
+    for more in ({"neurons": (0, 3, 7)}, {"frequencies": (1, 2, 4)}):
+        if hook in NEURON_HOOKS or (hook == "hook_embed" and "frequencies" in more):
+            assert not torch.allclose(logits([Replace(action, hook, source=source, **more)]), changed)
+
+
+@pytest.mark.parametrize("hook", ["hook_embed", "blocks.0.hook_attn_out", "blocks.1.hook_resid_pre"])
+def test_only_the_named_positions_are_replaced(hook):
+    places = ("first_value", 3, "distractors")
+    where = Positions(TASK, TOKENS[0]).any_of(places)[:, :, None]
+    expected = by_hand((hook, lambda x, point: x.masked_fill(where, 0)))
+    assert torch.allclose(logits([Replace("zero", hook, places)])[0], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_one_position_is_enough_for_every_edge(role):
+def test_edges_are_cut_and_rows_are_set_at_every_role(role):
+    positions = Positions(TASK, TOKENS[0])
+    role_mask, first = positions.mask(role), positions.mask("first")
+
+    def cut(scores, point):
+        queries = positions.mask("equals") | positions.mask("plus")
+        return scores.masked_fill((queries[:, :, None] & role_mask[:, None])[:, None], -torch.inf)
+
+    def set_row(pattern, point):
+        row = (0.25 * first + 0.1 * (torch.arange(TASK.length) == 2))[:, None, None].expand_as(pattern).tril()
+        return torch.where(role_mask[:, None, :, None], row.to(pattern), pattern)
+
     for layer in (1, 2):
-        both([Cut(layer, "equals", role), Cut(layer, 3, role)])
-        both([Cut(layer, role, 0), Pattern(layer, role, {"first": 0.25, "assigned": 0.5, "2": 0.1})])
+        found = logits([Cut(layer, "equals", role), Cut(layer, "plus", role)])[0]
+        assert torch.allclose(found, by_hand((f"blocks.{layer - 1}.attn.hook_attn_scores", cut)), atol=1e-9)
+        found = logits([Pattern(layer, role, {"first": 0.25, "2": 0.1})])[0]
+        assert torch.allclose(found, by_hand((f"blocks.{layer - 1}.attn.hook_pattern", set_row)), atol=1e-6)
 
 
 def test_an_empty_list_changes_nothing_and_interventions_apply_in_order():
     clean = answer_logits(STACK, TOKENS)
-    assert torch.allclose(both([]), clean, atol=1e-9)
+    assert torch.allclose(logits([]), clean, atol=1e-9)
     zero, mean = Replace("zero", "blocks.1.hook_attn_out"), Replace("mean", "blocks.1.hook_attn_out")
-    assert torch.equal(both([zero, mean]), both([mean])) and torch.equal(both([mean, zero]), both([zero]))
-    assert not torch.allclose(both([zero]), both([mean]))
-    everywhere = [
-        Cut(2, "equals", "first"),
-        Replace("zero", "hook_embed", ("plus",)),
-        Replace("resample", "blocks.1.mlp.hook_pre"),
-    ]
-    both(everywhere)
+    assert torch.equal(logits([zero, mean]), logits([mean])) and torch.equal(logits([mean, zero]), logits([zero]))
+    assert not torch.allclose(logits([zero]), logits([mean]))
 
 
 def at_equals(hook, batch=TOKENS, index=0):
@@ -75,27 +87,27 @@ def at_equals(hook, batch=TOKENS, index=0):
 
 def test_without_mlp2_the_logits_are_the_unembedded_residual():
     expected = at_equals("blocks.1.hook_resid_mid") @ STACK.W_U[0]
-    assert torch.allclose(both([Replace("zero", "blocks.1.hook_mlp_out")])[0], expected, atol=1e-9)
+    assert torch.allclose(logits([Replace("zero", "blocks.1.hook_mlp_out")])[0], expected, atol=1e-9)
 
 
 def test_mean_and_resample_use_the_reference_set():
     post, reference = at_equals("blocks.1.hook_resid_post"), at_equals("blocks.1.hook_resid_post", REFERENCE[None])
     assert torch.allclose(
-        both([Replace("mean", "blocks.1.hook_resid_post")])[0],
+        logits([Replace("mean", "blocks.1.hook_resid_post")])[0],
         (reference.mean(0) @ STACK.W_U[0]).expand(len(post), -1),
         atol=1e-9,
     )
     order = shuffled(40)
     assert sorted(order.tolist()) == list(range(40)) and order.tolist() != list(range(40))
     expected = reference[order[torch.arange(len(post)) % 40]] @ STACK.W_U[0]
-    assert torch.allclose(both([Replace("resample", "blocks.1.hook_resid_post")])[0], expected, atol=1e-9)
+    assert torch.allclose(logits([Replace("resample", "blocks.1.hook_resid_post")])[0], expected, atol=1e-9)
 
 
 def test_a_patch_replaces_a_role_by_the_same_role():
     """Patching the token embedding at a role has the effect of writing the source's token there."""
     source = parse(SOURCE, TASK)
     for role, at in (("first", 7), ("first_value", source.index(7)), ("plus", 6)):
-        patched, batch = both([Replace("patch", "hook_embed", (role,), source=SOURCE)]), TOKENS.clone()
+        patched, batch = logits([Replace("patch", "hook_embed", (role,), source=SOURCE)]), TOKENS.clone()
         batch[0][Positions(TASK, TOKENS[0]).mask(role)] = source[at]
         assert torch.allclose(patched, answer_logits(STACK, batch), atol=1e-9), role
     # A literal has no variable in the prefix: nothing is patched from it, which is an error where nothing else is.
@@ -104,15 +116,15 @@ def test_a_patch_replaces_a_role_by_the_same_role():
         for places in (("first_variable",), ("first_variable", "plus"))
     )
     with pytest.raises(ConfigError, match="a prompt that has first_variable"):
-        both([alone])
+        logits([alone])
     only_plus = Replace("patch", "blocks.0.hook_attn_out", ("plus",), source="d=3, 1+2=?")
-    assert torch.allclose(both([beside]), both([only_plus]), atol=1e-9)
+    assert torch.allclose(logits([beside]), logits([only_plus]), atol=1e-9)
 
 
 def test_a_query_without_keys_has_zero_attention():
     cuts = [Cut(2, "equals", key) for key in range(TASK.length)]
-    expected = both([Replace("zero", "blocks.1.hook_attn_out")])
-    assert torch.allclose(both(cuts), expected, atol=1e-9)
+    expected = logits([Replace("zero", "blocks.1.hook_attn_out")])
+    assert torch.allclose(logits(cuts), expected, atol=1e-9)
 
 
 def test_frequencies_of_the_embedding():
@@ -120,11 +132,11 @@ def test_frequencies_of_the_embedding():
     N, stack = TASK.modulus, STACK.clone()
     stack.W_E[:, :N] = STACK.W_E[:, :N].mean(1, keepdim=True)
     assert torch.allclose(
-        both([Replace("zero", "hook_embed", frequencies=tuple(range(1, 6)))]), answer_logits(stack, TOKENS), atol=1e-9
+        logits([Replace("zero", "hook_embed", frequencies=tuple(range(1, 6)))]), answer_logits(stack, TOKENS), atol=1e-9
     )
     stack.W_E[:, :N] = restricted(STACK.W_E[:, :N], torch.tensor([True, False, True, True, False]))
     assert torch.allclose(
-        both([Replace("zero", "hook_embed", frequencies=(2, 5))]), answer_logits(stack, TOKENS), atol=1e-9
+        logits([Replace("zero", "hook_embed", frequencies=(2, 5))]), answer_logits(stack, TOKENS), atol=1e-9
     )
 
 
@@ -138,7 +150,7 @@ def test_a_swap_copies_the_other_models_weights():
         by_hand = STACK.clone()
         for name in names:
             by_hand[name].copy_(other[name].expand_as(by_hand[name]))
-        assert torch.allclose(both([Swap(component, 1)], donors=donors), answer_logits(by_hand, TOKENS), atol=1e-9)
+        assert torch.allclose(logits([Swap(component, 1)], donors=donors), answer_logits(by_hand, TOKENS), atol=1e-9)
     with pytest.raises(ConfigError, match="no run to take weights from"):
         apply(STACK, TOKENS, [Swap("mlp2", 1)])
     with pytest.raises(ConfigError, match="same shape"):

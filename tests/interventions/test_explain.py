@@ -3,16 +3,18 @@
 import pytest
 
 from assignadd.config.errors import ConfigError
-from assignadd.interventions.explain import REPLACED_BY, ROLE_WORDS, explain
 from assignadd.interventions.specification import (
     ACTIONS,
     COMPONENTS,
     IN_LAYER,
     KINDS,
+    REPLACED_BY,
+    ROLE_WORDS,
     Cut,
     Pattern,
     Replace,
     Swap,
+    explain,
     read_specification,
 )
 from assignadd.task.positions import ROLES

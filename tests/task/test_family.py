@@ -14,7 +14,7 @@ import torch
 from assignadd.config import Config, ConfigError, Task
 from assignadd.task import examples
 from assignadd.task.arithmetic import answer_of, operation_settings, read_table, tuple_code, tuple_values
-from assignadd.task.evalsets import all_sets, recorded_sets
+from assignadd.task.evalsets import LITERAL, all_sets, kinds, operand_choices, recorded_sets
 from assignadd.task.positions import (
     answers,
     as_in_training,
@@ -23,7 +23,6 @@ from assignadd.task.positions import (
     with_values,
 )
 from assignadd.task.sampler import EmptySetError, EveryAddition, EveryPair, Sampler
-from assignadd.task.sampling_tables import LITERAL, kinds, operand_choices
 from assignadd.task.splits import pair_mask, pair_split
 from assignadd.task.text import answer, operand_values, parse, render, render_tokens
 from tests.task.plain_sampler import answer as plain_answer

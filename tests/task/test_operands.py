@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignadd.config import PRESETS, Task
-from assignadd.task.sampling_tables import LITERAL, count_banned, operand_choices
+from assignadd.task.evalsets import LITERAL, count_banned, operand_choices
 
 ZERO, FIRST, SECOND, TWO = range(4)  # kinds: bit i for a variable in slot i
 

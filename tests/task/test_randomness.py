@@ -111,10 +111,10 @@ def test_a_digit_is_the_fraction_times_the_bound():
 @pytest.mark.parametrize("bounds", [[6, 6, 6, 103], [59, 59], [2] * 12, [3481], [5, 1, 7]])
 def test_digits_from_shared_words_are_jointly_uniform(bounds):
     n = 400_000
-    draw = Digits(words(torch.tensor(20), Stream.DATA, ZERO, torch.arange(n), 4))
+    draw = Digits(words(torch.tensor(20), Stream.DATA, ZERO, torch.arange(n), 4), word_of_each_draw(bounds))
     joint = torch.zeros(n, dtype=torch.int64)
     for bound in bounds:
-        joint = joint * bound + draw.below(bound, bound)
+        joint = joint * bound + draw.below(bound)
     outcomes = math.prod(bounds)
     counts = torch.bincount(joint, minlength=outcomes)
     assert len(counts) == outcomes
@@ -123,24 +123,17 @@ def test_digits_from_shared_words_are_jointly_uniform(bounds):
 
 def test_a_bound_may_differ_from_row_to_row():
     bound = torch.arange(1, 7).repeat_interleave(50_000)
-    drawn = Digits(words(torch.tensor(21), Stream.DATA, ZERO, torch.arange(len(bound)), 1)).below(bound, 6)
+    drawn = Digits(words(torch.tensor(21), Stream.DATA, ZERO, torch.arange(len(bound)), 2), (1,)).below(bound)
     for b in range(2, 7):
         counts = torch.bincount(drawn[bound == b])
         assert len(counts) == b and stats.chisquare(counts.numpy()).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(
-    "bounds", [[1], [65536, 1, 2], [65537, 2], [6, 6, 6, 103, 3481, *[7] * 10, *[59] * 6], [997**2] * 3, [2] * 33]
-)
-def test_words_needed_equals_the_words_used(bounds):
-    needed = max(word_of_each_draw(bounds))
-    drawn = words(torch.tensor(1), Stream.DATA, ZERO, torch.arange(2), needed)
-    enough, short = Digits(drawn), Digits(drawn[:-1])
-    for bound in bounds:
-        enough.below(bound, bound)
-    with pytest.raises(StopIteration):
-        for bound in bounds:
-            short.below(bound, bound)
+def test_draws_share_a_word_as_long_as_their_bounds_fit_into_it():
+    """Word 0 is not drawn from; a draw that begins no word is 0."""
+    assert word_of_each_draw([65536, 1, 2]) == (1, 0, 2) and word_of_each_draw([65537, 2]) == (1, 2)
+    assert word_of_each_draw([6, 6, 6, 103, 3481, 7, 2]) == (1, 0, 0, 0, 2, 0, 0)
+    assert word_of_each_draw([997**2] * 3) == (1, 2, 3) and max(word_of_each_draw([2] * 33)) == 3
 
 
 def test_normals_are_standard_normal_and_independent():

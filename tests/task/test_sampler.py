@@ -31,6 +31,7 @@ ODD_TASKS = {
         modulus=3, n_vars=2, max_assignments=2, length=8, banned_first="a", banned_second="b", two_var_ratio=5.0
     ),
     "more pairs than a word's 2^16": Task(modulus=301, n_vars=26, max_assignments=26, length=70, seen_fraction=0.001),
+    "no PAD": Task(modulus=5, n_vars=4, max_assignments=4, length=12, banned_first="a", banned_second="b"),
     "long and sparse": Task(modulus=11, n_vars=9, max_assignments=2, length=40, one_var_ratio=0.0),
 }
 

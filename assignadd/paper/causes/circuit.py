@@ -23,9 +23,8 @@ A part of the circuit is therefore a block of a table, and removing it means set
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,13 +37,14 @@ from assignadd.measures.addition import network_frequencies, restricted
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import CHUNK, table_forward, unstacked
-from assignadd.model.stack import Stack, single_models
+from assignadd.model.stack import Stack
 from assignadd.model.table import Tables
 from assignadd.network import Network, per_network
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.positions import operand_slots
 from assignadd.task.vocabulary import Vocabulary
 
+# Sequences of each set: the circuit alone runs the network 27 times.
 SEQUENCES = 2000
 # A part counts as needed if removing it costs this much accuracy on some evaluation set.
 LOSS = 0.1
@@ -61,7 +61,7 @@ Changes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kept:
-    """Masks of the table entries that are kept, and which paths around attention and MLP2 are kept."""
+    """Masks of the table entries that are kept, and whether the paths around layer 2's attention and MLP2 are kept."""
 
     qk1: Bool[Tensor, "C C"]
     """Scores of layer 1, (query row, key row)."""
@@ -74,10 +74,8 @@ class Kept:
     """Rows whose output in layer 2 is kept: embeddings (C), what layer 1 wrote (C)."""
     frequencies: Bool[Tensor, " F"]
     """Frequencies of OV2(e_n) that are kept; the constant is always kept."""
-    own: bool = True
-    """Whether MLP2 and the unembedding read the residual of `=` from before layer 2."""
-    direct: bool = True
-    """Whether the unembedding also reads the residual before MLP2, and not only MLP2's output."""
+    around: bool = True
+    """Whether MLP2 also reads the residual of `=` from before layer 2, and the unembedding that from before MLP2."""
 
 
 class Blocks:
@@ -87,7 +85,8 @@ class Blocks:
         vocabulary = Vocabulary(task)
         self.K, self.C = vocabulary.size, vocabulary.size + task.length
         self.none = torch.zeros(self.C, dtype=torch.bool)
-        self.numbers, self.variables = self.rows(vocabulary.numbers), self.rows(vocabulary.variables)
+        self.numbers = self.rows(vocabulary.numbers)
+        self.variables = self.rows(vocabulary.variables)
         self.prefix = self.rows(range(self.K, self.K + task.prefix))
         self.slots = self.rows(self.K + slot for slot in operand_slots(task))
         self.equals = self.rows((vocabulary.equals, self.C - 1))  # the token and its position always occur together
@@ -97,14 +96,21 @@ class Blocks:
             "positions to variables": self.prefix[:, None] & self.variables,
             "positions to positions": self.prefix[:, None] & self.prefix,
         }
+        self.qk1_named = torch.stack(list(self.qk1.values())).any(0)
         self.fetched = self.keys(self.numbers)
         self.identity = self.qk2(copied=self.variables, keys=self.keys(copied=self.variables))
 
+    def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
+        """A mask of these rows."""
+        mask = self.none.clone()
+        mask[list(indices)] = True
+        return mask
+
     def keys(
-        self, held: Bool[Tensor, " C"] | None = None, copied: Bool[Tensor, " C"] | None = None
+        self, embedded: Bool[Tensor, " C"] | None = None, copied: Bool[Tensor, " C"] | None = None
     ) -> Bool[Tensor, " {2*self.C}"]:
         """A mask of layer-2 keys: rows of a position's embeddings, and rows that layer 1 copied into it."""
-        return torch.cat([self.none if held is None else held, self.none if copied is None else copied])
+        return torch.cat([self.none if embedded is None else embedded, self.none if copied is None else copied])
 
     def qk2(
         self,
@@ -117,52 +123,41 @@ class Blocks:
         queries = torch.cat([self.none if copied is None else copied, torch.tensor([token, position])])
         return queries[:, None] & keys
 
-    def rows(self, indices: Iterable[int]) -> Bool[Tensor, " C"]:
-        """A mask of these rows."""
-        mask = self.none.clone()
-        mask[list(indices)] = True
-        return mask
-
-    @property
-    def qk1_named(self) -> Tensor:
-        """The four blocks of QK1 that the paper names, as one mask."""
-        return torch.stack(list(self.qk1.values())).any(0)
-
     def everything(self, n_frequencies: int) -> Kept:
         """The whole network."""
-        C = self.C
-        sizes = {"qk1": (C, C), "ov1": (C,), "qk2": (C + 2, 2 * C), "ov2": (2 * C,), "frequencies": (n_frequencies,)}
-        return Kept(**{name: torch.ones(size, dtype=torch.bool) for name, size in sizes.items()})  # type: ignore[arg-type]
+        ones, C = lambda *size: torch.ones(size, dtype=torch.bool), self.C
+        return Kept(ones(C, C), ones(C), ones(C + 2, 2 * C), ones(2 * C), ones(n_frequencies))
 
 
-def variants(task: Task, own: Bool[Tensor, " F"]) -> dict[tuple[str, str], Kept]:
-    """What is kept in each row of the results, by group and name; `own` are the network's frequencies."""
+def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[tuple[str, str], Kept]:
+    """What is kept in each row of the results, by group and name; `frequencies` are those of the network."""
     b = Blocks(task)
-    full = b.everything(len(own))
     keep: dict[str, Changes] = {
         "QK1: the four blocks": {"qk1": b.qk1_named},
         "OV1: variables": {"ov1": b.variables},
         "QK2: identity block": {"qk2": b.identity},
-        "OV2: numbers, key frequencies": {"ov2": b.fetched, "frequencies": own},
-        "MLP2: alone": {"own": False, "direct": False},
+        "OV2: numbers, key frequencies": {"ov2": b.fetched, "frequencies": frequencies},
+        "MLP2: alone": {"around": False},
     }
-    both = b.qk1["numbers to variables"] | b.qk1["positions to variables"]
+    to_variables = b.qk1["numbers to variables"] | b.qk1["positions to variables"]
     remove: dict[str, Changes] = {
         **{f"QK1: {name}": {"qk1": ~block} for name, block in b.qk1.items()},
-        "QK1: both to variables": {"qk1": ~both},
+        "QK1: both to variables": {"qk1": ~to_variables},
         "QK1: the four blocks": {"qk1": ~b.qk1_named},
         "OV1: variables": {"ov1": ~b.variables},
         "QK2: identity block": {"qk2": ~b.identity},
         "QK2: = to operand slots": {"qk2": ~b.qk2(b.keys(b.slots), token=True, position=True)},
-        "OV2: key frequencies": {"frequencies": ~own},
+        "OV2: key frequencies": {"frequencies": ~frequencies},
         "OV2: numbers": {"ov2": ~b.fetched},
     }
-    section_5: Changes = {k: v for changes in keep.values() for k, v in changes.items()}
-    complement = {"qk1": ~b.qk1_named, "ov1": ~b.variables, "qk2": ~b.identity, "frequencies": ~own}
+    section_5: Changes = {field: mask for changes in keep.values() for field, mask in changes.items()}
     together: dict[str, Changes] = {WHOLE: {}, SECTION_5: section_5}
     together |= {name: section_5 | changes for name, changes in _with_literals(b).items()}
-    groups = {"together": together | {COMPLEMENT: complement}, "kept alone": keep, "removed alone": remove}
-    return {(group, name): dataclasses.replace(full, **c) for group, rows in groups.items() for name, c in rows.items()}
+    without = ("QK1: the four blocks", "OV1: variables", "QK2: identity block", "OV2: key frequencies")
+    together[COMPLEMENT] = {field: mask for name in without for field, mask in remove[name].items()}
+    groups = {"together": together, "kept alone": keep, "removed alone": remove}
+    full = b.everything(len(frequencies))
+    return {(group, name): replace(full, **changes) for group, rows in groups.items() for name, changes in rows.items()}
 
 
 def _with_literals(b: Blocks) -> dict[str, Changes]:
@@ -194,7 +189,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     of_layer_1, of_equals = (both @ (queries @ full.QK2).T * keep.qk2.T).split([C, 2], 1)
     values = both @ full.OV2 * keep.ov2[:, None]
     values[:N] = restricted(values[None, :N], keep.frequencies)[0]
-    return dataclasses.replace(
+    return replace(
         full,
         queries_1=full.queries_1 @ full.keys_1.T * keep.qk1,
         keys_1=torch.eye(C, dtype=both.dtype, device=both.device),
@@ -202,20 +197,16 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
         both=both,
         queries_2=equal_rows @ full.QK2,
         scores_2=torch.cat([of_layer_1, of_equals.sum(1, keepdim=True)], 1),
-        outputs=torch.cat([equal_rows * keep.own, values]),
+        outputs=torch.cat([equal_rows * keep.around, values]),
     )
 
 
 @torch.no_grad()
-def kept_logits(stack: Stack, tokens: Int[Tensor, "#M B T"], keeps: list[Kept]) -> Float[Tensor, "M B N"]:
-    """Answer logits of every model with only some parts kept, on its own sequences or on shared ones (M = 1)."""
-    table, logits = table_forward(stack.config, stack.flat.device), []
-    for one, keep, own in zip(single_models(stack), keeps, tokens.expand(len(stack), *tokens.shape[1:]), strict=True):
-        w = unstacked(one)
-        tables = kept_tables(table.tables(w), keep, stack.config.task)
-        parts = (table.forward(w, part, tables).read(keep.direct) for part in own.split(CHUNK))
-        logits.append(torch.cat(list(parts)))
-    return torch.stack(logits)
+def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[Tensor, "B N"]:
+    """Answer logits of one model (a stack with M = 1) with only some parts kept."""
+    table, w = table_forward(model.config, model.flat.device), unstacked(model)
+    tables = kept_tables(table.tables(w), keep, model.config.task)
+    return torch.cat([table.forward(w, part, tables).read(keep.around) for part in tokens.split(CHUNK)])
 
 
 @dataclass(frozen=True)
@@ -264,21 +255,16 @@ class CircuitAlone:
         return int((self.row("together", WHOLE) - self.row(group, name)).argmax())
 
 
-def circuit_alone(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> CircuitAlone:
+def circuit_alone(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> CircuitAlone:
     """The accuracy of one model with parts kept and removed, on `n` sequences of each evaluation set (section 5)."""
     require(config, "the circuit alone", *PAPER_NEEDS)
-    exam, correct = Exam([config], seen[None], EVAL_SETS, n), []
-    rows = variants(config.task, network_frequencies(one)[0].cpu())
-    for keep in rows.values():
-        right = kept_logits(one, exam.tokens, [keep]).argmax(-1) == exam.labels
-        correct.append(right.view(len(exam.names), n).numpy())
-    return CircuitAlone(list(rows), exam.names, np.stack(correct))
-
-
-# Sequences of each set: the circuit alone runs the network 27 times.
-SEQUENCES = 2000
+    exam = Exam([config], seen[None], EVAL_SETS, n)
+    rows = variants(config.task, network_frequencies(model)[0].cpu())
+    correct = [kept_logits(model, exam.tokens[0], keep).argmax(-1) == exam.labels[0] for keep in rows.values()]
+    return CircuitAlone(list(rows), exam.names, torch.stack(correct).view(len(rows), len(exam.names), n).numpy())
 
 
 @per_network(slow=True)
 def circuit_alone_of(network: Network) -> CircuitAlone:
+    """The accuracy of a network with parts of its circuit kept and removed."""
     return circuit_alone(network.stack, network.config, network.seen, min(network.n, SEQUENCES))

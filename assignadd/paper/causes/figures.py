@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from textwrap import wrap
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
-from assignadd.figure.style import DARK_FROM, draw_heat, write_cells
+from assignadd.figure.style import (
+    DARK_FROM,
+    draw_heat,
+    write_cells,
+)
 from assignadd.palette import BLUE, GREEN, GREY, INK, PALE, PURPLE, SHARES, VERMILION
 from assignadd.paper.causes.circuit import SECTION_5, WHOLE, CircuitAlone, circuit_alone_of
 from assignadd.paper.causes.paths import (  # fmt: skip
@@ -59,10 +63,14 @@ def circuit_data(effects: Mapping[int, Mapping[Path, float]], direct: Mapping[in
     )
     effect = np.array([[of_type.get(path, np.nan) for of_type in effects.values()] for path in paths])
     logits = np.array([[of_type[name] for of_type in direct.values()] for name in (EMBEDDING, LAYER_1, LAYER_2, MLP2)])
-    senders, roles, receivers, at = (
-        [getattr(path, name) for path in paths] for name in ("sender", "role", "receiver", "at")
+    return CircuitData(
+        [path.sender for path in paths],
+        [path.role for path in paths],
+        [path.receiver for path in paths],
+        [path.at for path in paths],
+        effect,
+        logits,
     )
-    return CircuitData(senders, roles, receivers, at, effect, logits)
 
 
 def circuit_caption(data: CircuitData) -> str:
@@ -150,7 +158,7 @@ ASPECT = 4.0  # a unit of x is as long on paper as so many of y
 HALF_LABEL = 0.13  # width of a number, in units of x
 
 
-def _label_places(arrows: Sequence[_Arrow]) -> list[list[float]]:
+def _label_places(arrows: Sequence[_Arrow]) -> list[np.ndarray]:
     """A place on each arrow for its number, as far as possible from other arrows and from numbers placed before."""
     scale = np.array([ASPECT, 1.0])
     lines = [arrow.points(np.linspace(0, 1, 60)) for arrow in arrows]
@@ -159,12 +167,12 @@ def _label_places(arrows: Sequence[_Arrow]) -> list[list[float]]:
         half = HALF_LABEL / float(np.ptp(lines[i][:, 0]))  # as a share of the way
         shares = np.linspace(min(half, 0.4), max(1 - 2 * half, 0.5), 40)  # neither on a box nor on the arrow's head
         candidates = arrow.points(shares)
-        others = np.concatenate([*(line for j, line in enumerate(lines) if j != i), *(p[None] for p in placed)] or [
-            np.full((1, 2), np.inf)
-        ])  # fmt: skip
+        other_lines = [line for j, line in enumerate(lines) if j != i]
+        nowhere = np.full((1, 2), np.inf)  # in case there is nothing else
+        others = np.concatenate([nowhere, *other_lines, *(place[None] for place in placed)])
         apart = np.linalg.norm((candidates[:, None] - others) * scale, axis=-1).min(1)
         placed.append(candidates[int((np.minimum(apart, 0.6) - 0.1 * np.abs(shares - 0.45)).argmax())])
-    return [place.tolist() for place in placed]
+    return placed
 
 
 GROUPS = {
@@ -184,11 +192,11 @@ class CircuitOnlyData(FigureData):
     n: int
 
 
-def circuit_only_data(found: CircuitAlone) -> CircuitOnlyData:
-    groups, names = (list(part) for part in zip(*found.rows, strict=True))
-    return CircuitOnlyData(
-        groups, names, found.sets, found.accuracy, np.array([found.relative(*row) for row in found.rows]), found.n
-    )
+def circuit_only_data(circuit: CircuitAlone) -> CircuitOnlyData:
+    groups = [group for group, _ in circuit.rows]
+    names = [name for _, name in circuit.rows]
+    relative = np.array([circuit.relative(*row) for row in circuit.rows])
+    return CircuitOnlyData(groups, names, circuit.sets, circuit.accuracy, relative, circuit.n)
 
 
 def circuit_only_caption(data: CircuitOnlyData) -> str:
@@ -221,7 +229,7 @@ def draw_circuit_only(data: CircuitOnlyData, axes: Axes) -> None:
         mean.set_fontweight("bold")
     axes.axvline(columns - 1.5, color="white", linewidth=3)
     axes.set_yticks(rows, data.names)
-    names = ["\n".join(wrap(LABELS[name], 16)) for name in data.sets]
+    names = [fill(LABELS[name], 16) for name in data.sets]
     axes.set_xticks(range(columns), [*names, "mean, of the\nnetwork's"], rotation=90)
     axes.xaxis.tick_top()
     for start, (group, _) in zip(starts, groupby(data.groups), strict=True):

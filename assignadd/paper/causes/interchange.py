@@ -34,14 +34,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from assignadd.config import Config, Task
+from assignadd.config import Config
 from assignadd.dynamics.curves import Onset, first_lasting, onset
 from assignadd.dynamics.of_network import binds
 from assignadd.dynamics.trajectory import Listener, Read
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, SECOND_LAYER, lacking, require
 from assignadd.model.forward import CHUNK
 from assignadd.model.last_layer import LastLayer
-from assignadd.model.stack import Stack, initial_stack, single_models
+from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.trace import Trace
 from assignadd.network import Network, per_network
 from assignadd.paper.causes.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
@@ -76,21 +76,11 @@ class Side(NamedTuple):
     """The residual of every position before the last layer."""
 
 
-class Chunk(NamedTuple):
-    """Some pairs of prompts, and the alignments that are tested on them."""
-
-    names: list[str]
-    rows: Int[Tensor, " B"]
-    """Which pairs of the alignments they are."""
-    base: Positions
-    source: Positions
-
-
 class Exchange(NamedTuple):
     """An activation of the base that is replaced by that of the source."""
 
     difference: Callable[[LastLayer, Side, Side], Tensor]
-    """The activation of the source less that of the base, (rows, d)."""
+    """The activation of the source minus that of the base, (rows, d)."""
     logits: Callable[[LastLayer, Side, Tensor], Tensor]
     """The answer logits of the base with a difference added to the activation, (B, N)."""
 
@@ -98,44 +88,47 @@ class Exchange(NamedTuple):
 def _layer_1(*names: str) -> Exchange:
     """Exchanges layer 1's output at the tokens of these roles, which are the rows of the difference."""
 
-    def difference(model: LastLayer, base: Side, source: Side) -> Tensor:
-        where = base.positions.any_of(names)
-        own, other = (side.before[where] - model.embedded_at(side.trace.tokens, where) for side in (base, source))
-        return other - own
+    def written(layer: LastLayer, side: Side, where: Tensor) -> Tensor:
+        return side.before[where] - layer.embedded_at(side.trace.tokens, where)
 
-    def logits(model: LastLayer, base: Side, added: Tensor) -> Tensor:
-        where, before = base.positions.any_of(names), base.before.clone()
-        before[where] += added
-        return model.answer(before)
+    def difference(layer: LastLayer, base: Side, source: Side) -> Tensor:
+        where = base.positions.any_of(names)
+        return written(layer, source, where) - written(layer, base, where)
+
+    def logits(layer: LastLayer, base: Side, added: Tensor) -> Tensor:
+        before = base.before.clone()
+        before[base.positions.any_of(names)] += added
+        return layer.answer(before)
 
     return Exchange(difference, logits)
-
-
-def _with_query(model: LastLayer, base: Side, added: Tensor) -> Tensor:
-    own = base.before[:, -1]
-    return model.logits(own + model.attention_output(model.pattern(base.before, own + added), base.before))
 
 
 def _value(operand: str, before: int = 0) -> Exchange:
     """Exchanges layer 2's output at `=` from the position of an operand's value, or from `before` positions earlier."""
 
-    def output(model: LastLayer, side: Side) -> Tensor:
+    def output(layer: LastLayer, side: Side) -> Tensor:
         at, rows = side.positions.position(f"{operand}_value") - before, torch.arange(len(side.before))
-        weight = side.trace.attention(model.stack.config.model.n_layers)[rows, :, -1, at] * (at >= 0)[:, None]
-        return model.attention_output(weight[..., None], side.before[rows, at, None])
+        weight = side.trace.attention(layer.stack.config.model.n_layers)[rows, :, -1, at] * (at >= 0)[:, None]
+        return layer.attention_output(weight[..., None], side.before[rows, at, None])
 
-    return Exchange(lambda model, base, source: output(model, source) - output(model, base), _with_mid)
+    return Exchange(lambda layer, base, source: output(layer, source) - output(layer, base), _with_mid)
 
 
-def _with_mid(model: LastLayer, base: Side, added: Tensor) -> Tensor:
-    return model.logits(base.trace.resid_mid + added)
+def _with_mid(layer: LastLayer, base: Side, added: Tensor) -> Tensor:
+    return layer.logits(base.trace.resid_mid + added)
+
+
+def _with_query(layer: LastLayer, base: Side, added: Tensor) -> Tensor:
+    at_equals = base.before[:, -1]
+    pattern = layer.pattern(base.before, at_equals + added)
+    return layer.logits(at_equals + layer.attention_output(pattern, base.before))
 
 
 QUERY = Exchange(lambda _, base, source: source.before[:, -1] - base.before[:, -1], _with_query)
 VALUES = Exchange(lambda _, base, source: source.trace.attention_output - base.trace.attention_output, _with_mid)
 SUM = Exchange(
     lambda _, base, source: source.trace.mlp_out - base.trace.mlp_out,
-    lambda model, base, added: model.unembedded(base.trace.resid_post + added),
+    lambda layer, base, added: layer.unembedded(base.trace.resid_post + added),
 )
 EQUALS, SLOTS = _layer_1("equals"), _layer_1("first", "second")
 # For each alignment, the exchange of its activation and that of the `elsewhere` control.
@@ -193,60 +186,63 @@ class Interchange:
 
     @torch.no_grad()
     def __call__(
-        self, stack: Stack, variants: Sequence[str] = ("whole",), alignments: Sequence[str] = ALIGNMENTS
-    ) -> list[dict[str, Outcome]]:
-        """The outcome of every alignment, for each model."""
-        require(stack.config, "interchange", SECOND_LAYER)
-        chunks = self._chunks(stack.config.task, alignments)
-        return [self._outcomes(one, chunks, variants, alignments) for one in single_models(stack)]
-
-    def _outcomes(
-        self, one: Stack, chunks: Sequence[Chunk], variants: Sequence[str], alignments: Sequence[str]
+        self, model: Stack, variants: Sequence[str] = ("whole",), alignments: Sequence[str] = ALIGNMENTS
     ) -> dict[str, Outcome]:
-        """The outcome of every alignment for one model."""
-        model, bases = LastLayer(one), {name: _bases(one, name, variants) for name in alignments}
-        hits: dict[tuple[str, str], list[Tensor]] = {(name, variant): [] for name in alignments for variant in variants}
-        for names, part, *both in chunks:
-            base, source = (_side(model, positions) for positions in both)
-            tried = {(name, v): EXCHANGES[name][v == "elsewhere"] for name, v in product(names, variants)}
-            differences = {exchange: exchange.difference(model, base, source) for exchange in {*tried.values()}}
-            whole: dict[Exchange, Tensor] = {}
-            for (name, variant), exchange in tried.items():
-                basis, pairs = bases[name].get(variant), self.pairs[name]
-                if basis is not None or exchange not in whole:
-                    answer = exchange.logits(model, base, within(differences[exchange], basis)).argmax(-1)
-                if basis is None:  # another alignment may have the same control
-                    answer = whole.setdefault(exchange, answer)
-                hits[name, variant].append((answer == pairs.answer[part])[pairs.counts[part]])
+        """The outcome of every alignment for one model (a stack with M = 1)."""
+        require(model.config, "interchange", SECOND_LAYER)
+        layer, task = LastLayer(model), model.config.task
+        bases = {name: _bases(model, name, variants) for name in alignments}
+        hits: dict[tuple[str, str], list[Tensor]] = {case: [] for case in product(alignments, variants)}
+        groups = [[name for name in group if name in alignments] for group in SAME_PROMPTS]
+        for names in filter(None, groups):
+            counts = torch.stack([self.pairs[name].counts for name in names]).any(0)
+            for rows in counts.nonzero()[:, 0].split(CHUNK):
+                prompts_of = self.pairs[names[0]]
+                base = _side(layer, Positions(task, prompts_of.base[rows]))
+                source = _side(layer, Positions(task, prompts_of.source[rows]))
+                for (name, variant), answers in _answers(layer, base, source, names, variants, bases).items():
+                    pairs = self.pairs[name]
+                    hits[name, variant].append((answers == pairs.answer[rows])[pairs.counts[rows]])
         return {
             name: self.pairs[name].outcome({v: torch.cat(hits[name, v]) for v in variants}, self.pairs[name].counts)
             for name in alignments
         }
 
-    def _chunks(self, task: Task, alignments: Sequence[str]) -> list[Chunk]:
-        """The pairs of prompts on which these alignments are tested."""
-        chunks = []
-        for group in SAME_PROMPTS:
-            if names := [name for name in group if name in alignments]:
-                pairs = self.pairs[names[0]]
-                counts = torch.stack([self.pairs[name].counts for name in names]).any(0)
-                for part in counts.nonzero()[:, 0].split(CHUNK):
-                    base, source = (Positions(task, tokens[part]) for tokens in (pairs.base, pairs.source))
-                    chunks.append(Chunk(names, part, base, source))
-        return chunks
+
+def _answers(
+    layer: LastLayer,
+    base: Side,
+    source: Side,
+    names: Sequence[str],
+    variants: Sequence[str],
+    bases: Mapping[str, Mapping[str, Tensor]],
+) -> dict[tuple[str, str], Int[Tensor, " B"]]:
+    """The answers to the base prompts after each exchange, by alignment and variant."""
+    answers: dict[tuple[str, str], Tensor] = {}
+    whole: dict[Exchange, Tensor] = {}  # by the exchange, which alignments may share as a control
+    for name, variant in product(names, variants):
+        exchange, basis = EXCHANGES[name][variant == "elsewhere"], bases[name].get(variant)
+        if basis is None and exchange in whole:
+            answers[name, variant] = whole[exchange]
+            continue
+        added = within(exchange.difference(layer, base, source), basis)
+        answers[name, variant] = exchange.logits(layer, base, added).argmax(-1)
+        if basis is None:
+            whole[exchange] = answers[name, variant]
+    return answers
 
 
-def _side(model: LastLayer, positions: Positions) -> Side:
+def _side(layer: LastLayer, positions: Positions) -> Side:
     """The forward pass on these prompts."""
-    trace = model.trace(positions.tokens)
-    return Side(positions, trace, model.before(trace))
+    trace = layer.trace(positions.tokens)
+    return Side(positions, trace, layer.before(trace))
 
 
-def _bases(one: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:
+def _bases(model: Stack, name: str, variants: Sequence[str]) -> dict[str, Tensor]:
     """The directions of the variants `named` and `random`, which exchange only a subspace."""
     if not {"named", "random"} & set(variants):
         return {}
-    named = NAMED[name](one)
+    named = NAMED[name](model)
     return {"named": named, "random": random_directions(named, RANDOM_SEED)}
 
 
@@ -262,10 +258,11 @@ def causes_at(
 
     `read` returns the stack of the checkpoints at some steps.
     """
-    interchange, outcomes = Interchange(config, seen, n), []
+    interchange = Interchange(config, seen, n)
+    outcomes = []
     for i, step in enumerate(steps):
         listener(i, len(steps))
-        outcomes.append(interchange(read([step]), alignments=defined_alignments(config))[0])
+        outcomes.append(interchange(read([step]), alignments=defined_alignments(config)))
     listener(len(steps), len(steps))
     accuracies = {name: np.array([outcome[name].accuracy() for outcome in outcomes]) for name in outcomes[0]}
     return {"step": np.array(steps), **accuracies}
@@ -279,8 +276,8 @@ def spread_steps(steps: Sequence[int], most: int = CHECKPOINTS) -> list[int]:
 def onset_steps(columns: Mapping[str, np.ndarray]) -> dict[str, int | None]:
     """The step from which each column stays above one half; None if it never does."""
     steps = columns["step"]
-    found = {name: first_lasting(steps, values >= THRESHOLD) for name, values in columns.items() if name != "step"}
-    return {name: None if at is None else int(steps[at]) for name, at in found.items()}
+    above = {name: first_lasting(steps, values >= THRESHOLD) for name, values in columns.items() if name != "step"}
+    return {name: None if index is None else int(steps[index]) for name, index in above.items()}
 
 
 # Pairs of prompts for an intervention: 95 % intervals are within .014, and every verdict on the shipped networks is the
@@ -298,14 +295,14 @@ def _interchange(network: Network) -> Interchange:
 def interchange_of(network: Network) -> dict[str, Outcome]:
     """The outcomes of every alignment, with its controls."""
     variants = defined_variants(network.config)
-    return _interchange(network)(network.stack, variants, defined_alignments(network.config, EXCHANGED))[0]
+    return _interchange(network)(network.stack, variants, defined_alignments(network.config, EXCHANGED))
 
 
 @per_network()
 def untrained_interchange(network: Network) -> dict[str, Outcome]:
     """The outcomes of every alignment on this network's initial weights."""
     initial = initial_stack(network.stack.config, [network.config.seed.init or 0])
-    return _interchange(network)(initial, alignments=defined_alignments(network.config, EXCHANGED))[0]
+    return _interchange(network)(initial, alignments=defined_alignments(network.config, EXCHANGED))
 
 
 @per_network(slow=True, only=binds)

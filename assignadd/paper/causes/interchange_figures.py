@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from textwrap import wrap
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,15 @@ from matplotlib.figure import Figure
 from assignadd.dynamics.of_network import phases_of, trajectory_of
 from assignadd.dynamics.phases import Phases
 from assignadd.figure.record import FigureData, FigureRecord
-from assignadd.figure.style import dots, draw_heat, legend_beside, name_phases, phase_ends, rule_phases, write_cells
+from assignadd.figure.style import (
+    dots,
+    draw_heat,
+    legend_beside,
+    name_phases,
+    phase_ends,
+    rule_phases,
+    write_cells,
+)
 from assignadd.measures.columns import column_label
 from assignadd.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SHARES, SKY, VERMILION
 from assignadd.paper.causes.interchange import (
@@ -53,24 +61,25 @@ class InterchangeData(FigureData):
 
 
 def interchange_data(trained: Mapping[str, Outcome], untrained: Mapping[str, Outcome]) -> InterchangeData:
-    shown, control = _rows(trained), _rows(untrained)
+    shown, control = _split_queries(trained), _split_queries(untrained)
     names = [name for name, outcome in shown.items() if outcome.n]
     variants = [v for v in VARIANTS if v == "untrained" or v in shown[names[0]].hits]
     counts = [[*(shown[a].count(v) for v in variants if v != "untrained"), control[a].count()] for a in names]
     n = np.array([shown[a].n for a in names])
     intervals = [[wilson(k, m) for k in row] for row, m in zip(counts, n.tolist(), strict=True)]
-    low, high = (np.array([[getattr(i, end) for i in row] for row in intervals]) for end in ("low", "high"))
+    low = np.array([[interval.low for interval in row] for row in intervals])
+    high = np.array([[interval.high for interval in row] for row in intervals])
     by_types = np.stack([shown[a].by_types().numpy() for a in names])
     return InterchangeData(names, variants, np.array(counts) / n[:, None], low, high, n, by_types)
 
 
-def _rows(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
     """The alignments by the name of their row, the queries in a row for each number of variables."""
-    found: dict[str, Outcome] = {}
+    rows: dict[str, Outcome] = {}
     for name, outcome in outcomes.items():
         split = {f"{name}, {k} variable{'s' * (k > 1)}": outcome.with_variables(k) for k in QUERIES.get(name, ())}
-        found |= split or {name: outcome}
-    return found
+        rows |= split or {name: outcome}
+    return rows
 
 
 def interchange_caption(data: InterchangeData) -> str:
@@ -192,9 +201,7 @@ def draw_causes_over_time(data: CausesOverTimeData, made: Figure) -> None:
 def _draw_curve(axes: Axes, steps: np.ndarray, values: np.ndarray, name: str, label: str, onset: int) -> None:
     color, line = CAUSES[name]
     when = f"{onset:,}" if onset >= 0 else "never"
-    axes.plot(
-        steps, values, color=color, linestyle=line, label=chr(10).join(wrap(f"{label}: {when}", 30)), **dots(steps)
-    )
+    axes.plot(steps, values, color=color, linestyle=line, label=fill(f"{label}: {when}", 30), **dots(steps))
 
 
 INTERCHANGE_FIGURE = FigureRecord(

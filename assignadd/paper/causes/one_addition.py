@@ -1,7 +1,7 @@
 """Two tests whether MLP2 adds literals and variables in the same way (paper, section 5.1).
 
 The first compares, between types of sequences, how much removing each frequency reduces the margin of the answer. The
-second trains a new MLP2 on sums of literals only. A third test is in `alignment.interchange`: it exchanges the values
+second trains a new MLP2 on sums of literals only. A third test is in `interchange`: it exchanges the values
 of single operands between types (alignments first value, second value, values). Exchanging the whole input of MLP2
 would show nothing, since the answer is a function of this input.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -27,6 +28,7 @@ from assignadd.model.kernels.tensor import cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.network import Network, per_network
+from assignadd.stats import Z_95, Measured
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.positions import answers
 from assignadd.task.randomness import TrainingLawDraws
@@ -34,7 +36,11 @@ from assignadd.task.randomness import TrainingLawDraws
 # Number of literal sequences on which a new MLP2 is trained.
 POOL = 16384
 STEPS, BATCH, LR = 500, 512, 2e-3
+# Sequences of each kind, and of the accuracies with a grafted MLP2.
+SEQUENCES, TESTED = 1000, 5000
 RESAMPLING_SEED, GRAFT_SEED = 0, 1
+# How often the sequences behind a correlation are resampled.
+RESAMPLES = 300
 MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
 
 
@@ -42,7 +48,7 @@ MLP2_WEIGHTS = ("blocks.1.mlp.W_in", "blocks.1.mlp.W_out")
 class FrequencyDamage:
     """Margins of the answer when the neurons of one frequency are replaced by their mean, by type of sequence.
 
-    The margin is the right answer's logit less the largest other one. Accuracy would show no difference, since no
+    The margin is the right answer's logit minus the largest other one. Accuracy would show no difference, since no
     single frequency is necessary for the answer.
     """
 
@@ -80,38 +86,37 @@ def _least_correlation(columns: Float[Tensor, "F types"]) -> float:
 
 
 @torch.no_grad()
-def frequency_damage(one: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = 1000) -> FrequencyDamage:
+def frequency_damage(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n: int = SEQUENCES) -> FrequencyDamage:
     """The margins of one model on `n` sequences of each type, with and without each of its frequencies."""
-    own = [int(k) + 1 for k in network_frequencies(one)[0].nonzero().flatten()]
+    frequencies = [int(k) + 1 for k in network_frequencies(model)[0].nonzero().flatten()]
     types, reference = config.task.variable_counts, reference_sequences(config, seen)
-    tokens = torch.cat([sequences([config], seen[None], kind, n).tokens[0] for kind in types])
-    labels, frequency = answers(config.task, tokens), circuit_waves(one).frequency[0]
-    model, W_out = LastLayer(one), one[MLP2_WEIGHTS[1]][0]
-    trace, mean = model.trace(tokens), model.trace(reference).neurons.mean(0)
+    tokens = torch.cat([sequences([config], seen[None], n_vars, n).tokens[0] for n_vars in types])
+    labels, of_neurons = answers(config.task, tokens), circuit_waves(model).frequency[0]
+    layer, W_out = LastLayer(model), model[MLP2_WEIGHTS[1]][0]
+    trace, mean = layer.trace(tokens), layer.trace(reference).neurons.mean(0)
 
     def margins(neurons: Tensor) -> Tensor:
-        logits = model.logits(trace.resid_mid, neurons @ W_out)
-        return _margin(logits, labels).view(len(types), n)
+        return _margin(layer.logits(trace.resid_mid, neurons @ W_out), labels).view(len(types), n)
 
-    after = [margins(torch.where(frequency == k, mean, trace.neurons)) for k in own]
-    return FrequencyDamage(own, margins(trace.neurons), torch.stack(after))
+    after = [margins(torch.where(of_neurons == k, mean, trace.neurons)) for k in frequencies]
+    return FrequencyDamage(frequencies, margins(trace.neurons), torch.stack(after))
 
 
 def _margin(logits: Float[Tensor, "B N"], labels: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """The right answer's logit less the largest other one."""
+    """The right answer's logit minus the largest other one."""
     right = logits.gather(1, labels[:, None])
     return (right - logits.scatter(1, labels[:, None], -math.inf).amax(1, keepdim=True))[:, 0]
 
 
 @needs(*PAPER_NEEDS)
-def grafted(one: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS) -> Stack:
+def grafted(model: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int = STEPS) -> Stack:
     """The model with a new MLP2, trained from random weights on seen sums of literals; other weights are unchanged."""
     pool = sequences([config], seen[None], 0, POOL, TrainingLawDraws.GRAFTED_MLP.start)
     with torch.no_grad():
-        inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(one, part)])
-    result, fresh = one.clone(), initial_stack(one.config, [GRAFT_SEED])
-    weights = {name: fresh[name][0].clone() for name in MLP2_WEIGHTS}
-    _fit(weights, inputs, pool.labels[0], one.W_U[0], steps)
+        inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(model, part)])
+    result, initial = model.clone(), initial_stack(model.config, [GRAFT_SEED])
+    weights = {name: initial[name][0].clone() for name in MLP2_WEIGHTS}
+    _fit(weights, inputs, pool.labels[0], model.W_U[0], steps)
     for name, weight in weights.items():
         result[name].copy_(weight[None])
     return result
@@ -122,7 +127,7 @@ def _fit(
     weights: dict[str, Tensor], inputs: Float[Tensor, "n d"], labels: Int[Tensor, " n"], W_U: Tensor, steps: int
 ) -> None:
     """Trains W_in and W_out in place on the cross entropy, by AdamW with the paper's weight decay."""
-    W_in, W_out = (weights[name] for name in MLP2_WEIGHTS)
+    W_in, W_out = weights[MLP2_WEIGHTS[0]], weights[MLP2_WEIGHTS[1]]
     optimizer = AdamW([W_in, W_out], Optim().weight_decay)
     starts = range(0, len(inputs) - BATCH + 1, BATCH)
     around = inputs @ W_U
@@ -135,19 +140,41 @@ def _fit(
         optimizer.step([x.T @ to_in, neurons.T @ grad @ W_U.T], LR)
 
 
-# Sequences of each kind, and of the accuracies with a grafted MLP2.
-SEQUENCES, TESTED = 1000, 5000
-
-
 @per_network(slow=True)
 def frequency_damage_of(network: Network) -> FrequencyDamage:
+    """The margins of a network with and without each of its frequencies."""
     return frequency_damage(network.stack, network.config, network.seen, min(network.n, SEQUENCES))
 
 
 @per_network(slow=True)
 def grafted_accuracies(network: Network) -> dict[str, Accuracy]:
     """Accuracies on sums with variables in trained slots, with an MLP2 that was trained on sums of literals."""
-    stack, names = grafted(network.stack, network.config, network.seen), [s.name for s in EVAL_SETS]
-    asked = [name for name in names if not name.startswith("0-var") and "var-restricted" not in name]
-    n, seen = min(network.n, TESTED), network.seen[None]
-    return set_accuracies(stack, [network.config], seen, n, EVAL_SETS, asked)[0]
+    stack, n = grafted(network.stack, network.config, network.seen), min(network.n, TESTED)
+    names = [s.name for s in EVAL_SETS if s.n_vars and not s.n_banned]
+    return set_accuracies(stack, [network.config], network.seen[None], n, EVAL_SETS, names)[0]
+
+
+def frequency_agreement(network: Network) -> Measured | None:
+    """The lowest correlation of two types' losses over the frequencies, with its interval over resampled sequences.
+
+    None where there are too few frequencies to compare, or none of them matters.
+    """
+    damage = frequency_damage_of(network)
+    agreement = damage.agreement if len(damage.frequencies) > 2 else math.nan
+    if not math.isfinite(agreement):
+        return None
+    centre = float(_fisher(agreement))
+    resampled = np.asarray(_fisher(damage.resampled(RESAMPLES).numpy()))
+    half = Z_95 * resampled[np.isfinite(resampled)].std()
+    return Measured(agreement, math.tanh(centre - half), math.tanh(centre + half), damage.before.numel(), "sequences")
+
+
+def _fisher(correlation: float | np.ndarray) -> float | np.ndarray:
+    """A correlation on Fisher's scale, where the spread of a correlation does not depend on its value."""
+    return np.arctanh(np.clip(np.asarray(correlation, dtype=float), -1 + 1e-9, 1 - 1e-9))
+
+
+def grafted_accuracy(network: Network) -> Measured:
+    """The lowest accuracy, on sums with variables in trained slots, with an MLP2 trained on literals only."""
+    worst = min(grafted_accuracies(network).values(), key=lambda a: a.accuracy)
+    return Measured(worst.accuracy, worst.interval.low, worst.interval.high, worst.n, "sequences")

@@ -51,7 +51,7 @@ class Pairs:
         return cls(base, source, answer, counts, is_variable.sum(1), count_variables(task, source), is_variable[:, 0])
 
     def outcome(self, hits: dict[str, Tensor], chosen: Bool[Tensor, " B"]) -> Outcome:
-        """The outcome on the chosen pairs, given for each variant whether they were answered as the program does."""
+        """The outcome on the chosen pairs; `hits` says of each variant which were answered as the program does."""
         return Outcome(hits, self.base_vars[chosen], self.source_vars[chosen], self.first_is_variable[chosen])
 
 
@@ -80,8 +80,8 @@ class Outcome:
         return self.count(variant) / self.n if self.n else float("nan")
 
     def where(self, chosen: Bool[Tensor, " n"]) -> Outcome:
-        """The outcome on some of the pairs."""
-        hits = {variant: found[chosen] for variant, found in self.hits.items()}
+        """The outcome on the chosen pairs."""
+        hits = {variant: of_all[chosen] for variant, of_all in self.hits.items()}
         return Outcome(hits, self.base_vars[chosen], self.source_vars[chosen], self.first_is_variable[chosen])
 
     def with_variables(self, n_vars: int) -> Outcome:
@@ -103,16 +103,15 @@ def prompts(config: Config, seen: Bool[Tensor, "N N"], n: int) -> tuple[Int[Tens
     def draw(kind: int, number: int) -> Tensor:
         return sequences([config], seen[None], kind, each, TrainingLawDraws.INTERCHANGE[number]).tokens[0]
 
-    pairs = [(draw(i, j), draw(j, len(types) + i)) for i in types for j in types]
-    base, source = (torch.cat(part) for part in zip(*pairs, strict=True))
+    base = torch.cat([draw(i, j) for i in types for j in types])
+    source = torch.cat([draw(j, len(types) + i) for i in types for j in types])
     return base.contiguous(), source.contiguous()
 
 
 def value_pairs(task: Task, base: Tensor, source: Tensor, operands: tuple[bool, bool]) -> Pairs:
     """Pairs whose hybrid is the base with the source's values for the operands marked True."""
-    own, other = roles(task, base).values, roles(task, source).values
-    hybrid = with_values(task, base, torch.where(torch.tensor(operands), other, own))
-    return Pairs.of(task, base, source, hybrid)
+    values = torch.where(torch.tensor(operands), roles(task, source).values, roles(task, base).values)
+    return Pairs.of(task, base, source, with_values(task, base, values))
 
 
 def tag_pairs(task: Task, base: Tensor) -> Pairs:
@@ -148,7 +147,7 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
     hybrid = base.clone()
     for i, slot in enumerate(slots):
         chosen = torch.where(is_variable[:, i], new[:, i], source[:, slot])
-        source = _exchanged(source, source[:, slot], chosen)
+        source = _swapped(source, source[:, slot], chosen)
         hybrid[:, slot] = torch.where(is_variable[:, i], new[:, i], base[:, slot])
     defined &= count_variables(task, other) == is_variable.sum(1)
     source, hybrid = (torch.where(defined[:, None], tokens, base) for tokens in (source, hybrid))
@@ -178,7 +177,7 @@ def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Ten
     return torch.stack(chosen, 1), defined
 
 
-def _exchanged(tokens: Int[Tensor, "B T"], a: Int[Tensor, " B"], b: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
-    """The sequences with tokens a and b exchanged, which are given for each sequence."""
+def _swapped(tokens: Int[Tensor, "B T"], a: Int[Tensor, " B"], b: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
+    """The sequences with a token `a` of each exchanged for `b`, and `b` for `a`."""
     a, b = a[:, None], b[:, None]
     return torch.where(tokens == a, b, torch.where(tokens == b, a, tokens))

@@ -15,14 +15,14 @@ CPR, the integrated circuit performance ratio, is the area under f over the ten 
 trapezoidal rule; higher is better. CMD, the integrated circuit-model distance, is the area between f and 1; 0 is best.
 As in the benchmark, paths are ranked by their effect for CPR, and by its absolute value for CMD.
 
-The benchmark's margin is the logit of the right answer less that of another prompt's answer. Here it is less the mean
-of all logits, which is the mean over other answers drawn at random up to a factor that f does not depend on. An effect
-is the margin lost when one path is replaced alone; sequences with even index rank the paths, odd ones give m.
+The benchmark's margin is the logit of the right answer minus that of another prompt's answer. Here it is minus the
+mean of all logits, which is the mean over other answers drawn at random up to a factor that f does not depend on. An
+effect is the margin lost when one path is replaced alone; sequences with even index rank the paths, odd ones give m.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,7 +37,6 @@ from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack
 from assignadd.network import Network, per_network
 from assignadd.task.positions import Positions, answers
-from assignadd.task.randomness import Stream, permutation
 
 # Every token has exactly one of these roles.
 TOKEN_ROLES = (
@@ -48,8 +47,9 @@ QUERY, KEY, VALUE = "query", "key", "value"
 PROPORTIONS = np.array((0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0))
 # The weight of each size in the trapezoidal rule.
 WEIGHTS = (np.diff(PROPORTIONS, prepend=PROPORTIONS[0]) + np.diff(PROPORTIONS, append=PROPORTIONS[-1])) / 2
-BY_EFFECT, BY_SIZE, AT_RANDOM = "by effect", "by absolute effect", "at random"
-RANDOM_ORDERS = 5
+BY_EFFECT, BY_SIZE = "by effect", "by absolute effect"
+# Sequences of each type: the paths run the network about a hundred times.
+SEQUENCES = 600
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class PathAnswers:
     paper_only: Bool[Tensor, " B"]
     """With all paths patched at once that are not in `PAPER_PATHS`."""
     margins: dict[Path, Float[Tensor, " B"]]
-    """The right answer's logit less the mean logit, with each path patched."""
+    """The right answer's logit minus the mean logit, with each path patched."""
 
     @property
     def effects(self) -> dict[Path, float]:
@@ -111,33 +111,36 @@ def token_roles(positions: Positions) -> dict[str, Bool[Tensor, "B T"]]:
 
 
 class PathPatching:
-    """Forward passes of one model on one batch of sequences in which paths are patched."""
+    """Forward passes of one model (a stack with M = 1) on one batch of sequences in which paths are patched."""
 
     @torch.no_grad()
-    def __init__(self, one: Stack, tokens: Int[Tensor, "B T"]):
-        require(one.config, "path patching", *PAPER_NEEDS)
-        self.model, self.labels = LastLayer(one), answers(one.config.task, tokens)
-        self.roles = token_roles(Positions(one.config.task, tokens))
+    def __init__(self, stack: Stack, tokens: Int[Tensor, "B T"]):
+        task = stack.config.task
+        require(stack.config, "path patching", *PAPER_NEEDS)
+        self.model, self.labels = LastLayer(stack), answers(task, tokens)
+        self.roles = {role: mask for role, mask in token_roles(Positions(task, tokens)).items() if mask.any()}
         self.trace = self.model.trace(tokens)
         self.pattern = self.trace.attention(1)[:, 0].contiguous()  # (B, T, T)
         self.embedding, self.values = self.model.embedded(tokens), self.model.copied(tokens)  # (B, T, d)
         self.layer_1, self.layer_2 = self.pattern @ self.values, self.trace.attention_output
-        self.present = {role: where for role, where in self.roles.items() if where.any()}
         self.embedding_means, self.layer_1_means = self._means(self.embedding), self._means(self.layer_1)
         self.paths = self._paths()
 
     @torch.no_grad()
     def answers(self) -> PathAnswers:
-        """Which sequences are answered correctly as they are, with each path patched, and with few paths kept."""
+        """Which sequences are answered correctly by the whole network, with each path patched, and with few kept."""
         logits = {path: self.logits({path}) for path in self.paths}
-        patched = {path: self._correct(x) for path, x in logits.items()}
-        paper_only = self._correct(self.logits(set(self.paths) - PAPER_PATHS))
-        margins = {path: self.margins(x) for path, x in logits.items()}
-        return PathAnswers(self._correct(self.trace.logits), patched, paper_only, margins)
+        paper_only = self.logits(set(self.paths) - PAPER_PATHS)
+        return PathAnswers(
+            self._correct(self.trace.logits),
+            {path: self._correct(x) for path, x in logits.items()},
+            self._correct(paper_only),
+            {path: self.margins(x) for path, x in logits.items()},
+        )
 
     @torch.no_grad()
     def direct_parts(self) -> dict[str, Float[Tensor, " B"]]:
-        """The contribution of each component to the right answer's logit, less its mean contribution to all logits."""
+        """The contribution of each component to the right answer's logit, minus its mean to all logits."""
         at_equals = {EMBEDDING: self.embedding[:, -1], LAYER_1: self.layer_1[:, -1]}
         at_equals |= {LAYER_2: self.layer_2, MLP2: self.trace.mlp_out}
         return {name: self.margins(self.model.unembedded(part)) for name, part in at_equals.items()}
@@ -145,25 +148,22 @@ class PathPatching:
     @torch.no_grad()
     def logits(self, patched: Collection[Path]) -> Float[Tensor, "B N"]:
         """The answer logits with these paths replaced by their means at once."""
-        model, trace, receivers = self.model, self.trace, {path.receiver for path in patched}
+        receivers = {path.receiver for path in patched}
         layer_1 = self._layer_1(patched) if LAYER_1 in receivers else self.layer_1
         before = self.embedding + layer_1
-        key, value, query, into_mlp, into_logits = (
-            self._read(receiver, before, layer_1, patched) for receiver in (KEY, VALUE, QUERY, MLP2, LOGITS)
-        )
+        read = {at: self._read(at, before, layer_1, patched) for at in (KEY, VALUE, QUERY, MLP2, LOGITS)}
         layer_2 = self.layer_2
         if receivers & {LAYER_1, QUERY, KEY, VALUE}:
-            layer_2 = model.attention_output(model.pattern(key, query[:, -1]), value)
-        into_mlp, into_logits = (
-            read[:, -1] + (self.layer_2.mean(0) if Path(LAYER_2, "=", receiver) in patched else layer_2)
-            for receiver, read in ((MLP2, into_mlp), (LOGITS, into_logits))
-        )
+            layer_2 = self.model.attention_output(self.model.pattern(read[KEY], read[QUERY][:, -1]), read[VALUE])
+        mean = self.layer_2.mean(0)
+        into_mlp = read[MLP2][:, -1] + (mean if Path(LAYER_2, "=", MLP2) in patched else layer_2)
+        into_logits = read[LOGITS][:, -1] + (mean if Path(LAYER_2, "=", LOGITS) in patched else layer_2)
         if Path(MLP2, "=", LOGITS) in patched:
-            return model.logits(into_logits, trace.mlp_out.mean(0).expand_as(into_logits))
-        return model.logits(into_logits, model.mlp(into_mlp))
+            return self.model.logits(into_logits, self.trace.mlp_out.mean(0).expand_as(into_logits))
+        return self.model.logits(into_logits, self.model.mlp(into_mlp))
 
     def margins(self, logits: Float[Tensor, "B N"]) -> Float[Tensor, " B"]:
-        """The right answer's logit less the mean logit."""
+        """The right answer's logit minus the mean logit."""
         return logits[torch.arange(len(self.labels)), self.labels] - logits.mean(1)
 
     def _correct(self, logits: Float[Tensor, "B N"]) -> Bool[Tensor, " B"]:
@@ -171,28 +171,29 @@ class PathPatching:
 
     def _paths(self) -> list[Path]:
         """Every path between tokens that this batch has."""
-        found = []
-        for role, keys in self.present.items():
-            received = (self.pattern * keys[:, None]).sum(-1) > 0
-            sent_to = [at for at, queries in self.present.items() if (queries & received).any()]
-            found += [Path(EMBEDDING, role, LAYER_1, at) for at in sent_to]
+        paths = []
+        for role, keys in self.roles.items():
+            receives = (self.pattern * keys[:, None]).sum(-1) > 0
+            paths += [
+                Path(EMBEDDING, role, LAYER_1, at) for at, queries in self.roles.items() if (queries & receives).any()
+            ]
         for sender in (EMBEDDING, LAYER_1):
-            for role in self.present:
+            for role in self.roles:
                 receivers = (KEY, VALUE, QUERY, MLP2, LOGITS) if role == "=" else (KEY, VALUE)
-                found += [Path(sender, role, receiver) for receiver in receivers]
-        return [*found, Path(LAYER_2, "=", MLP2), Path(LAYER_2, "=", LOGITS), Path(MLP2, "=", LOGITS)]
+                paths += [Path(sender, role, receiver) for receiver in receivers]
+        return [*paths, Path(LAYER_2, "=", MLP2), Path(LAYER_2, "=", LOGITS), Path(MLP2, "=", LOGITS)]
 
     @cached_property
-    def _sent(self) -> dict[str, Float[Tensor, "B T d"]]:
+    def _changes_of_layer_1(self) -> dict[str, Float[Tensor, "B T d"]]:
         """By the role of the senders, what replaces their contribution through layer 1 to each token by its mean."""
-        sent = {role: (self.pattern * keys[:, None]) @ self.values for role, keys in self.present.items()}
+        sent = {role: (self.pattern * keys[:, None]) @ self.values for role, keys in self.roles.items()}
         return {role: self._means(x) - x for role, x in sent.items()}
 
     def _layer_1(self, patched: Collection[Path]) -> Float[Tensor, "B T d"]:
         """What layer 1 writes if these paths through its attention are replaced."""
         written = self.layer_1.clone()
-        for role, change in self._sent.items():
-            if at := [at for at in self.present if Path(EMBEDDING, role, LAYER_1, at) in patched]:
+        for role, change in self._changes_of_layer_1.items():
+            if at := [at for at in self.roles if Path(EMBEDDING, role, LAYER_1, at) in patched]:
                 written.addcmul_(self._any(at), change)
         return written
 
@@ -207,25 +208,25 @@ class PathPatching:
         read = before[:, at]
         means = ((EMBEDDING, self.embedding, self.embedding_means), (LAYER_1, layer_1, self.layer_1_means))
         for sender, part, mean in means:
-            if roles := [role for role in self.present if Path(sender, role, receiver) in patched]:
+            if roles := [role for role in self.roles if Path(sender, role, receiver) in patched]:
                 read = torch.addcmul(read, self._any(roles)[:, at], mean[:, at] - part[:, at])
         return read
 
     def _any(self, roles: Sequence[str]) -> Float[Tensor, "B T 1"]:
         """One at the tokens with one of these roles, zero at all others."""
-        return torch.stack([self.present[role] for role in roles]).any(0)[:, :, None].to(self.layer_1.dtype)
+        return torch.stack([self.roles[role] for role in roles]).any(0)[:, :, None].to(self.layer_1.dtype)
 
     def _means(self, part: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
         """At every token, the mean of `part` over all tokens of the same role."""
         means = torch.empty_like(part)
-        for where in self.present.values():
+        for where in self.roles.values():
             means[where] = part[where].mean(0)
         return means
 
 
 @dataclass(frozen=True)
 class CircuitCurve:
-    """The margin of every test sequence with circuits of the sizes `PROPORTIONS`, with no path, and as it is."""
+    """The margin of every test sequence with circuits of the sizes `PROPORTIONS`, with no path, and with all."""
 
     kept: np.ndarray  # (sizes, sequences)
     empty: np.ndarray  # (sequences,)
@@ -251,46 +252,28 @@ class CircuitCurve:
         """The signed area to the whole margins of each sequence; its mean divided by that of `gain` is CMD."""
         return (WEIGHTS * np.sign(1 - self.faithfulness)) @ (self.whole - self.kept)
 
-    @property
-    def cpr(self) -> float:
-        return float(self.performance.mean() / self.gain.mean())
 
-    @property
-    def cmd(self) -> float:
-        return float(self.distance.mean() / self.gain.mean())
+def circuit_curve(patching: PathPatching, ranking: Sequence[int]) -> CircuitCurve:
+    """The margins with the first paths of this ranking of `patching.paths`, and all others patched."""
+    n = len(ranking)
 
-
-def circuit_curves(patching: PathPatching, found: PathAnswers) -> dict[str, CircuitCurve]:
-    """The curves of the paths ranked by effect, by absolute effect, and in `RANDOM_ORDERS` random orders (their mean).
-
-    `found` are the answers of the same patching.
-    """
-    paths, whole = patching.paths, patching.margins(patching.trace.logits)
-    effects = torch.stack([(whole - found.margins[path])[0::2].mean() for path in paths])
-    orders = {
-        BY_EFFECT: [effects.argsort(descending=True, stable=True)],
-        BY_SIZE: [effects.abs().argsort(descending=True, stable=True)],
-        AT_RANDOM: [permutation(len(paths), Stream.ORDER, i) for i in range(RANDOM_ORDERS)],
-    }
-    sizes = [int(k * len(paths)) for k in PROPORTIONS]
-
-    def margins(kept: Iterable[int]) -> np.ndarray:
-        """Of every test sequence, with the paths of these numbers kept."""
-        logits = patching.logits(set(paths) - {paths[i] for i in kept})
+    def margins(n_kept: int) -> np.ndarray:
+        logits = patching.logits({patching.paths[i] for i in ranking[n_kept:]})
         return patching.margins(logits)[1::2].double().numpy()
 
-    empty, all_kept = margins([]), margins(range(len(paths)))
-    ends = {0: empty, len(paths): all_kept}
-
-    def curve(tried: Sequence[Tensor]) -> CircuitCurve:
-        between = {n: np.mean([margins(order[:n].tolist()) for order in tried], 0) for n in {*sizes} - {*ends}}
-        return CircuitCurve(np.stack([(ends | between)[n] for n in sizes]), empty, all_kept)
-
-    return {name: curve(tried) for name, tried in orders.items()}
+    by_size = {size: margins(size) for size in sorted({0, n, *(int(k * n) for k in PROPORTIONS)})}
+    return CircuitCurve(np.stack([by_size[int(k * n)] for k in PROPORTIONS]), by_size[0], by_size[n])
 
 
-# Sequences of each type: the paths run the network about a hundred times.
-SEQUENCES = 600
+def rankings(patching: PathPatching, answers: PathAnswers) -> dict[str, list[int]]:
+    """The numbers of the paths, ranked by their effects and by their absolute effects on the other half of sequences.
+
+    `answers` are those of the same patching.
+    """
+    whole = patching.margins(patching.trace.logits)
+    effects = torch.stack([(whole - answers.margins[path])[0::2].mean() for path in patching.paths])
+    by_value = {BY_EFFECT: effects, BY_SIZE: effects.abs()}
+    return {name: x.argsort(descending=True, stable=True).tolist() for name, x in by_value.items()}
 
 
 @per_network()
@@ -309,7 +292,9 @@ def path_answers(network: Network) -> dict[int, PathAnswers]:
 @per_network(slow=True)
 def path_circuits(network: Network) -> dict[str, CircuitCurve]:
     """What circuits of few paths do on sums with one variable, by the ranking of the paths."""
-    return circuit_curves(PathPatching(network.stack, _sequences(network)[1]), path_answers(network)[1])
+    patching = PathPatching(network.stack, _sequences(network)[1])
+    ranked = rankings(patching, path_answers(network)[1])
+    return {name: circuit_curve(patching, ranking) for name, ranking in ranked.items()}
 
 
 def path_effects(network: Network) -> dict[int, dict[Path, float]]:

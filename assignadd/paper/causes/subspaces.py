@@ -3,10 +3,8 @@
 The search is distributed alignment search (Geiger et al., 2023). It looks for a subspace of the residual of `=` that
 holds a variable of the program (first operand, second operand or sum), before MLP2 or after it. Directions are trained
 such that exchanging them between two prompts yields the program's answer, on one half of the pairs. The other half
-gives the interchange accuracy. `Search.non_linear` does the same with a reversible network instead of directions. With
-non-linear maps a search can align any network with any program, also an untrained one (Sutter et al., 2025, arXiv
-2507.08802): a map that is free enough computes the answer itself. It serves to see which numbers of a search say
-something about the network.
+gives the interchange accuracy. Directions are searched and not non-linear maps, which align any network with any
+program, also an untrained one (Sutter et al., 2025, arXiv 2507.08802).
 
 Such a search can find a program that the network does not run (Makelov et al., 2023). Every subspace therefore has two
 controls: as many random directions (`random`), and how often the answer is the one with all other variables exchanged
@@ -24,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from assignadd.config import Config, ConfigError
-from assignadd.interventions.edits import shuffled
+from assignadd.interventions.apply import shuffled
 from assignadd.measures.addition import at_frequencies, network_frequencies, number_outputs
 from assignadd.measures.scores import variable_outputs
 from assignadd.model.kernels.adamw import AdamW
@@ -42,25 +40,23 @@ SEARCHED, RANDOM, COMPLEMENT = "searched", "random", "complement"
 # Number of pairs, half of them for the search, and settings of the optimiser with which the accuracies converge.
 PAIRS, STEPS, BATCH = 8000, 250, 512
 SEED, LR = 11, 1e-2
-# Hidden units and settings with which a non-linear map is right on nearly all pairs that it is fitted to.
-HIDDEN, NON_LINEAR_STEPS, NON_LINEAR_BATCH = 256, 200, 128
 Readout = Callable[[Tensor], Tensor]
 """Answer logits as a function of an activation at `=`."""
 
 
-def copied_variables(one: Stack) -> Float[Tensor, "r d"]:
+def copied_variables(model: Stack) -> Float[Tensor, "r d"]:
     """A basis of the span of OV1(e_v), what layer 1 copies of a variable (section 5.2)."""
-    return span(variable_outputs(one)[0])
+    return span(variable_outputs(model)[0])
 
 
-def fetched_values(one: Stack) -> Float[Tensor, "r d"]:
+def fetched_values(model: Stack) -> Float[Tensor, "r d"]:
     """A basis of the span of OV2(e_n) at the network's frequencies, what layer 2 copies of a number (section 5.1)."""
-    return span(at_frequencies(number_outputs(one), network_frequencies(one)[0])[0])
+    return span(at_frequencies(number_outputs(model), network_frequencies(model)[0])[0])
 
 
-def read_answers(one: Stack) -> Float[Tensor, "r d"]:
+def read_answers(model: Stack) -> Float[Tensor, "r d"]:
     """A basis of the span of W_U's columns at the network's frequencies, what the unembedding reads of the sum."""
-    return span(at_frequencies(one.W_U.mT, network_frequencies(one)[0])[0])
+    return span(at_frequencies(model.W_U.mT, network_frequencies(model)[0])[0])
 
 
 def span(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "r d"]:
@@ -87,58 +83,44 @@ class Search:
     def __init__(self, config: Config, seen: Bool[Tensor, "N N"], n: int = PAIRS):
         self.base, self.source = prompts(config, seen, n)
         self.pairs: dict[tuple[bool, bool], Pairs] = {
-            exchanged: value_pairs(config.task, self.base, self.source, exchanged)
-            for exchanged in ((False, False), *VARIABLES.values())
+            operands: value_pairs(config.task, self.base, self.source, operands)
+            for operands in ((False, False), *VARIABLES.values())
         }
 
     def __call__(
-        self, one: Stack, variable: str, place: str, rank: int, seed: int = SEED, steps: int = STEPS
+        self, model: Stack, variable: str, place: str, rank: int, seed: int = SEED, steps: int = STEPS
     ) -> Outcome:
-        """The outcome on the test pairs of the subspace found and of its two controls."""
-        if not 1 <= rank <= one.config.model.d_model:
-            raise ConfigError("rank", rank, f"a number of directions from 1 to {one.config.model.d_model}")
+        """The outcome on the test pairs of the searched subspace and of its two controls."""
+        d = model.config.model.d_model
+        if not 1 <= rank <= d:
+            raise ConfigError("rank", rank, f"a number of directions from 1 to {d}")
         first, second = VARIABLES[variable]
         pairs, complement = self.pairs[first, second], self.pairs[not first, not second]
-        readout, base, source = self.activations(one, place)
-        train, test = self._halves(pairs)
+        readout, base, source = self.activations(model, place)
+        is_even = torch.arange(len(base)) % 2 == 0
+        train, test = pairs.counts & is_even, pairs.counts & ~is_even
         start = random_directions(base[:rank], seed)
-        found = searched(readout, base[train], source[train], pairs.answer[train], start, steps)
-        own, other = base[test], source[test]
-        answers = {
-            name: readout(own + within(other - own, basis)).argmax(-1)
-            for name, basis in ((SEARCHED, found), (RANDOM, start))
+        directions = searched(readout, base[train], source[train], pairs.answer[train], start, steps)
+
+        def answers(basis: Tensor) -> Tensor:
+            return readout(base[test] + within(source[test] - base[test], basis)).argmax(-1)
+
+        with_searched = answers(directions)
+        hits = {
+            SEARCHED: with_searched == pairs.answer[test],
+            RANDOM: answers(start) == pairs.answer[test],
+            COMPLEMENT: with_searched == complement.answer[test],
         }
-        hits = {name: answer == pairs.answer[test] for name, answer in answers.items()}
-        hits[COMPLEMENT] = answers[SEARCHED] == complement.answer[test]
         return pairs.outcome(hits, test)
 
-    def non_linear(
-        self, one: Stack, variable: str, place: str, steps: int = NON_LINEAR_STEPS
-    ) -> tuple[Outcome, Outcome]:
-        """The outcome of a non-linear map on the pairs that it was fitted to, and on the test pairs."""
-        pairs = self.pairs[VARIABLES[variable]]
-        readout, base, source = self.activations(one, place)
-        train, test = self._halves(pairs)
-        exchange = Reversible(base.shape[1], HIDDEN, base.std().item()).to(base.dtype)
-        fit(exchange, readout, base[train], source[train], pairs.answer[train], steps, NON_LINEAR_BATCH)
-        with torch.no_grad():
-            right = readout(exchange(base, source)).argmax(-1) == pairs.answer
-        fitted, unseen = (pairs.outcome({SEARCHED: right[half]}, half) for half in (train, test))
-        return fitted, unseen
-
-    def _halves(self, pairs: Pairs) -> tuple[Bool[Tensor, " B"], Bool[Tensor, " B"]]:
-        """The pairs that count for the search and for the test."""
-        even = torch.arange(len(self.base)) % 2 == 0
-        return pairs.counts & even, pairs.counts & ~even
-
     @torch.no_grad()
-    def activations(self, one: Stack, place: str) -> tuple[Readout, Float[Tensor, "B d"], Float[Tensor, "B d"]]:
+    def activations(self, model: Stack, place: str) -> tuple[Readout, Float[Tensor, "B d"], Float[Tensor, "B d"]]:
         """The logits as a function of the activation at a place, and the activations of base and source there."""
-        model = LastLayer(one)
-        base, source = (model.trace(tokens) for tokens in (self.base, self.source))
+        layer = LastLayer(model)
+        base, source = layer.trace(self.base), layer.trace(self.source)
         if place == PLACES[0]:
-            return model.logits, base.resid_mid, source.resid_mid
-        return model.unembedded, base.resid_post, source.resid_post
+            return layer.logits, base.resid_mid, source.resid_mid
+        return layer.unembedded, base.resid_post, source.resid_post
 
 
 def searched(
@@ -150,8 +132,13 @@ def searched(
     steps: int = STEPS,
 ) -> Float[Tensor, "r d"]:
     """Orthonormal directions, trained from `start`, whose exchange with the source yields these answers."""
-    rotation = Rotation(start)
-    fit(rotation, readout, base, source, answer, steps, BATCH)
+    rotation, order = Rotation(start), shuffled(len(base))
+    weights = list(rotation.parameters())
+    optimiser = AdamW(weights)
+    for step in range(steps):
+        rows = order[(step * BATCH + torch.arange(BATCH)) % len(base)]
+        loss = torch.nn.functional.cross_entropy(readout(rotation(base[rows], source[rows])), answer[rows])
+        optimiser.step(torch.autograd.grad(loss, weights), LR * (1 - step / steps * (1 - 1 / steps)))
     return rotation.weight.detach().T.contiguous()
 
 
@@ -188,59 +175,3 @@ class Rotation(nn.Module):
     def forward(self, base: Float[Tensor, "n d"], source: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         weight = self.weight
         return base + (source - base) @ weight @ weight.T
-
-
-class Reversible(nn.Module):
-    """Exchanges the first half of the coordinates that a reversible network (Gomez et al., 2017) gives an activation.
-
-    With the activation divided by `scale` and split into (a, b), the coordinates are u = a + F(b) and v = b + G(u), of
-    which u is exchanged. F and G are networks with one hidden layer, and the map is undone exactly.
-    """
-
-    def __init__(self, d: int, hidden: int, scale: float):
-        super().__init__()
-        first, self.scale = d // 2, scale
-        self.sizes = (first, d - first)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            self.F, self.G = (
-                nn.Sequential(nn.Linear(read, hidden), nn.ReLU(), nn.Linear(hidden, written))
-                for read, written in (self.sizes[::-1], self.sizes)
-            )
-
-    def coordinates(self, x: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
-        """Both halves of the coordinates."""
-        a, b = (x / self.scale).split(self.sizes, -1)
-        u = a + self.F(b)
-        return u, b + self.G(u)
-
-    def activation(self, u: Tensor, v: Tensor) -> Float[Tensor, "n d"]:
-        """The activation with these coordinates."""
-        b = v - self.G(u)
-        return torch.cat([u - self.F(b), b], -1) * self.scale
-
-    def forward(self, base: Float[Tensor, "n d"], source: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """`activation` with the source's u and the base's v; each network runs on both prompts at once."""
-        a, b = (torch.stack([base, source]) / self.scale).split(self.sizes, -1)
-        u = a + self.F(b)
-        from_base, from_source = self.G(u)
-        new = b[0] + from_base - from_source
-        return torch.cat([u[1] - self.F(new), new], -1) * self.scale
-
-
-def fit(
-    exchange: nn.Module,
-    readout: Readout,
-    base: Float[Tensor, "n d"],
-    source: Float[Tensor, "n d"],
-    answer: Int[Tensor, " n"],
-    steps: int,
-    batch: int,
-) -> None:
-    """Trains an exchange such that these answers are read out of the exchanged activations."""
-    weights = list(exchange.parameters())
-    optimiser, order = AdamW(weights), shuffled(len(base))
-    for step in range(steps):
-        rows = order[(step * batch + torch.arange(batch)) % len(base)]
-        loss = torch.nn.functional.cross_entropy(readout(exchange(base[rows], source[rows])), answer[rows])
-        optimiser.step(torch.autograd.grad(loss, weights), LR * (1 - step / steps * (1 - 1 / steps)))

@@ -36,8 +36,7 @@ from assignadd.paper.dynamics.claims import (
 )
 from assignadd.paper.generalisation.claims import VARIABLES
 from assignadd.stats import AtLeast, AtMost, Measured, difference, highest, lowest
-from assignadd.task.evalsets import EVAL_SETS, EvalSet
-from assignadd.task.sampling_tables import LITERAL, count_banned
+from assignadd.task.evalsets import EVAL_SETS, LITERAL, EvalSet, count_banned
 
 # Sequences for each variable in each slot, where all of them are tested.
 PER_VARIABLE = 500

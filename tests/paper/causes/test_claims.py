@@ -9,15 +9,20 @@ from assignadd.dynamics.of_network import binds
 from assignadd.ledger.claim import judge
 from assignadd.network import Network, known, networks_of
 from assignadd.paper.causes.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone, circuit_alone_of
-from assignadd.paper.causes.circuit_claims import (
+from assignadd.paper.causes.claims import (
+    CAUSES,
     CIRCUIT_ALONE,
+    INTERCHANGE,
+    ONE_MODULE,
     PATHS,
+    across_types,
     by_variables,
+    delay,
     faithfulness,
+    interchange_accuracy,
     loss_without,
     lowest_set,
 )
-from assignadd.paper.causes.claims import CAUSES, INTERCHANGE, ONE_MODULE, across_types, delay, exchanged
 from assignadd.paper.causes.interchange import cause_onsets, causes_over_time
 from assignadd.stats import HOLDS
 from assignadd.task.splits import pair_split
@@ -89,7 +94,10 @@ def test_a_model_that_copies_nothing_has_no_binding():
     broken = HANDMADE.clone()
     broken["blocks.0.attn.W_V"].zero_()
     network = model(broken)
-    assert exchanged("binding tag")(network).value < 0.3 and exchanged("operand query", 1)(network).value < 0.3
+    assert (
+        interchange_accuracy("binding tag")(network).value < 0.3
+        and interchange_accuracy("operand query", 1)(network).value < 0.3
+    )
     assert across_types(network).value < 0.9
 
 

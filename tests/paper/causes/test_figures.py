@@ -28,8 +28,8 @@ def written(axes):
 def test_interchange(tmp_path):
     interchange = Interchange(CONFIG, SEEN, 270)
     exchanged = (*ALIGNMENTS, QUERY_AND_TAG)
-    trained = interchange(HANDMADE, VARIANTS, exchanged)[0]
-    untrained = interchange(initial_stack(CONFIG, [0]), alignments=exchanged)[0]
+    trained = interchange(HANDMADE, VARIANTS, exchanged)
+    untrained = interchange(initial_stack(CONFIG, [0]), alignments=exchanged)
     data = interchange_data(trained, untrained)
     assert data.alignments == [
         "binding tag", "operand query, 1 variable", "operand query, 2 variables", "query in QK2, 1 variable",

@@ -8,7 +8,7 @@ import torch
 
 from assignadd.interventions.apply import apply
 from assignadd.interventions.specification import Replace
-from assignadd.model.stack import concatenate, initial_stack
+from assignadd.model.stack import initial_stack
 from assignadd.paper.causes.interchange import (
     ALIGNMENTS,
     QUERY_AND_TAG,
@@ -20,8 +20,8 @@ from assignadd.paper.causes.interchange import (
 )
 from assignadd.paper.causes.pairs import prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.runs.folder import Run, shipped
+from assignadd.task.evalsets import count_banned
 from assignadd.task.positions import answers
-from assignadd.task.sampling_tables import count_banned
 from assignadd.task.text import answer, assignments, operand_values, render_tokens
 from tests.interventions.small import CONFIG, HANDMADE, SEEN, TASK, random_stack
 
@@ -87,7 +87,7 @@ def test_value_pairs_take_values_from_the_source():
 
 
 def test_on_the_hand_made_model_every_alignment_holds_and_controls_fail():
-    found = INTERCHANGE(HANDMADE, VARIANTS)[0]
+    found = INTERCHANGE(HANDMADE, VARIANTS)
     for name in ALIGNMENTS:
         outcome = found[name]
         assert outcome.n > 240 and outcome.accuracy("whole") == outcome.accuracy("named") == 1.0, name
@@ -103,7 +103,7 @@ def test_on_the_hand_made_model_every_alignment_holds_and_controls_fail():
 
 
 def test_an_outcome_on_some_of_its_pairs():
-    found = INTERCHANGE(HANDMADE, ("whole", "random"), ["operand query"])[0]["operand query"]
+    found = INTERCHANGE(HANDMADE, ("whole", "random"), ["operand query"])["operand query"]
     pairs = INTERCHANGE.pairs["operand query"]
     first = torch.tensor([kinds(row)[0] for row in pairs.base[pairs.counts].tolist()])
     assert torch.equal(found.first_is_variable, first)
@@ -114,8 +114,7 @@ def test_an_outcome_on_some_of_its_pairs():
 
 
 def test_an_untrained_network_is_at_chance():
-    stack = concatenate([initial_stack(CONFIG, [seed]) for seed in range(4)])
-    found = INTERCHANGE(stack)
+    found = [INTERCHANGE(initial_stack(CONFIG, [seed])) for seed in range(4)]
     for name in ALIGNMENTS:
         assert sum(outcome[name].accuracy() for outcome in found) / 4 == pytest.approx(1 / TASK.modulus, abs=0.05)
 
@@ -131,7 +130,7 @@ def test_an_untrained_network_is_at_chance():
 def test_accuracy_falls_where_the_network_is_broken(weight, lost, kept):
     broken = HANDMADE.clone()
     broken[weight].zero_()
-    found = INTERCHANGE(broken)[0]
+    found = INTERCHANGE(broken)
     assert all(found[name].accuracy() < 0.3 for name in lost)
     assert all(found[name].by_types()[:, 0].min() == 1 for name in kept)  # literals are still added
 
@@ -156,7 +155,7 @@ def test_answers_equal_those_of_the_patched_reference_transformer(name):
     ]
     said = torch.cat(patched, 1)[0].argmax(-1)
     interchange.pairs[name] = dataclasses.replace(pairs, answer=said, counts=torch.ones_like(pairs.counts))
-    outcome = interchange(stack, alignments=[name])[0][name]
+    outcome = interchange(stack, alignments=[name])[name]
     assert outcome.n == 27 and outcome.accuracy() == 1.0
     assert (said != answers(TASK, pairs.base)).any()
 
@@ -164,7 +163,7 @@ def test_answers_equal_those_of_the_patched_reference_transformer(name):
 def test_the_papers_network(paper_run):
     config, seen = paper_run.configs[0], paper_run.seen[0]
     first, last = (
-        Interchange(config, seen, 900)(paper_run.checkpoint(step), ("whole", "random"))[0] for step in (1001, 40_000)
+        Interchange(config, seen, 900)(paper_run.checkpoint(step), ("whole", "random")) for step in (1001, 40_000)
     )
     for name in ALIGNMENTS:
         assert last[name].accuracy() > 0.85 and last[name].accuracy("random") < 0.02
@@ -177,7 +176,7 @@ def test_a_literal_after_a_variable_has_its_tag(seed):
     run = Run.open(shipped("census-six"))
     index = run.index_of(seed)
     interchange = Interchange(run.configs[index], run.seen[index], 1800)
-    found = interchange(run.checkpoint(run.steps[-1]).models(index), alignments=["operand query", QUERY_AND_TAG])[0]
+    found = interchange(run.checkpoint(run.steps[-1]).models(index), alignments=["operand query", QUERY_AND_TAG])
     query, both = (found[name].with_variables(1) for name in ("operand query", QUERY_AND_TAG))
     behind = query.first_is_variable
     assert query.where(~behind).accuracy() > 0.97 and both.where(~behind).accuracy() > 0.97
@@ -203,6 +202,6 @@ def test_accuracies_over_time_equal_those_of_single_checkpoints(paper_run):
         lambda done, total: heard.append((done, total)),
     )
     assert list(found) == ["step", *ALIGNMENTS] and heard == [(0, 2), (1, 2), (2, 2)]
-    alone = Interchange(paper_run.configs[0], paper_run.seen[0], 270)(paper_run.checkpoint(20_001))[0]
+    alone = Interchange(paper_run.configs[0], paper_run.seen[0], 270)(paper_run.checkpoint(20_001))
     assert [found[name][1] for name in ALIGNMENTS] == [alone[name].accuracy() for name in ALIGNMENTS]
     assert found["binding tag"][0] < 0.5 < found["binding tag"][1]

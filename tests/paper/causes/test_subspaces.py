@@ -16,7 +16,6 @@ from assignadd.paper.causes.subspaces import (
     PLACES,
     RANDOM,
     SEARCHED,
-    Reversible,
     Rotation,
     Search,
     copied_variables,
@@ -147,27 +146,6 @@ def test_a_rotation_is_a_product_of_reflections():
     assert torch.allclose(rotation.weight, -rotation.basis @ reflected, atol=1e-12)
     assert torch.allclose(rotation.weight.T @ rotation.weight, torch.eye(3, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(rotation.basis[:, :3].T, start) and not torch.allclose(rotation.weight.T, start, atol=0.1)
-
-
-def test_a_reversible_map_is_undone_and_exchanges_one_half_of_its_coordinates():
-    exchange = Reversible(7, 16, 2.0)
-    base, source = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))
-    assert torch.allclose(exchange.activation(*exchange.coordinates(base)), base, atol=1e-5)
-    (u, _), (_, v), found = exchange.coordinates(source), exchange.coordinates(base), exchange(base, source)
-    assert all(torch.allclose(*both, atol=1e-5) for both in zip(exchange.coordinates(found), (u, v), strict=True))
-    assert u.shape[1] == 3 and not torch.allclose(found, base, atol=0.1)
-
-
-def test_a_non_linear_map_fits_an_untrained_network_and_finds_nothing_in_it():
-    """It is right on the pairs that it was fitted to, and at chance on others (Sutter et al., 2025)."""
-    fitted, unseen = Search(CONFIG, SEEN, 450).non_linear(initial_stack(CONFIG, [0]), "sum", PLACES[0])
-    assert fitted.n + unseen.n < 450 and fitted.accuracy(SEARCHED) > 0.95
-    assert unseen.accuracy(SEARCHED) < 3 / TASK.modulus
-
-
-def test_a_non_linear_map_finds_the_sum_where_it_is():
-    fitted, unseen = Search(CONFIG, SEEN, 1800).non_linear(HANDMADE, "sum", PLACES[0])
-    assert fitted.accuracy(SEARCHED) > 0.97 and unseen.accuracy(SEARCHED) > 0.8
 
 
 def test_errors_say_what_is_accepted():
