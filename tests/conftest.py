@@ -13,12 +13,9 @@ NUMERICAL = (
 )  # fmt: skip
 COMPILED = (
     "blas",
-    "calls",
+    "numba_step",
     "numba_functions",
-    "numba_backward",
-    "numba_rows",
-    "numba_update",
-    "numba_elementwise",
+    "numba_vectors",
     "cuda_attention",
     "triton_gpu",
     "triton_programs",

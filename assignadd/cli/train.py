@@ -93,7 +93,7 @@ class Zoom:
 def zoom_main(arguments: list[str]) -> None:
     args = options.read(Zoom, arguments, "zoom")
     from assignadd.runs.folder import open_run
-    from assignadd.training.zoom import zoom
+    from assignadd.training.loop import zoom
 
     run = open_run(args.run)
     out = args.out or run.path.with_name(f"{run.name}-zoom-{args.around}")

@@ -1,16 +1,13 @@
 """Answers, logits and traces of a stack by the fastest exact way there is for its architecture and device.
 
 There are two forward passes: the reference transformer (`transformer`), and the tables (`table`) with kernels in tensor
-operations, for a CPU and for a GPU. For one model on a CPU, compiled code does that of the tables (`single_model`).
+operations, for a CPU and for a GPU. For one model on a CPU, compiled code does that of the tables (`cpu_step`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from threading import get_ident
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,17 +15,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from assignadd.config import Config
-from assignadd.model.stack import Stack, single_models, weight_shapes
+from assignadd.model.stack import Stack, single_models
 from assignadd.model.table import TableForward, Weights, covers
 from assignadd.model.trace import Trace, reference_trace
 from assignadd.model.transformer import reference_logits
 from assignadd.task.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from assignadd.model.single_model import SingleModelForward
-
-# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory.
-CHUNK, COMPILED_CHUNK = 2048, 512
+# Sequences in one forward pass: enough to fill the machine, few enough for its caches and memory. Compiled code divides
+# them itself, so that there only the logits have to fit into memory.
+CHUNK, COMPILED_CHUNK = 2048, 1 << 16
 
 
 @lru_cache(maxsize=16)
@@ -70,7 +65,7 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
     if not covers(stack.config):
         return torch.cat([function(reference_logits(stack, part)) for part in tokens.split(CHUNK, 1)], 1)
     table = table_forward(stack.config, stack.flat.device, stacked=True)
-    if table.kernels.has_series and stack.flat.dtype == torch.float32:
+    if table.kernels.has_step and stack.flat.dtype == torch.float32:
         return torch.stack([_compiled(*model, function) for model in zip(single_models(stack), tokens, strict=True)])
     weights = Weights.of(stack.weights)
     tables = table.tables(weights)
@@ -79,26 +74,12 @@ def _for_each_chunk(stack: Stack, tokens: Tensor, function: Callable[[Tensor], T
 
 def _compiled(model: Stack, tokens: Int[Tensor, "B T"], function: Callable[[Tensor], Tensor]) -> Tensor:
     """A function of the logits of a stack of one model, (B, ...), in compiled code."""
-    n = max(1, len(tokens))
-    size = -(-n // -(-n // COMPILED_CHUNK))  # chunks are as few as possible and of the same size
-    memory, passes = _compiled_forward(model.config, size, torch.get_num_threads(), get_ident())
-    memory.flat.copy_(model.flat)
-    passes.write_tables()
-    return passes.answers(tokens) if function is largest else function(passes.logits(tokens))
+    from assignadd.model import cpu_step  # which needs Numba
 
-
-@lru_cache(maxsize=4)
-@torch.inference_mode(False)  # in which memory could not be written to from outside of it
-def _compiled_forward(config: Config, size: int, threads: int, caller: int) -> tuple[Stack, SingleModelForward]:
-    """Memory for the weights of one model, and the forward pass of these; every thread that calls has its own.
-
-    To make the calls of a pass takes as long as to answer about 250 sequences.
-    """
-    from assignadd.model.single_model import SingleModelForward  # which needs Numba
-
-    table, P = table_forward(config, torch.device("cpu")), sum(map(math.prod, weight_shapes(config).values()))
-    memory = Stack(config, torch.empty(1, P))
-    return memory, SingleModelForward(unstacked(memory), size, table.equals, table.scale)
+    table = table_forward(model.config, model.flat.device, stacked=True)
+    weights = unstacked(model)
+    parts = tokens.split(COMPILED_CHUNK)
+    return torch.cat([function(cpu_step.answer_logits(weights, part, table.equals, table.scale)) for part in parts])
 
 
 def unstacked(model: Stack) -> Weights:

@@ -34,8 +34,8 @@ class Rates:
         self._warmup = column([[max(1, o.warmup)] for o in optims])
         self._weight_decay = column([[o.weight_decay] for o in optims])
 
-    def __call__(self, step: Int[Tensor, ""]) -> Float[Tensor, "M 1"]:
-        """The rates of the update after `step` updates."""
+    def __call__(self, step: Int[Tensor, "..."]) -> Float[Tensor, "M steps"]:
+        """The rates of the update after `step` updates, or of several."""
         base = torch.where(step < self._later_from, self._first, self._later)
         return base * ((step + 1) / self._warmup).clamp(max=1)
 

@@ -51,8 +51,8 @@ def seconds_of(do: Callable[[], object]) -> float:
 def flops(config: Config, device: str = "cpu") -> int:
     """Floating-point operations of the matrix products in one training step of one model (forward and backward).
 
-    They are those of `TableForward`. On a CPU some of them are sums of few rows instead (`numba_rows`), or products
-    with fewer operations (`single_model`), but count all the same: what that saves shows in the time over the floor.
+    They are those of `TableForward`. On a CPU some of them are sums of few rows instead (`numba_vectors`), or products
+    with fewer operations (`numba_step`), but count all the same: what that saves shows in the time over the floor.
     """
     return 3 * forward_flops(config, config.optim.batch, device)
 

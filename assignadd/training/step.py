@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -21,23 +21,50 @@ from assignadd.model.kernels.adamw import Moments, Placed
 from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, views
-from assignadd.model.table import Tables, Weights, covers, reads_out
+from assignadd.model.table import Tables, Weights, covers
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
-from assignadd.training.schedule import frozen_of, rates_of, training_sampler
+from assignadd.training.schedule import Rates, frozen_of, rates_of, training_sampler
 
 if TYPE_CHECKING:
-    from assignadd.model.kernels.calls import Call
-    from assignadd.model.single_model import SingleModelPasses
+    from assignadd.model.cpu_step import TrainingMemory
 
 # Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
 SEQUENCES_AHEAD = 131_072
 MOST_STEPS_AHEAD = 256
 
 
+class CompiledGradient:
+    """Loss and gradient of one model on a CPU by compiled code (`model.cpu_step`), several steps at once if asked."""
+
+    def __init__(self, stack: Stack):
+        self.flat = torch.empty_like(stack.flat)
+        self._table = table_forward(stack.config, stack.flat.device)
+        self.kernels = self._table.kernels
+        self._loss_in_float64 = stack.config.numerics.loss_in_float64
+        weights, grads = stack.weights, views(stack.config, self.flat)
+        self._weights, self._grads = (Weights.of({name: t[0] for name, t in x.items()}) for x in (weights, grads))
+        self._memory: TrainingMemory | None = None
+
+    def __call__(self, batch: Batch, loss: Tensor | None = None) -> Tensor:
+        loss = self.flat.new_empty(1) if loss is None else loss
+        self.memory(batch).gradient(batch.tokens, batch.labels, loss)
+        return loss
+
+    def memory(self, batch: Batch) -> TrainingMemory:
+        """What trains on batches of this size."""
+        B, table = batch.tokens.shape[-2], self._table
+        if self._memory is None or not self._memory.fits(B):
+            from assignadd.model.cpu_step import TrainingMemory  # which needs Numba
+
+            sizes = B, table.equals, table.scale
+            self._memory = TrainingMemory(self._weights, self._grads, *sizes, self._loss_in_float64)
+        return self._memory
+
+
 class TableGradient:
-    """Loss and gradient by the table forward and its backward pass."""
+    """Loss and gradient by the table forward and its backward pass, in tensor operations or on a GPU."""
 
     def __init__(self, stack: Stack):
         self.flat = torch.empty_like(stack.flat)
@@ -45,55 +72,24 @@ class TableGradient:
         self._table = table_forward(stack.config, stack.flat.device, stacked=True)
         self.kernels = self._table.kernels
         self._cross_entropy = cross_entropy_of(stack.config, self.kernels)
-        self._loss_in_float64 = stack.config.numerics.loss_in_float64
         weights, grads = stack.weights, views(stack.config, self.flat)
         if self._alone:
             weights, grads = ({name: t[0] for name, t in named.items()} for named in (weights, grads))
         self._weights, self._grads = Weights.of(weights), Weights.of(grads)
         self._tables: Tables | None = None
-        self._single: SingleModelPasses | None = None
-
-    def __call__(self, batch: Batch, loss: Tensor | None = None) -> Tensor:
-        loss = self.flat.new_empty(len(self.flat)) if loss is None else loss
-        compiled = self.compiled(batch.tokens.shape[-2])
-        if compiled is not None:
-            compiled(batch.tokens, batch.labels, loss)
-        else:
-            self._in_tensors(batch, loss)
-        return loss
-
-    def train(self, batches: Batch, loss: Tensor, update: Callable[[], None], ended: Tensor) -> bool:
-        """Several batches, each followed by `update`, in one call of compiled code; False where there is none.
-
-        Once `ended` is 0 or more, nothing is left to train.
-        """
-        compiled = self.compiled(batches.tokens.shape[-2])
-        if compiled is not None:
-            compiled.train(batches.tokens, batches.labels, loss, cast("Call", update), ended)
-        return compiled is not None
-
-    def compiled(self, B: int) -> SingleModelPasses | None:
-        """The passes of such a batch as one call of compiled code, where there is one."""
-        if self._single is not None and self._single.fits(B):
-            return self._single
-        w, table = self._weights, self._table
-        if not (self._alone and self.kernels.has_series and reads_out(w, B)):
-            return None
-        from assignadd.model.single_model import SingleModelPasses  # which needs Numba
-
-        self._single = SingleModelPasses(w, self._grads, B, table.equals, table.scale, self._loss_in_float64)
-        return self._single
 
     @torch.inference_mode()
-    def _in_tensors(self, batch: Batch, loss: Tensor) -> None:
+    def __call__(self, batch: Batch, loss: Tensor | None = None) -> Tensor:
+        loss = self.flat.new_empty(len(self.flat)) if loss is None else loss
         w = self._weights
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         if self._tables is None:
             self._tables = Tables.empty(w)
         trace = self._table.forward(w, tokens, self._table.begin_tables(w, self._tables))
-        found, grad = self._cross_entropy(self._table.logits(trace), labels)
-        loss.copy_(found.view(-1))
+        losses, grad = self._cross_entropy(self._table.logits(trace), labels)
+        loss.copy_(losses.view(-1))
         self._table.backward(w, trace, grad, self._grads)
+        return loss
 
 
 def cross_entropy_of(config: Config, kernels: TensorKernels) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
@@ -173,12 +169,19 @@ def answer_losses(
     return losses.view(len(labels), -1).mean(1)
 
 
-def gradient_of(stack: Stack) -> TableGradient | ReferenceGradient:
+Gradient = CompiledGradient | TableGradient | ReferenceGradient
+
+
+def gradient_of(stack: Stack) -> Gradient:
     """Returns the mean cross entropy of each model on a batch, (M,), and writes its gradient into `flat`, (M, P).
 
     The loss is written into the second argument, if there is one.
     """
-    return TableGradient(stack) if covers(stack.config) else ReferenceGradient(stack)
+    if not covers(stack.config):
+        return ReferenceGradient(stack)
+    if len(stack) == 1 and kernels_for(stack.config, stack.flat.device, stacked=False).has_step:
+        return CompiledGradient(stack)
+    return TableGradient(stack)
 
 
 class Group:
@@ -211,12 +214,15 @@ class Group:
         step, last = int(self.step), int(self.step) + steps
         while step < last and not self._all_diverged():
             batches = self._batches(step, last)
-            step += len(batches.tokens)
-            if not self._train_compiled(batches):
+            if isinstance(self.gradient, CompiledGradient) and self._frozen is None:
+                self._train(self.gradient, batches)
+            else:
                 for batch in zip(batches.tokens, batches.labels, strict=True):
                     self.update(Batch(*batch))
                     if self._all_diverged():
                         break
+            step += len(batches.tokens)
+            self.step.fill_(step)
         self.step.fill_(last)  # also where nothing is left to train
 
     def _all_diverged(self) -> bool:
@@ -224,19 +230,24 @@ class Group:
 
     def update(self, batch: Batch) -> None:
         """One step. A model whose loss is not finite stops before its update and keeps its weights."""
-        if self._rates:
-            self._rates.write(self.step, self.moments)
         before = self.stack.flat.clone() if self._frozen else None
-        self.gradient(batch, self.loss)
-        self.adamw()
+        if isinstance(self.gradient, CompiledGradient):
+            self._train(self.gradient, Batch(batch.tokens.unsqueeze(0), batch.labels.unsqueeze(0)))
+            self.step.add_(1)
+        else:
+            if self._rates:
+                self._rates.write(self.step, self.moments)
+            self.gradient(batch, self.loss)
+            self.adamw()
         if self._frozen and before is not None:
             self._frozen.restore(self.step, self.stack.flat, before)
 
-    def _train_compiled(self, batches: Batch) -> bool:
-        """Takes a step with each batch in one call of compiled code, where there is one: returns whether it did."""
-        if self._rates or self._frozen or isinstance(self.gradient, ReferenceGradient):
-            return False
-        return self.gradient.train(batches, self.loss, self.adamw, self.diverged_at)
+    def _train(self, gradient: CompiledGradient, batches: Batch) -> None:
+        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code."""
+        first, n = int(self.step), len(batches.tokens)
+        rates = Rates(self.moments.optims, self.step.device)(torch.arange(first, first + n))[0]
+        memory = gradient.memory(batches)
+        memory.train(batches, self.loss, self.diverged_at, self.stack.flat, gradient.flat, self.moments, rates, first)
 
     def state(self) -> dict[str, Tensor]:
         """All that training needs to go on, by name; models along the first axis except for `step`."""

@@ -77,13 +77,3 @@ def test_weights_in_another_order_or_precision_are_read_too(dtype):
 def test_the_largest_is_the_first_of_several_and_nan_counts_as_largest():
     x = torch.tensor([[[1.0, 3.0, 3.0], [torch.nan, 5.0, torch.inf]], [[-torch.inf] * 3, [2.0, torch.nan, torch.nan]]])
     assert largest(x).tolist() == [[1, 0], [0, 1]] and largest(x[0, 0]).item() == 1
-
-
-def test_compiled_answers_are_the_largest_logits_also_where_some_are_equal_or_not_numbers():
-    numba_functions = pytest.importorskip("assignadd.model.kernels.numba_functions")
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randint(0, 6, (400, 11), generator=generator).float()  # most rows have the largest more than once
-    logits[::7, 4], logits[::5, 8], logits[::11] = torch.nan, torch.inf, -torch.inf
-    found = torch.empty(400, dtype=torch.int64)
-    numba_functions.answers(logits.numpy(), found.numpy())
-    assert torch.equal(found, largest(logits)) and torch.equal(found, logits.argmax(-1))

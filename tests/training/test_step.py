@@ -6,22 +6,24 @@ from dataclasses import replace
 import pytest
 import torch
 
-from assignadd.config import PRESETS, Member, Model, Numerics, Optim
+from assignadd.config import PRESETS, Config, Member, Model, Numerics, Optim
+from assignadd.model.forward import table_forward
 from assignadd.model.kernels.adamw import Moments, stacked_adamw
 from assignadd.model.kernels.tensor import TensorKernels
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.step import Group, ReferenceGradient, TableGradient, cross_entropy_of
+from assignadd.training.schedule import Rates
+from assignadd.training.step import CompiledGradient, Group, ReferenceGradient, TableGradient, cross_entropy_of
 
 CONFIG = PRESETS["smoke"]
 
 
-def group(models: int = 1) -> Group:
+def group(models: int = 1, config: Config = CONFIG) -> Group:
     seeds = list(range(models))
-    seen = torch.stack([pair_split(CONFIG.task, s) for s in seeds])
-    return Group(initial_stack(CONFIG, seeds), [Member(s).config(CONFIG) for s in seeds], seen)
+    seen = torch.stack([pair_split(config.task, s) for s in seeds])
+    return Group(initial_stack(config, seeds), [Member(s).config(config) for s in seeds], seen)
 
 
 def step_by_step(one: Group, steps: int) -> None:
@@ -155,15 +157,18 @@ def test_extreme_weights_give_a_finite_loss_and_train_on(scale):
 def test_a_model_that_diverges_among_several_steps_keeps_weights_and_loss(gradient, monkeypatch):
     """The learning rate is so large that the loss after the next update is not finite."""
     if gradient == "tensors":
-        monkeypatch.setattr(TableGradient, "compiled", lambda self, B: None)
-    at_once, one_by_one = group(), group()
-    for one in (at_once, one_by_one):
-        one.advance(3)
-        one.moments.rate.fill_(1e30)
+        monkeypatch.setattr("assignadd.model.kernels._installed", lambda package: False)
+        table_forward.cache_clear()
+    rates_of_settings, optim = Rates.__call__, replace(CONFIG.optim, later_lr=1.0, later_from=3)
+    huge = lambda self, step: rates_of_settings(self, step) * torch.where(step < 3, 1.0, 1e30)  # noqa: E731
+    monkeypatch.setattr(Rates, "__call__", huge)
+    at_once, one_by_one = (group(config=replace(CONFIG, optim=optim)) for _ in range(2))
+    assert isinstance(at_once.gradient, TableGradient if gradient == "tensors" else CompiledGradient)
+    table_forward.cache_clear()
     at_once.advance(20)
     for _ in range(20):
         one_by_one.advance(1)
-    assert one_by_one.diverged_at.item() == 4 and at_once.step == 23
+    assert one_by_one.diverged_at.item() == 4 and at_once.step == 20
     for name, tensor in one_by_one.state().items():
         torch.testing.assert_close(at_once.state()[name], tensor, rtol=0, atol=0, equal_nan=True)
 

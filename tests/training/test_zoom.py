@@ -8,7 +8,7 @@ import torch
 from assignadd.api import train
 from assignadd.config import PRESETS, ConfigError
 from assignadd.config.errors import RunError
-from assignadd.training.zoom import zoom
+from assignadd.training.loop import zoom
 from tests.runs.small import hold
 
 SMOKE = PRESETS["smoke"]

@@ -1,9 +1,9 @@
 """The large matrix products of a training step and the operations between them, with a choice of kernels for them.
 
 `tensor` has them in tensor operations: this is the specification, and runs on every device in every precision.
-`numba_cpu` (with `numba_...`) and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU
-and for a GPU, in single precision. Tests hold them equal. `calls` and `blas` are for code without Python between two
-calls, as in `single_model`.
+`numba_cpu` and `triton_gpu` (with `cuda_attention`) are the same operations compiled for a CPU and for a GPU, in single
+precision. Tests hold them equal. `numba_step` is a whole training step of one model on a CPU, of the compiled functions
+that `numba_cpu` has too, and of matrix products that compiled code calls (`blas`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
     """The fastest kernels there are for these models on this device; the GPU kernels require the axis M."""
     K, T = Vocabulary(config.task).size, config.task.length
     single = config.numerics.dtype == "float32"
-    if single and device.type == "cpu" and _installed("numba"):
+    if single and device.type == "cpu" and _compiles():
         from assignadd.model.kernels.numba_cpu import CompiledKernels
 
         return CompiledKernels(K, T, device)
@@ -34,6 +34,15 @@ def kernels_for(config: Config, device: torch.device, stacked: bool) -> TensorKe
 
         return TritonKernels(K, T, device, config.numerics.tf32)
     return TensorKernels(K, T, device)
+
+
+def _compiles() -> bool:
+    """Whether there are Numba and a library with matrix products that compiled code can call."""
+    if not _installed("numba"):
+        return False
+    from assignadd.model.kernels.blas import available
+
+    return available()
 
 
 def _installed(package: str) -> bool:

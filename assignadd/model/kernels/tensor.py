@@ -21,8 +21,8 @@ class TensorKernels:
     name = "tensor operations"
     token_dtype = torch.int64
     """What the tokens of a training batch are stored as."""
-    has_series = False
-    """Whether the passes of one model on a CPU can be series of compiled calls (`single_model`)."""
+    has_step = False
+    """Whether one model on a CPU can be trained and asked by compiled code (`cpu_step`)."""
 
     def __init__(self, n_tokens: int, length: int, device: torch.device):
         self.K, self.T, self.C = n_tokens, length, n_tokens + length

@@ -1,0 +1,362 @@
+"""A training step of one model on a CPU, and its forward half: loss, gradients and update on one thread or several.
+
+The formulas are those of `TableForward` (`model/table.py`), which explains them; a test holds both equal. Every thread
+runs the same function on its share of the sequences, and waits for the others where it needs what is theirs. The
+sequences pass a chunk at a time, each chunk in the memory of the one before, forward and at once backward: what is
+written is so little that it is still in the processor's cache when it is read. All arrays are C-contiguous matrices in
+single precision, so that every function is compiled once. A name with _T is that of a transposed matrix.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from assignadd.model.kernels.blas import add_dot, compiled, dot, gemm, wait_for_all
+from assignadd.model.kernels.numba_functions import (
+    adamw,
+    cross_entropy,
+    factors_of,
+    gate,
+    layer_1,
+    layer_1_backward,
+    layer_2,
+    layer_2_backward,
+    relu,
+)
+from assignadd.model.kernels.numba_vectors import SUMS, TABLE, WEIGHTS, add_rows, transpose
+
+Array = np.ndarray
+# For functions that only compiled code calls, with more arguments than it takes time to compile for Python.
+inner = partial(compiled, no_cpython_wrapper=True)
+
+
+class Weights(NamedTuple):
+    """The weights, or their gradients."""
+
+    E: Array
+    pos: Array
+    Q1: Array
+    K1: Array
+    V1: Array
+    O1: Array
+    Q2: Array
+    K2: Array
+    V2: Array
+    O2: Array
+    W_in: Array
+    W_out: Array
+    U: Array
+
+
+class Tables(NamedTuple):
+    """What follows from the weights alone, for all sequences; C = K + T rows stand for K tokens and T positions."""
+
+    rows: (
+        Array  # (4C + 1, d)  embeddings; what layer 1 writes for each; E_= + P_=; what layer 2 writes for the first 2C
+    )
+    queries_1: Array  # (C, dh)
+    keys_1: Array  # (C, dh)
+    values_1: Array  # (C, dh)
+    scores_1: Array  # (C, C)
+    factors_1: Array  # (C, C)  exponentials of the scores
+    OV2: Array  # (d, d)
+    equal_Q2: Array  # (C + 1, dh)
+    queries_2: Array  # (C + 1, d)
+    scores_2_T: Array  # (C + 1, 2C and spare columns)
+    positions: Array  # (3T + 1, d)  the rows of positions and of E_= + P_=, in the order of `Chunk.used`
+    read_out: Array  # (h, N)  W_out W_U
+    # Transposed copies: a product of MKL takes up to twice as long if its second factor is stored by columns.
+    U_T: Array  # (N, d)
+    W_in_T: Array  # (h, d)
+    read_out_T: Array  # (N, h)
+    positions_T: Array  # (d, 3T)
+    position_scores_2: Array  # (2C and spare rows, T)
+
+
+class Chunk(NamedTuple):
+    """What the passes of n sequences write."""
+
+    attention_1: Array  # (n T, T)  0 for keys after the query, to which nothing is written
+    attention_2: Array  # (n, T)
+    copied: Array  # (n, T)
+    used: Array  # (n, 3T + 1)  for each position: attention of `=` in layer 2, by way of layer 1, in layer 1; then 1
+    scores_2: Array  # (n, 2C and spare columns)  and then their gradient
+    resid_mid: Array  # (n, d)
+    neurons: Array  # (n, h)
+    logits: Array  # (n, N)  and then their gradient
+    g_neurons: Array  # (n, h)
+    g_resid: Array  # (n, d)
+    g_used: Array  # (n, 3T)
+    g_scores: Array  # (n, T)
+    g_passed_on: Array  # (n, T)
+    g_by_key: Array  # (T + 1, T)  and the next: memory of `layer_1_backward`
+    g_positions: Array  # (C, T)
+
+
+class Update(NamedTuple):
+    """What AdamW reads and writes, (P,) each; empty where only gradients are asked for."""
+
+    weights: Array
+    grad: Array
+    mean: Array
+    square: Array
+
+
+class Sums(NamedTuple):
+    """Gradients of what all sequences share, added up over the chunks of a thread."""
+
+    scores_1: Array  # (C, C)
+    scores_2_T: Array  # (C + 1, 2C and spare columns)
+    outputs: Array  # (3C + 1, d)
+    positions: Array  # (3T + 1, d)
+    W_in: Array  # (d, h)
+    read_out_T: Array  # (N, h): with fewer columns than rows, products of MKL take longer
+    U_T: Array  # (N, d)
+
+
+@inner
+def copy(x, out):
+    """out = x"""
+    for i in range(len(x)):
+        row, out_row = x[i], out[i]
+        for j in range(len(row)):
+            out_row[j] = row[j]
+
+
+@inner
+def add(x, y, out):
+    """out = x + y"""
+    for i in range(len(x)):
+        row, other, out_row = x[i], y[i], out[i]
+        for j in range(len(row)):
+            out_row[j] = row[j] + other[j]
+
+
+@inner
+def clear(x):
+    for i in range(len(x)):
+        row = x[i]
+        for j in range(len(row)):
+            row[j] = 0
+
+
+@inner
+def write_tables(thread, threads, meeting, w, t, equals, scale):
+    """Writes what follows from the weights; two threads have a half each."""
+    K, T, C = len(w.E), len(w.pos), len(t.scores_1)
+    embeddings, outputs_1, constant, outputs_2 = (
+        t.rows[:C],
+        t.rows[C : 2 * C],
+        t.rows[2 * C : 2 * C + 1],
+        t.rows[2 * C + 1 :],
+    )
+    both, equal_rows = t.rows[: 2 * C], t.rows[C : 2 * C + 1]
+    if thread == 0:
+        copy(w.E, embeddings[:K])
+        copy(w.pos, embeddings[K:])
+        add(w.E[equals : equals + 1], w.pos[T - 1 :], constant)
+    wait_for_all(meeting, threads)
+    if thread == 0:
+        dot(embeddings, w.V1, t.values_1)
+        dot(t.values_1, w.O1, outputs_1)
+        dot(w.V2, w.O2, t.OV2)
+        gemm(scale, equal_rows, w.Q2, 0, t.equal_Q2)  # with C + 1 rows, fewer operations than Q2 K2^T
+        dot(t.equal_Q2, w.K2.T, t.queries_2)
+        dot(both, t.OV2, outputs_2)
+        dot(t.queries_2, both.T, t.scores_2_T[:, : 2 * C])
+        copy(outputs_2[C - T : C], t.positions[:T])
+        copy(outputs_2[2 * C - T :], t.positions[T : 2 * T])
+        copy(equal_rows[C - T :], t.positions[2 * T :])
+    if thread == threads - 1:
+        dot(embeddings, w.Q1, t.queries_1)
+        dot(embeddings, w.K1, t.keys_1)
+        gemm(scale, t.queries_1, t.keys_1.T, 0, t.scores_1)
+        factors_of(t.scores_1, t.factors_1, T)
+        dot(w.W_out, w.U, t.read_out)
+    wait_for_all(meeting, threads)
+
+
+@inner
+def forward(w, t, r, tokens, logits):
+    """Writes the logits of the sequences of a chunk."""
+    (n, T), C = tokens.shape, len(t.scores_1)
+    used, scores_2, resid_mid, neurons = r.used[:n], r.scores_2[:n], r.resid_mid[:n], r.neurons[:n]
+    outputs = t.rows[C:]
+    layer_1(t.scores_1, t.factors_1, tokens, r.attention_1, used)
+    dot(used[:, 2 * T :], t.scores_2_T[C - T :], scores_2)
+    add_rows(SUMS, t.scores_2_T, tokens, used, 2 * T, scores_2)
+    layer_2(scores_2, tokens, r.attention_1, r.attention_2, r.copied, used, C)
+    dot(used, t.positions, resid_mid)
+    add_rows(SUMS, outputs, tokens, used, 2 * T, resid_mid)
+    add_rows(SUMS, outputs[C + 1 :], tokens, used, 0, resid_mid)
+    add_rows(SUMS, outputs[2 * C + 1 :], tokens, used, T, resid_mid)
+    dot(resid_mid, w.W_in, neurons)
+    relu(neurons)
+    dot(neurons, t.read_out, logits)
+    add_dot(resid_mid, w.U, logits)
+
+
+@inner
+def transpose_tables(w, t):
+    T, C = len(w.pos), len(t.scores_1)
+    transpose(w.U, t.U_T)
+    transpose(w.W_in, t.W_in_T)
+    transpose(t.read_out, t.read_out_T)
+    transpose(t.positions[: 3 * T], t.positions_T)
+    transpose(t.scores_2_T[C - T : C], t.position_scores_2)
+
+
+@inner
+def backward(t, r, sums, tokens, g_logits, kept):
+    """Adds the gradients of a chunk to `kept` times those of the chunks before, which are not read where it is 0."""
+    (n, T), C = tokens.shape, len(t.scores_1)
+    used, scores_2, resid_mid, neurons = r.used[:n], r.scores_2[:n], r.resid_mid[:n], r.neurons[:n]
+    g_neurons, g_resid, g_used, g_scores_2 = r.g_neurons[:n], r.g_resid[:n], r.g_used[:n], scores_2
+    outputs = t.rows[C:]
+    dot(g_logits, t.U_T, g_resid)
+    gemm(1, g_logits.T, neurons, kept, sums.read_out_T)
+    gemm(1, g_logits.T, resid_mid, kept, sums.U_T)
+    dot(g_logits, t.read_out_T, g_neurons)
+    gate(neurons, g_neurons)
+    gemm(1, resid_mid.T, g_neurons, kept, sums.W_in)
+    add_dot(g_neurons, t.W_in_T, g_resid)
+    dot(g_resid, t.positions_T, g_used)
+    add_rows(WEIGHTS, outputs, tokens, g_used, 2 * T, g_resid)
+    add_rows(WEIGHTS, outputs[C + 1 :], tokens, g_used, 0, g_resid)
+    add_rows(WEIGHTS, outputs[2 * C + 1 :], tokens, g_used, T, g_resid)
+    gemm(1, used.T, g_resid, kept, sums.positions)
+    add_rows(TABLE, sums.outputs, tokens, used, 2 * T, g_resid)
+    add_rows(TABLE, sums.outputs[C + 1 :], tokens, used, 0, g_resid)
+    add_rows(TABLE, sums.outputs[2 * C + 1 :], tokens, used, T, g_resid)
+    layer_2_backward(g_used, tokens, r.attention_1, r.attention_2, r.g_scores, r.g_passed_on, g_scores_2, C)
+    gemm(1, used[:, 2 * T :].T, g_scores_2, kept, sums.scores_2_T[C - T :])
+    add_rows(TABLE, sums.scores_2_T, tokens, used, 2 * T, g_scores_2)
+    add_dot(g_scores_2, t.position_scores_2, g_used[:, 2 * T :])
+    add_rows(WEIGHTS, t.scores_2_T, tokens, g_used, 2 * T, g_scores_2)
+    layer_1_backward(
+        g_used, tokens, r.attention_1, r.attention_2, r.copied, r.g_scores, r.g_passed_on, sums.scores_1,
+        r.g_by_key, r.g_positions,
+    )  # fmt: skip
+
+
+@inner
+def write_gradients(thread, threads, meeting, w, g, t, g_t, sums, equals, scale):
+    """Writes the gradients of the weights from those of the tables; two threads have a half each."""
+    K, T, C = len(w.E), len(w.pos), len(t.scores_1)
+    embeddings, both, equal_rows = t.rows[:C], t.rows[: 2 * C], t.rows[C : 2 * C + 1]
+    g_embeddings, g_outputs_1, g_both = g_t.rows[:C], g_t.rows[C : 2 * C], g_t.rows[: 2 * C]
+    g_equal_rows, g_outputs_2 = sums.outputs[: C + 1], sums.outputs[C + 1 :]
+    g_scores_2_T, g_through_scores = sums.scores_2_T[:, : 2 * C], g_t.rows[2 * C : 3 * C]
+    if thread == 0:
+        copy(sums.W_in, g.W_in)
+        copy(sums.positions[:T], g_outputs_2[C - T : C])
+        copy(sums.positions[T : 2 * T], g_outputs_2[2 * C - T :])
+        copy(sums.positions[2 * T :], g_equal_rows[C - T :])
+        dot(both.T, g_outputs_2, g_t.OV2)
+        dot(g_t.OV2, w.O2.T, g.V2)
+        dot(w.V2.T, g_t.OV2, g.O2)
+        dot(g_outputs_2, t.OV2.T, g_both)
+        add_dot(g_scores_2_T.T, t.queries_2, g_both)
+        dot(g_scores_2_T, both, g_t.queries_2)
+        dot(g_t.queries_2.T, t.equal_Q2, g.K2)
+        gemm(scale, g_t.queries_2, w.K2, 0, g_t.equal_Q2)
+        dot(equal_rows.T, g_t.equal_Q2, g.Q2)
+        add_dot(g_t.equal_Q2, w.Q2.T, g_equal_rows)
+    if thread == threads - 1:
+        dot(sums.read_out_T.T, w.U.T, g.W_out)
+        add_dot(sums.read_out_T, w.W_out, sums.U_T)
+        transpose(sums.U_T, g.U)
+        gemm(scale, sums.scores_1, t.keys_1, 0, g_t.queries_1)
+        gemm(scale, sums.scores_1.T, t.queries_1, 0, g_t.keys_1)
+        dot(embeddings.T, g_t.queries_1, g.Q1)
+        dot(embeddings.T, g_t.keys_1, g.K1)
+        dot(g_t.queries_1, w.Q1.T, g_through_scores)
+        add_dot(g_t.keys_1, w.K1.T, g_through_scores)
+    wait_for_all(meeting, threads)
+    if thread == 0:
+        g_constant = g_equal_rows[C:]  # E_= + P_=
+        add(g_outputs_1, g_equal_rows[:C], g_outputs_1)
+        add(g_embeddings[equals : equals + 1], g_constant, g_embeddings[equals : equals + 1])
+        add(g_embeddings[C - 1 :], g_constant, g_embeddings[C - 1 :])
+        dot(t.values_1.T, g_outputs_1, g.O1)
+        dot(g_outputs_1, w.O1.T, g_t.values_1)
+        dot(embeddings.T, g_t.values_1, g.V1)
+        add_dot(g_t.values_1, w.V1.T, g_embeddings)
+        add(g_embeddings[:K], g_through_scores[:K], g.E)
+        add(g_embeddings[K:], g_through_scores[K:], g.pos)
+    wait_for_all(meeting, threads)
+
+
+@inner
+def share(n, thread, threads):
+    """The first and the last of a thread's share of n things."""
+    return n * thread // threads, n * (thread + 1) // threads
+
+
+@inner
+def add_others(total, others, first, last):
+    """Adds the sums of the other threads to the first thread's."""
+    for i in range(len(others)):
+        other = others[i]
+        for j in range(first, last):
+            total[j] += other[j]
+
+
+@partial(compiled, nogil=True)
+def train(
+    thread, threads, meeting, w, g, t, g_t, r, sums, total, all_sums, tokens, labels, losses, loss, diverged_at, equals,
+    scale, in_double, update, rates, first_step, settings,
+):  # fmt: skip
+    """Loss and gradients of as many batches as there are learning rates, one after the other, with updates or without.
+
+    A model whose loss is not finite stops before its update.
+    """
+    B, chunk, P = len(losses), len(r.used), len(update.weights)
+    first, last = share(B, thread, threads)
+    for step in range(len(rates)):
+        if diverged_at[0] >= 0:
+            break
+        write_tables(thread, threads, meeting, w, t, equals, scale)
+        transpose_tables(w, t)
+        clear(sums.scores_1)
+        clear(sums.scores_2_T)
+        clear(sums.outputs)
+        for start in range(first, last, chunk):
+            end = min(start + chunk, last)
+            own, logits = tokens[step * B + start : step * B + end], r.logits[: end - start]
+            forward(w, t, r, own, logits)
+            cross_entropy(logits, labels[step * B + start : step * B + end], losses[start:end], B, in_double)
+            backward(t, r, sums, own, logits, 0 if start == first else 1)
+        wait_for_all(meeting, threads)
+        first_sum, last_sum = share(all_sums.shape[1], thread, threads)
+        add_others(all_sums[0], all_sums[1:], first_sum, last_sum)
+        if thread == 0:
+            total_loss = 0.0
+            for b in range(B):
+                total_loss += losses[b]
+            loss[0] = total_loss / B
+        wait_for_all(meeting, threads)
+        write_gradients(thread, threads, meeting, w, g, t, g_t, total, equals, scale)
+        if P > 0 and np.isfinite(loss[0]):
+            i, j = share(P, thread, threads)
+            adamw(
+                update.weights[i:j], update.grad[i:j], update.mean[i:j], update.square[i:j],
+                rates[step], settings, first_step + step + 1,
+            )  # fmt: skip
+        if thread == 0 and P > 0 and not np.isfinite(loss[0]):
+            diverged_at[0] = first_step + step
+        wait_for_all(meeting, threads)
+
+
+@partial(compiled, nogil=True)
+def answer(thread, threads, meeting, w, t, r, tokens, logits, equals, scale):
+    """Writes the logits of any number of sequences."""
+    chunk = len(r.used)
+    first, last = share(len(tokens), thread, threads)
+    write_tables(thread, threads, meeting, w, t, equals, scale)
+    for start in range(first, last, chunk):
+        end = min(start + chunk, last)
+        forward(w, t, r, tokens[start:end], logits[start:end])
