@@ -18,10 +18,9 @@ from assignadd.measures.columns import ProgressObserver
 from assignadd.model.stack import Stack
 from assignadd.model.transformer import Transformer
 from assignadd.network import SEQUENCES, networks_of
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, default_folder
 from assignadd.runs.folder import open_run as open_run
 from assignadd.runs.hub import SCHEME, load_published
-from assignadd.runs.names import default_folder
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
 from assignadd.training.trainer import check_machine
@@ -43,7 +42,7 @@ def train(
     """Trains a stack, one model per seed (or member), into the folder `out`; goes on where an earlier call stopped.
 
     Without `out` the folder is the one that `assignadd train` uses for the same settings, such as runs/tiny-seeds-0-1
-    (`assignadd.runs.names`), so that the same call finds the same run.
+    (`assignadd.runs.folder`), so that the same call finds the same run.
     Sets torch's thread count for the process and turns oneDNN off. On a CPU with several threads, models train side by
     side in forked processes: call it before starting threads of your own.
     """

@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
         elif all(claim.measure is not None for claim in wanted):
             raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
     if args.out is not None:
-        from assignadd.runs.destination import claim_file
+        from assignadd.runs.files import claim_file
 
         claim_file(args.out, lambda data: b'"records"' in data and b'"sources"' in data)
     processes = options.resolve_threads(args.threads)

@@ -40,10 +40,10 @@ def main(arguments: list[str]) -> None:
 
     run = open_run(args.run)
     if args.out is not None:
-        from assignadd.runs.destination import claim_file
-        from assignadd.runs.tables import is_parquet_with
+        from assignadd.runs.files import claim_file
+        from assignadd.runs.tables import is_sealed_with
 
-        claim_file(args.out, lambda data: is_parquet_with(data, "checkpoints"))
+        claim_file(args.out, lambda data: is_sealed_with(data, "checkpoints"))
     measure_on_screen(run, options.resolve_threads(args.threads), args.out, args.again)
 
 

@@ -85,8 +85,7 @@ def without_files(arguments: Sequence[str]) -> list[str]:
 
 def run_or_newest(name: str | None) -> Run:
     """The run of this name; without a name the newest under runs/, or one of the package's where there is none."""
-    from assignadd.runs.folder import open_run
-    from assignadd.runs.names import newest_run
+    from assignadd.runs.folder import newest_run, open_run
 
     if name:
         return open_run(name)

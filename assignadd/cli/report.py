@@ -137,8 +137,7 @@ def reproduce_main(arguments: list[str]) -> None:
     from assignadd.dynamics.trajectory import accuracy_curves
     from assignadd.network import networks_of
     from assignadd.report.reproduction import claim_report
-    from assignadd.runs.folder import open_run
-    from assignadd.runs.names import default_folder
+    from assignadd.runs.folder import default_folder, open_run
     from assignadd.training.trainer import prepare
 
     claim_report(args.out)  # better to fail now than after the training

@@ -61,7 +61,7 @@ def _list(tables: Sequence[ShippedTable], as_json: bool) -> None:
 
 
 def _explain(table: ShippedTable, as_json: bool) -> None:
-    from assignadd.sweeps.data_dictionary import columns_of
+    from assignadd.sweeps.results import columns_of
 
     columns = columns_of(table)
     if as_json:
@@ -78,7 +78,7 @@ def _write(table: ShippedTable, file: str) -> None:
         print(text, end="")
         return
     from assignadd.runs import atomic
-    from assignadd.runs.destination import claim_file
+    from assignadd.runs.files import claim_file
 
     path = Path(f"{table.name}.csv" if file == OWN_NAME else file)
     claim_file(path, lambda data: data.startswith(text.partition("\n")[0].encode()))

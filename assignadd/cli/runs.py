@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _list(root: str, as_json: bool) -> None:
-    from assignadd.runs.names import find_runs
+    from assignadd.runs.folder import find_runs
 
     runs, problems = find_runs(root)
     found = []

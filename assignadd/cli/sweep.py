@@ -32,8 +32,8 @@ class Sweep:
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")]
     """fraction (16 values of f), two-var (19 values of r), seeds, or a file with a row of settings per model: any field
-    of task, model, optim, seed, numerics and start by its dotted name (optim.lr, model.n_heads), and seed. CSV,
-    Parquet, a JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
+    of task, model, optim, seed, numerics and start by its dotted name (optim.lr, model.n_heads), and seed: CSV,
+    a JSON list of rows, or a JSON grid {"optim.lr": [0.001, 0.003], "model.n_heads": [1, 2]}."""
     seeds: int = 10
     """Models per row of settings, with consecutive seeds."""
     first_seed: int = 0
@@ -115,8 +115,8 @@ def cells(args: Sweep, base: Config) -> SweepTable:
 
 def _run(args: Sweep, table: SweepTable, out: Path, planned: Plan, threads: int, command: str) -> None:
     from assignadd.cli.measure import note_not_defined
-    from assignadd.sweeps.engine import run_sweep, tally
-    from assignadd.sweeps.results import TABLE
+    from assignadd.sweeps.engine import run_sweep
+    from assignadd.sweeps.results import TABLE, tally
 
     note_not_defined(table.config)
     with SweepScreen(out.name, planned.jobs, quiet=args.json) as screen:

@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> None:
     from assignadd.paper.theory.composition import required_balance
     from assignadd.paper.theory.real_gradient import real_statements
     from assignadd.paper.theory.setting import Setting
-    from assignadd.runs.destination import claim_folder
+    from assignadd.runs.files import claim_folder
     from assignadd.runs.folder import open_run
     from assignadd.training.trainer import prepare
 

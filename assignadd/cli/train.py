@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> None:
     settings = args.settings
     if args.measure_every is not None:
         settings = replace(settings, record=replace(settings.record, measure_every=args.measure_every))
-    from assignadd.runs.names import default_folder
+    from assignadd.runs.folder import default_folder
 
     out = args.out or default_folder(settings, [Member(seed) for seed in seeds])
     train_on_screen(settings, seeds, out, device, threads)

@@ -1,24 +1,21 @@
-"""The settings of a study: frozen dataclasses, their checks, and the presets.
+"""The settings of a run: frozen dataclasses, their checks, the presets, and the models of a stack.
 
 Every number a run depends on is a field here. Flags, JSON files and Python pass the same checks: a bad value raises a
 ConfigError whose one line names the field, its value and what is accepted. No value is adjusted silently.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import Field, dataclass, field
+from operator import attrgetter
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from assignadd.config.errors import ConfigError as ConfigError
 from assignadd.config.errors import UserError as UserError
-from assignadd.config.member import Member as Member
 from assignadd.config.task import Task as Task
-from assignadd.config.task import check_task, ranged, setting, text_of
+from assignadd.config.task import check_task, ranged, setting
 
 # The parts of a network that can be frozen, or taken from another one.
 Part = Literal["none", "W_E", "QK1", "OV1", "QK2", "OV2", "MLP2"]
@@ -44,51 +41,44 @@ class Model:
     """Normalisation before attention, MLPs and unembedding."""
     biases: bool = False
     """Biases in attention, MLPs and unembedding."""
-    init_scale: float = ranged(0.8, 1e-6, 100.0, own=True)
+    init_scale: float = ranged(0.8, 1e-6, 100.0, per_model=True)
     """Every matrix starts as N(0, (init_scale / sqrt(d_model))^2)."""
-    direct_path: bool = setting(True, since=2)
+    direct_path: bool = setting(True, added_later=True)
     """Whether the unembedding also reads the residual stream before the last MLP; if not, that MLP's output alone."""
-
-    def __repr__(self) -> str:
-        return text_of(self)
 
 
 @dataclass(frozen=True)
 class Optim:
     """AdamW, by default without schedule or warm-up; no clipping; fresh data every step."""
 
-    lr: float = ranged(1e-3, 0.0, 10.0, own=True)
+    lr: float = ranged(1e-3, 0.0, 10.0, per_model=True)
     """Learning rate."""
-    weight_decay: float = ranged(0.02, 0.0, 100.0, own=True)
+    weight_decay: float = ranged(0.02, 0.0, 100.0, per_model=True)
     """Decoupled weight decay, on every weight."""
-    beta1: float = ranged(0.9, 0.0, 0.999999, own=True)
+    beta1: float = ranged(0.9, 0.0, 0.999999, per_model=True)
     """Decay of the first moment."""
-    beta2: float = ranged(0.999, 0.0, 0.99999999, own=True)
+    beta2: float = ranged(0.999, 0.0, 0.99999999, per_model=True)
     """Decay of the second moment."""
-    eps: float = ranged(1e-8, 1e-16, 1.0, own=True)
+    eps: float = ranged(1e-8, 1e-16, 1.0, per_model=True)
     """Added to the root of the second moment."""
     batch: int = ranged(512, 1, 1 << 20)
     """Sequences in a step."""
     steps: int = ranged(30_000, 0, 1 << 31)
     """Updates in all."""
-    warmup: int = ranged(0, 0, 1 << 31, since=2, own=True)
+    warmup: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
     """Steps over which the learning rate rises linearly from 0; 0 for none."""
-    later_lr: float | None = ranged(None, 0.0, 10.0, since=2, own=True)
+    later_lr: float | None = ranged(None, 0.0, 10.0, added_later=True, per_model=True)
     """Learning rate from step later_from on; if None, it stays at lr."""
-    later_from: int = ranged(0, 0, 1 << 31, since=2, own=True)
+    later_from: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
     """The step from which the learning rate is later_lr."""
-    frozen: Part = setting("none", since=2, own=True)
+    frozen: Part = setting("none", added_later=True, per_model=True)
     """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that keeps its weights from step frozen_from until frozen_until."""
-    frozen_from: int = ranged(0, 0, (1 << 31) - 1, since=2, own=True)
+    frozen_from: int = ranged(0, 0, (1 << 31) - 1, added_later=True, per_model=True)
     """The step from which the frozen part keeps its weights; 0 for its initial ones."""
-    frozen_until: int = ranged(0, 0, 1 << 31, since=2, own=True)
+    frozen_until: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
     """The step from which the frozen part is trained; its moments are averaged before as well."""
-    literals_from: int = ranged(0, 0, 1 << 31, since=2, own=True)
+    literals_from: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
     """The step from which training has sequences without variables; before it, every sequence has one or more."""
-
-    def __repr__(self) -> str:
-        """The fields without schedules that are off, since names of run folders are made from this text."""
-        return text_of(self)
 
 
 @dataclass(frozen=True)
@@ -111,13 +101,13 @@ class Recording:
 
 @dataclass(frozen=True)
 class Seeds:
-    """The seeds of each source of randomness; one that is None is the model's own seed."""
+    """The seed of each source of randomness; None stands for the seed of the model."""
 
-    init: int | None = ranged(None, 0, 2**63 - 1, own=True)
+    init: int | None = ranged(None, 0, 2**63 - 1, per_model=True)
     """The seed of the initial weights."""
-    data: int | None = ranged(None, 0, 2**63 - 1, own=True)
+    data: int | None = ranged(None, 0, 2**63 - 1, per_model=True)
     """The seed of the training and evaluation sequences."""
-    split: int | None = ranged(None, 0, 2**63 - 1, own=True)
+    split: int | None = ranged(None, 0, 2**63 - 1, per_model=True)
     """The seed of the permutation that chooses the held-out pairs."""
 
 
@@ -125,23 +115,23 @@ class Seeds:
 class Start:
     """The weights that training starts from; by default those of the seed. They are read before the first step alone.
 
-    A network is given as RUN:SEED or RUN:SEED@STEP, such as census-six:3: a run folder, its name under runs/ or a run
+    A network is named as RUN:SEED or RUN:SEED@STEP, such as census-six:3: a run folder, its name under runs/ or a run
     of the package, and one of its seeds; at its last checkpoint unless a step is given. initial:SEED is the network
     with the initial weights of a seed.
     """
 
-    network: str | None = setting(None, since=2, own=True)
+    network: str | None = setting(None, added_later=True, per_model=True)
     """A trained network whose weights training starts from, such as census-six:3; if None, those of the seed."""
-    part: Part = setting("none", since=2, own=True)
+    part: Part = setting("none", added_later=True, per_model=True)
     """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that starts with the weights it has in part_from."""
-    part_from: str | None = setting(None, since=2, own=True)
+    part_from: str | None = setting(None, added_later=True, per_model=True)
     """The network from which the part is taken, such as census-six:0 or initial:7; not used where part is none."""
 
     @property
     def sources(self) -> dict[str, tuple[str, str]]:
         """For each field that names a network: that network, and which part of it is taken (`all` for every weight)."""
-        given = {"network": (self.network, "all"), "part_from": (self.part_from, self.part)}
-        return {name: (network, part) for name, (network, part) in given.items() if network and part != "none"}
+        sources = {"network": (self.network, "all"), "part_from": (self.part_from, self.part)}
+        return {name: (network, part) for name, (network, part) in sources.items() if network and part != "none"}
 
 
 # A run, or INITIAL, one of its seeds, and perhaps a step.
@@ -157,11 +147,8 @@ class Numerics:
     """Number format of weights, gradients and optimizer moments."""
     tf32: bool = False
     """Let an NVIDIA GPU round the inputs of matrix products to TF32."""
-    loss_in_float64: bool = setting(False, since=2)
+    loss_in_float64: bool = setting(False, added_later=True)
     """Compute the loss and its gradient by the logits in double precision, and round the gradient to `dtype`."""
-
-    def __repr__(self) -> str:
-        return text_of(self)
 
 
 @dataclass(frozen=True)
@@ -174,22 +161,29 @@ class Config:
     record: Recording = field(default_factory=Recording)
     seed: Seeds = field(default_factory=Seeds)
     numerics: Numerics = field(default_factory=Numerics)
-    start: Start = setting(Start(), since=2)
-
-    def __repr__(self) -> str:
-        return text_of(self)
+    start: Start = field(default_factory=Start)
 
     def __post_init__(self) -> None:
         validate(self)
 
 
+# Every setting by its dotted name, such as `optim.lr`: the field with its type, default and limits.
+SETTINGS: dict[str, Field[Any]] = {
+    f"{section.name}.{f.name}": f
+    for section in dataclasses.fields(Config)
+    for f in dataclasses.fields(section.type)  # type: ignore[arg-type]
+}
+# In which the models of one stack may differ.
+PER_MODEL = [name for name, f in SETTINGS.items() if f.metadata.get("per_model")]
+
+
 def validate(config: Config) -> None:
     """Raises a ConfigError for the first field that is out of range or does not fit the others."""
-    for section, (kind, _) in _fields(Config).items():
-        for name, (of_field, limits) in _fields(kind).items():
-            value = getattr(getattr(config, section), name)
-            if not _within(value, of_field, limits):
-                raise ConfigError(f"{section}.{name}", value, accepted(section, name) or "")
+    for name, f in SETTINGS.items():
+        value = attrgetter(name)(config)
+        if not _is_accepted(value, f):
+            section, _, field_name = name.partition(".")
+            raise ConfigError(name, value, accepted(section, field_name) or "")
     check_task(config.task)
     _check_model(config.model)
     _check_part("optim.frozen", config.optim.frozen, config.model)
@@ -197,38 +191,33 @@ def validate(config: Config) -> None:
     _check_start(config)
 
 
-@cache
-def _fields(section: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
-    """Type and limits of every field of a dataclass; the limits are empty where the field has none."""
-    types = get_type_hints(section)
-    limits = ("low", "high")
-    return {
-        f.name: (types[f.name], {k: f.metadata[k] for k in limits if k in f.metadata})
-        for f in dataclasses.fields(section)
-    }
-
-
 def accepted(section: str, name: str) -> str | None:
-    """What the field `section.name` accepts, in words; None where a rule of its own decides or there is no field."""
-    of_section, _ = _fields(Config).get(section, (None, {}))
-    kind, limits = _fields(of_section).get(name, (None, {})) if of_section else (None, {})
-    if limits:
-        whole = int in (kind, *get_args(kind))
-        return f"a {'whole ' * whole}number from {limits['low']} to {limits['high']}"
-    if kind is bool:
+    """What the field `section.name` accepts, in words; None where it has a rule for itself or there is no field."""
+    f = SETTINGS.get(f"{section}.{name}")
+    if f is None:
+        return None
+    if "low" in f.metadata:
+        return f"a {'whole ' * _is_whole(f)}number from {f.metadata['low']} to {f.metadata['high']}"
+    if f.type is bool:
         return "true or false"
-    return "one of " + ", ".join(get_args(kind)) if get_origin(kind) is Literal else None
+    return "one of " + ", ".join(get_args(f.type)) if get_origin(f.type) is Literal else None
 
 
-def _within(value: object, kind: Any, limits: Mapping[str, Any]) -> bool:
-    if limits and value is None:
-        return NoneType in get_args(kind)
-    if limits:
-        types = (int,) if int in (kind, *get_args(kind)) else (int, float)
-        return isinstance(value, types) and not isinstance(value, bool) and limits["low"] <= value <= limits["high"]
-    if kind is bool:
+def _is_accepted(value: object, f: Field[Any]) -> bool:
+    """Whether a value has the field's type and is within its limits; fields with rules for themselves take any."""
+    if "low" in f.metadata:
+        if value is None:
+            return NoneType in get_args(f.type)
+        types = (int,) if _is_whole(f) else (int, float)
+        low, high = f.metadata["low"], f.metadata["high"]
+        return isinstance(value, types) and not isinstance(value, bool) and low <= value <= high
+    if f.type is bool:
         return isinstance(value, bool)
-    return value in get_args(kind) if get_origin(kind) is Literal else True
+    return value in get_args(f.type) if get_origin(f.type) is Literal else True
+
+
+def _is_whole(f: Field[Any]) -> bool:
+    return int in (f.type, *get_args(f.type))
 
 
 def _check_model(model: Model) -> None:
@@ -262,12 +251,63 @@ def _check_start(config: Config) -> None:
     start = config.start
     for name in ("network", "part_from"):
         network = getattr(start, name)
-        found = NETWORK.fullmatch(network) if isinstance(network, str) else None
-        if network is not None and (found is None or int(found["seed"]) >= 2**63):
+        match = NETWORK.fullmatch(network) if isinstance(network, str) else None
+        if network is not None and (match is None or int(match["seed"]) >= 2**63):
             raise ConfigError(f"start.{name}", network, "a run and a seed, such as census-six:3 or census-six:3@50000")
     _check_part("start.part", start.part, config.model)
     if start.part != "none" and start.part_from is None:
         raise ConfigError("start.part_from", None, f"a network such as census-six:0 whose {start.part} is taken")
+
+
+def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
+    """The configuration with other values of settings, by their dotted names."""
+    changes: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        if name not in SETTINGS:
+            raise ConfigError(name, value, "the dotted name of a setting, such as optim.lr or model.n_heads")
+        section, _, field_name = name.partition(".")
+        changes.setdefault(section, {})[field_name] = value
+    sections = {name: dataclasses.replace(getattr(config, name), **values) for name, values in changes.items()}
+    return dataclasses.replace(config, **sections)
+
+
+# The names of the first version, which stand in its runs, tables and sweep files.
+SHORT_NAMES = {
+    "lr": "optim.lr",
+    "weight_decay": "optim.weight_decay",
+    "seen_fraction": "task.seen_fraction",
+    "one_var_ratio": "task.one_var_ratio",
+    "two_var_ratio": "task.two_var_ratio",
+}
+
+
+@dataclass(frozen=True, init=False)
+class Member:
+    """One model of a stack or a sweep: its seed, and the settings in which it differs from the others."""
+
+    seed: int
+    settings: tuple[tuple[str, Any], ...]
+    """Pairs of a dotted name and a value, by name."""
+
+    def __init__(self, seed: int, settings: Mapping[str, Any] | None = None, **short: Any):
+        """`Member(0, lr=0.001)` is short for `Member(0, {"optim.lr": 0.001})`; None is the value of the others."""
+        named = {SHORT_NAMES.get(name, name): value for name, value in {**(settings or {}), **short}.items()}
+        object.__setattr__(self, "seed", seed)
+        object.__setattr__(self, "settings", tuple(sorted((n, v) for n, v in named.items() if v is not None)))
+
+    def config(self, base: Config) -> Config:
+        """The configuration of this model alone, its three seeds filled in."""
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError("seeds", self.seed, "a whole number from 0 to 2^63 - 1")
+        config = with_settings(base, dict(self.settings))
+        seeds = {name: self.seed for name, seed in vars(config.seed).items() if seed is None}
+        return dataclasses.replace(config, seed=dataclasses.replace(config.seed, **seeds))
+
+    def in_stack(self, base: Config) -> "tuple[Config, Member]":
+        """The configuration of the stack that this model can be trained in, and this model as a member of it."""
+        of_stack = {name: value for name, value in self.settings if name not in PER_MODEL}
+        of_model = {name: value for name, value in self.settings if name in PER_MODEL}
+        return with_settings(base, of_stack), Member(self.seed, of_model)
 
 
 PRESETS: dict[str, Config] = {

@@ -1,12 +1,10 @@
 """The settings of the task: which member of the family of tasks a study trains on (docs/tasks.md), and their checks."""
 
-from __future__ import annotations
-
 import math
 import re
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -22,26 +20,18 @@ MOST_TUPLES = 1 << 20
 TUPLES = {1: "number", 2: "pair of numbers", 3: "triple of numbers", 4: "quadruple of numbers"}
 
 
-def setting(default: Any, *, since: int = 1, own: bool = False, **limits: float) -> Any:
-    """A field of the settings: the version that has it first, and whether models of one stack may differ in it.
+def setting(default: Any, *, added_later: bool = False, per_model: bool = False, **limits: float) -> Any:
+    """A field of the settings.
 
-    They may where it changes neither a tensor's shape nor the program of a training step. Settings of a later version
-    than the first are left out of documents and names of runs where they have their defaults.
+    `added_later`: the first version did not have it, and documents leave it out where it has its default.
+    `per_model`: models of one stack may differ in it; it changes neither a tensor's shape nor the program of a step.
     """
-    return field(default=default, metadata={"since": since, "own": own, **limits})
+    return field(default=default, metadata={"added_later": added_later, "per_model": per_model, **limits})
 
 
-def ranged(default: Any, low: float, high: float, *, since: int = 1, own: bool = False) -> Any:
+def ranged(default: Any, low: float, high: float, *, added_later: bool = False, per_model: bool = False) -> Any:
     """A setting with a smallest and a largest value."""
-    return setting(default, since=since, own=own, low=low, high=high)
-
-
-def text_of(section: Any) -> str:
-    """The text of some settings, without those of later versions where they have their defaults: names of run folders
-    are made from this text."""
-    first = [f.name for f in fields(section) if f.metadata.get("since", 1) == 1]
-    shown = [f.name for f in fields(section) if f.name in first or getattr(section, f.name) != f.default]
-    return f"{type(section).__name__}({', '.join(f'{name}={getattr(section, name)!r}' for name in shown)})"
+    return setting(default, added_later=added_later, per_model=per_model, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -56,37 +46,37 @@ class Task:
     """T: tokens in a sequence; the last are the operator, the operands and `=`."""
     max_assignments: int = ranged(6, 1, 26)
     """Assignments in a sequence are uniform on 1..this."""
-    seen_fraction: float = ranged(0.7, 0.0, 1.0, own=True)
+    seen_fraction: float = ranged(0.7, 0.0, 1.0, per_model=True)
     """f: share of the N^k ordered tuples of numbers (pairs for k = 2 operands) that training may combine; the others
     are held out."""
     banned_first: str = "ab"
     """Variables that are never the first operand in training."""
     banned_second: str = "gh"
     """Variables that are never the second operand in training; not used with one operand."""
-    one_var_ratio: float = ranged(20 / 12, 0.0, 1000.0, own=True)
+    one_var_ratio: float = ranged(20 / 12, 0.0, 1000.0, per_model=True)
     """Sequences with one variable per sequence without variables; each operand slot has it equally often."""
-    two_var_ratio: float = ranged(10 / 12, 0.0, 1000.0, own=True)
-    """r: sequences with two variables per sequence without; as many with three, and with four, where there are so many
+    two_var_ratio: float = ranged(10 / 12, 0.0, 1000.0, per_model=True)
+    """r: sequences with two variables per sequence without; as many with three, and with four, where there are as many
     operands. Each choice of slots is equally frequent."""
-    operation: str = setting("add", since=2)
+    operation: str = setting("add", added_later=True)
     """What is done with the operands, from left to right: add, subtract, multiply (mod N), `affine P Q` (P x + Q y mod
     N), dihedral (the dihedral group of order N, N even), or a file with N rows of N answers, stored as task.table."""
-    table: tuple[int, ...] = setting((), since=2)
+    table: tuple[int, ...] = setting((), added_later=True)
     """The answers of operation `table`, row by row: the first operand is the row, the second the column."""
-    operands: int = ranged(2, 1, 4, since=2)
+    operands: int = ranged(2, 1, 4, added_later=True)
     """k: operands in a sequence; with one, a sequence only looks a value up."""
-    banned_further: str = setting("", since=2)
+    banned_further: str = setting("", added_later=True)
     """Variables that are never the third or the fourth operand in training."""
-    hops: int = ranged(0, 0, 25, since=2)
+    hops: int = ranged(0, 0, 25, added_later=True)
     """h: an assignment may refer to a variable that is assigned earlier (`c=5, b=c`); an operand's variable is 0..h
     such links away from its number, uniformly as far as the number of assignments allows."""
-    rebinding: float = ranged(0.0, 0.0, 1.0, since=2)
-    """rho: probability that a variable is assigned twice, where there is room; the last assignment counts."""
-    unordered_split: bool = setting(False, since=2, own=True)
+    rebinding: float = ranged(0.0, 0.0, 1.0, added_later=True)
+    """rho: probability that a variable is assigned twice, where it fits; the last assignment counts."""
+    unordered_split: bool = setting(False, added_later=True, per_model=True)
     """Whether (n, m) and (m, n) are always both seen or both held out; for two operands."""
-    seen_doubles: float | None = ranged(None, 0.0, 1.0, since=2, own=True)
+    seen_doubles: float | None = ranged(None, 0.0, 1.0, added_later=True, per_model=True)
     """Share of the pairs (n, n) that are seen; if None, they are drawn with the other pairs. For two operands."""
-    doubles_weight: int = ranged(1, 1, 64, since=2, own=True)
+    doubles_weight: int = ranged(1, 1, 64, added_later=True, per_model=True)
     """How many times as often as another seen pair a pair (n, n) is drawn in training; for two operands."""
 
     @property
@@ -115,7 +105,7 @@ class Task:
 
     @property
     def variable_counts(self) -> range:
-        """How many of the operands may be variables: from 0 to all of them, as far as a sequence may assign so many."""
+        """How many of the operands may be variables: from 0 to all of them, as far as a sequence may assign as many."""
         return range(1 + min(self.operands, self.max_assignments))
 
     @property
@@ -141,12 +131,9 @@ class Task:
         weights = [ratios[kind.bit_count()] / math.comb(k, kind.bit_count()) for kind in range(2**k)]
         return tuple(w / sum(weights) for w in weights)
 
-    def __repr__(self) -> str:
-        return text_of(self)
-
 
 def named_operation(operation: str) -> bool:
-    """Whether this is an operation by its name; anything else that is given as one is a file."""
+    """Whether this is an operation by its name; any other text names a file."""
     return operation in SIGNS.keys() - {"affine"} or AFFINE.fullmatch(operation) is not None
 
 
@@ -194,7 +181,7 @@ def check_task(task: Task) -> None:
 
 
 def _different(allowed: Sequence[set[str]]) -> bool:
-    """Whether every slot can have a variable of its own: no group of slots has fewer variables than slots (Hall)."""
+    """Whether the slots can all have different variables: no group of slots has fewer variables than slots (Hall)."""
     groups = (group for n in range(1, len(allowed) + 1) for group in combinations(allowed, n))
     return all(len(set().union(*group)) >= len(group) for group in groups)
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from assignadd import __version__
-from assignadd.config.errors import RunError
 from assignadd.dynamics.curves import Spike
 from assignadd.dynamics.of_network import binds, checkpoints_around, curves_of, phases_of
 from assignadd.dynamics.phases import BINDING_SET
@@ -28,8 +27,7 @@ from assignadd.network import Network, networks_of
 from assignadd.page import history, tables
 from assignadd.page.history import chosen_steps
 from assignadd.runs import atomic
-from assignadd.runs.destination import claim_folder, folder_inside
-from assignadd.runs.files import read_regular
+from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import populations_for
 from assignadd.task.evalsets import EVAL_SETS, EvalSet
@@ -153,19 +151,11 @@ def _telling(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | N
     }
 
 
-def _is_page(folder: Path) -> bool:
-    """Whether a folder holds a page from before there were marks."""
-    try:
-        return read_regular(folder, INDEX, most=100).startswith(b"assignadd.index(")
-    except RunError:
-        return False
-
-
 class PageFolder:
     """The folder of the page, and the files written into it."""
 
     def __init__(self, out: Path):
-        claim_folder(out, "explorer page", _is_page)
+        claim_folder(out, "explorer page")
         self.out, self.written = out, set[Path]()
 
     def write(self, name: str, data: bytes) -> None:

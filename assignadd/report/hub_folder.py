@@ -13,12 +13,10 @@ from typing import Any
 import msgspec
 
 from assignadd import __version__
-from assignadd.config.errors import RunError
 from assignadd.ledger.claim import Record
 from assignadd.report.claims_table import ORDER, group
 from assignadd.runs import atomic
-from assignadd.runs.destination import claim_folder, folder_inside
-from assignadd.runs.files import read_regular
+from assignadd.runs.files import claim_folder, folder_inside, read_regular
 from assignadd.runs.folder import Run, read_committed
 from assignadd.runs.hub import FILES, SCHEME, Index, checkpoint_name
 from assignadd.runs.manifest import CONFIG, METRICS, SPLITS, Blob
@@ -34,7 +32,7 @@ def write_hub_folder(
     `steps` are the checkpoints to publish, the last of them also as `model.safetensors`. An earlier publication in the
     same folder is replaced, and so is one that was interrupted.
     """
-    claim_folder(folder, "publication", lambda found: (found / FILES).is_file() and _is_index(found))
+    claim_folder(folder, "publication")
     atomic.discard(folder / FILES)
     files: dict[str, Blob] = {}
 
@@ -64,15 +62,6 @@ def write_hub_folder(
                 atomic.discard(path)
     atomic.write(folder / FILES, msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n")
     return index
-
-
-def _is_index(folder: Path) -> bool:
-    """Whether the folder has the list of files of a publication from before folders were marked."""
-    try:
-        msgspec.json.decode(read_regular(folder, FILES), type=Index)
-    except (msgspec.MsgspecError, RunError):
-        return False
-    return True
 
 
 def with_metadata(data: bytes, metadata: Mapping[str, str]) -> bytes:

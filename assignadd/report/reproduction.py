@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from assignadd.config import Task
-from assignadd.config.errors import RunError
 from assignadd.dynamics.of_network import binds, trajectory_of
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
 from assignadd.figure.record import Absent, FigureRecord, Sources
@@ -26,8 +25,7 @@ from assignadd.report.hub_folder import ARXIV
 from assignadd.report.page import Card, Cell, Page, number
 from assignadd.report.sections import POPULATIONS, SECTIONS
 from assignadd.runs import atomic
-from assignadd.runs.destination import claim_folder, folder_inside
-from assignadd.runs.files import read_regular
+from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
 from assignadd.stats import BROKEN, FAILS, NOT_APPLICABLE, SOME_SEEDS, UNMEASURED, UNTESTABLE
 from assignadd.sweeps.population import Populations
@@ -44,16 +42,8 @@ TITLE = "Assign and Add, reproduced"
 
 def claim_report(folder: Path) -> None:
     """Makes the folder of a report, and refuses one that holds anything else."""
-    claim_folder(folder, "report", _is_report)
+    claim_folder(folder, "report")
     folder_inside(folder, "figures")
-
-
-def _is_report(folder: Path) -> bool:
-    """Whether a folder holds a report from before there were marks."""
-    try:
-        return f"<title>{TITLE}</title>".encode() in read_regular(folder, "index.html", most=2000)
-    except RunError:
-        return False
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from assignadd.config.errors import RunError
 
-TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -65,8 +65,25 @@ def append(path: Path, committed: int, data: bytes) -> None:
         raise RunError(f"{path} could not be written: {reason(error)}; nothing was changed") from error
 
 
+def aside(path: Path) -> Path:
+    """A free name for what makes way at a path: NAME.aside, or NAME.aside-2 and so on."""
+    name, n = path.with_name(f"{path.name}.aside"), 1
+    while os.path.lexists(name):
+        n += 1
+        name = path.with_name(f"{path.name}.aside-{n}")
+    return name
+
+
+def set_aside(path: Path) -> None:
+    """Give what stands at a path another name beside it."""
+    try:
+        os.replace(path, aside(path))
+    except OSError as error:
+        raise RunError(f"{path} could not be set aside: {reason(error)}") from error
+
+
 def discard(path: Path) -> None:
-    """Remove a file that nothing counts on; one that cannot be removed now is found again at the next opening."""
+    """Remove a file that nothing counts on, if it can be removed."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
@@ -82,6 +99,13 @@ def discard_leftover(path: Path) -> None:
             os.unlink(path)
         finally:
             os.close(fd)
+
+
+def discard_leftovers(folder: Path) -> None:
+    """Remove what interrupted writes left in a folder of ours and in those inside it."""
+    for inside, _, names in os.walk(folder):  # does not follow links
+        for name in names:
+            discard_leftover(Path(inside) / name)
 
 
 def make_directory(path: Path) -> None:

@@ -1,26 +1,27 @@
 """Settings as JSON: strict on the way in, canonical on the way out.
 
-An unknown key, a key given twice, a missing field or a wrong type is a ConfigError that names the dotted field; ranges
-and combinations are `config.validate`'s, the same for JSON as for flags and Python.
+An unknown key, a key given twice or a wrong type is a ConfigError that names the dotted field; ranges and combinations
+are `config.validate`'s, the same for JSON as for flags and Python. A field that is left out has its default.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
-from assignadd.config import Config, ConfigError, Member
-from assignadd.config.member import SHORT_NAMES, own_in_a_stack
+from assignadd.config import PER_MODEL, SETTINGS, SHORT_NAMES, Config, ConfigError, Member, with_settings
 from assignadd.runs.files import read_input
 from assignadd.task.arithmetic import operation_settings
 
+# Settings of thousands of models take less.
+MOST_BYTES = 16 << 20
 DEFAULTS = Config()
+SECTIONS = list(vars(DEFAULTS))
 
 
 def read_config(path: Path, base: Config) -> Config:
@@ -35,68 +36,86 @@ def read_config(path: Path, base: Config) -> Config:
     values = parse(data, path.name)
     if isinstance(values, dict) and values.keys() == {"config", "models"}:
         values = values["config"]
-    task = values.get("task") if isinstance(values, dict) else None
-    if isinstance(task, dict) and isinstance(task.get("operation"), str):
-        found = operation_settings(task["operation"]) | {n: x for n, x in task.items() if n != "operation"}
-        # The reader below takes lists, as JSON has them.
-        values = values | {"task": {n: list(x) if isinstance(x, tuple) else x for n, x in found.items()}}
-    return config_from(values, base)
+    return with_settings(base, exact_settings(with_operation(_by_dotted_name(values))))
 
 
-# Settings of thousands of models take less.
-MOST_BYTES = 16 << 20
-# The types of the fields of a dataclass; cached, as a sweep reads thousands of settings.
-types_of = functools.cache(get_type_hints)
-# Fields that are left out of a run's document at their defaults, and those that runs of an earlier version do not have;
-# their defaults say what was done then.
-LEFT_OUT = tuple(
-    f"{section.name}.{field.name}"
-    for section in dataclasses.fields(Config)
-    for field in dataclasses.fields(getattr(DEFAULTS, section.name))
-    if field.metadata.get("since", 1) > 1
-)
-ADDED_LATER = ("record.measure_every", "record.final_sequences", "start", *LEFT_OUT)
-OWN_IN_A_STACK = own_in_a_stack(DEFAULTS)
+def config_from(values: Any) -> Config:
+    """The configuration of parsed JSON, `{"optim": {"lr": 0.001}, ...}`; what it leaves out has its default."""
+    return with_settings(DEFAULTS, exact_settings(_by_dotted_name(values)))
+
+
+def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values by dotted names, each as the type that the setting has in Python.
+
+    A value of another type is left unchanged: `config.validate` refuses it in the words of the setting.
+    """
+    exact = {}
+    for name, value in settings.items():
+        try:
+            exact[name] = msgspec.convert(value, SETTINGS[name].type) if name in SETTINGS else value
+        except msgspec.ValidationError:
+            exact[name] = value
+    return exact
+
+
+def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted names; where `task.operation` names a file of answers, with its answers and their modulus."""
+    operation = settings.get("task.operation")
+    if not isinstance(operation, str):
+        return dict(settings)
+    read = {f"task.{field}": value for field, value in operation_settings(operation).items()}
+    return read | {name: value for name, value in settings.items() if name != "task.operation"}
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
-    """The `config.json` of a run: every field, the same bytes for the same settings.
+    """The `config.json` of a run: the same bytes for the same settings.
 
     Fields that were added after the first version are left out at their defaults, so that a document has the bytes, and
     hence the hash, that it had before there were these fields.
     """
     for member in members:
         member.config(config)  # refuses what JSON cannot say, such as a NaN
-    # Through the reader and back, so that a whole number given for a float (lr=1) is written as the float it means.
-    exact, own = read_run_document(msgspec.json.encode({"config": config, "models": _flat(members)}))
-    written = {"config": msgspec.to_builtins(exact), "models": _flat(own)}
-    for section, name in (dotted.split(".") for dotted in LEFT_OUT):
-        if getattr(getattr(exact, section), name) == getattr(getattr(DEFAULTS, section), name):
-            del written["config"][section][name]
-    written["config"] = {section: values for section, values in written["config"].items() if values}
-    document = msgspec.json.encode(written)
-    return msgspec.json.format(document, indent=2) + b"\n"
-
-
-def _flat(members: Sequence[Member]) -> list[dict[str, Any]]:
-    return [{"seed": member.seed, **dict(member.own)} for member in members]
+    # A whole number given for a float (lr=1) is written as the float it means.
+    exact = config_from(msgspec.to_builtins(config))
+    written = msgspec.to_builtins(exact)
+    for name, field in SETTINGS.items():
+        section, _, key = name.partition(".")
+        if field.metadata.get("added_later") and attrgetter(name)(exact) == field.default:
+            del written[section][key]
+    document = {
+        "config": {section: values for section, values in written.items() if values},
+        "models": [{"seed": member.seed, **exact_settings(dict(member.settings))} for member in members],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
     """The settings of a run and its models."""
-    given = _fields("run", parse(data, "config.json"), ["config", "models"], complete=True)
-    config = config_from(given["config"])
-    if not isinstance(given["models"], list) or not given["models"]:
-        raise ConfigError("models", given["models"], "a list of at least one model")
-    return config, tuple(_member(f"models[{i}]", m, config) for i, m in enumerate(given["models"]))
+    document = parse(data, "config.json")
+    if not isinstance(document, dict) or document.keys() != {"config", "models"}:
+        raise ConfigError("run", document, "an object with the fields config, models")
+    config, models = config_from(document["config"]), document["models"]
+    if not isinstance(models, list) or not models:
+        raise ConfigError("models", models, "a list of at least one model")
+    return config, tuple(_member(f"models[{i}]", model, config) for i, model in enumerate(models))
 
 
-def first_difference(one: bytes, other: bytes) -> tuple[str, Any, Any] | None:
-    """The first dotted field in which two `config.json` differ, with both values."""
-    ours, theirs = (dict(_leaves(parse(document, "config.json"), "")) for document in (one, other))
-    for name in [*ours, *theirs]:
-        if name not in ours or name not in theirs or ours[name] != theirs[name]:
-            return name.removeprefix("config."), ours.get(name), theirs.get(name)
+def first_difference(
+    one: tuple[Config, Sequence[Member]], other: tuple[Config, Sequence[Member]]
+) -> tuple[str, Any, Any] | None:
+    """The first dotted field in which the settings of two runs differ, with both values; models have fields too."""
+    (config, members), (other_config, other_members) = one, other
+    for name in SETTINGS:
+        value, other_value = attrgetter(name)(config), attrgetter(name)(other_config)
+        if value != other_value:
+            return name, value, other_value
+    if len(members) != len(other_members):
+        return "number of models", len(members), len(other_members)
+    for i, (member, other_member) in enumerate(zip(members, other_members, strict=True)):
+        fields, other_fields = ({"seed": m.seed, **dict(m.settings)} for m in (member, other_member))
+        for name in [*fields, *other_fields]:
+            if fields.get(name) != other_fields.get(name):
+                return f"models[{i}].{name}", fields.get(name), other_fields.get(name)
     return None
 
 
@@ -104,12 +123,12 @@ def parse(data: bytes, name: str) -> Any:
     """JSON without repeated keys, NaN or infinities."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, value in pairs:
-            if key in found:
+            if key in values:
                 raise ConfigError(key, value, f"each key once in {name}")
-            found[key] = value
-        return found
+            values[key] = value
+        return values
 
     def refuse(constant: str) -> None:
         raise ConfigError(name, constant, "finite numbers")
@@ -117,8 +136,8 @@ def parse(data: bytes, name: str) -> Any:
     try:
         return json.loads(data.decode(), object_pairs_hook=unique, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        where, found = f"{name} line {error.lineno} column {error.colno}", error.doc[error.pos : error.pos + 12]
-        raise ConfigError(where, found, f"JSON ({error.msg[:1].lower()}{error.msg[1:]})") from error
+        place, text = f"{name} line {error.lineno} column {error.colno}", error.doc[error.pos : error.pos + 12]
+        raise ConfigError(place, text, f"JSON ({error.msg[:1].lower()}{error.msg[1:]})") from error
     except UnicodeDecodeError as error:
         raise ConfigError(name, data[error.start : error.start + 4], "JSON in UTF-8") from error
     except ConfigError:
@@ -127,77 +146,39 @@ def parse(data: bytes, name: str) -> Any:
         raise ConfigError(name, data[:12], f"JSON of a reasonable size ({error})") from error
 
 
-def config_from(values: Any, base: Config | None = None) -> Config:
-    """A configuration from parsed JSON; without a `base` to complete it, every field must be there."""
-    known = types_of(Config)
-    given = _fields("config", values, list(known), complete=base is None)
-    sections = {name: _section(known[name], name, value, base and getattr(base, name)) for name, value in given.items()}
-    return Config(**sections) if base is None else dataclasses.replace(base, **sections)
+def _by_dotted_name(values: Any) -> dict[str, Any]:
+    """`{"optim": {"lr": 1}}` as `{"optim.lr": 1}`."""
+    settings = {}
+    for section, fields in _object("config", values, SECTIONS).items():
+        known = [name.partition(".")[2] for name in SETTINGS if name.partition(".")[0] == section]
+        for field, value in _object(section, fields, known).items():
+            settings[f"{section}.{field}"] = value
+    return settings
 
 
-def _section(kind: type, name: str, values: Any, base: Any) -> Any:
-    hints = types_of(kind)
-    given = _fields(name, values, list(hints), complete=base is None)
-    exact = {field: _exact(f"{name}.{field}", hints[field], value) for field, value in given.items()}
-    return kind(**exact) if base is None else dataclasses.replace(base, **exact)
-
-
-def _member(name: str, values: Any, config: Config) -> Member:
-    """A model's seed and own settings; the first version's names, null where the stack's value counts, are read too."""
-    if not isinstance(values, dict):
-        raise ConfigError(name, values, "an object with a seed and settings")
-    given: dict[str, Any] = {SHORT_NAMES.get(field, field): value for field, value in values.items() if field != "seed"}
-    seed = values.get("seed")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise ConfigError(f"{name}.seed", seed, "a whole seed")
-    for field, value in given.items():
-        if field not in OWN_IN_A_STACK:
-            raise ConfigError(
-                f"{name}.{field}", value, "a setting of one model of a stack: " + ", ".join(OWN_IN_A_STACK)
-            )
-    member = Member(seed, {field: exact_value(field, value) for field, value in given.items()})
-    member.config(config)  # the model's own settings are checked as a whole configuration
-    return member
-
-
-def exact_value(name: str, value: Any) -> Any:
-    """A JSON value as the type that the setting with this dotted name has in Python."""
-    section, _, field = name.partition(".")
-    hint = types_of(types_of(Config).get(section, Config)).get(field)
-    return value if value is None else _exact(name, hint, value)
-
-
-def _fields(name: str, values: Any, known: list[str], complete: bool) -> dict[str, Any]:
+def _object(name: str, values: Any, known: Sequence[str]) -> dict[str, Any]:
+    """These values, or an error unless they are a JSON object with known keys."""
     if not isinstance(values, dict):
         raise ConfigError(name, values, "an object with fields among " + ", ".join(known))
-    prefix = "" if name in ("config", "run") else f"{name}."
     for key, value in values.items():
         if key not in known:
-            raise ConfigError(prefix + key, value, f"a field of {name}: " + ", ".join(known))
-    for key in known:
-        if complete and key not in values and prefix + key not in ADDED_LATER:
-            raise ConfigError(prefix + key, None, "every field of a run's settings to be there")
+            dotted = key if name == "config" else f"{name}.{key}"
+            raise ConfigError(dotted, value, f"a field of {name}: " + ", ".join(known))
     return values
 
 
-def _exact(name: str, hint: Any, value: Any) -> Any:
-    """A JSON value as the type the field has in Python; anything else is left for `config.validate` to refuse."""
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise ConfigError(name, value, "a list")
-        return tuple(value)
-    if hint is float or float in get_args(hint):
-        return float(value) if type(value) is int and abs(value) < 1 << 53 else value
-    return value
-
-
-def _leaves(values: Any, name: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(values, dict):
-        for key, value in values.items():
-            yield from _leaves(value, f"{name}.{key}" if name else key)
-    elif name == "models":
-        yield "number of models", len(values)
-        for i, value in enumerate(values):
-            yield from _leaves(value, f"{name}[{i}]")
-    else:
-        yield name, values
+def _member(name: str, values: Any, config: Config) -> Member:
+    """A model's seed and settings; the first version's names, null where the stack's value counts, are read too."""
+    if not isinstance(values, dict):
+        raise ConfigError(name, values, "an object with a seed and settings")
+    fields = {str(field): value for field, value in values.items() if field != "seed"}
+    settings = {SHORT_NAMES.get(field, field): value for field, value in fields.items()}
+    seed = values.get("seed")
+    if type(seed) is not int:
+        raise ConfigError(f"{name}.seed", seed, "a whole seed")
+    for field, value in settings.items():
+        if field not in PER_MODEL:
+            raise ConfigError(f"{name}.{field}", value, "a setting of one model of a stack: " + ", ".join(PER_MODEL))
+    member = Member(seed, exact_settings(settings))
+    member.config(config)  # the model's settings are checked as a whole configuration
+    return member

@@ -1,6 +1,6 @@
 """A run: a stack of models in one folder, as it was last committed.
 
-    config.json            the settings, and for each model its seed and own settings
+    config.json            the settings, and for each model its seed and the settings in which it differs
     splits.safetensors     `seen` (M, N, N): which pairs of numbers each model trains on (an axis for each operand)
     metrics.jsonl          a row per model and evaluation; append-only, no clock in it
     checkpoints/00000100.safetensors   weights by the field's names, with a leading axis M
@@ -13,17 +13,19 @@ This class only reads; `writer` writes. Every file is checked against the manife
 from __future__ import annotations
 
 import bisect
+import glob
 import hashlib
 import math
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assignadd.config import Config, ConfigError, Member
+from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
 from assignadd.config.errors import RunError, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
 from assignadd.runs.files import read_regular
@@ -77,7 +79,7 @@ class Run:
 
     @property
     def configs(self) -> list[Config]:
-        """Each model's own configuration, its seeds filled in."""
+        """The configuration of each model, its seeds filled in."""
         return [member.config(self.config) for member in self.members]
 
     @property
@@ -100,9 +102,9 @@ class Run:
     @property
     def provenance(self) -> dict[str, Any]:
         """What the run was made with (last), and from which files if it was imported."""
-        last = [msgspec.to_builtins(session.environment) for session in self.manifest.sessions[-1:]]
-        made = {"sessions": len(self.manifest.sessions), "dtype": self.manifest.dtype, "sources": self.manifest.sources}
-        return (last[0] if last else {}) | made
+        sessions = self.manifest.sessions
+        last = msgspec.to_builtins(sessions[-1].environment) if sessions else {}
+        return last | {"sessions": len(sessions), "dtype": self.manifest.dtype, "sources": self.manifest.sources}
 
     def index_of(self, seed: int | None) -> int:
         """Which model of the stack has this seed; the first for None."""
@@ -175,15 +177,15 @@ class Run:
             diverged = self.diverged_at
         except RunError:  # damaged metrics: the weights alone have to tell
             diverged = [None] * len(self.members)
-        found, finite = {}, stack.flat.isfinite().all(1).tolist()
+        reasons, finite = {}, stack.flat.isfinite().all(1).tolist()
         for i, (seed, end) in enumerate(zip(self.manifest.seeds, diverged, strict=True)):
             if end is not None and end <= step:
                 before = [s for s in self.steps if s < end]
                 earlier = f"; --step {before[-1]} is from before that" if before else ""
-                found[i] = f"seed {seed} of {self.name} diverged at step {end}: its loss was not finite{earlier}"
+                reasons[i] = f"seed {seed} of {self.name} diverged at step {end}: its loss was not finite{earlier}"
             elif not finite[i]:
-                found[i] = f"seed {seed} of {self.name} has weights at step {step} that are not finite"
-        return found
+                reasons[i] = f"seed {seed} of {self.name} has weights at step {step} that are not finite"
+        return reasons
 
     def model_at(self, step: int | None, index: int) -> tuple[int, Stack, list[str]]:
         """As `at`, for one model, which is refused if it has diverged."""
@@ -236,16 +238,18 @@ class Run:
 
     def verify(self) -> list[str]:
         """What is wrong with the run, a line per file; empty when all of it is as it was committed."""
-        found: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for name in [METRICS, *self.manifest.files]:
             try:
                 self._check(name)
             except RunError as error:
-                found[name] = str(error)
+                problems[name] = str(error)
         # A writer may have gone on meanwhile and removed a state; only what still should be there is a problem.
-        now = read_manifest(self.path) if found else self.manifest
+        now = read_manifest(self.path) if problems else self.manifest
         lines = [
-            line for name, line in found.items() if name == METRICS or now.files.get(name) == self.manifest.files[name]
+            line
+            for name, line in problems.items()
+            if name == METRICS or now.files.get(name) == self.manifest.files[name]
         ]
         derived = unsealed_file(self.path, MEASURES)
         return [*lines, f"{derived}; `assignadd measure` makes it again"] if derived else lines
@@ -299,3 +303,80 @@ def open_run(run: str | os.PathLike[str] | Run) -> Run:
         if (folder / MANIFEST).exists():
             return Run.open(folder)
     return Run.open(run)  # raises an error that says what is missing
+
+
+def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
+    """The runs under `root` by name, and a line for each that cannot be opened; runs are not looked for inside runs."""
+    runs, problems = [], []
+    for folder in _run_folders(root):
+        try:
+            runs.append(Run.open(folder))
+        except RunError as error:
+            problems.append(str(error))
+    return runs, problems
+
+
+def newest_run(root: str | os.PathLike[str]) -> tuple[Run | None, list[str]]:
+    """The run under `root` that was committed to last and can be opened, and a line for each newer one that cannot.
+
+    None where there is no run at all.
+    """
+    problems: list[str] = []
+    for folder in sorted(_run_folders(root), key=lambda folder: -(folder / MANIFEST).stat().st_mtime_ns):
+        try:
+            return Run.open(folder), problems
+        except RunError as error:
+            problems.append(str(error))
+    if problems:
+        raise RunError(problems[0])
+    return None, []
+
+
+def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
+    folders = []
+    for folder, inner, files in os.walk(root):
+        if MANIFEST in files:
+            folders.append(Path(folder))
+            inner.clear()
+    return sorted(folders)
+
+
+# Seeds that are not consecutive are listed in the name of a run's folder up to this number.
+MOST_LISTED = 6
+
+
+def default_folder(config: Config, members: Sequence[Member], root: Path = Path("runs")) -> Path:
+    """The folder under `root` for a run of these settings, the same however they are given.
+
+        paper-seed-0            the settings of a preset, one seed
+        paper-seeds-0-31        consecutive seeds
+        tiny-seeds-0+4+7        up to six other seeds; more are counted, and the hash below tells them apart
+        paper-seed-0-1f3a9c     other settings: the preset they differ from in the fewest fields, and six digits of the
+                                hash of the settings' JSON
+
+    A run with just these settings under another hash, as earlier versions computed it, is found.
+    """
+    document = run_document(config, members)
+    config, members = read_run_document(document)  # lr = 1 and lr = 1.0 are one setting
+    preset = min(PRESETS, key=lambda name: _n_differences(config, PRESETS[name]))
+    seeds = [member.seed for member in members]
+    consecutive = seeds == list(range(seeds[0], seeds[0] + len(seeds)))
+    if len(seeds) == 1:
+        label = f"seed-{seeds[0]}"
+    elif consecutive:
+        label = f"seeds-{seeds[0]}-{seeds[-1]}"
+    else:
+        label = "seeds-" + "+".join(map(str, seeds)) if len(seeds) <= MOST_LISTED else f"{len(seeds)}-seeds"
+    plain = root / f"{preset}-{label}"
+    listed = consecutive or len(seeds) <= MOST_LISTED
+    if listed and config == PRESETS[preset] and members == tuple(map(Member, seeds)):
+        return plain
+    for folder in sorted(root.glob(f"{glob.escape(plain.name)}-{6 * '[0-9a-f]'}")):
+        if (folder / CONFIG).is_file() and (folder / CONFIG).read_bytes() == document:
+            return folder
+    return root / f"{plain.name}-{hashlib.sha256(document).hexdigest()[:6]}"
+
+
+def _n_differences(config: Config, preset: Config) -> int:
+    """How many settings of the two configurations differ."""
+    return sum(attrgetter(name)(config) != attrgetter(name)(preset) for name in SETTINGS)

@@ -1,7 +1,7 @@
 """One model of a run published on the Hugging Face Hub, fetched and checked.
 
     files.json                  every other file with its size and sha256
-    config.json                 the settings, and for each model its seed and own settings, as in the run folder
+    config.json                 the settings, and for each model its seed and what differs, as in the run folder
     splits.safetensors          which pairs of numbers each model trained on
     metrics.jsonl               a row per model and evaluation during training
     model.safetensors           the first seed's last weights
@@ -27,7 +27,7 @@ from assignadd import __version__
 from assignadd.config.errors import ConfigError, RunError, UsageError
 from assignadd.model.transformer import Transformer
 from assignadd.runs.config_json import read_run_document
-from assignadd.runs.destination import MARK
+from assignadd.runs.files import MARK
 from assignadd.runs.manifest import CONFIG, Blob
 from assignadd.runs.tensors import decode_tensors, stack_of
 
@@ -48,8 +48,8 @@ class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def steps(self, seed: int) -> list[int]:
         """The steps at which there are weights of this seed."""
-        found = (CHECKPOINT.fullmatch(name) for name in self.files)
-        return sorted(int(match[2]) for match in found if match and int(match[1]) == seed)
+        matches = (CHECKPOINT.fullmatch(name) for name in self.files)
+        return sorted(int(match[2]) for match in matches if match and int(match[1]) == seed)
 
 
 def checkpoint_name(seed: int, step: int) -> str:
@@ -78,8 +78,8 @@ def upload(folder: Path, repository: str, private: bool, message: str) -> str:
     api = _client().HfApi(library_name="assignadd", library_version=__version__)
     with _client_errors(f"{repository} could not be uploaded"):
         api.create_repo(repository, private=private, exist_ok=True)
-        found = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message, ignore_patterns=MARK)
-        return str(found.commit_url)
+        commit = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message, ignore_patterns=MARK)
+        return str(commit.commit_url)
 
 
 def check_repository(repository: str) -> None:

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from assignadd.config.errors import RunError
 from assignadd.runs import atomic
 from assignadd.runs.environment import Environment
+from assignadd.runs.files import CONFIG as CONFIG
+from assignadd.runs.files import MANIFEST as MANIFEST
+from assignadd.runs.files import MEASURES as MEASURES  # a table made from the checkpoints, which is not committed
 from assignadd.runs.files import read_regular
 
-MANIFEST, CONFIG, SPLITS, METRICS = "manifest.json", "config.json", "splits.safetensors", "metrics.jsonl"
-# A table made from the checkpoints, which is not committed: it can be made again.
-MEASURES = "measures.parquet"
+SPLITS, METRICS = "splits.safetensors", "metrics.jsonl"
 CHECKPOINTS: Final = "checkpoints"
 STATES: Final = "states"
 FORMAT = 1
@@ -125,6 +126,15 @@ def read_manifest(folder: Path) -> Manifest:
     if problem := _problem(manifest):
         raise RunError(f"{where} {problem}")
     return replace(manifest, seal="")
+
+
+def committed_problem(folder: Path, manifest: Manifest, name: str) -> str | None:
+    """What is wrong with a committed file."""
+    try:
+        read_committed(folder, manifest, name)
+    except RunError as error:
+        return str(error)
+    return None
 
 
 def read_committed(folder: Path, manifest: Manifest, name: str) -> bytes:

@@ -6,13 +6,11 @@ table is one file, written by one rename, and any Parquet reader opens it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import os
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,11 +33,12 @@ def sealed(data: bytes) -> bytes:
 
 def seal_problem(data: bytes) -> str | None:
     """What is wrong with bytes that should be sealed."""
-    found = list(SEAL.finditer(data))
-    if len(found) != 1:
+    seals = list(SEAL.finditer(data))
+    if len(seals) != 1:
         return "has no seal: it is damaged, foreign, or from an earlier version"
-    start, end = found[0].span()
-    if hashlib.sha256(data[:start] + BLANK.encode() + data[end:]).hexdigest().encode() != found[0][1]:
+    start, end = seals[0].span()
+    unsealed = data[:start] + BLANK.encode() + data[end:]
+    if hashlib.sha256(unsealed).hexdigest().encode() != seals[0][1]:
         return "is damaged or was edited: its seal does not fit"
     return None
 
@@ -55,9 +54,9 @@ def unsealed_file(folder: Path, name: str) -> str | None:
     return problem and f"{folder / name} {problem}"
 
 
-def is_parquet_with(data: bytes, word: str) -> bool:
-    """Whether these bytes look like a Parquet file with a column or an entry of this name."""
-    return data[:4] == data[-4:] == b"PAR1" and word.encode() in data
+def is_sealed_with(data: bytes, word: str) -> bool:
+    """Whether these bytes look like a sealed file of ours, damaged perhaps, with a column or an entry of this name."""
+    return PREFIX.encode() in data and word.encode() in data
 
 
 def encode_table(table: polars.DataFrame, about: Mapping[str, str], level: int | None = None) -> bytes:
@@ -76,30 +75,3 @@ def decode_sealed(data: bytes, name: str) -> tuple[polars.DataFrame, dict[str, s
     if problem := seal_problem(data):
         raise RunError(f"{name} {problem}")
     return polars.read_parquet(data), polars.read_parquet_metadata(io.BytesIO(data))
-
-
-def decode_foreign(data: bytes, name: str, most_rows: int | None = None) -> polars.DataFrame:
-    """The rows, or the first of them, of a Parquet file that anybody may have made."""
-    import polars
-
-    try:
-        with _quiet_panics():
-            return polars.read_parquet(data, n_rows=most_rows)
-    except BaseException as error:  # a panic in the reader is not an Exception
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise RunError(f"{name} is not a Parquet file: {' '.join(str(error).split())[:80]}") from error
-        raise
-
-
-@contextlib.contextmanager
-def _quiet_panics() -> Iterator[None]:
-    """Within, what the reader's own threads write to stderr is dropped: a panic prints its stack there."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)

@@ -25,8 +25,8 @@ def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
 
 def _alone(tensor: Tensor) -> Tensor:
     """The tensor in memory that no other has a part of, as the weights of a stack have: safetensors refuses those."""
-    own = tensor.detach().cpu().contiguous()
-    return own if own.untyped_storage().nbytes() == own.nbytes else own.clone()
+    tensor = tensor.detach().cpu().contiguous()
+    return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
 
 def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:
@@ -55,10 +55,9 @@ def _weights_problem(weights: Mapping[str, Tensor], config: Config, n_models: in
         odd = sorted(weights.keys() ^ expected.keys())[0]
         return f"{odd} is {'extra' if odd in weights else 'missing'}"
     for weight, shape in expected.items():
-        found = weights[weight]
-        if found.shape != shape or str(found.dtype) != f"torch.{config.numerics.dtype}":
-            have, want = f"{found.dtype} {tuple(found.shape)}", f"{config.numerics.dtype} {shape}"
-            return f"{weight} is {have}, not {want}"
+        tensor = weights[weight]
+        if tensor.shape != shape or str(tensor.dtype) != f"torch.{config.numerics.dtype}":
+            return f"{weight} is {tensor.dtype} {tuple(tensor.shape)}, not {config.numerics.dtype} {shape}"
     return None
 
 

@@ -4,7 +4,7 @@ The one place where a pickle is read, with `weights_only`, which builds tensors 
 does not have (biases, an MLP after a layer without one) must be present as zeros or not at all.
 
 Models of TransformerLens 4 are bridges around its own ("native") architecture. They have the same weights, and
-activations under the same hook names; only at `hook_attn_scores` TransformerLens 4.3 has the attention pattern in place
+activations under the same hook names; only at `hook_attn_scores` TransformerLens 4.3 has the attention pattern instead
 of the scores. A native model has an MLP in every layer and biases everywhere: what ours does not have is zero there,
 which changes no bit of a sum. For models with one head and without biases and norms, as the paper's, logits are the
 same bit for bit; others differ in the last rounding, as a native model adds a bias or the heads within a matrix product
@@ -57,25 +57,25 @@ def state_dicts_in(path: Path) -> list[Path]:
     """The files of a folder whose names say their steps, in no order; a path that is no folder is itself."""
     if not path.is_dir():
         return [path]
-    found = [file for file in path.iterdir() if NUMBERED.fullmatch(file.name) or file.name == LAST]
-    if not found:
+    files = [file for file in path.iterdir() if NUMBERED.fullmatch(file.name) or file.name == LAST]
+    if not files:
         raise RunError(f"{path} has no file named checkpoint_step_N.pth or {LAST}")
-    return found
+    return files
 
 
 def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path) -> Run:
     """One run from the checkpoints of one model; `config` gives the task and the shapes.
 
-    The split is that of the authors' own run for their task; for another it is the one of seed 0, since the files do
+    The split is that of the authors' run for their task; for another it is the one of seed 0, since the files do
     not tell theirs.
     """
-    found = {_step(path): path for path in paths}
-    if len(found) < len(paths) or not found:
-        raise RunError(f"{len(paths)} files for {len(found)} different steps; give each step once, and at least one")
-    config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=max(found)))
+    files = {_step(path): path for path in paths}
+    if len(files) < len(paths) or not files:
+        raise RunError(f"{len(paths)} files for {len(files)} different steps; give each step once, and at least one")
+    config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, steps=max(files)))
     sources = {}
     # All are checked before anything is written, and read again for it: they may be hundreds.
-    for _, path in sorted(found.items()):
+    for _, path in sorted(files.items()):
         content = _bytes(path, config)
         _stack(path, content, config)
         sources[path.name] = hashlib.sha256(content).hexdigest()
@@ -83,9 +83,11 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
     seen = (authors_split(config.task) if authors else pair_split(config.task, 0))[None]
     environment = Environment.here("cpu", torch.get_num_threads())
     with Writer.hold(destination, config, [Member(0)], seen, environment, sources) as run:
+        if run.finished and run.problems:
+            raise RunError(f"{next(iter(run.problems.values()))}; remove {destination} to import it again")
         if not run.finished:
-            for step, path in sorted(found.items()):
-                run.commit(step, checkpoint=_stack(path, _bytes(path, config), config), finished=step == max(found))
+            for step, path in sorted(files.items()):
+                run.commit(step, checkpoint=_stack(path, _bytes(path, config), config), finished=step == max(files))
     return Run.open(destination)
 
 

@@ -301,12 +301,12 @@ class Study:
 
     def label_of(self, member: Member) -> str:
         """The label of the cell that a network belongs to."""
-        return self._labels[member.own]
+        return self._labels[member.settings]
 
     @cached_property
     def _labels(self) -> dict[tuple[tuple[str, Any], ...], str]:
         return {
-            Member(0, {**cell.settings, **settings}).own: cell.label
+            Member(0, {**cell.settings, **settings}).settings: cell.label
             for cell in self.cells
             for settings in cell.models or ({},)
         }

@@ -21,9 +21,8 @@ from assignadd.dynamics.phases import (
 from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, by_interval
 from assignadd.stats import UNTESTABLE, Interval, Measured, Rule, difference, mean_interval, median_interval
 from assignadd.study.study import Computed, Number, Question, Study, sentence, slug
-from assignadd.sweeps.engine import last_rows
 from assignadd.sweeps.final_tests import FREQUENCIES, final_column
-from assignadd.sweeps.results import column_of, setting_of
+from assignadd.sweeps.results import column_of, last_rows, setting_of
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.evalsets import LABELS as EVALUATION_SETS
 

@@ -1,18 +1,21 @@
-"""A sweep from plan to table, on the local engine or on a Ray cluster (`cluster`).
+"""A sweep from plan to table: its jobs are trained on this machine or on a Ray cluster.
 
-The local engine runs jobs on this machine, in a process or more per GPU, or on a CPU in one per core. The run folders
-hold everything: a process that dies is replaced, and its job goes on from the last checkpoint.
+This machine runs jobs in a process or more per GPU, or on a CPU in one per core. The run folders hold everything: a
+process that dies is replaced, and its job goes on from the last checkpoint. So it is on a cluster, where the folders
+are on a file system that all nodes share, and Ray only runs jobs.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import signal
 import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -21,13 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from assignadd.config import UserError
-from assignadd.dynamics.phases import Curves
-from assignadd.runs.destination import claim_folder
+from assignadd.config import ConfigError, UserError
+from assignadd.config.errors import RunBusy, RunError
+from assignadd.runs.files import claim_folder
 from assignadd.runs.folder import Run
-from assignadd.sweeps.cluster import run_ray
 from assignadd.sweeps.jobs import (
-    STACKS,
     Job,
     JobFailed,
     Report,
@@ -37,15 +38,7 @@ from assignadd.sweeps.jobs import (
     jobs_of,
     run_job,
 )
-from assignadd.sweeps.results import (
-    TABLE,
-    by_network,
-    claim_results,
-    column_of,
-    provenance,
-    results_table,
-    write_results,
-)
+from assignadd.sweeps.results import TABLE, claim_results, provenance, results_table, write_results
 from assignadd.sweeps.settings import Sweep
 from assignadd.training.loop import Interrupted, TrainingProgress
 from assignadd.training.processes import StopSignals, end_with_parent
@@ -53,8 +46,13 @@ from assignadd.training.processes import StopSignals, end_with_parent
 if TYPE_CHECKING:
     import polars
 
-MOST_DEATHS = 3
+# How often the process of a job may die before the sweep gives up on it, here and on a cluster.
+MOST_DEATHS, MOST_DEATHS_ON_RAY = 3, 5
 REPORT_SECONDS = 0.25
+OLDEST_RAY = (2, 54)
+# A lost worker's process may live on for a moment and hold its run.
+BUSY_SECONDS = 120.0
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -99,49 +97,32 @@ def run_sweep(
     """Trains what is missing, and writes and returns the table. The same call goes on where an earlier one stopped."""
     planned = plan(sweep, out, device, cores, together, per_gpu)
     claim_results(out / TABLE)
-    claim_folder(out, "sweep", _is_sweep)
-    # A finished stack with a damaged file is taken up again, which mends it.
-    numbers = [i for i, job in enumerate(planned.jobs) if job.model_steps or Run.open(job.path).verify()]
-    todo = [planned.jobs[i] for i in numbers]
+    claim_folder(out, "sweep")
+    unfinished = [i for i, job in enumerate(planned.jobs) if job.model_steps]
+    for job in planned.jobs:
+        if not job.model_steps:
+            _check_metrics(job.path)  # before anything is trained
+    jobs = [planned.jobs[i] for i in unfinished]
 
-    def told(job: int, step: int) -> None:
-        report(numbers[job], step)
+    def report_of_all(job: int, step: int) -> None:
+        report(unfinished[job], step)
 
     if engine == "ray":
-        run_ray(todo, device, address, told)
+        run_ray(jobs, device, address, report_of_all)
     else:
-        run_local(todo, device, planned.slots, told)
+        run_local(jobs, device, planned.slots, report_of_all)
     runs = [Run.open(job.path) for job in planned.jobs]
     table = results_table(runs, sweep)
     write_results(table, provenance(runs, sweep, command), out / TABLE)
     return table
 
 
-def _is_sweep(folder: Path) -> bool:
-    """Whether a folder holds a sweep from before there were marks."""
-    return (folder / TABLE).is_file() or any(folder.glob(STACKS))
-
-
-def last_rows(table: polars.DataFrame, sweep: Sweep) -> polars.DataFrame:
-    """The row of every model after its last step."""
-    import polars
-
-    cell = ["seed", *map(column_of, sweep.varied)]
-    return table.filter(polars.col("step") == polars.col("step").max().over(cell))
-
-
-def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
-    """What became of the models: none is dropped."""
-    networks = by_network(table, [column_of(name) for name in sweep.varied])
-    diverged = [str(columns["diverged_at"][-1]) not in ("None", "nan") for columns in networks]
-    n = sweep.config.record.eval_sequences
-    bound = sum(Curves.of_columns(c, n).binds for c, lost in zip(networks, diverged, strict=True) if not lost)
-    return {
-        "models": len(networks),
-        "diverged": sum(diverged),
-        "bind": bound,
-        "do_not_bind": len(networks) - sum(diverged) - bound,
-    }
+def _check_metrics(path: Path) -> None:
+    """Refuses a finished run whose rows are damaged: the table cannot be made."""
+    try:
+        Run.open(path).metrics()
+    except RunError as error:
+        raise RunError(f"{error}; remove {path} to train its models again") from error
 
 
 def run_local(jobs: Sequence[Job], device: str, slots: int, report: Report = lambda job, step: None) -> None:
@@ -263,3 +244,95 @@ class _Reporter:
         if (now := time.monotonic()) - self.last > REPORT_SECONDS:
             self.last = now
             self.pipe.send(("step", self.number, progress.step))
+
+
+def run_ray(jobs: Sequence[Job], device: str, address: str | None, report: Report = lambda job, step: None) -> None:
+    """Trains every job on the cluster at `address`.
+
+    `auto` is the cluster that only this machine reaches; None starts such a cluster and ends it afterwards.
+    """
+    ray = _ray(here=address in (None, "auto") and not os.environ.get("RAY_ADDRESS"))
+    local = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    try:
+        ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **local)
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+        token = "the token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+        expected = f"a Ray cluster that accepts {token}; `make ray-up` starts one"
+        raise ConfigError("address", address, expected) from error
+    try:
+        _Cluster(ray, jobs, device, report).run()
+    finally:
+        ray.shutdown()
+
+
+class _Cluster:
+    def __init__(self, ray: Any, jobs: Sequence[Job], device: str, report: Report):
+        self.ray, self.report = ray, report
+        self.jobs = [replace(job, path=Path(os.path.abspath(job.path))) for job in jobs]
+        task = ray.remote(num_cpus=1, num_gpus=1 if device == "cuda" else 0, max_retries=MOST_DEATHS_ON_RAY)(train_job)
+        self.pending = {task.remote(job, device): i for i, job in enumerate(self.jobs)}
+
+    def run(self) -> None:
+        with StopSignals() as signals:
+            while self.pending and not signals.received:
+                ready, _ = self.ray.wait(list(self.pending), timeout=POLL_SECONDS)
+                for reference in ready:
+                    self._finish(reference)
+                for i in self.pending.values():
+                    self.report(i, step_of(self.jobs[i].path))
+            if signals.received:
+                for reference in self.pending:
+                    self.ray.cancel(reference)  # an interrupt in the worker, upon which a stack saves
+                with suppress(Exception):
+                    self.ray.wait(list(self.pending), num_returns=len(self.pending), timeout=60)
+                raise SweepStopped(signals.received)
+
+    def _finish(self, reference: Any) -> None:
+        i = self.pending.pop(reference)
+        try:
+            problem = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            raise JobFailed(
+                f"{self.jobs[i].path}: {' '.join(str(error).split())[:200]}; what was committed is safe"
+            ) from error
+        if problem:
+            raise JobFailed(f"{self.jobs[i].path}: {problem}")
+        self.report(i, self.jobs[i].config.optim.steps)
+
+
+def train_job(job: Job, device: str) -> str | None:
+    """On a worker: trains, and returns the message of an error that the user can fix."""
+    start = time.monotonic()
+    while True:
+        try:
+            run_job(job, device)
+            return None
+        except RunBusy as error:
+            if time.monotonic() - start > BUSY_SECONDS:
+                return str(error)
+            time.sleep(1.0)
+        except UserError as error:
+            return str(error)
+
+
+def step_of(path: Path) -> int:
+    try:
+        return Run.open(path).step
+    except RunError:
+        return 0
+
+
+def _ray(here: bool) -> Any:
+    """`here` for a cluster on this machine alone."""
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError("engine", "ray", "local, or Ray to be installed: pip install 'assignadd[ray]'")
+    # A cluster without a token takes code from whoever reaches it. Ray reads this once, when it is imported.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if here:  # else Ray takes 127.0.0.1 to mean the address at which other machines reach this one
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+    ray: Any = importlib.import_module("ray")
+    if tuple(int(x) for x in ray.__version__.split(".")[:2]) < OLDEST_RAY:
+        raise ConfigError("engine", f"ray {ray.__version__}", "Ray 2.54 or newer, whose clusters ask for a token")
+    return ray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import torch
@@ -48,14 +48,14 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
     sets = _tests(stack.config.task)
     counted = [_count(stack, configs, seen, s, step) for s, step in zip(sets, EvalSteps.SWEEP_TESTS, strict=False)]
     names = [s.name for s in sets]
-    found = []
+    accuracies = []
     for m in range(len(stack)):
-        own = {name: (int(right[m]), int(n[m])) for name, (right, n) in zip(names, counted, strict=True) if n[m]}
-        parts = [own[s.name] for s in TWO_VAR_PARTS if s.name in own]
+        counts = {name: (int(right[m]), int(n[m])) for name, (right, n) in zip(names, counted, strict=True) if n[m]}
+        parts = [counts[s.name] for s in TWO_VAR_PARTS if s.name in counts]
         if parts:
-            own[TWO_VAR] = sum(right for right, _ in parts), sum(n for _, n in parts)
-        found.append({name: right / n for name, (right, n) in own.items()})
-    return found
+            counts[TWO_VAR] = sum(right for right, _ in parts), sum(n for _, n in parts)
+        accuracies.append({name: right / n for name, (right, n) in counts.items()})
+    return accuracies
 
 
 def sizes_of_tests(config: Config, seen: Bool[Tensor, "..."]) -> dict[str, int]:
@@ -111,34 +111,34 @@ def end_exams(
 ) -> list[dict[str, float]]:
     """For each model, its accuracy on every evaluation set, at the evaluation `back` places before the last."""
     n = end_sequences(stack.config)
-    found: list[dict[str, float]] = [{} for _ in configs]
-    for place, evalset in enumerate(all_sets(stack.config.task) if n else ()):
-        with suppress(EmptySetError):
-            exam = end_exam(configs, seen, [evalset], n, back, place)
-            for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
-                row |= {end_column(name): value for name, value in accuracy.items()}
-    return found
+    if n == 0:
+        return [{} for _ in configs]
+    return _on_every_set(stack, lambda s, place: end_exam(configs, seen, [s], n, back, place), end_column)
 
 
 def final_exam(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M ..."]) -> list[dict[str, float]]:
-    """For each model, its accuracy on every evaluation set that is not empty, and the rates of its attention patterns.
-
-    One set at a time, to bound the memory.
-    """
+    """For each model, its accuracy on every evaluation set that is not empty, and rates of its attention patterns."""
     n = stack.config.record.final_sequences
-    found: list[dict[str, float]] = [{} for _ in configs]
-    for step, evalset in enumerate(all_sets(stack.config.task) if n else (), EvalSteps.FINAL_EXAM.start):
+    if n == 0:
+        return [{} for _ in configs]
+    first = EvalSteps.FINAL_EXAM.start
+    rows = _on_every_set(stack, lambda s, place: Exam(configs, seen, [s], n, seen.device, first + place), final_column)
+    rates = AttentionRates(configs, seen, stack.config.task.variable_counts, n)(stack)
+    frequencies = where_defined(lambda s: {FREQUENCIES: network_frequencies(s).sum(1)}, stack)
+    for column, values in (rates | frequencies).items():
+        for row, value in zip(rows, values.tolist(), strict=True):
+            if math.isfinite(value):  # no rate where a task has no such sequence
+                row[final_column(column)] = value
+    return rows
+
+
+def _on_every_set(
+    stack: Stack, exam_of: Callable[[EvalSet, int], Exam], column: Callable[[str], str]
+) -> list[dict[str, float]]:
+    """For each model, its accuracy on every evaluation set that is not empty, one at a time to bound the memory."""
+    rows: list[dict[str, float]] = [{} for _ in range(len(stack))]
+    for place, evalset in enumerate(all_sets(stack.config.task)):
         with suppress(EmptySetError):
-            exam = Exam(configs, seen, [evalset], n, seen.device, step)
-            for row, accuracy in zip(found, exam.accuracies(stack), strict=True):
-                row |= {final_column(name): value for name, value in accuracy.items()}
-    if n:
-        types = stack.config.task.variable_counts
-        for column, rates in AttentionRates(configs, seen, types, n)(stack).items():
-            for row, rate in zip(found, rates.tolist(), strict=True):
-                if math.isfinite(rate):  # none where a task has no such sequence
-                    row[final_column(column)] = rate
-        for column, counts in where_defined(lambda s: {FREQUENCIES: network_frequencies(s).sum(1)}, stack).items():
-            for row, count in zip(found, counts.tolist(), strict=True):
-                row[final_column(column)] = count
-    return found
+            for row, accuracies in zip(rows, exam_of(evalset, place).accuracies(stack), strict=True):
+                row |= {column(name): accuracy for name, accuracy in accuracies.items()}
+    return rows

@@ -21,8 +21,7 @@ from assignadd.model.forward import CHUNK
 from assignadd.model.stack import Stack, weight_shapes
 from assignadd.model.table import covers
 from assignadd.runs.config_json import run_document
-from assignadd.runs.folder import Run
-from assignadd.runs.names import find_runs
+from assignadd.runs.folder import Run, find_runs
 from assignadd.sweeps.final_tests import addition_tests, end_exams, final_exam
 from assignadd.sweeps.settings import Sweep
 from assignadd.task.splits import splits_of
@@ -80,10 +79,10 @@ class Job:
 
 
 def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None = None, per_gpu: int = 1) -> list[Job]:
-    """The runs under `out` that hold cells of the sweep, as they are, and new stacks for the cells that none holds.
+    """The runs under `out` that hold cells of the sweep, unchanged, and new stacks for the cells that none holds.
 
     Cells whose tensors have the same shapes share stacks of at most `together` models, by default as many as the
-    device holds where so many stacks share it.
+    device holds, where `per_gpu` stacks share it.
     """
     wanted = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)  # (configuration of the stack, member)
     jobs = []
@@ -170,7 +169,7 @@ class SweepObserver(ProgressObserver):
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
         record, parts = stack.config.record, []
         wanted = bool(record.measure_every) and (step % record.measure_every == 0 or step == stack.config.optim.steps)
-        found = super().__call__(stack, step) if wanted else [{} for _ in self.configs]
+        rows = super().__call__(stack, step) if wanted else [{} for _ in self.configs]
         if step in (end := last_evaluations(stack.config)):
             parts.append(end_exams(stack, self.configs, self.seen, len(end) - 1 - end.index(step)))
         if step == stack.config.optim.steps:
@@ -178,9 +177,9 @@ class SweepObserver(ProgressObserver):
             if record.measure_every:
                 parts.append(addition_tests(stack, self.configs, self.seen))
         if parts:
-            for row, *tests in zip(found, *parts, strict=True):
+            for row, *tests in zip(rows, *parts, strict=True):
                 row["tests"] = {name: value for test in reversed(tests) for name, value in test.items()}
-        return found
+        return rows
 
 
 def run_job(job: Job, device: str, threads: int = 1, listener: Listener = lambda _: None) -> Run:

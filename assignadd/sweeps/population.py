@@ -1,4 +1,4 @@
-"""Populations of seeds: the tables of sweeps, the package's or a user's own, read one trained network at a time."""
+"""Populations of seeds: the tables of sweeps, the package's or a user's, read one trained network at a time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import msgspec
 import numpy as np
 from torch import Tensor
 
-from assignadd.config import PRESETS, Config, Task, UserError
+from assignadd.config import PRESETS, SHORT_NAMES, Config, Task, UserError
 from assignadd.config.errors import RunError
-from assignadd.config.member import SHORT_NAMES
 from assignadd.dynamics.phases import Curves, LateVariable, Phases, find_phases, late_variable
 from assignadd.measures.routing import TRAINING_LAW
 from assignadd.model.accuracy import end_of_training
@@ -137,14 +136,14 @@ class Population:
         """
         last = self.last
         values, seeds = np.unique(last[setting]), np.unique(last["seed"])
-        found = np.full((len(values), len(seeds)), np.nan)
+        finals = np.full((len(values), len(seeds)), np.nan)
         diverged = (
             np.isfinite(last["diverged_at"]) if "diverged_at" in last else np.zeros(len(last["seed"]), dtype=bool)
         )
-        found[np.searchsorted(values, last[setting]), np.searchsorted(seeds, last["seed"])] = np.where(
+        finals[np.searchsorted(values, last[setting]), np.searchsorted(seeds, last["seed"])] = np.where(
             diverged, 0.0, last[column]
         )
-        return values, found
+        return values, finals
 
     @cached_property
     def last(self) -> dict[str, np.ndarray]:
@@ -156,11 +155,11 @@ class Population:
     def binds(self, setting: str) -> np.ndarray:
         """Which models of a sweep over a setting bind in the end, (settings, seeds)."""
         values, seeds = np.unique(self.last[setting]), np.unique(self.last["seed"])
-        found = np.zeros((len(values), len(seeds)), dtype=bool)
+        binds = np.zeros((len(values), len(seeds)), dtype=bool)
         for columns in self.networks:
             place = np.searchsorted(values, columns[setting][0]), np.searchsorted(seeds, columns["seed"][0])
-            found[place] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
-        return found
+            binds[place] = Curves.of_columns(columns, self.provenance["sequences_per_set"]).binds
+        return binds
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +178,8 @@ class Populations:
         """Reads the tables into arrays: Polars cannot be used in a forked process."""
         for part in (self.fraction, self.two_var):
             if part is not None:
-                part.last, part.networks  # noqa: B018 (kept)
-        self.seeds  # noqa: B018 (kept)
+                part.last, part.networks  # noqa: B018 (cached)
+        self.seeds  # noqa: B018 (cached)
 
     @property
     def census_name(self) -> str:
@@ -221,24 +220,24 @@ def shipped_populations() -> Populations:
 
 
 def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
-    """The table of a user's own sweep over these settings and seeds, from the folder of `assignadd sweep --out`."""
+    """The table of a user's sweep over these settings and seeds, from the folder of `assignadd sweep --out`."""
     try:
-        found = Population(str(folder), *read_results(folder / TABLE))
-        found.task  # noqa: B018 (refuses a table that is not one of ours)
+        population = Population(str(folder), *read_results(folder / TABLE))
+        population.task  # noqa: B018 (refuses a table that is not one of ours)
     except (OSError, ValueError, KeyError, TypeError, RunError) as error:
         raise UserError(f"{folder}: no table of an `assignadd sweep` ({' '.join(str(error).split())[:80]})") from error
-    named = {*SHORT_NAMES, *map(column_of, found.provenance.get("varied", ()))}
-    settings = [name for name in found.table.columns if name in named and found.table[name].n_unique() > 1]
+    named = {*SHORT_NAMES, *map(column_of, population.provenance.get("varied", ()))}
+    settings = [name for name in population.table.columns if name in named and population.table[name].n_unique() > 1]
     if settings != list(varies):
         wanted, got = (" and ".join([*names, "seed"]) for names in (varies, settings))
         raise UserError(f"{folder}: expected a sweep over {wanted}, got one over {got}")
-    return found
+    return population
 
 
 def populations_for(
     configs: Sequence[Config], census: Path | None = None, fraction: Path | None = None, two_var: Path | None = None
 ) -> Populations:
-    """The populations to hold networks of these settings against: the ones given, else those of the package.
+    """The populations to hold networks of these settings against: those in the folders, else those of the package.
 
     The package's are of the paper's task and network; others are not compared with them.
     """
@@ -247,15 +246,16 @@ def populations_for(
         (fraction, ["seen_fraction"]),
         (two_var, ["two_var_ratio"]),
     ]
-    own = [None if folder is None else read_population(folder, varies) for folder, varies in asked]
+    read = [None if folder is None else read_population(folder, varies) for folder, varies in asked]
     comparable = all(_is_the_papers(c.task) and c.model == PRESETS["paper"].model for c in configs)
     default = shipped_populations() if comparable else NO_POPULATIONS
-    return Populations((own[0],) if own[0] else default.census, own[1] or default.fraction, own[2] or default.two_var)
+    parts = (read[0],) if read[0] else default.census
+    return Populations(parts, read[1] or default.fraction, read[2] or default.two_var)
 
 
 def _task_of(config: Mapping[str, Any]) -> Task:
     """The task in the settings of a table; what an earlier version did not have is as in the paper."""
-    return config_from({"task": config["task"]}, PRESETS["paper"]).task
+    return config_from({"task": config["task"]}).task
 
 
 def _is_the_papers(task: Task) -> bool:

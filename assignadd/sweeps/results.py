@@ -1,38 +1,42 @@
-"""The table of a sweep, read off its run folders: a row per cell and evaluation; and where it comes from."""
+"""The table of a sweep: its rows, read off the run folders; where it comes from; and the meaning of its columns."""
 
 from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from assignadd.config import Config, Member
+from assignadd.config import SHORT_NAMES, Config, Member
 from assignadd.config.errors import RunError
-from assignadd.config.member import SHORT_NAMES
-from assignadd.runs import atomic
+from assignadd.dynamics.phases import Curves
+from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
+from assignadd.measures.routing import TRAINING_LAW
 from assignadd.runs.config_json import parse
-from assignadd.runs.destination import claim_file
-from assignadd.runs.files import read_input
+from assignadd.runs.files import claim_file, read_input
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
-from assignadd.runs.tables import (
-    BLANK,
-    PREFIX,
-    decode_foreign,
-    decode_sealed,
-    encode_table,
-    is_parquet_with,
-    seal_problem,
-    sealed,
+from assignadd.runs.tables import BLANK, decode_sealed, encode_table, is_sealed_with, seal_problem, sealed
+from assignadd.sweeps.final_tests import (
+    TWO_VAR,
+    TWO_VAR_PARTS,
+    ZERO_VAR,
+    end_column,
+    end_sequences,
+    final_column,
+    sizes_of_tests,
 )
-from assignadd.sweeps.final_tests import end_sequences, sizes_of_tests
-from assignadd.sweeps.settings import Sweep
+from assignadd.sweeps.settings import SECTIONS, Sweep
+from assignadd.sweeps.shipped_tables import ShippedTable
+from assignadd.task.evalsets import LABELS
 
 if TYPE_CHECKING:
     import polars
@@ -51,8 +55,8 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
 
     places = {cell.in_stack(sweep.config): i for i, cell in enumerate(sweep.cells)}
     settings = {name: column_of(name) for name in dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))}
-    found = [pair for run in runs for pair in _rows(run, places, settings)]
-    rows = [row for _, row in sorted(found, key=lambda pair: pair[0])]  # the same columns in any order of runs
+    placed = [(place, row) for run in runs for place, row in _rows(run, places, settings)]
+    rows = [row for _, row in sorted(placed, key=lambda pair: pair[0])]  # the same columns in any order of runs
     frame = polars.DataFrame(rows, infer_schema_length=None)
     narrow = [
         polars.col(polars.Float64).cast(polars.Float32),
@@ -65,9 +69,31 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
 
 def by_network(table: polars.DataFrame, settings: Sequence[str]) -> list[dict[str, np.ndarray]]:
     """The columns of each network of a sweep over these settings and seeds, in the order of the steps."""
-    own = [*settings, "seed"]
-    parts = table.sort(*own, "step").partition_by(*own, maintain_order=True)
+    network = [*settings, "seed"]
+    parts = table.sort(*network, "step").partition_by(*network, maintain_order=True)
     return [{name: part[name].to_numpy() for name in part.columns} for part in parts]
+
+
+def last_rows(table: polars.DataFrame, sweep: Sweep) -> polars.DataFrame:
+    """The row of every model after its last step."""
+    import polars
+
+    cell = ["seed", *map(column_of, sweep.varied)]
+    return table.filter(polars.col("step") == polars.col("step").max().over(cell))
+
+
+def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
+    """What became of the models: none is dropped."""
+    networks = by_network(table, [column_of(name) for name in sweep.varied])
+    diverged = [str(columns["diverged_at"][-1]) not in ("None", "nan") for columns in networks]
+    n = sweep.config.record.eval_sequences
+    bound = sum(Curves.of_columns(c, n).binds for c, lost in zip(networks, diverged, strict=True) if not lost)
+    return {
+        "models": len(networks),
+        "diverged": sum(diverged),
+        "bind": bound,
+        "do_not_bind": len(networks) - sum(diverged) - bound,
+    }
 
 
 def column_of(name: str) -> str:
@@ -77,8 +103,7 @@ def column_of(name: str) -> str:
 
 def setting_of(config: Config, name: str) -> Any:
     """The value of a setting for a cell of a table; a list as JSON text."""
-    section, _, field = name.partition(".")
-    value = getattr(getattr(config, section), field)
+    value = attrgetter(name)(config)
     return json.dumps(value) if isinstance(value, tuple) else value
 
 
@@ -91,10 +116,10 @@ def _rows(
         if (place := places.get((run.config, run.members[row["model"]]))) is None:
             continue
         config, measures = configs[row["model"]], dict(row.get("measures", {}))
-        own = {column: setting_of(config, name) for name, column in settings.items()}
+        values = {column: setting_of(config, name) for name, column in settings.items()}
         tests = measures.pop("tests", {})
         facts = {"seed": row["seed"], "step": row["step"], "loss": row["loss"], "diverged_at": row["diverged_at"]}
-        yield place, own | facts | row["accuracy"] | tests | measures
+        yield place, values | facts | row["accuracy"] | tests | measures
 
 
 def provenance(runs: Sequence[Run], sweep: Sweep, command: str) -> dict[str, Any]:
@@ -131,13 +156,11 @@ def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) ->
 
 
 def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
-    """The table at `path` and its provenance; one that is sealed only if both are as they were written."""
+    """The table at `path` and its provenance, if both are as they were written."""
     document, data = (read_input(p, MOST_BYTES) for p in (path.with_suffix(".json"), path))
     about = parse(document, f"{path.stem}.json")
     if not isinstance(about, dict):
         raise RunError(f"{path.with_suffix('.json')} is not the provenance of a sweep")
-    if "seal" not in about and PREFIX.encode() not in data:  # from before tables were sealed
-        return decode_foreign(data, str(path)), about
     if (problem := seal_problem(document)) or about.get("table") != Blob.of(data).sha256:
         raise RunError(f"{path.with_suffix('.json')} {problem or f'is of another {path.name}'}")
     return decode_sealed(data, str(path))[0], about
@@ -145,5 +168,87 @@ def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
 
 def claim_results(path: Path, column: str = "diverged_at") -> None:
     """Refuses a place that holds anything but an earlier table with this column."""
-    claim_file(path, lambda data: is_parquet_with(data, column))
-    claim_file(path.with_suffix(".json"), lambda data: b'"sweep"' in data and b'"cells"' in data)
+    claim_file(path, lambda data: is_sealed_with(data, column))
+    claim_file(path.with_suffix(".json"), lambda data: is_sealed_with(data, '"sweep"'))
+
+
+FACTS = {
+    "lr": "learning rate of AdamW",
+    "weight_decay": "weight decay of AdamW",
+    "seen_fraction": "f: share of all ordered pairs of numbers that training may add",
+    "one_var_ratio": "one-variable sequences for each literal one in training",
+    "two_var_ratio": "r: two-variable sequences for each literal one in training",
+    "seed": "seed of the initial weights, the split of pairs and the data",
+    "step": "updates made",
+    "loss": "cross entropy on the batch of the last update, before it; null at step 0",
+    "diverged_at": "the step at which the loss was no longer finite; null if it always was",
+}
+"""Columns of a sweep that are not results of a test."""
+_BOTH = "every pair of values with every pair of variables that the test allows, one sequence each"
+TESTS = {
+    ZERO_VAR: "accuracy on literal sums, every held-out pair once",
+    **{s.name: f"accuracy, {s.label}: {_BOTH}" for s in TWO_VAR_PARTS},
+    TWO_VAR: f"accuracy on the union of the three parts `{TWO_VAR} ...`, the two-variable test of the paper's sweeps",
+}
+"""The tests after the last update, which are the paper's in full."""
+LAST_ROW = "in the row of the last step, null in others"
+LAST_ROWS = "only at the last ten evaluations, null at others"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, or all columns that differ in a field in braces such as `{variable}`."""
+
+    name: str
+    meaning: str
+    sample: str = ""
+    """What each value was counted on; empty where nothing is sampled."""
+
+
+def columns_of(table: ShippedTable) -> list[Column]:
+    """The columns of a table that comes with the package, in its order."""
+    names = table.frame().columns
+    if table.meanings:
+        return [Column(name, table.meanings[name]) for name in names]
+    about = table.document
+    n_end = about.get("sequences_in_end_exams", 0)  # tables of an earlier version have no such exams
+    return sweep_columns(names, about["sequences_per_set"], about["sequences_in_final_exam"], n_end)
+
+
+def sweep_columns(names: Iterable[str], n: int, n_final: int, n_end: int = 0) -> list[Column]:
+    """The columns of a sweep with `n` sequences of each evaluation set and `n_final` in the final exam.
+
+    The exams of the last ten evaluations have `n_end` each. Columns that differ only in variable and slot are one
+    entry.
+    """
+    return list(dict.fromkeys(sweep_column(name, n, n_final, n_end=n_end) for name in names))
+
+
+def sweep_column(name: str, n: int, n_final: int, n_rates: int = STACK_SEQUENCES, n_end: int = 0) -> Column:
+    """The meaning of one column of a sweep; a ValueError if no column of a sweep has this name.
+
+    Rates of attention patterns are counted on `n_rates` sequences.
+    """
+    if name in FACTS:
+        return Column(name, FACTS[name])
+    if name in TESTS:
+        return Column(name, TESTS[name], LAST_ROW)
+    if name.endswith(final_column("")):
+        exam = sweep_column(name.removesuffix(final_column("")), n_final, n_final, n_final)
+        return Column(name, exam.meaning, "; ".join(filter(None, (exam.sample, LAST_ROW))))
+    if name.endswith(end_column("")):
+        exam = sweep_column(name.removesuffix(end_column("")), n_end, n_final)
+        return Column(name, f"{exam.meaning}, at this evaluation", f"{n_end:,} fresh sequences; {LAST_ROWS}")
+    if name in LABELS:
+        return Column(name, f"accuracy: {LABELS[name]}", f"{n:,} sequences")
+    if match := re.fullmatch(r"\d-var (\d links?|rebound|once)", name):
+        return Column(name, f"accuracy: {match[0]}, as docs/tasks.md defines it", f"{n:,} sequences")
+    if name.partition(".")[0] in SECTIONS:
+        return Column(name, f"the setting {name} (`assignadd train --help`)")
+    measure = measure_of(name)
+    if measure is VARIABLE_ACCURACY:
+        meaning = "accuracy: two variables, {variable} in the {slot} slot, the other in no banned slot"
+        return Column(measure.name, meaning, f"{measure.n} sequences")
+    sample = f"{n_rates:,} sequences" if measure.n else ""
+    sample += ", those of them that training could contain" if TRAINING_LAW in name else ""
+    return Column(name, f"{column_label(name)} ({measure.unit})", sample)

@@ -11,13 +11,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from assignadd.config import Config, ConfigError, Member
-from assignadd.config.errors import RunError
-from assignadd.config.member import SHORT_NAMES
-from assignadd.runs.config_json import exact_value, parse
+from assignadd.config import SHORT_NAMES, Config, ConfigError, Member
+from assignadd.runs.config_json import exact_settings, parse, with_operation
 from assignadd.runs.files import read_input
-from assignadd.runs.tables import decode_foreign
-from assignadd.task.arithmetic import operation_settings
 
 # Close together where the paper sees accuracy rise (f about 0.25, r about 0.2; figure generalization_combined).
 FRACTIONS = (0.05, 0.10, 0.15, 0.19, 0.21, 0.23, 0.25, 0.27, 0.29, 0.31, 0.33, 0.36, 0.40, 0.50, 0.70, 0.90)
@@ -38,7 +34,7 @@ MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Sweep:
-    """Models to be trained: a configuration, and a seed and settings of its own for each of them."""
+    """Models to be trained: a configuration, and for each model a seed and settings that differ."""
 
     name: str
     config: Config
@@ -60,7 +56,7 @@ class Sweep:
     @property
     def varied(self) -> tuple[str, ...]:
         """The dotted names of the settings that cells give, in alphabetical order."""
-        return tuple(sorted({name for cell in self.cells for name, _ in cell.own}))
+        return tuple(sorted({name for cell in self.cells for name, _ in cell.settings}))
 
 
 def named_sweep(name: str, config: Config, seeds: Sequence[int]) -> Sweep:
@@ -81,40 +77,38 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def sweep_from_file(path: Path, config: Config, seeds: Sequence[int]) -> Sweep:
-    """The rows of settings in a file; with the seeds given, unless they have one (`seed`) of their own.
+    """The rows of settings in a file, each with every seed of `seeds` unless the rows have a column `seed`.
 
-    Settings go by their dotted names (`optim.lr`, `model.n_heads`). A CSV or Parquet file has a row per line, a JSON
+    Settings go by their dotted names (`optim.lr`, `model.n_heads`). A CSV file has a row per line, a JSON
     file a list of rows [{"optim.lr": 0.001}, ...] or the values of a grid {"optim.lr": [0.001, 0.003],
     "model.n_heads": [1, 2]}, of which every combination is a row. A list, such as model.d_mlp, is JSON text in CSV.
     """
     rows = _rows_of(path)
-    given = [any("seed" in row for row in rows), all(row.get("seed") is not None for row in rows)]
-    if any(given) and not all(given):
+    with_seeds = any("seed" in row for row in rows)
+    if with_seeds and any(row.get("seed") is None for row in rows):
         raise ConfigError(f"{path.name}: seed", None, "a seed in every row")
-    if len(rows) * (1 if given[0] else len(seeds)) > MOST_CELLS:
+    if len(rows) * (1 if with_seeds else len(seeds)) > MOST_CELLS:
         raise ConfigError(f"{path.name}: rows", len(rows), f"at most {MOST_CELLS} cells")
     cells = []
     for row in rows:
-        own: dict[str, Any] = {}
-        for name, value in row.items():
-            if name != "seed":
-                own |= _settings(path, SHORT_NAMES.get(name, name), value)
-        seed = row.get("seed", 0)
-        if isinstance(seed, bool) or not isinstance(seed, int):
+        seed = row.pop("seed", 0)
+        if type(seed) is not int:
             raise ConfigError(f"{path.name}: seed", seed, "whole numbers")
-        cells += [Member(s, own) for s in ([seed] if given[0] else seeds)]
+        settings = _settings(path, row)
+        cells += [Member(s, settings) for s in ([seed] if with_seeds else seeds)]
     return Sweep(path.stem, config, tuple(cells))
 
 
-def _settings(path: Path, name: str, value: Any) -> dict[str, Any]:
-    """The settings that an entry of a file stands for: one, or those of the operation whose answers a file has."""
-    if name.partition(".")[0] not in SECTIONS or "." not in name:
-        raise ConfigError(f"{path.name}: column", name, "seed, or a setting such as optim.lr or model.n_heads")
-    if name == "task.operation" and isinstance(value, str):
-        return {f"task.{field}": setting for field, setting in operation_settings(value).items()}
-    if isinstance(value, str) and value.startswith("["):
-        value = parse(value.encode(), f"{path.name}: {name}")
-    return {name: exact_value(name, value)}
+def _settings(path: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a row, by their dotted names; an operation may be a file of answers, which is read."""
+    settings = {}
+    for column, value in row.items():
+        name = SHORT_NAMES.get(column, column)
+        if name.partition(".")[0] not in SECTIONS or "." not in name:
+            raise ConfigError(f"{path.name}: column", column, "seed, or a setting such as optim.lr or model.n_heads")
+        is_list = isinstance(value, str) and value.startswith("[")
+        settings[name] = parse(value.encode(), f"{path.name}: {column}") if is_list else value
+    return exact_settings(with_operation(settings))
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:
@@ -125,18 +119,16 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
         data = read_input(path, MOST_BYTES)
         if path.suffix == ".csv":
             return polars.read_csv(io.BytesIO(data), n_rows=MOST_CELLS + 1).to_dicts()
-        if path.suffix != ".json":
-            return decode_foreign(data, path.name, MOST_CELLS + 1).to_dicts()
-        found = parse(data, path.name)
-        if isinstance(found, dict) and _are(list, found.values()):
-            if (n_rows := math.prod(map(len, found.values()))) > MOST_CELLS:
+        content = parse(data, path.name)
+        if isinstance(content, dict) and _are(list, content.values()):
+            if (n_rows := math.prod(map(len, content.values()))) > MOST_CELLS:
                 raise ValueError(f"{n_rows} rows instead of at most {MOST_CELLS}")
-            return _combinations(found)
-        if not isinstance(found, list) or not _are(dict, found):
+            return _combinations(content)
+        if not isinstance(content, list) or not _are(dict, content):
             raise ValueError("neither a list of rows nor lists of values")
-        return found
-    except (OSError, ValueError, RecursionError, RunError, polars.exceptions.PolarsError) as error:
-        files = f"a CSV, Parquet or JSON file of settings ({' '.join(str(error).split())[:80]})"
+        return content
+    except (OSError, ValueError, RecursionError, polars.exceptions.PolarsError) as error:
+        files = f"a CSV or JSON file of settings ({' '.join(str(error).split())[:80]})"
         raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or {files}") from error
 
 

@@ -63,8 +63,8 @@ def _lines(document: Mapping[str, Any]) -> Rows:
     """A row for each claim, and one for each further reading of it."""
     rows: Rows = []
     for record in document["records"]:
-        own = {"id": record["id"], "label": record["label"], "claim": record["claim"], "paper": record["paper"]}
-        rows.append(own | _numbers(record) | {"checkpoints": record["checkpoints"]})
+        claim = {"id": record["id"], "label": record["label"], "claim": record["claim"], "paper": record["paper"]}
+        rows.append(claim | _numbers(record) | {"checkpoints": record["checkpoints"]})
         for line in record["readings"]:
             says = {"id": f"{record['id']}:{line['id']}", "label": record["label"], "claim": line["says"]}
             rows.append(says | {"paper": None} | _numbers(line) | {"checkpoints": None})

@@ -42,7 +42,7 @@ class TrainingProgress:
     losses: list[float]
     rows: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What was found damaged in the folder, and how it was repaired."""
+    """What is damaged in the folder, and what follows from it."""
 
 
 Listener = Callable[[TrainingProgress], None]
@@ -69,21 +69,22 @@ def train_run(
 ) -> Run:
     """Trains what is missing of a run. Call it again after any interruption: on a CPU the files are bitwise the same.
 
-    On another device a run continues with other last bits. `begin` brings the trainer of a new run, which holds the
-    initial weights of the seeds, to where that run starts; by default, to step 0 with the weights that the settings ask
-    for (`start`). `observe(configs, seen)` returns a function that is called with the models every
-    `record.measure_every` steps and after the last step; what it returns is stored in the metrics under `measures`.
+    On another device a run continues with other last bits. A finished run is left unchanged, whatever is damaged in it.
+    `begin` brings the trainer of a new run, which holds the initial weights of the seeds, to where that run starts; by
+    default, to step 0 with the weights that the settings ask for (`start`). `observe(configs, seen)` returns a function
+    that is called with the models every `record.measure_every` steps and after the last step; what it returns is stored
+    in the metrics under `measures`.
     """
     if begin is None and not (path / MANIFEST).exists():
         check_start([member.config(config) for member in members])  # before anything is written
     with Writer.hold(path, config, members, seen, Environment.here(device, threads)) as run, StopSignals() as signals:
-        if run.damaged or not run.finished:
-            with closing(Trainer(config, members, seen, device, threads, observe)) as trainer:
-                _mend(run, trainer, begin or set_start)
-                with Commits(run) as commits:
-                    rows = _resume(run, commits, trainer, begin or set_start)
-                    listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
-                    _train(config, commits, trainer, signals, listener, rows)
+        if not run.finished:
+            with closing(Trainer(config, members, seen, device, threads, observe)) as trainer, Commits(run) as commits:
+                rows = _resume(run, commits, trainer, begin or set_start)
+                listener(TrainingProgress(trainer.step, trainer.losses, rows, run.notes))
+                _train(config, commits, trainer, signals, listener, rows)
+        elif run.notes:
+            listener(TrainingProgress(run.step, [], notes=run.notes))
     saved = Run.open(path)
     if signals.received:  # also after the last step: whoever called may have more to do
         raise Interrupted(signals.received, saved.step)
@@ -160,24 +161,6 @@ def _resume(run: Writer, commits: Commits, trainer: Trainer, begin: Callable[[Tr
         return _commit(commits, trainer, first=True)
     trainer.load_state(state)
     return run.metrics()[-len(run.members) :]
-
-
-def _mend(run: Writer, trainer: Trainer, begin: Callable[[Trainer], None]) -> None:
-    """Makes damaged files of earlier steps again, by training from the newest intact state before each of them."""
-    if not run.damaged_steps:
-        return
-    start = trainer.state()
-    for step in run.damaged_steps:
-        state = run.latest_state(at_most=step)
-        trainer.load_state(state or start)
-        try:
-            if state is None:
-                begin(trainer)
-            trainer.advance(step - trainer.step)
-            run.mend(step, state=trainer.state(), checkpoint=trainer.stack())
-        except UserError as error:  # another machine may round otherwise: the rest of the run is still good
-            run.notes.append(str(error))
-    trainer.load_state(start)
 
 
 def _commit(commits: Commits, trainer: Trainer, first: bool = False) -> list[dict[str, Any]]:

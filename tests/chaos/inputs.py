@@ -15,7 +15,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import polars
 import torch
 
 from assignadd.cli import main, options
@@ -98,16 +97,16 @@ def setting(rng: random.Random, folder: Path) -> None:
 
 def hostile_file(rng: random.Random, folder: Path) -> None:
     """A damaged or odd file for import and for a sweep."""
-    kind = rng.choice(("pth", "parquet", "json"))
+    kind = rng.choice(("pth", "csv", "json"))
     if kind == "pth":
         buffer = io.BytesIO()
         odd = rng.choice(
             (torch.uint16, torch.float8_e4m3fn, torch.complex64, torch.int8, torch.bfloat16, torch.float32)
         )
         torch.save(state_dict() | {rng.choice(("unembed.b_U", "embed.W_E")): torch.zeros(5).to(odd)}, buffer)
-    elif kind == "parquet":
+    elif kind == "csv":
         buffer = io.BytesIO()
-        polars.DataFrame({"lr": [0.1, 0.2], "seed": [1, 2]}).write_parquet(buffer)
+        buffer.write(b"lr,seed\n0.1,1\n0.2,2\n")
     else:
         buffer = io.BytesIO(json.dumps([{"lr": 0.1, "seed": 1}]).encode())
     data = bytearray(buffer.getvalue())

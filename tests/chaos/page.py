@@ -20,6 +20,11 @@ repeats one. A few trials of most promises are part of `make test`; a full `make
 "of" says, and `--share` or `--only` run fewer. Each row is of the commit that it names; the machine did other work at
 the same time. Not covered here: CUDA (`tests/training/test_cuda.py`, where there is a GPU).
 
+Damage is named and refused, never repaired by training again: a finished run is left unchanged whatever is damaged in
+it, and its other files can be read. An unfinished run goes on from its newest intact state; checkpoints of later steps
+stay until training comes to them, and what it makes otherwise, or stands in its way, is renamed NAME.aside. Settings
+and splits that are damaged are written again, as the command has them.
+
 | promise | trials | held | of | commit | machine |
 |---|---|---|---|---|---|
 {promises}

@@ -9,7 +9,7 @@ import polars
 import pytest
 
 import assignadd
-from assignadd.sweeps.data_dictionary import columns_of, sweep_column
+from assignadd.sweeps.results import columns_of, sweep_column
 from assignadd.sweeps.shipped_tables import TABLES
 from tests.cli.asking import complaint, said
 

@@ -368,14 +368,7 @@ def test_a_member_is_split_into_the_shape_of_its_stack_and_what_is_its_own():
     assert Member(3, {"optim.lr": 1, "optim.beta1": None}) == Member(3, lr=1.0)  # None is the value of the others
 
 
-def test_the_text_of_a_member_is_that_of_the_first_version():
-    """Names of run folders are made from it."""
-    text = "Member(seed=3, lr=0.5, weight_decay=None, seen_fraction=None, one_var_ratio=None, two_var_ratio=None"
-    assert repr(Member(3, lr=0.5)) == f"{text})"
-    assert repr(Member(3, {"optim.lr": 0.5, "seed.init": 7})) == f"{text}, seed.init=7)"
-
-
-@pytest.mark.parametrize("name", ["optim.rate", "rate", "optim", "optimiser.lr"])
+@pytest.mark.parametrize("name", ["optim.rate", "rate", "optim", "optimiser.lr", "task.prefix"])
 def test_a_setting_that_does_not_exist_is_refused(name):
     with pytest.raises(ConfigError, match=rf"^{name} = 1: expected the dotted name of a setting"):
         Member(0, {name: 1}).config(Config())

@@ -10,7 +10,7 @@ import torch
 
 from assignadd import PRESETS, Member
 from assignadd.model import Stack, answer_logits, handmade, initial_stack
-from assignadd.runs.names import find_runs
+from assignadd.runs.folder import find_runs
 from assignadd.study.files import run_study
 from assignadd.task import EVAL_SETS, pair_split
 from assignadd.user_file import user_module

@@ -19,8 +19,8 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, Member
 from assignadd.model.stack import initial_stack
 from assignadd.report.hub_folder import with_metadata
-from assignadd.runs.destination import MARK
 from assignadd.runs.environment import Environment
+from assignadd.runs.files import MARK
 from assignadd.runs.tensors import decode_tensors, encode_tensors
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import pair_split

@@ -52,11 +52,13 @@ def save(run: Writer, step: int, weights: Tensor) -> None:
 def train(path: Path, steps: int = CONFIG.optim.steps, pause: float = 0.0) -> list[str]:
     """From wherever the run stands up to `steps`; gives the notes of the opening."""
     with hold(path) as run:
+        if run.finished:
+            return run.notes
         state = run.latest_state()
         step, weights = (0, first_weights()) if state is None else (int(state["step"]), state["weights"])
         if state is None:
             save(run, step, weights)
-        while step < steps and not run.finished:
+        while step < steps:
             step, weights = step + 1, later(weights, step + 1)
             time.sleep(pause)
             if step % 5 == 0:

@@ -11,7 +11,6 @@ import pytest
 
 from assignadd.config import PRESETS, Config, ConfigError, Member, Model, Optim, Start, Task
 from assignadd.runs.config_json import (
-    ADDED_LATER,
     config_from,
     first_difference,
     parse,
@@ -46,33 +45,26 @@ def test_the_papers_task_is_written_as_before_there_were_others():
         *("modulus", "n_vars", "length", "max_assignments", "seen_fraction", "banned_first", "banned_second"),
         *("one_var_ratio", "two_var_ratio"),
     ]
-    assert repr(PRESETS["paper"].task) == (
-        "Task(modulus=59, n_vars=12, length=16, max_assignments=6, seen_fraction=0.7, banned_first='ab', "
-        "banned_second='gh', one_var_ratio=1.6666666666666667, two_var_ratio=0.8333333333333334)"
-    )
 
 
 def test_settings_without_a_schedule_are_written_as_before_there_were_any():
     optim = json.loads(run_document(PRESETS["paper"], [Member(0)]))["config"]["optim"]
     assert list(optim) == ["lr", "weight_decay", "beta1", "beta2", "eps", "batch", "steps"]
-    assert repr(Optim()) == (
-        "Optim(lr=0.001, weight_decay=0.02, beta1=0.9, beta2=0.999, eps=1e-08, batch=512, steps=30000)"
-    )
     config = dataclasses.replace(
         CONFIG, optim=Optim(warmup=5, later_lr=0.0, frozen="OV1", frozen_from=1, frozen_until=3)
     )
     own = Member(1, {"optim.later_lr": 3e-3, "optim.later_from": 10, "optim.frozen": "MLP2", "optim.literals_from": 7})
-    assert read_run_document(run_document(config, [own])) == (config, (own,)) and "warmup=5" in repr(config.optim)
+    assert read_run_document(run_document(config, [own])) == (config, (own,))
 
 
 def test_the_weights_of_a_seed_are_written_as_before_there_were_others():
     document = json.loads(run_document(PRESETS["paper"], [Member(0)]))
-    assert "start" not in document["config"] and "start" not in repr(PRESETS["paper"])
+    assert "start" not in document["config"]
     config = dataclasses.replace(CONFIG, start=Start("census-six:3@50000"))
     own = Member(1, {"start.part": "QK1", "start.part_from": "census-six:0"})
     document = run_document(config, [own])
     assert json.loads(document)["config"]["start"] == {"network": "census-six:3@50000"}
-    assert read_run_document(document) == (config, (own,)) and "start=Start(network='census" in repr(config)
+    assert read_run_document(document) == (config, (own,))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +79,6 @@ def test_the_weights_of_a_seed_are_written_as_before_there_were_others():
 def test_other_tasks_round_trip(task):
     config = dataclasses.replace(CONFIG, task=task)
     assert read_run_document(run_document(config, MEMBERS)) == (config, MEMBERS)
-    assert repr(task) != repr(Task()) and "table" not in repr(Task())
 
 
 def test_a_table_of_answers_is_read_once_and_stored(tmp_path, monkeypatch):
@@ -130,8 +121,8 @@ def test_a_file_fills_in_what_it_says(tmp_path):
         ('{"task": {"operands": 5}}', "task.operands = 5: expected a whole number from 1 to 4"),
         ('{"optim": {"lr": 1, "lr": 2}}', "lr = 2: expected each key once in mine.json"),
         ('{"optim": {"lr": NaN}}', "mine.json = 'NaN': expected finite numbers"),
-        ('{"model": {"d_mlp": 512}}', "model.d_mlp = 512: expected a list"),
-        ('{"model": {"d_mlp": [null, "512"]}}', "model.d_mlp = (None, '512'): expected widths"),
+        ('{"model": {"d_mlp": 512}}', "model.d_mlp = 512: expected a tuple with one width or None for each"),
+        ('{"model": {"d_mlp": [null, "512"]}}', "model.d_mlp = [None, '512']: expected a tuple with one width"),
         ('{"model": {"activation": "swish"}}', "model.activation = 'swish': expected one of relu, gelu, abs"),
         ('{"model": {"biases": 0}}', "model.biases = 0: expected true or false"),
         ('{"task": {"banned_first": ["a"]}}', "task.banned_first = ['a']: expected distinct letters"),
@@ -160,18 +151,11 @@ def test_bytes_that_are_not_text_and_files_that_are_not_there(tmp_path):
         read_config(tmp_path, CONFIG)
 
 
-def test_a_run_has_every_field():
-    for section, fields in builtins().items():
-        for field in fields:
-            values = builtins()
-            del values[section][field]
-            if f"{section}.{field}" in ADDED_LATER:
-                assert config_from(values) == CONFIG
-                continue
-            with pytest.raises(ConfigError, match=f"^{section}.{field} = None: expected every field"):
-                config_from(values)
-    with pytest.raises(ConfigError, match=r"^optim"):
-        config_from({k: v for k, v in builtins().items() if k != "optim"})
+def test_a_field_that_is_left_out_has_its_default():
+    config = dataclasses.replace(CONFIG, optim=Optim(lr=0.5, steps=60))
+    values = builtins(config)
+    del values["optim"]["lr"], values["record"]
+    assert config_from(values) == dataclasses.replace(config, optim=Optim(steps=60), record=PRESETS["paper"].record)
 
 
 @pytest.mark.parametrize(
@@ -213,14 +197,10 @@ def test_nothing_is_lost_on_the_way_out():
 
 
 def test_first_difference_is_named():
-    def document(**optim):
-        return run_document(dataclasses.replace(CONFIG, optim=dataclasses.replace(CONFIG.optim, **optim)), MEMBERS)
-
-    assert first_difference(document(), document()) is None
-    assert first_difference(document(), document(lr=0.5, batch=3)) == ("optim.lr", 0.001, 0.5)
-    assert first_difference(document(), run_document(CONFIG, [Member(3), Member(8, lr=0.01)])) == (
-        "models[1].seed",
-        7,
-        8,
-    )
-    assert first_difference(document(), run_document(CONFIG, [Member(3)])) == ("number of models", 2, 1)
+    run = (CONFIG, MEMBERS)
+    other = dataclasses.replace(CONFIG, optim=dataclasses.replace(CONFIG.optim, lr=0.5, batch=3))
+    assert first_difference(run, run) is None
+    assert first_difference(run, (other, MEMBERS)) == ("optim.lr", 0.001, 0.5)
+    assert first_difference(run, (CONFIG, [Member(3), Member(8, lr=0.01)])) == ("models[1].seed", 7, 8)
+    assert first_difference(run, (CONFIG, [Member(3), Member(7)])) == ("models[1].optim.lr", 0.01, None)
+    assert first_difference(run, (CONFIG, [Member(3)])) == ("number of models", 2, 1)

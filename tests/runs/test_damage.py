@@ -1,4 +1,7 @@
-"""Truncated, changed, swapped, foreign or missing files: refused by name; training goes on from what is intact."""
+"""Truncated, changed, swapped, foreign or missing files: refused by name; training goes on from what is intact.
+
+Nothing that was saved is deleted for it: what makes way is set aside.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,8 @@ import safetensors.torch
 import torch
 
 from assignadd.config.errors import RunError
-from assignadd.model.stack import Stack
 from assignadd.runs.folder import Run
-from tests.runs.small import CONFIG, contents, hold, train, weights_at
+from tests.runs.small import contents, hold, train, weights_at
 
 NEWEST = "states/00000025.safetensors"
 FILES = (
@@ -58,6 +60,11 @@ def refused(path: Path, name: str) -> None:
     (line,) = problems(path)
     assert str(path / name) in line
     assert "\n" not in line
+
+
+def without_aside(path: Path) -> dict[str, bytes]:
+    """The files of a run but for those that were set aside."""
+    return {name: data for name, data in contents(path).items() if ".aside" not in name}
 
 
 def flip(path: Path, at: int, bit: int = 0) -> None:
@@ -135,34 +142,56 @@ def test_rows_that_were_never_committed_do_not_count(run, finished):
     assert contents(run) == finished
 
 
-def test_files_that_were_never_committed_go_and_others_stay(run, finished):
-    for name in (
-        "states/00000027.safetensors",
-        "checkpoints/.00000030.safetensors.0123abcd.tmp",
-        ".manifest.json.0123abcd.tmp",
-    ):
+def test_what_a_kill_left_goes_and_everything_else_stays(run, finished):
+    shutil.copy(run / NEWEST, run / "states/00000027.safetensors")  # no state of step 27
+    state = {"weights": weights_at(12), "step": torch.tensor(12)}
+    (run / "states/00000012.safetensors").write_bytes(safetensors.torch.save(state))
+    for name in ("checkpoints/.00000030.safetensors.0123abcd.tmp", ".manifest.json.0123abcd.tmp"):
         (run / name).write_bytes(b"left by a kill")
-    for name in ("notes.txt", "checkpoints/mine.safetensors"):
-        (run / name).write_bytes(b"a person's")
+    foreign = {
+        "notes.txt": b"a person's",
+        "checkpoints/mine.safetensors": b"a person's",
+        "checkpoints/00000025.safetensors": b"copied in",
+        "states/00000027.safetensors": (run / NEWEST).read_bytes(),
+    }
+    for name, data in foreign.items():
+        (run / name).write_bytes(data)
     assert problems(run) == []
     assert train(run) == []
-    assert contents(run) == finished | {"notes.txt": b"a person's", "checkpoints/mine.safetensors": b"a person's"}
+    assert contents(run) == finished | foreign
+
+
+@pytest.mark.parametrize("make", [lambda p: p.write_bytes(b"copied in"), Path.mkdir])
+def test_what_stands_in_the_place_of_a_checkpoint_is_set_aside(run, finished, make):
+    make(run / "checkpoints/00000030.safetensors")
+    assert train(run) == [] and problems(run) == []
+    assert without_aside(run) == finished
+    aside = run / "checkpoints/00000030.safetensors.aside"
+    assert aside.is_dir() or aside.read_bytes() == b"copied in"
 
 
 @pytest.mark.parametrize("damage", [lambda f: flip(f, 40), lambda f: f.write_bytes(b""), Path.unlink])
 def test_newest_state_damaged_an_older_one_is_used(run, finished, damage: Callable[[Path], None]):
     damage(run / NEWEST)
+    rows = (run / "metrics.jsonl").read_bytes()
     notes = train(run)
     assert NEWEST in notes[0]
     assert notes[1].endswith("goes on from step 20, its newest intact state")
-    assert contents(run) == finished
+    assert notes[2].endswith("the rows so far are kept in " + str(run / "metrics.jsonl.aside"))
+    assert without_aside(run) == finished
+    assert (run / "metrics.jsonl.aside").read_bytes() == rows
 
 
-def test_all_states_damaged_training_begins_again(run, finished):
+def test_all_states_damaged_training_begins_again_and_nothing_intact_is_lost(run, finished):
     for file in (run / "states").iterdir():
         flip(file, 100)
-    assert train(run)[-1].endswith("goes on from step 0, its newest intact state")
-    assert contents(run) == finished
+    before = contents(run)
+    with hold(run) as writer:
+        assert writer.step == 0 and writer.steps == []
+        assert before.items() <= contents(run).items()
+        assert contents(run)["metrics.jsonl.aside"] == before["metrics.jsonl"]
+    train(run)
+    assert without_aside(run) == finished
 
 
 @pytest.mark.parametrize("row", [0, 3, 6, 9, 11])
@@ -172,7 +201,7 @@ def test_metrics_damaged_go_back_to_a_state_before_the_damage(run, finished, row
     notes = train(run)
     good = max([0, *(s for s in (0, 10, 20) if s // 5 * 2 + 2 <= row)])
     assert "metrics.jsonl" in notes[0] and f"from step {good}," in notes[1]
-    assert contents(run) == finished
+    assert without_aside(run) == finished
 
 
 @pytest.mark.parametrize("replacement", [None, "link", "directory"])
@@ -183,11 +212,9 @@ def test_metrics_gone(run, finished, tmp_path, replacement):
     refused(run, "metrics.jsonl")
     if replacement == "directory":
         (run / "metrics.jsonl").mkdir()
-        with pytest.raises(RunError, match=r"metrics.jsonl"):
-            train(run)
-    else:
-        assert "metrics.jsonl" in train(run)[0]
-        assert contents(run) == finished
+    assert "metrics.jsonl" in train(run)[0]
+    assert without_aside(run) == finished
+    assert (tmp_path / "elsewhere").exists() and os.path.lexists(run / "metrics.jsonl.aside") == bool(replacement)
 
 
 @pytest.mark.parametrize("name", ["config.json", "splits.safetensors"])
@@ -198,34 +225,28 @@ def test_damaged_settings_are_written_again_when_the_same_are_given(run, finishe
     assert contents(run) == finished
 
 
-def test_damaged_files_of_the_past_are_mended_with_the_same_bytes_only(run, at_25, finished):
+def test_damaged_files_of_the_past_stay_refused_and_training_goes_on(run, finished):
     flip(run / "checkpoints/00000010.safetensors", 100)
     (run / "states/00000020.safetensors").unlink()
     with hold(run) as writer:
-        assert writer.step == 25
-        assert writer.damaged_steps == [10, 20]
-        assert len(writer.notes) == 2
-        with pytest.raises(RunError, match=r"00000010.*does not come out bitwise the same"):
-            writer.mend(10, checkpoint=Stack(CONFIG, weights_at(11)))
-        with pytest.raises(RunError, match="00000010"):
-            writer.checkpoint(10)
-        state = writer.latest_state(at_most=20)
-        assert state is not None and int(state["step"]) == 10
-        writer.mend(10, checkpoint=Stack(CONFIG, weights_at(10)), state=state)
-        writer.mend(20, state={"weights": weights_at(20), "step": torch.tensor(20)})
-        assert writer.damaged_steps == []
-    assert contents(run) == contents(at_25)
-    assert train(run) == []
-    assert contents(run) == finished
+        assert writer.step == 25 and len(writer.notes) == 2
+    train(run)
+    assert Run.open(run).finished and len(problems(run)) == 2
+    differing = {name for name in finished if contents(run).get(name) != finished[name]}
+    assert differing == {"checkpoints/00000010.safetensors", "states/00000020.safetensors"}
 
 
-def test_a_finished_run_with_a_damaged_end_is_finished_again(tmp_path, finished):
+@pytest.mark.parametrize("name", ["states/00000030.safetensors", "checkpoints/00000030.safetensors", "metrics.jsonl"])
+def test_a_finished_run_is_left_unchanged_whatever_is_damaged(tmp_path, name):
     train(tmp_path)
-    flip(tmp_path / "states/00000030.safetensors", 9)
-    flip(tmp_path / "checkpoints/00000030.safetensors", 9)
-    assert "from step 20" in train(tmp_path)[-1]
-    assert contents(tmp_path) == finished
-    assert train(tmp_path) == []
+    flip(tmp_path / name, 9)
+    for state in (tmp_path / "states").iterdir():
+        if state.name != Path(name).name:
+            state.unlink()
+    before = contents(tmp_path) | {"manifest.json": (tmp_path / "manifest.json").read_bytes()}
+    assert any(name in note for note in train(tmp_path))
+    assert contents(tmp_path) | {"manifest.json": (tmp_path / "manifest.json").read_bytes()} == before
+    assert any(name in line for line in problems(tmp_path))
 
 
 def test_the_last_good_checkpoint_is_found(run):

@@ -8,8 +8,8 @@ import pytest
 
 from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs import atomic
-from assignadd.runs.destination import MARK, claim_file, claim_folder, folder_inside
-from assignadd.runs.tables import is_parquet_with
+from assignadd.runs.files import MARK, claim_file, claim_folder, folder_inside
+from assignadd.runs.tables import is_sealed_with
 from tests.runs.kill import in_child
 from tests.runs.small import train
 
@@ -102,39 +102,28 @@ def test_a_file_is_written_over_its_own_kind_alone(tmp_path):
     train(tmp_path / "run", 10)
 
     def claim(path: Path) -> None:
-        claim_file(path, lambda data: is_parquet_with(data, "checkpoints"))
+        claim_file(path, lambda data: is_sealed_with(data, "checkpoints"))
 
     for name in ("manifest.json", "config.json", "metrics.jsonl", "checkpoints/00000010.safetensors", "new.parquet"):
         assert "inside the run" in refused(tmp_path, claim, tmp_path / "run" / name)
     claim(tmp_path / "run" / "measures.parquet")
-    (tmp_path / "mine.parquet").write_bytes(b"PAR1 mine PAR1")
+    (tmp_path / "mine.parquet").write_bytes(b"PAR1 checkpoints PAR1")
     (tmp_path / "link.parquet").symlink_to("mine.parquet")
     for name in ("mine.parquet", "link.parquet", "run"):
         refused(tmp_path, claim, tmp_path / name)
-    (tmp_path / "ours.parquet").write_bytes(b"PAR1 checkpoints PAR1")
+    (tmp_path / "ours.parquet").write_bytes(b"PAR1 checkpoints assignadd-seal: PAR1")
     claim(tmp_path / "ours.parquet")
     claim(tmp_path / "absent.parquet")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("config.json", '{"mine": 1}'),
-        ("metrics.jsonl", '{"loss": 1}\n'),
-        ("splits.safetensors", "mine"),
-        ("lock", "12345\n"),
-        ("manifest.json", '{"name": "a web app"}'),
-    ],
-)
-def test_training_into_a_folder_with_somebodys_own_files(tmp_path, name, text):
-    """Also beside a lock like ours, which a run that was killed at its beginning leaves."""
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "splits.safetensors", "lock", "manifest.json"])
+def test_training_into_a_folder_with_somebodys_files(tmp_path, name):
+    """Also with names that ours have."""
     folder = tmp_path / "theirs"
     folder.mkdir()
-    (folder / name).write_text(text)
+    (folder / name).write_text('{"name": "a web app"}')
+    (folder / ".notes.0123abcd.tmp").write_text("somebody's")
     refused(tmp_path, train, folder)
-    if name != "lock":
-        (folder / "lock").write_text('{"pid":1,"started":"2026-01-01"}')
-        refused(tmp_path, train, folder)
     shutil.rmtree(folder)
     train(folder, 10)
 

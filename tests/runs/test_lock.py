@@ -12,13 +12,13 @@ import pytest
 
 import assignadd
 from assignadd.config.errors import RunError
-from assignadd.runs.create_or_resume import locked
+from assignadd.runs.writer import locked
 from tests.runs.small import hold, train
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from assignadd.runs.create_or_resume import locked
+from assignadd.runs.writer import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

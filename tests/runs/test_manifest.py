@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from assignadd.config.errors import RunError
 from assignadd.model.stack import Stack
-from assignadd.runs.folder import Run
+from assignadd.runs.folder import Run, find_runs
 from assignadd.runs.manifest import Blob, File, read_manifest
-from assignadd.runs.names import find_runs
 from tests.runs.small import CONFIG, train, weights_at
 
 NEWEST = "states/00000025.safetensors"

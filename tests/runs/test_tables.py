@@ -6,7 +6,7 @@ import polars
 import pytest
 
 from assignadd.config.errors import RunError
-from assignadd.runs.tables import decode_foreign, decode_sealed, encode_table, seal_problem
+from assignadd.runs.tables import decode_sealed, encode_table, seal_problem
 from assignadd.sweeps.results import read_results, write_results
 
 TABLE = polars.DataFrame({"step": [0, 10], "x": [0.25, None], "name": ["a", "b"]})
@@ -31,7 +31,7 @@ def test_every_flipped_bit_is_noticed():
             decode_sealed(data[:size], "t")
 
 
-def test_tables_of_sweeps_are_sealed_with_their_provenance_and_older_ones_still_open(tmp_path):
+def test_tables_of_sweeps_are_sealed_with_their_provenance(tmp_path):
     about = {"sweep": "s", "cells": 2}
     write_results(TABLE, about, tmp_path / "a" / "table.parquet")
     write_results(TABLE.reverse(), about, tmp_path / "b" / "table.parquet")
@@ -40,14 +40,3 @@ def test_tables_of_sweeps_are_sealed_with_their_provenance_and_older_ones_still_
     (tmp_path / "a" / "table.parquet").write_bytes((tmp_path / "b" / "table.parquet").read_bytes())
     with pytest.raises(RunError, match="of another table"):
         read_results(tmp_path / "a" / "table.parquet")
-    old = tmp_path / "r[1]" / "table.parquet"
-    old.parent.mkdir()
-    TABLE.write_parquet(old)
-    old.with_suffix(".json").write_text('{"sweep": "s", "cells": 2}')
-    assert read_results(old)[0].equals(TABLE)
-
-
-def test_a_foreign_file_is_an_error_of_one_line(capfd):
-    with pytest.raises(RunError, match=r"^t is not a Parquet file") as caught:
-        decode_foreign(b"PAR1" + b"\0" * 100 + b"PAR1", "t")
-    assert "\n" not in str(caught.value) and capfd.readouterr().err == ""

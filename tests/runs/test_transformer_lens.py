@@ -15,11 +15,10 @@ from assignadd.config import PRESETS
 from assignadd.config.errors import RunError
 from assignadd.model.stack import views, weight_shapes
 from assignadd.runs import transformer_lens
-from assignadd.runs.folder import Run
 from assignadd.runs.transformer_lens import import_state_dicts
 from assignadd.task.splits import authors_split, pair_split
 from tests.reference import REFERENCE
-from tests.runs.small import CONFIG, contents, hold, weights_at
+from tests.runs.small import CONFIG, hold, weights_at
 
 AUTHORS = PRESETS["authors"]
 needs_reference = pytest.mark.skipif(
@@ -73,14 +72,12 @@ def test_made_up_checkpoints(tmp_path):
     assert (tmp_path / "run/manifest.json").read_bytes() == before
 
 
-def test_a_damaged_import_is_made_again(tmp_path):
+def test_a_damaged_import_says_how_to_make_it_again(tmp_path):
     path = saved(tmp_path, state_dict())
     run = import_state_dicts([path], CONFIG, tmp_path / "run")
-    before = contents(run.path)
     (run.path / "checkpoints/00000007.safetensors").write_bytes(b"damaged")
-    import_state_dicts([path], CONFIG, tmp_path / "run")
-    assert contents(run.path) == before
-    assert Run.open(run.path).finished
+    with pytest.raises(RunError, match=r"00000007.safetensors is truncated.*; remove .*run to import it again"):
+        import_state_dicts([path], CONFIG, tmp_path / "run")
 
 
 def test_an_import_and_a_training_do_not_share_a_folder(tmp_path):

@@ -177,7 +177,8 @@ def test_networks_have_their_own_settings_early_values_and_columns(tmp_path):
 
 
 def test_fewer_seeds_are_the_first_networks_of_each_cell():
-    assert [(m.seed, dict(m.own).get("seed.split")) for m in CROSSED.sweep(1).cells] == [(7, 4), (7, None), (7, None)]
+    cells = [(m.seed, dict(m.settings).get("seed.split")) for m in CROSSED.sweep(1).cells]
+    assert cells == [(7, 4), (7, None), (7, None)]
 
 
 def test_the_figure_has_every_cell_and_the_caption_names_the_extremes():

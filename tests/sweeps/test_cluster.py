@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from assignadd.config import ConfigError
-from assignadd.sweeps.cluster import run_ray
+from assignadd.sweeps.engine import run_ray
 from tests.sweeps.small import stores
 
 INSTALLED = importlib.util.find_spec("ray") is not None

@@ -12,10 +12,10 @@ from assignadd.config import PRESETS, Member, Optim, Recording
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run
-from assignadd.sweeps.engine import plan, run_sweep, tally
+from assignadd.sweeps.engine import plan, run_sweep
 from assignadd.sweeps.final_tests import end_column, end_exams, final_column
 from assignadd.sweeps.population import Population, Populations, shipped_populations
-from assignadd.sweeps.results import by_network
+from assignadd.sweeps.results import by_network, tally
 from assignadd.sweeps.settings import Sweep, grid
 from assignadd.task.evalsets import ALL_SETS
 from assignadd.task.randomness import EvalSteps

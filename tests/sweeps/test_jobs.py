@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member
-from assignadd.sweeps.engine import last_rows, run_sweep
+from assignadd.sweeps.engine import run_sweep
 from assignadd.sweeps.jobs import (
     MOST_TOGETHER,
     Job,
@@ -20,6 +20,7 @@ from assignadd.sweeps.jobs import (
     run_job,
     stacks,
 )
+from assignadd.sweeps.results import last_rows
 from assignadd.sweeps.settings import Sweep, grid
 from tests.sweeps.small import CONFIG, SWEEP
 

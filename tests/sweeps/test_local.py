@@ -17,11 +17,11 @@ import torch
 
 from assignadd.cli import main
 from assignadd.config import PRESETS, Member, Optim
-from assignadd.config.errors import DestinationError
-from assignadd.runs.destination import MARK
+from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs.folder import Run
-from assignadd.sweeps.engine import plan, run_local, run_sweep, tally
+from assignadd.sweeps.engine import plan, run_local, run_sweep
 from assignadd.sweeps.jobs import jobs_of, run_job
+from assignadd.sweeps.results import tally
 from assignadd.sweeps.settings import Sweep, named_sweep
 from tests.runs.test_damage import flip
 from tests.sweeps.small import CONFIG, SWEEP, rows_by_cell, stores
@@ -44,13 +44,17 @@ def test_a_cell_comes_out_the_same_whatever_stack_it_was_in(tmp_path, whole):
     assert table.equals(whole[1])
 
 
-@pytest.mark.parametrize("name", ["config.json", "checkpoints/00000040.safetensors"])
-def test_a_damaged_finished_stack_is_mended(tmp_path, whole, name):
+def test_a_damaged_finished_stack(tmp_path, whole):
+    """Its settings are written again, a checkpoint is left to `runs verify`, and metrics are refused at once."""
     out = Path(shutil.copytree(whole[0], tmp_path / "out"))
-    victim = sorted(folder for folder in out.iterdir() if folder.is_dir())[1] / name
-    flip(victim, 50)
+    first, second = sorted(folder for folder in out.iterdir() if folder.is_dir())[:2]
+    flip(first / "config.json", 50)
+    flip(second / "checkpoints/00000040.safetensors", 50)
     assert run_sweep(SWEEP, out, together=1).equals(whole[1])
-    assert stores(out) == stores(whole[0])
+    assert Run.open(first).verify() == [] and "00000040.safetensors" in Run.open(second).verify()[0]
+    flip(second / "metrics.jsonl", 50)
+    with pytest.raises(RunError, match=rf"{second}/metrics.jsonl is damaged.*; remove {second} to train"):
+        run_sweep(SWEEP, out, together=1)
 
 
 def test_a_table_that_is_not_ours_is_left_alone(tmp_path):
@@ -58,16 +62,6 @@ def test_a_table_that_is_not_ours_is_left_alone(tmp_path):
     with pytest.raises(DestinationError, match=r"table.parquet is there"):
         run_sweep(SWEEP, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["table.parquet"]
-
-
-def test_a_sweep_from_before_there_were_marks_goes_on(tmp_path, whole):
-    out = Path(shutil.copytree(whole[0], tmp_path / "out"))
-    (out / MARK).unlink()
-    (out / "notes.txt").write_text("mine")
-    assert run_sweep(SWEEP, out, together=1).equals(whole[1]) and (out / MARK).exists()
-    for name in (MARK, "table.parquet", "table.json"):
-        (out / name).unlink()
-    assert run_sweep(SWEEP, out, together=1).equals(whole[1])
 
 
 def test_the_table_has_a_row_per_cell_and_evaluation(whole):

@@ -72,16 +72,6 @@ def test_the_network_is_read_once_and_an_interrupted_run_goes_on_bit_for_bit(tra
         train(config, [0, 1], "another")
 
 
-def test_a_damaged_first_checkpoint_is_made_again_from_the_network(trained):
-    config = replace(CONFIG, start=Start("trained:5"))
-    run = train(config, [0], "new")
-    whole = contents(run.path)
-    for name in ("checkpoints", "states"):
-        (run.path / name / "00000000.safetensors").write_bytes(b"")
-    train(config, [0], "new")
-    assert contents(run.path) == whole
-
-
 @pytest.mark.parametrize(
     ("start", "says"),
     [
