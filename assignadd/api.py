@@ -47,9 +47,9 @@ def train(
     side in forked processes: call it before starting threads of your own.
     """
     check_machine(device, threads)
-    given = list(seeds) if isinstance(seeds, Iterable) else []
-    members = [m if isinstance(m, Member) else Member(m) for m in given if isinstance(m, Member) or type(m) is int]
-    if not given or len(set(members)) < len(given):
+    requested = list(seeds) if isinstance(seeds, Iterable) else []
+    members = [m if isinstance(m, Member) else Member(m) for m in requested if isinstance(m, Member) or type(m) is int]
+    if not requested or len(set(members)) < len(requested):
         raise ConfigError("seeds", seeds, "a list of whole numbers or members, at least one and each once")
     seen = splits_of([m.config(config) for m in members])
     folder = default_folder(config, members) if out is None else Path(out)
@@ -80,8 +80,10 @@ def evaluate(run: str | Path | Run, step: int | None = None, n: int = SEQUENCES)
     run = open_run(run)
     at, stack, _ = run.at(step)
     sound = [i for i in range(len(stack)) if i not in run.unsound(at, stack)]
-    found = set_accuracies(stack.models(sound), [run.configs[i] for i in sound], run.seen[sound], n) if sound else []
-    return [dict(zip(sound, found, strict=True)).get(i, {}) for i in range(len(stack))]
+    configs = [run.configs[i] for i in sound]
+    accuracies = set_accuracies(stack.models(sound), configs, run.seen[sound], n) if sound else []
+    by_model = dict(zip(sound, accuracies, strict=True))
+    return [by_model.get(i, {}) for i in range(len(stack))]
 
 
 def metrics(run: str | Path | Run) -> polars.DataFrame:
@@ -135,15 +137,15 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
     run = open_run(run)
     measure(run)
     rows = [
-        {MODEL: m.index, SEED: m.seed, **dataclasses.asdict(onset)}
-        for m in networks_of(run)[0]
-        for onset in onsets_of(m)
+        {MODEL: network.index, SEED: network.seed, **dataclasses.asdict(onset)}
+        for network in networks_of(run)[0]
+        for onset in onsets_of(network)
     ]
     return polars.DataFrame(rows, schema_overrides=dict.fromkeys(("onset", "low", "high", "n"), polars.Int64))
 
 
 def table(name: str) -> polars.DataFrame:
-    """A table that comes with the package, such as "census"; `assignadd results NAME` explains its columns."""
+    """A table that comes with the package, such as "census"; `assignadd runs tables NAME` explains its columns."""
     from assignadd.sweeps.shipped_tables import shipped_table
 
     return shipped_table(name).frame()

@@ -29,12 +29,12 @@ def user_module(path: Path) -> ModuleType:
         spec.submodule_search_locations = [str(folder)]
         sys.modules[package] = module_from_spec(spec)
     name = f"{package}.{file.stem}"
-    found = spec_from_file_location(name, file)
-    assert found is not None and found.loader is not None
-    module = module_from_spec(found)
+    described = spec_from_file_location(name, file)
+    assert described is not None and described.loader is not None
+    module = module_from_spec(described)
     sys.modules[name] = module
     try:
-        found.loader.exec_module(module)
+        described.loader.exec_module(module)
     except UserError:
         raise
     except Exception as error:

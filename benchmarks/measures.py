@@ -6,12 +6,12 @@ python -m benchmarks.measures [RUN] [--networks 100]
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
 import torch
-import tyro
 from torch import Tensor
 
 from assignadd.config import PRESETS, Config, Member
@@ -104,14 +104,14 @@ def _similarities(stack: Stack, contexts: dict[int, Tensor]) -> None:
         against_ov2(stack, tokens)
 
 
-def main(run: str = "census-six", networks: int = 100, seconds: float = 4) -> None:
-    """Prints milliseconds per checkpoint and seconds of the mechanism's measures on one thread, as JSON.
-
-    Args:
-        run: whose networks; its models' last checkpoints.
-        networks: how many.
-        seconds: about how long each measurement of a checkpoint takes.
-    """
+def main() -> None:
+    """Prints milliseconds per checkpoint and seconds of the mechanism's measures on one thread, as JSON."""
+    parser = ArgumentParser(description=main.__doc__)
+    parser.add_argument("--run", default="census-six", help="whose networks; its models' last checkpoints")
+    parser.add_argument("--networks", type=int, default=100, help="how many")
+    parser.add_argument("--seconds", type=float, default=4.0, help="about how long a checkpoint's measurement takes")
+    args = parser.parse_args()
+    run, networks, seconds = args.run, args.networks, args.seconds
     opened = open_run(run)
     each = -(-networks // len(opened.members))
     models = [i for i in range(len(opened.members)) for _ in opened.steps[-each:]][:networks]
@@ -124,4 +124,4 @@ def main(run: str = "census-six", networks: int = 100, seconds: float = 4) -> No
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    main()

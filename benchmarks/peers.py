@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 import json
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
-import tyro
 from torch import Tensor
 from torch.func import functional_call, vmap
 
@@ -115,20 +115,20 @@ def cuda_peers(config: Config, n_models: int, steps: int = 20) -> dict[str, floa
     return found
 
 
-def main(preset: str = "paper", device: str = "cpu", models: int = 128, tf32: bool = False, seconds: float = 4) -> None:
-    """Prints the times of a training step as JSON.
-
-    Args:
-        preset: whose task and network.
-        device: cpu (one model), or cuda (a stack).
-        models: networks in the stack on a GPU.
-        tf32: round inputs of matrix products to TF32 on a GPU.
-        seconds: about how long our steps are timed.
-    """
-    config = replace(PRESETS[preset], numerics=replace(PRESETS[preset].numerics, tf32=tf32))
-    if device == "cpu":
+def main() -> None:
+    """Prints the times of a training step as JSON."""
+    parser = ArgumentParser(description=main.__doc__)
+    parser.add_argument("--preset", choices=PRESETS, default="paper", help="whose task and network")
+    parser.add_argument("--device", default="cpu", help="cpu (one model), or cuda (a stack)")
+    parser.add_argument("--models", type=int, default=128, help="networks in the stack on a GPU")
+    parser.add_argument("--tf32", action="store_true", help="round inputs of matrix products to TF32 on a GPU")
+    parser.add_argument("--seconds", type=float, default=4.0, help="about how long our steps are timed")
+    args = parser.parse_args()
+    base, models, tf32 = PRESETS[args.preset], args.models, args.tf32
+    config = replace(base, numerics=replace(base.numerics, tf32=tf32))
+    if args.device == "cpu":
         found: dict[str, Any] = {
-            str(n): on_threads(config, n, seconds, lambda batch: cpu_peers(config, batch)) for n in (1, 2)
+            str(n): on_threads(config, n, args.seconds, lambda batch: cpu_peers(config, batch)) for n in (1, 2)
         }
         print(json.dumps({"machine": cpu_model(), "threads": found}, indent=1))
         return
@@ -138,4 +138,4 @@ def main(preset: str = "paper", device: str = "cpu", models: int = 128, tf32: bo
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    main()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import statistics
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from msgspec import to_builtins
@@ -111,17 +111,15 @@ def _draw_costs(points: dict[str, list[dict[str, Any]]], setting: str, ax: Axes)
     ax.set_yticks(marks, [str(v) for v in marks], minor=False)
 
 
-def main(
-    preset: str = "paper", device: str = "cpu", tf32: bool = False, seconds: float = 4, draw: bool = False
-) -> None:
-    """Prints the points of cost as JSON, or draws those of the repository.
-
-    Args:
-        preset: whose task and network.
-        device: cpu (one model on one thread), or cuda (128 models).
-        tf32: round inputs of matrix products to TF32 on a GPU.
-        draw: draw docs/scale.png instead.
-    """
+def main() -> None:
+    """Prints the points of cost as JSON, or draws those of the repository."""
+    parser = ArgumentParser(description=main.__doc__)
+    parser.add_argument("--preset", choices=PRESETS, default="paper", help="whose task and network")
+    parser.add_argument("--device", default="cpu", help="cpu (one model on one thread), or cuda (128 models)")
+    parser.add_argument("--tf32", action="store_true", help="round inputs of matrix products to TF32 on a GPU")
+    parser.add_argument("--draw", action="store_true", help="draw docs/scale.png instead")
+    args = parser.parse_args()
+    preset, device, tf32, draw = args.preset, args.device, args.tf32, args.draw
     if draw:
         with figure(5.5, 4.2) as made:
             draw_costs(made)
@@ -133,4 +131,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    main()

@@ -8,10 +8,15 @@ docstrings are read from the source text.
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from assignadd.cli.options import Argument
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -55,13 +60,6 @@ def find(module: str, name: str) -> tuple[str, Definition | None]:
             if name == (alias.asname or alias.name) and str(node.module).startswith("assignadd"):  # type: ignore[attr-defined]
                 return find(str(node.module).partition(".")[2], alias.name)  # type: ignore[attr-defined]
     return module, None
-
-
-def class_of(module: str, name: str) -> ast.ClassDef:
-    found = find(module, name)[1]
-    if not isinstance(found, ast.ClassDef):
-        raise LookupError(f"docs/generate.py: no class {name} in assignadd.{module}")
-    return found
 
 
 def fields(of: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | None, str]]:
@@ -185,66 +183,49 @@ def _methods(node: Definition) -> str:
 
 def commands() -> str:
     """The page of all commands with their options, from the dataclasses that the command line is read into."""
-    index = ast.parse((PACKAGE / "cli" / "__init__.py").read_text())
-    named = next(node.value for node in index.body if isinstance(node, ast.Assign) and node.targets[0].id == "COMMANDS")  # type: ignore[attr-defined]
-    kinds = dict(_command_classes())
+    from assignadd.cli import COMMANDS, command_class
+    from assignadd.cli.options import arguments_of
+
     parts = [
         "# Commands\n", NOTE,
         "`assignadd COMMAND --help` prints the same. RUN is a run folder, its name under `runs/`, or a run that comes "
         "with the package (`census-six`, `census-two`, `small-trajectory`). Exit codes: 0 done, 1 failed or not there, "
         "2 bad input, 143 and 130 stopped by SIGTERM and Ctrl-C after saving.\n",
     ]  # fmt: skip
-    for name, what in ast.literal_eval(named).items():
-        of = kinds[name]
-        parts += [f"## assignadd {name}\n", f"{(ast.get_docstring(of) or what).strip()}\n", _option_table(of)]
+    shown = set()
+    for name in COMMANDS:
+        kind = command_class(name)
+        if kind not in shown:
+            known = list(arguments_of(kind, with_help=True))
+            parts += [f"## assignadd {name}\n", f"{inspect.getdoc(kind)}\n", _option_table(known, name)]
+            shown.add(kind)
     return "\n".join(parts)
 
 
-def _command_classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    """Each command with the class in `options.read(CLASS, arguments, "COMMAND")`."""
-    for path in sorted((PACKAGE / "cli").glob("[!_]*.py")):
-        tree = ast.parse(path.read_text())
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            if ast.unparse(call.func) == "options.read":
-                kind, _, command = call.args[:3]
-                yield ast.literal_eval(command), class_of(f"cli.{path.stem}", ast.unparse(kind))
-
-
-def _option_table(of: ast.ClassDef, prefix: str = "") -> str:
-    rows, settings = [], ""
-    for name, annotation, default, text in fields(of):
-        kind = ast.unparse(annotation)
-        if "Config," in kind:
-            settings = "\n".join(_settings())
+def _option_table(known: Sequence[Argument], command: str) -> str:
+    """The options of a command; the settings of a configuration, which only `train` lists, have a table a section."""
+    sections: dict[str, list[str]] = {"": []}
+    for argument in known:
+        section = argument.name.rpartition(".")[0]
+        rows = sections.setdefault(section, [])
+        if section and command != "train":
+            rows[:] = [
+                f"| `--{section}.*` | the preset's | Any setting of the {section}, as of [train](#assignadd-train). |"
+            ]
             continue
-        if kind == "Task":
-            rows.append("| `--task.*` | the preset's | Any setting of the task, as of [train](#assignadd-train). |")
-            continue
-        shown = "required" if default is None else _default(default)
-        if "Positional" in kind:
-            metavar = name.upper() if default is None else f"[{name.upper()}]"
-            rows.append(f"| `{metavar}` | {shown} | {cell(text)} |")
-        else:
-            flag = f"--{prefix}{name.rstrip('_').replace('_', '-')}"
-            rows.append(f"| `{flag}` | {shown} | {cell(text)} |")
-    return "\n".join(
-        ["| argument | default | meaning |", "|---|---|---|", *rows, "", *([settings] if settings else [])]
-    )
+        name = argument.synopsis if argument.positional else ", ".join(argument.flags)
+        default = "required" if argument.required else _default(argument.default)
+        rows.append(f"| `{name}` | {default} | {cell(argument.help)} |")
+    head = ["| argument | default | meaning |", "|---|---|---|"]
+    title = ["Settings, which replace those of the preset:", ""] if command == "train" else []
+    tables = [[*head, *rows, ""] for rows in sections.values()]
+    return "\n".join([*map("\n".join, tables[:1]), *title, *map("\n".join, tables[1:])])
 
 
-def _settings() -> Iterator[str]:
-    """The tables of the settings of a configuration, a section each."""
-    yield "Settings, which replace those of the preset:\n"
-    for section, annotation, _, _ in fields(class_of("config", "Config")):
-        yield _option_table(class_of("config", ast.unparse(annotation)), f"{section}.")
-
-
-def _default(value: ast.expr) -> str:
+def _default(value: object) -> str:
     """A default as people type it."""
-    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("ranged", "setting", "Path"):
-        value = value.args[0]
-    text = str(value.value) if isinstance(value, ast.Constant) else ast.unparse(value)
-    return "" if text in ("None", "()", "") else "off" if text == "False" else "on" if text == "True" else f"`{text}`"
+    text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return "" if value in (None, (), "") else "off" if value is False else "on" if value is True else f"`{text}`"
 
 
 # findings.md
@@ -286,8 +267,8 @@ def data_dictionary() -> str:
 
     parts = [
         "# Data dictionary\n", NOTE,
-        "These tables come with the package. `assignadd results` lists them, `assignadd results NAME` explains the "
-        "columns of one, `assignadd results NAME --csv` writes it to NAME.csv, and `assignadd.table(NAME)` is a polars "
+        "These tables come with the package. `assignadd runs tables` lists them, `assignadd runs tables NAME` explains "
+        "the columns of one, `assignadd runs tables NAME --csv` prints it, and `assignadd.table(NAME)` is a polars "
         "data frame. [Use the population tables](population.md) has examples.\n",
         "| table | rows | a row is | what it is |", "|---|---|---|---|",
         *(f"| [{t.name}](#{t.name}) | {t.frame().height:,} | {t.row} | {t.about} |" for t in TABLES.values()), "",
@@ -307,15 +288,15 @@ def data_dictionary() -> str:
 
 
 def _measures() -> Iterator[str]:
-    """The columns of the table that `assignadd measure` writes for a run."""
+    """The columns of the table that `assignadd measure curves` writes for a run."""
     from assignadd.measures.columns import COLUMNS
 
     yield "## Measures of your own runs\n"
     yield (
-        "`assignadd measure RUN` writes RUN/measures.parquet (`assignadd.measure(RUN)` in Python), a row per model and "
-        "checkpoint. Beside `model` (its index in the run), `seed` and `step` it has these columns; `{n_vars}` stands "
-        "for 0, 1 or 2, `{variable}` for a letter, and so on. *Level* is the value at which what is measured counts as "
-        "present.\n"
+        "`assignadd measure curves RUN` writes RUN/measures.parquet (`assignadd.measure(RUN)` in Python), a row per "
+        "model and checkpoint. Beside `model` (its index in the run), `seed` and `step` it has these columns; "
+        "`{n_vars}` stands for 0, 1 or 2, `{variable}` for a letter, and so on. *Level* is the value at which what is "
+        "measured counts as present.\n"
     )
     yield "| column | meaning | unit | level | sequences |"
     yield "|---|---|---|---|---|"

@@ -453,7 +453,7 @@ print(f"tags exchanged: answers with its own value {own:.3f}, with the other var
 # - Carried: layer 1's output at `=` says which variable is asked for, and at a number (also at a literal behind a
 #   variable) which variable it belongs to. Replacing them makes the network answer what you chose.
 #
-# The same tests on more sequences and with more parts: `assignadd interchange census-six`, and the finding
+# The same tests on more sequences and with more parts: `assignadd intervene interchange census-six`, and the finding
 # `operand_attention` of the repository.
 #
 # **Further exercises, without solutions.**

@@ -533,7 +533,7 @@ for column in best:
 # %% [markdown]
 # Does each of the five separate the fresh seeds as well? One that does not may have been chosen by luck, which is
 # what a search among many columns invites. But few of the fresh seeds never bind, so their numbers are uncertain
-# too: more seeds would tell. (`assignadd results census` explains the columns.)
+# too: more seeds would tell. (`assignadd runs tables census` explains the columns.)
 #
 # **Further exercises, without solutions.**
 # 1. Do the other two stuck seeds look the same? And what does `=` attend to in sums of two variables?

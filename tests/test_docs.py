@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assignadd import cli
-from assignadd.cli import COMMANDS, options
+from assignadd.cli import COMMANDS, actions, options
 from assignadd.config.errors import ConfigError, UsageError
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +80,9 @@ def commands_in(text: str) -> list[list[str]]:
     for line in shell_lines(text):
         if "pip install" not in line and (match := re.search(r"(?:^|\s)assignadd (?!-)(.*)", line)):
             first, *others = [words_of(alternative) for alternative in match[1].split(" | ")]
+            action = [word for word in first[:1] if actions(word)]  # `runs list | show RUN`
             found += [first, *(words for words in others if words[0] in COMMANDS)]
+            found += [[*action, *words] for words in others if " ".join([*action, words[0]]) in COMMANDS and action]
     return found
 
 
@@ -133,7 +135,7 @@ def test_commands_in_sentences_parse(page, parse):
         try:
             parse([word for word in words_of(command) if word != "--help"])
         except UsageError as error:
-            assert re.search(r"is missing|needs a value$", str(error)), command
+            assert re.search(r"arguments are required|expected (one|at least one) argument", str(error)), command
 
 
 def test_make_targets_exist():
@@ -172,16 +174,21 @@ def test_python_runs(name, tmp_path, monkeypatch, capsys):
 def test_the_finders_find():
     """Blocks, commands and links in a text made for it, so that a test above cannot pass because nothing is found."""
     text = (
-        "A\n\n    assignadd eval RUN... | ask | sweep F --seeds 3 # all\n    assignadd train \\\n      --seeds 0..3 &\n"
+        "A\n\n    assignadd explore RUN... | ask | sweep F --seeds 3 # all\n"
+        "    assignadd runs list | show RUN\n    assignadd train \\\n      --seeds 0..3 &\n"
     )
     assert commands_in(text) == [
-        ["eval", "RUN"],
+        ["explore", "RUN"],
         ["ask"],
         ["sweep", "F", "--seeds", "3"],
+        ["runs", "list"],
+        ["runs", "show", "RUN"],
         ["train", "--seeds", "0..3"],
     ]
-    assert commands_in("```sh\nuvx assignadd eval [RUN] [--n 5] x\npip install assignadd y\n```\n") == [["eval", "x"]]
-    assert commands_in("```bash\n$ assignadd show 'a=1, a+0=?' > out\n```\n") == [["show", "a=1, a+0=?"]]
+    assert commands_in("```sh\nuvx assignadd measure [RUN] [--n 5] x\npip install assignadd y\n```\n") == [
+        ["measure", "x"]
+    ]
+    assert commands_in("```bash\n$ assignadd ask show 'a=1, a+0=?' > out\n```\n") == [["ask", "show", "a=1, a+0=?"]]
     assert links(DOCS / "population.md").count("../CONTRIBUTING.md") == 1 and "which-seeds-bind" in anchors(
         DOCS / "population.md"
     )

@@ -20,7 +20,7 @@ INSTRUMENT = (
 ROOF = ("page", "report", "cli", "__main__")
 ORDER = (*INSTRUMENT, "paper", *ROOF)
 PUBLIC = ("task", "model", "measures", "dynamics", "interventions", "sweeps", "study", "ledger", "figure")
-HEAVY = {"torch", "numpy", "polars", "matplotlib", "scipy", "tyro", "rich", "msgspec"}
+HEAVY = {"torch", "numpy", "polars", "matplotlib", "scipy", "rich", "msgspec"}
 OUTSIDE = [*ROOT.glob("findings/*/*.py"), *ROOT.glob("examples/*.py"), *ROOT.glob("notebooks/[0-9]*.py")]
 
 
@@ -109,7 +109,7 @@ COMMANDS = {
     "import assignadd.training.loop": 55,
     "from assignadd.cli import main; main('train --preset smoke --optim.steps 1 --out r'.split())": 95,
     "from assignadd.cli import main; main(['ask', 'a=1, a+2=?'])": 55,
-    "from assignadd.cli import main; main(['show'])": 30,
+    "from assignadd.cli import main; main(['ask', 'show'])": 30,
     "from assignadd.cli import main; main(['runs', 'list'])": 30,
 }
 

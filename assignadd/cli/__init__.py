@@ -13,51 +13,57 @@ from threading import current_thread, main_thread
 from types import FrameType
 
 from assignadd import __version__
-from assignadd.config.errors import LONGEST_LINE, UsageError, UserError, printable, shortened
+from assignadd.config.errors import LONGEST_LINE, UsageError, UserError, did_you_mean, printable, shortened
+from assignadd.lazy import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from typing import Any
+
+# A command, or a command and its action: the module and the class of its arguments, and what it does.
 COMMANDS = {
-    "reproduce": "train what is missing, evaluate, and write the reproduction page",
-    "train": "train models, one per seed, into a run folder, or continue an interrupted run",
-    "eval": "accuracy on every evaluation set, with confidence intervals",
-    "claims": "test every claim of the paper on trained models: value, interval, verdict",
-    "report": "write one page with the claims and every figure for trained runs",
-    "measure": "write every progress measure at every checkpoint to a Parquet table",
-    "phases": "when each skill was learned, both spikes, the last variable, the onset of every curve",
-    "zoom": "train a part of a run again with checkpoints closer together",
-    "explore": "write an interactive page of trained models",
-    "ask": "give one prompt to a trained model: answer, runner-up, attention",
-    "intervene": "change something inside a trained model: answer and accuracy before and after",
-    "interchange": "exchange parts of activations between prompts: where each variable of the program is held",
-    "show": "print sequences of the task as the model sees them",
-    "sweep": "train many models, a grid of settings times seeds, and write one table of results",
-    "study": "train the networks of a study in a file or folder, yours or ours, and show what came out",
-    "results": "list and explain the tables that come with the package, or write one as CSV",
-    "runs": "list, show and verify run folders",
-    "import": "convert TransformerLens 2.x state dicts to a run",
-    "publish": "publish a run on the Hugging Face Hub, or write the folder for it",
-    "theory": "check the paper's theory: theorem, proof, gradient step, and real training",
-    "bench": "time the training step, the sampler and the evaluation, beside lower bounds",
+    "ask": ("ask:Ask", "give one prompt to a trained model: answer, runner-up, attention"),
+    "ask show": ("ask:Show", "print sequences of a task as a model sees them"),
+    "intervene": ("intervene:Intervene", "change something inside a trained model: before, after"),
+    "intervene interchange": ("intervene:Interchange", "exchange parts of activations between prompts"),
+    "explore": ("report:Explore", "write an interactive page of trained models"),
+    "measure": ("measure:Accuracies", "accuracies, phases and curves of trained models"),
+    "measure accuracies": ("measure:Accuracies", "accuracy on every evaluation set, with intervals"),
+    "measure phases": ("measure:Phases", "when each skill was learned, spikes, onsets"),
+    "measure curves": ("measure:Curves", "every progress measure at every checkpoint"),
+    "claims": ("claims:Claims", "test every claim of the paper: value, interval, verdict"),
+    "theory": ("theory:Theory", "check the paper's theory: theorem, proof, gradient step, training"),
+    "report": ("report:Report", "write one page with the claims and every figure"),
+    "reproduce": ("report:Reproduce", "train what is missing, evaluate, write the reproduction page"),
+    "train": ("train:Train", "train models, one per seed, into a run folder; or go on"),
+    "train zoom": ("train:Zoom", "train a part of a run again, with more checkpoints"),
+    "sweep": ("sweep:Sweep", "train a grid of settings times seeds, write one table"),
+    "study": ("sweep:Study", "train the networks of a study, or show what came out"),
+    "runs": ("runs:List", "list, show, verify, import and publish runs; shipped tables"),
+    "runs list": ("runs:List", "list the runs in a folder"),
+    "runs show": ("runs:Show", "the settings and the last accuracies of a run"),
+    "runs verify": ("runs:Verify", "check every committed byte of a run"),
+    "runs import": ("runs:Import", "convert TransformerLens 2.x state dicts to a run"),
+    "runs publish": ("runs:Publish", "publish a run on the Hugging Face Hub"),
+    "runs tables": ("runs:Tables", "the tables that come with the package"),
+    "bench": ("bench:Bench", "time the training step, the sampler and the evaluation"),
 }
-# Where a command is not `main` in the module of its name: the module and the function.
-ELSEWHERE = {
-    "eval": ("measure", "eval_main"),
-    "import": ("runs", "import_main"),
-    "publish": ("runs", "publish_main"),
-    "reproduce": ("report", "reproduce_main"),
-    "show": ("ask", "show_main"),
-    "zoom": ("train", "zoom_main"),
+GROUPS = {
+    "Question a trained network": ("ask", "intervene", "explore"),
+    "Measure and judge": ("measure", "claims", "theory", "report"),
+    "Train": ("reproduce", "train", "sweep", "study"),
+    "Files and machine": ("runs", "bench"),
 }
-
-USAGE = """\
-usage: assignadd COMMAND [OPTIONS]
-
-Reproduce, question and extend "Assign and Add: A Mechanistic Study of Compositional Arithmetic".
-
-commands:
-{commands}
-
-Start with `assignadd reproduce` (or `assignadd reproduce --preset tiny`, two minutes).
-`assignadd COMMAND --help` lists a command's options."""
+# The names of version 0.2, which still answer, and what they are called now.
+RENAMED = {
+    "eval": "measure accuracies",
+    "phases": "measure phases",
+    "interchange": "intervene interchange",
+    "show": "ask show",
+    "zoom": "train zoom",
+    "results": "runs tables",
+    "import": "runs import",
+    "publish": "runs publish",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(arguments: list[str], interrupted: list[int]) -> int:
     """The exit code of a command; what a user can cause is one line on stderr."""
     try:
-        code = _dispatch(arguments) or 0
+        code = _dispatch(arguments)
         sys.stdout.flush()
         return code
     except UserError as error:
@@ -129,21 +135,81 @@ def _interrupts() -> Iterator[list[int]]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _dispatch(arguments: list[str]) -> int | None:
-    """Runs a command; a number that it returns is the exit code."""
-    name, *rest = arguments or ["--help"]
-    if name in ("-h", "--help", "help"):
-        print(USAGE.format(commands="\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())))
-        return None
-    if name == "--version":
+def _dispatch(arguments: list[str]) -> int:
+    """Runs a command and returns its exit code."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0
+    if arguments[0] == "--version":
         print(__version__)
-        return None
-    if name not in COMMANDS:
-        from difflib import get_close_matches
+        return 0
+    command, rest = _command(arguments)
+    from assignadd.cli import options
+    from assignadd.cli.screen import Output, Printing, print_output
 
-        close = get_close_matches(name, COMMANDS, 1)
+    args: Any = options.read(command_class(command), rest, command, _actions_text(command))
+    if isinstance(args, Printing) and args.json and args.csv:
+        raise UsageError("--json and --csv exclude each other")
+    output = args.main()
+    if isinstance(output, Output):
+        print_output(output, args)
+        return output.code
+    return 0
+
+
+def _command(arguments: list[str]) -> tuple[str, list[str]]:
+    """The command that the first words name, and the words after it."""
+    name, *rest = arguments
+    if name in RENAMED:
+        print(f"note: `assignadd {name}` is now `assignadd {RENAMED[name]}`", file=sys.stderr)
+        return RENAMED[name], rest
+    if rest and f"{name} {rest[0]}" in COMMANDS:
+        return f"{name} {rest[0]}", rest[1:]
+    if name not in COMMANDS:
+        names = [known for known in COMMANDS if " " not in known]
+        meant = did_you_mean(name, [*names, *RENAMED])
+        raise UsageError(f"no command {name!r}{meant or '; one of ' + ', '.join(names)}")
+    if name == "runs" and rest and not rest[0].startswith("-"):  # of the other commands the first word may be a run
         raise UsageError(
-            f"no command {name!r}; " + (f"did you mean {close[0]!r}?" if close else "one of " + ", ".join(COMMANDS))
+            f"no action {rest[0]!r} of runs{did_you_mean(rest[0], actions(name)) or _one_of_actions(name)}"
         )
-    module, function = ELSEWHERE.get(name, (name, "main"))
-    return getattr(import_module(f"assignadd.cli.{module}"), function)(rest)
+    return name, rest
+
+
+def _one_of_actions(command: str) -> str:
+    return "; one of " + ", ".join(actions(command))
+
+
+def actions(command: str) -> dict[str, str]:
+    """The actions of a command, and what each does."""
+    return {name.partition(" ")[2]: what for name, (_, what) in COMMANDS.items() if name.startswith(f"{command} ")}
+
+
+def command_class(command: str) -> type:
+    """The class that has the arguments of a command as its fields, and runs it."""
+    module, _, name = COMMANDS[command][0].partition(":")
+    return getattr(import_module(f"assignadd.cli.{module}"), name)
+
+
+def _usage() -> str:
+    lines = [
+        "usage: assignadd COMMAND [OPTIONS]",
+        "",
+        'Reproduce, question and extend "Assign and Add: A Mechanistic Study of',
+        'Compositional Arithmetic".',
+    ]
+    for group, names in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:<10} {COMMANDS[name][1]}" for name in names)]
+    lines += [
+        "",
+        'Start with `assignadd ask "c=1, b=17, a=42, b+19=?"`, or with',
+        "`assignadd reproduce --preset tiny`, which trains for two minutes.",
+        "`assignadd COMMAND --help` lists the options of a command.",
+    ]
+    return "\n".join(lines)
+
+
+def _actions_text(command: str) -> str:
+    """The lines below the options of a command that name its actions."""
+    lines = [f"  {command} {name:<12} {what}" for name, what in actions(command).items()]
+    return "\n".join(["actions:", *lines]) if lines else ""

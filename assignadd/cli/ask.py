@@ -1,28 +1,32 @@
-"""assignadd ask, assignadd show"""
+"""assignadd ask, assignadd ask show"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import tyro
+from rich.text import Text
 
 from assignadd.cli import options
-from assignadd.cli.screen import console, escape, print_json, print_table, show
+from assignadd.cli.options import FromPreset, positional
+from assignadd.cli.screen import Column, Output, Printing, Table, columns
 from assignadd.config import Config, ConfigError, Task
+from assignadd.config.errors import one_of, printable
 
 if TYPE_CHECKING:
     from assignadd.runs.folder import Run
 
 
-@dataclass(frozen=True)
-class Ask:
-    """Give one prompt to a trained model: its answer, the runner-up, and what `=` attends to in both layers."""
+@dataclass(frozen=True, kw_only=True)
+class Ask(Printing):
+    """Give one prompt to a trained model: its answer, the runner-up, and what `=` attends to in both layers.
 
-    prompt: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
+    --json prints {"answer", "probability", "correct", "tokens", "attention", ...}.
+    """
+
+    prompt: str = positional()
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
-    run: str | None = None
+    run: str | None = positional(None)
     """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
     step: int | None = None
     """The checkpoint. If None, the last one."""
@@ -30,22 +34,18 @@ class Ask:
     """Which model of the run. If None, its first."""
     padding: int | None = None
     """Seed for where PADs fall between the assignments. If None, in front."""
-    json: bool = False
-    """Print {"answer", "probability", "correct", "tokens", ...}."""
 
+    def main(self) -> Output:
+        from assignadd.task.text import parse
 
-def main(arguments: list[str]) -> None:
-    args = options.read(Ask, arguments, "ask")
-    from assignadd.task.text import parse
+        run = options.run_or_newest(self.run)
+        tokens = parse(self.prompt, run.config.task, options.check_seed("padding", self.padding))
+        from assignadd.model.transformer import Transformer  # with torch, which takes a second to load
 
-    run = options.run_or_newest(args.run)
-    tokens = parse(args.prompt, run.config.task, options.check_seed("padding", args.padding))
-    from assignadd.model.transformer import Transformer  # with torch, which takes a second to load
-
-    index = run.index_of(args.seed)
-    step, one = options.model_at(run, index, args.step)
-    reply = _reply(run, Transformer.from_stack(one, 0), tokens, index) | {"run": run.name, "step": step}
-    show(reply, args.json, _print)
+        index = run.index_of(self.seed)
+        step, model = options.model_at(run, index, self.step)
+        reply = _reply(run, Transformer.from_stack(model, 0), tokens, index) | {"run": run.name, "step": step}
+        return Output([_answer(reply), _attention(reply)], reply)
 
 
 def _reply(run: Run, model: Any, tokens: list[int], index: int) -> dict[str, Any]:
@@ -98,48 +98,45 @@ def _kind(task: Task, run: Run, tokens: list[int], index: int) -> str:
     return f"{n_vars}-var, {pair}" + (f", {banned} banned slot{'s' * (banned > 1)}" if banned else "")
 
 
-def _print(reply: dict[str, Any]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    colour, verdict = (
-        ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the answer is {reply['label']}")
+def _answer(reply: dict[str, Any]) -> Text:
+    """The prompt with its answer, and how sure the model is."""
+    right = ("green", "as it should be") if reply["correct"] else ("red", f"wrong, the answer is {reply['label']}")
+    colour, verdict = right
+    where = f"{printable(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}"
+    return Text.assemble(
+        f"{reply['text']}  ",
+        (str(reply["answer"]), f"bold {colour}"),
+        f"  ({verdict}; p = {reply['probability']:.4f})\n",
+        (f"runner-up {reply['runner_up']} (p = {reply['runner_up_probability']:.4f}); {reply['kind']}\n", "dim"),
+        (where, "dim"),
     )
-    console.print(f"{reply['text']}  [bold {colour}]{reply['answer']}[/]  ({verdict}; p = {reply['probability']:.4f})")
-    console.print(
-        f"[dim]runner-up {reply['runner_up']} (p = {reply['runner_up_probability']:.4f}); {reply['kind']}; ", end=""
-    )
-    console.print(f"[dim]{escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}")
-    out = Table(
-        title="attention from =, in percent", title_justify="left", header_style="bold", padding=(0, 0), box=SIMPLE_HEAD
-    )
-    out.add_column("")
-    for token in reply["tokens"]:
-        out.add_column("PAD" if token == "." else token, justify="right", min_width=3)
-    for layer, weights in reply["attention"].items():
-        out.add_row(layer + " ", *[_heat(w) for w in weights])
-    console.print(out)
 
 
-def _heat(weight: float) -> str:
-    """A share of attention in percent, on blue that deepens with it."""
-    level = min(1.0, weight) ** 0.5
+def _attention(reply: dict[str, Any]) -> Table:
+    """A row for each layer (and head), a column for each token."""
+    tokens = [Column(token, "PAD" if token == "." else token, "3.0f", style=_heat) for token in reply["tokens"]]
+    rows = [(layer, *(100 * weight for weight in weights)) for layer, weights in reply["attention"].items()]
+    return Table("attention from =, in percent", [Column("layer", " "), *tokens], rows)
+
+
+def _heat(percent: float) -> str:
+    """The style of a share of attention: blue that deepens with it."""
+    level = min(1.0, percent / 100) ** 0.5
     red, green, blue = (round(255 + (c - 255) * level) for c in (8, 81, 156))
     ink = "white" if level > 0.55 else "black"
-    return f"[{ink} on rgb({red},{green},{blue})]{round(100 * weight):>3}[/]"
+    return f"{ink} on rgb({red},{green},{blue})"
 
 
-@dataclass(frozen=True)
-class Show:
-    """Sequences as the model sees them: a prompt you type, or ones drawn from the training law or an evaluation set."""
+@dataclass(frozen=True, kw_only=True)
+class Show(FromPreset, Printing):
+    """Sequences as a model sees them: a prompt you type, or ones drawn from the training law or an evaluation set.
 
-    prompt: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[PROMPT]")] = None
+    --json prints [{"tokens", "text", "answer"}].
+    """
+
+    prompt: str | None = positional(None)
     """Such as "c=1, b=17, a=42, b+19=?"; without one, sequences are drawn."""
     task: Task = field(default_factory=Task)
-    preset: str = "paper"
-    """Whose task: paper, authors, tiny or smoke."""
-    config: Path | None = None
-    """A JSON file of settings that replace the preset's, such as the config.json of a run; flags replace both."""
     set: str | None = None
     """An evaluation set, such as "2-var var-restricted (1)"; the training law unless given."""
     n: int = 8
@@ -148,35 +145,29 @@ class Show:
     """The seed of the split and of the sequences."""
     padding: int | None = None
     """Seed for where a typed prompt's PADs fall. If None, in front."""
-    json: bool = False
-    """Print [{"tokens", "text", "answer"}]."""
 
+    def main(self) -> Output:
+        task = Config(task=self.task).task  # checked
+        options.check_count("n", self.n)
+        options.check_seed("seed", self.seed)
+        options.check_seed("padding", self.padding)
+        from assignadd.task.evalsets import all_sets
+        from assignadd.task.sampler import Sampler
+        from assignadd.task.splits import pair_split
+        from assignadd.task.text import answer, parse, render
+        from assignadd.task.vocabulary import Vocabulary
 
-def show_main(arguments: list[str]) -> None:
-    base = options.base_config(arguments)
-    args = options.read(Show, options.without_files(arguments), "show", default=Show(task=base.task))
-    task = Config(task=args.task).task  # checked
-    options.check_count("n", args.n)
-    options.check_seed("seed", args.seed)
-    options.check_seed("padding", args.padding)
-    from assignadd.task.evalsets import all_sets
-    from assignadd.task.sampler import Sampler
-    from assignadd.task.splits import pair_split
-    from assignadd.task.text import answer, parse, render
-    from assignadd.task.vocabulary import Vocabulary
-
-    vocabulary = Vocabulary(task)
-    if args.prompt is not None:
-        sequences = [parse(args.prompt, task, args.padding)]
-    else:
-        sets = {s.name: s for s in all_sets(task)}
-        if args.set is not None and args.set not in sets:
-            raise ConfigError("set", args.set, "one of " + ", ".join(sets))
-        sampler = Sampler([task], pair_split(task, args.seed)[None], [args.seed], sets.get(args.set or ""))
-        sequences = sampler.sample(0, args.n).tokens[0].tolist()
-    rows = [([vocabulary.name(t) for t in s], render(s, task), answer(s, task)) for s in sequences]
-    if args.json:
-        return print_json([{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows])
-    cells = [(" ".join(f"{t:>2}" for t in tokens), label) for tokens, _, label in rows]
-    title = rows[0][1] if args.prompt is not None else args.set or "sequences of the training law"
-    print_table(title, ("tokens", "answer"), cells)
+        vocabulary = Vocabulary(task)
+        if self.prompt is not None:
+            sequences = [parse(self.prompt, task, self.padding)]
+        else:
+            sets = {s.name: s for s in all_sets(task)}
+            if self.set is not None and self.set not in sets:
+                raise ConfigError("set", self.set, one_of(self.set, sets))
+            sampler = Sampler([task], pair_split(task, self.seed)[None], [self.seed], sets.get(self.set or ""))
+            sequences = sampler.sample(0, self.n).tokens[0].tolist()
+        rows = [([vocabulary.name(t) for t in s], render(s, task), answer(s, task)) for s in sequences]
+        document = [{"tokens": tokens, "text": text, "answer": label} for tokens, text, label in rows]
+        cells = [(" ".join(f"{token:>2}" for token in tokens), label) for tokens, _, label in rows]
+        title = rows[0][1] if self.prompt is not None else self.set or "sequences of the training law"
+        return Output([Table(title, columns("tokens", "answer"), cells)], document)

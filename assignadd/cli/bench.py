@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from assignadd.cli import options
-from assignadd.cli.screen import console, print_table, show
+from assignadd.cli.options import FromPreset
+from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.config import Config, ConfigError
 
 CUDA_STACKS = (1, 8, 32, 128)
 CPU_STACKS = (1, 2, 8)
 
 
-@dataclass(frozen=True)
-class Bench:
-    """Time training on this machine beside the time of its matrix products. benchmarks/ compares with other code."""
+@dataclass(frozen=True, kw_only=True)
+class Bench(FromPreset, Printing):
+    """Time training on this machine beside the time of its matrix products. benchmarks/ compares with other code.
 
-    preset: str = "paper"
-    """Whose task and model: paper, authors, tiny or smoke."""
-    config: Path | None = None
-    """A JSON file of settings on top of the preset, such as {"model": {"n_heads": 2, "d_head": 64}}."""
+    --json prints {"machine", "backend", "threads": {"1": {"step_ms", "floor_ms", "step_over_floor", ...}}, ...};
+    on a GPU {"device", "us_per_model_step", ...}.
+    """
+
     models: int | None = None
     """On a GPU, time stacks of this many models only. If None, of 1, 8, 32 and 128."""
     device: str = "cpu"
@@ -30,19 +30,16 @@ class Bench:
     """About how long each measurement on a CPU takes."""
     tf32: bool = False
     """Round matrix-product inputs to TF32 on a GPU."""
-    json: bool = False
-    """Print {"machine", "backend", "threads": {"1": {"step_ms", "floor_ms", "step_over_floor", ...}}, ...};
-    on a GPU {"device", "us_per_model_step", ...}."""
 
-
-def main(arguments: list[str]) -> None:
-    args = options.read(Bench, arguments, "bench")
-    if not 0.01 <= args.seconds <= 600:
-        raise ConfigError("seconds", args.seconds, "a number from 0.01 to 600")
-    config = options.base_config(arguments)
-    on_cuda = options.resolve_device(args.device) == "cuda"
-    result = _cuda(config, args) if on_cuda else _cpu(config, args)
-    show(result, args.json, lambda found: (_print_cuda if on_cuda else _print_cpu)(found, config))
+    def main(self) -> Output:
+        if not 0.01 <= self.seconds <= 600:
+            raise ConfigError("seconds", self.seconds, "a number from 0.01 to 600")
+        config = self.base
+        if options.resolve_device(self.device) == "cuda":
+            result = _cuda(config, self)
+            return Output([_cuda_table(result, config)], result)
+        result = _cpu(config, self)
+        return Output(_cpu_parts(result, config), result)
 
 
 def _cpu(config: Config, args: Bench) -> dict[str, Any]:
@@ -92,28 +89,27 @@ def _cuda(config: Config, args: Bench) -> dict[str, Any]:
     }
 
 
-def _print_cpu(result: dict[str, Any], config: Config) -> None:
+def _cpu_parts(result: dict[str, Any], config: Config) -> list[Table | str]:
     names = {
         "sgemm_gflops": "matrix products, GFLOP/s",
         "step_ms": "training step, ms",
         "floor_ms": "matrix products alone, ms",
         "step_over_floor": "step / matrix products",
     }
-    counts = [f"{n} thread{'s' * (n != '1')}" for n in result["threads"]]
-    rows = [[label, *[f"{t[key]:.2f}" for t in result["threads"].values()]] for key, label in names.items()]
-    print_table("training step", (f"one model, batch {config.optim.batch}", *counts), rows)
-    console.print(f"{result['machine']}; kernels: {result['backend']}. {_advice(result)}")
+    threads = [Column(f"{n} thread{'s' * (n != '1')}", form=".2f") for n in result["threads"]]
+    rows = [(label, *(times[key] for times in result["threads"].values())) for key, label in names.items()]
     stacks = result["stacks"]
-    rows = [[n, f"{ms:.2f}", f"{stacks['1'] / ms:.2f}"] for n, ms in stacks.items()]
-    print_table("stacks on all cores", ("models", "ms per model and step", "times one model"), rows)
-    console.print(f"sampler     {result['sampler_per_second']:>12,.0f} sequences/s on one thread")
-    console.print(
-        f"evaluation  {result['evaluation_per_second']:>12,.0f} sequences/s on one thread, "
-        f"{result['evaluation_over_floor']:.2f} times matrix products alone"
-    )
-    console.print(
-        f"memory      {result['peak_memory_mb']:>12,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step"
-    )
+    by_size = [(n, ms, stacks["1"] / ms) for n, ms in stacks.items()]
+    sizes = [Column("models"), Column("ms per model and step", form=".2f"), Column("times one model", form=".2f")]
+    return [
+        Table("training step", [Column(f"one model, batch {config.optim.batch}"), *threads], rows),
+        f"{result['machine']}; kernels: {result['backend']}. {_advice(result)}",
+        Table("stacks on all cores", sizes, by_size),
+        f"sampler: {result['sampler_per_second']:,.0f} sequences/s on one thread",
+        f"evaluation: {result['evaluation_per_second']:,.0f} sequences/s on one thread, "
+        f"{result['evaluation_over_floor']:.2f} times matrix products alone",
+        f"memory: {result['peak_memory_mb']:,.0f} MB at the peak; {result['gflop_per_step']:.3f} GFLOP a step",
+    ]
 
 
 def _advice(result: dict[str, Any]) -> str:
@@ -123,8 +119,12 @@ def _advice(result: dict[str, Any]) -> str:
     return f"One model trains fastest with --threads {best}; several train in parallel, each on one thread."
 
 
-def _print_cuda(result: dict[str, Any], config: Config) -> None:
-    rows = [(f"{n} models", f"{us:.1f}", f"{1e6 / us:,.0f}") for n, us in result["us_per_model_step"].items()]
+def _cuda_table(result: dict[str, Any], config: Config) -> Table:
+    rows = [(int(n), us, 1e6 / us) for n, us in result["us_per_model_step"].items()]
+    named = [
+        *columns("models"),
+        Column("us per model and step", form=".1f"),
+        Column("model-steps a second", form=",.0f"),
+    ]
     title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"
-    columns = ("training", "us per model and step", "model-steps a second")
-    print_table(title, columns, rows, f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak")
+    return Table(title, named, rows, f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak")

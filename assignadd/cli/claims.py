@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.screen import console, escape, note, print_json, say
+from assignadd.cli.measure import measured_table, read_networks, with_seeds
+from assignadd.cli.options import positional
+from assignadd.cli.screen import FEW_ROWS, Column, Output, Printing, Table, columns, console
 from assignadd.config.errors import UsageError
 from assignadd.dynamics.of_network import binds
 from assignadd.runs import atomic
@@ -21,7 +22,7 @@ from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assignadd.ledger.claim import Claim, Line, Record
+    from assignadd.ledger.claim import Claim, Record
     from assignadd.network import Network
     from assignadd.sweeps.population import Populations
 
@@ -30,19 +31,16 @@ COLOURS = {HOLDS: "green", FAILS: "red", BROKEN: "red", UNDECIDED: "yellow"} | d
 )
 
 
-@dataclass(frozen=True)
-class Claims:
-    """Every claim of the paper against trained models: value, 95 % interval, verdict."""
+@dataclass(frozen=True, kw_only=True)
+class Judging:
+    """The networks and populations on which a command judges the claims."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = ()
-    """Run folders, or their names under runs/. Without one, seed 0 of census-six, which comes with
-    the package; but only what concerns many seeds and the theory where a population of your own is given."""
+    runs: tuple[str, ...] = positional()
+    """Run folders, or their names under runs/."""
     step: int | None = None
     """The checkpoint. If None, each run's last one."""
     n: int = 20_000
     """Sequences per evaluation set and per type of sequence; some measures take the same time whatever n is."""
-    only: str | None = None
-    """The id or the paper's label of a claim, or how several ids begin: late-variable, circuit."""
     census: Path | None = None
     """The folder of your own `assignadd sweep seeds`, for the claims about all seeds. If None, the package's,
     where the task is the same."""
@@ -50,63 +48,82 @@ class Claims:
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
-    with_: Annotated[tuple[Path, ...], tyro.conf.arg(name="with")] = ()
+    threads: int | None = None
+    """Processes that measure side by side. If None, one for each core."""
+
+    @property
+    def populations(self) -> tuple[Path | None, ...]:
+        return self.census, self.fraction, self.two_var
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claims(Judging, Printing):
+    """Every claim of the paper against trained models: value, 95 % interval, verdict.
+
+    Of many claims the verdicts are counted; --only shows some in full, --all every one. --csv has a row for each claim
+    and each further reading; --json prints a list of {"id", "label", "claim", "paper", "value", "low", "high", "n",
+    "seeds", "verdict", ...}.
+    """
+
+    runs: tuple[str, ...] = positional(())
+    """Run folders, or their names under runs/. Without one, seed 0 of census-six, which comes with
+    the package; but only what concerns many seeds and the theory where a population of your own is given."""
+    only: str | None = None
+    """The id or the paper's label of a claim, or how several ids begin: late-variable, circuit."""
+    with_: tuple[Path, ...] = ()
     """Files of Python with `CLAIMS`, a tuple of assignadd.ledger.Claim, which are tested too; they are executed."""
     seeds: str | None = None
     """Only the models with these seeds, such as 0 or 0..3."""
-    threads: int | None = None
-    """Processes that measure side by side. If None, one for each core."""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    out: Path | None = None
     """Also write the records of these networks here, as JSON with the command, the commit and the hashes of imported
     files."""
-    json: bool = False
-    """Print a list of {"id", "label", "claim", "paper", "value", "low", "high", "n", "seeds", "verdict", ...}."""
 
+    def main(self) -> Output:
+        from assignadd.network import runs_of
+        from assignadd.paper.ledger import ledger, ledger_document
 
-def main(arguments: list[str]) -> int:
-    args = options.read(Claims, arguments, "claims")
-    from assignadd.paper.ledger import CLAIMS, chosen, ledger
+        claims = [claim for file in self.with_ for claim in claims_in(file)]
+        args = self._with_shipped_run(claims)
+        if self.out is not None:
+            from assignadd.runs.files import claim_file
 
-    more = [claim for file in args.with_ for claim in claims_in(file)]
-    if known := {claim.id for claim in CLAIMS} & {claim.id for claim in more}:
-        raise UsageError(f"the paper's claims have one called {min(known)} already: give yours another id")
-    wanted = chosen(args.only, more)  # refuses a name before anything is measured
-    if not args.runs and any(claim.measure is not None for claim in wanted):
-        if not any((args.census, args.fraction, args.two_var)):
-            # One of its six networks: all claims about one take a minute or two.
-            args = dataclasses.replace(args, runs=(options.shipped_run().name,), seeds=args.seeds or "0")
-        elif all(claim.measure is not None for claim in wanted):
-            raise UsageError(f"{args.only} is about trained networks: assignadd claims RUN --only {args.only}")
-    if args.out is not None:
-        from assignadd.runs.files import claim_file
-
-        claim_file(args.out, lambda data: b'"records"' in data and b'"sources"' in data)
-    processes = options.resolve_threads(args.threads)
-    seeds = options.parse_seeds(args.seeds) if args.seeds else None
-    networks = with_seeds(read_networks(args.runs, args.step, args.n), seeds)
-    populations = read_populations(networks, args)
-    from assignadd.cli.measure import measured_table
-    from assignadd.network import runs_of
-
-    for run in runs_of(networks):
-        if args.only is None and len(run.steps) > 1 and os.access(run.path, os.W_OK):
-            measured_table(run, processes)
-
-    with console.status("measuring") as status:
+            claim_file(self.out, lambda data: b'"records"' in data and b'"sources"' in data)
+        processes = options.resolve_threads(self.threads)
+        seeds = options.parse_seeds(args.seeds) if args.seeds else None
+        networks = with_seeds(read_networks(args.runs, self.step, self.n), seeds)
+        populations = read_populations(networks, self)
+        for run in runs_of(networks):
+            if self.only is None and len(run.steps) > 1 and os.access(run.path, os.W_OK):
+                measured_table(run, processes)
         command = asked(args)
-        records = ledger(
-            networks, command, args.only, lambda claim: status.update(f"measuring {claim}"), populations, processes,
-            more,
-        )  # fmt: skip
-    if args.out is not None:
-        from assignadd.paper.ledger import ledger_document
+        with console.status("measuring") as status:
+            records = ledger(
+                networks, command, self.only, lambda claim: status.update(f"measuring {claim}"), populations, processes,
+                claims,
+            )  # fmt: skip
+        if self.out is not None:
+            atomic.write(self.out, ledger_document(records, networks, command))
+        broken = any(line.verdict == BROKEN for record in records for line in (record, *record.readings))
+        lines = lines_of(records)
+        shown = [lines] if self.all or len(records) <= FEW_ROWS else _by_label(records)
+        documents = [dataclasses.asdict(record) for record in records]
+        return Output([*shown, *_tally(records, networks)], documents, lines, int(broken))
 
-        atomic.write(args.out, ledger_document(records, networks, command))
-    if args.json:
-        print_json([dataclasses.asdict(record) for record in records])
-    else:
-        print_records(records, networks)
-    return int(any(line.verdict == BROKEN for record in records for line in (record, *record.readings)))
+    def _with_shipped_run(self, claims: Sequence[Claim]) -> Claims:
+        """These arguments, with a network of the package where one is needed and none is given."""
+        from assignadd.paper.ledger import CLAIMS, chosen
+
+        if known := {claim.id for claim in CLAIMS} & {claim.id for claim in claims}:
+            raise UsageError(f"the paper's claims have one called {min(known)} already: give yours another id")
+        wanted = chosen(self.only, claims)  # refuses a name before anything is measured
+        if self.runs or all(claim.measure is None for claim in wanted):
+            return self
+        if not any(self.populations):
+            # One of its six networks: all claims about one take a minute or two.
+            return dataclasses.replace(self, runs=(options.shipped_run().name,), seeds=self.seeds or "0")
+        if all(claim.measure is not None for claim in wanted):
+            raise UsageError(f"{self.only} is about trained networks: assignadd claims RUN --only {self.only}")
+        return self
 
 
 def claims_in(path: Path) -> tuple[Claim, ...]:
@@ -114,85 +131,86 @@ def claims_in(path: Path) -> tuple[Claim, ...]:
     from assignadd.ledger.claim import Claim
     from assignadd.user_file import user_module
 
-    found = getattr(user_module(path), "CLAIMS", None)
-    if not isinstance(found, tuple) or not all(isinstance(claim, Claim) for claim in found):
+    claims = getattr(user_module(path), "CLAIMS", None)
+    if not isinstance(claims, tuple) or not all(isinstance(claim, Claim) for claim in claims):
         raise UsageError(f"{path}: expected CLAIMS, a tuple of assignadd.ledger.Claim")
-    return found
+    return claims
 
 
-def asked(args: Claims) -> str:
+def asked(args: Judging) -> str:
     """The command line that asks for the same ledger again."""
-    flags: dict[str, object] = {"--step": args.step, "--n": None if args.n == Claims.n else args.n}
-    flags |= {"--seeds": args.seeds, "--with": shlex.join(map(str, args.with_)) or None}
-    flags |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
+    flags: dict[str, object] = {"--step": args.step, "--n": None if args.n == Judging.n else args.n}
+    if isinstance(args, Claims):
+        flags |= {"--seeds": args.seeds, "--with": shlex.join(map(str, args.with_)) or None}
+    flags |= dict(zip(("--census", "--fraction", "--two-var"), args.populations, strict=True))
     more = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
     return shlex.join(["assignadd", "claims", *args.runs, *more])
 
 
-def read_populations(networks: Sequence[Network], args: Claims) -> Populations:
+def read_populations(networks: Sequence[Network], args: Judging) -> Populations:
     """The populations of seeds that the flags name, else the package's where they are of the same task."""
     from assignadd.sweeps.population import populations_for
 
-    return populations_for([e.config for e in networks], args.census, args.fraction, args.two_var)
+    return populations_for([network.config for network in networks], *args.populations)
 
 
-def read_networks(runs: Sequence[str], step: int | None, n: int, threads: int = 1) -> list[Network]:
-    """Every model of these runs, ready to be measured; notes on damaged checkpoints go to stderr.
+def lines_of(records: Sequence[Record]) -> Table:
+    """A row for each claim, and one for each further reading of it."""
+    named = [
+        Column("id"),
+        Column("verdict", style=lambda verdict: COLOURS.get(verdict, "yellow")),
+        Column("label", only="data"),
+        Column("value", form=".4f"),
+        Column("low", only="data"),
+        Column("high", only="data"),
+        Column("interval", "95 % interval", only="people"),
+        Column("n", only="data"),
+        Column("unit", only="data"),
+        Column("sample", "over", only="people"),
+        Column("paper"),
+        Column("claim", only="detail"),
+        Column("comment", only="detail"),
+    ]
+    rows: list[tuple[Any, ...]] = []
+    for r in records:
+        lines = [(r.id, r.paper, r.claim, r.comment, r)]
+        lines += [(f"{r.id}:{reading.id}", None, reading.says, None, reading) for reading in r.readings]
+        for id, paper, claim, comment, line in lines:
+            interval = f"{line.low:.4f} to {line.high:.4f}" if line.low is not None and line.low != line.high else None
+            sample = line.sample if line.value is not None else None
+            numbers = (line.value, line.low, line.high, interval, line.n or None, line.unit or None, sample)
+            rows.append((id, line.verdict, r.label, *numbers, paper, claim, comment or None))
+    return Table("", named, rows)
 
-    Processes that measure side by side have one thread each, so that their number changes no digit.
-    """
-    options.check_count("n", n)
-    from assignadd.network import networks_of
-    from assignadd.runs.folder import open_run
-    from assignadd.training.trainer import prepare
 
-    found: list[Network] = []
-    for run in [open_run(name) for name in runs]:
-        prepare("cpu", threads, run.config)
-        models, notes = networks_of(run, step, n)
-        note(*notes)
-        found += models
-    return found
+def _verdict(record: Record) -> str:
+    """The verdict, and one word for all that say in how many seeds a claim holds."""
+    return record.verdict if record.verdict in COLOURS else SOME_SEEDS
 
 
-def with_seeds(networks: Sequence[Network], seeds: Sequence[int] | None) -> list[Network]:
-    """The models with these seeds, of whichever run."""
-    have = sorted({e.seed for e in networks})
-    if missing := [s for s in seeds or () if s not in have]:
-        raise UsageError(f"no seed {missing[0]} there; there are {', '.join(map(str, have))}")
-    return [e for e in networks if seeds is None or e.seed in seeds]
+def _by_label(records: Sequence[Record]) -> list[Table | str]:
+    """A row for each label of the paper with its verdicts counted, and the claims that do not hold by name."""
+    verdicts = [verdict for verdict in (*COLOURS, SOME_SEEDS) if any(_verdict(r) == verdict for r in records)]
+    labels = dict.fromkeys(r.label for r in records)
+    counts = {label: Counter(_verdict(r) for r in records if r.label == label) for label in labels}
+    rows = [(label, counts[label].total(), *(counts[label][v] or None for v in verdicts)) for label in labels]
+    failing = [record.id for record in records if _verdict(record) in (FAILS, BROKEN)]
+    caption = "`--only ID` or `--only LABEL` shows claims in full, --all every one"
+    return [
+        Table("claims by the paper's figure or section", columns("label", "claims", *verdicts), rows, caption),
+        *([f"do not hold: {', '.join(failing)}"] if failing else []),
+    ]
 
 
-def print_records(records: Sequence[Record], networks: Sequence[Network]) -> None:
-    """Under the paper's labels a few lines for each claim: verdict and numbers, then what is claimed."""
-    from collections import Counter
-    from itertools import groupby
-
-    from rich.padding import Padding
-    from rich.rule import Rule
-
-    for label, group in groupby(records, key=lambda r: r.label):
-        console.print(Rule(escape(label), align="left", style="dim"))
-        for r in group:
-            colour = COLOURS.get(r.verdict, "yellow")
-            console.print(f"[bold]{escape(r.id)}[/]: [{colour}]{escape(r.verdict)}[/]")
-            text = f"{_measured(r)}paper: {escape(r.paper)}\n{escape(r.claim)} [dim]{escape(r.comment)}[/]"
-            console.print(Padding(text, (0, 0, 0, 4)))
-            for reading in r.readings:
-                colour = COLOURS.get(reading.verdict, "yellow")
-                line = f"[{colour}]{escape(reading.verdict)}[/]: {_measured(reading)}{escape(reading.says)}"
-                console.print(Padding(line, (0, 0, 0, 6)))
-    counts = Counter(r.verdict if r.verdict in COLOURS else SOME_SEEDS for r in records)
-    say(f"\n{len(records)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
-    if others := [f"seed {e.seed} of {e.name}" for e in networks if not binds(e)]:
-        say(
-            f"{len(others)} of {len(networks)} networks do not bind ({', '.join(others)}): claims about binding are "
-            "judged on the others"
+def _tally(records: Sequence[Record], networks: Sequence[Network]) -> list[str]:
+    counts = Counter(_verdict(record) for record in records)
+    lines = [
+        f"{len(records)} claim{'s' * (len(records) != 1)}: "
+        + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    ]
+    if not_binding := [f"seed {network.seed} of {network.name}" for network in networks if not binds(network)]:
+        lines.append(
+            f"{len(not_binding)} of {len(networks)} networks do not bind ({', '.join(not_binding)}): claims about "
+            "binding are judged on the others"
         )
-
-
-def _measured(r: Line) -> str:
-    if r.value is None:
-        return ""
-    interval = f" ({r.low:.4f} to {r.high:.4f})" if r.low is not None and r.low != r.high else ""
-    return f"{r.value:.4f}{interval}, {r.sample}; "
+    return lines

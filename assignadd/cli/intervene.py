@@ -1,38 +1,48 @@
-"""assignadd intervene"""
+"""assignadd intervene, assignadd intervene interchange"""
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.screen import console, escape, note, print_table, say, show
+from assignadd.cli.options import positional
+from assignadd.cli.screen import Column, Output, Printing, Table, columns, counting, note
 from assignadd.config import ConfigError
-from assignadd.config.errors import RunError
+from assignadd.config.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assignadd.interventions.specification import Intervention
     from assignadd.model.stack import Stack
+    from assignadd.paper.causes.interchange import Outcome
     from assignadd.runs.folder import Run
     from assignadd.task.positions import Positions
 
+PAIRS = 4000
+# One for each two types of sums.
+LEAST_PAIRS = 9
+# How well these are exchanged depends on the number of variables in the sum, which the ledger keeps apart too.
+QUERIES = ("operand query", "query in QK2")
 
-@dataclass(frozen=True)
-class Intervene:
-    """Change something inside a trained model and see what it does to one prompt, and to accuracy on 512 prompts."""
 
-    specification: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SPECIFICATION")]
+@dataclass(frozen=True, kw_only=True)
+class Intervene(Printing):
+    """Change something inside a trained model and see what it does to one prompt, and to accuracy on 512 prompts.
+
+    --json prints {"protocol", "checkpoint", "interventions", "before", "after", "label", "accuracy", ...}.
+    """
+
+    specification: str = positional()
     """A JSON list of interventions, or a file that holds one, such as
     [{"action": "cut", "layer": 2, "query": "equals", "key": "first_value"}];
     or {"protocol": 1, "checkpoint": SHA256, "interventions": [...]}, for this checkpoint alone."""
-    prompt: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
+    prompt: str = positional()
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
-    run: str | None = None
+    run: str | None = positional(None)
     """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
     step: int | None = None
     """The checkpoint. If None, the last one."""
@@ -40,35 +50,29 @@ class Intervene:
     """Which model of the run. If None, its first."""
     explain: bool = False
     """First say in words what the specification does."""
-    json: bool = False
-    """Print {"protocol", "checkpoint", "interventions", "before", "after", "label", "accuracy", ...}."""
 
+    def main(self) -> Output:
+        from assignadd.interventions.specification import PROTOCOL, explain, read_specification
 
-def main(arguments: list[str]) -> None:
-    args = options.read(Intervene, arguments, "intervene")
-    from assignadd.interventions.specification import PROTOCOL, explain, read_specification
-
-    asked = read_specification(args.specification)
-    run = options.run_or_newest(args.run)
-    index = run.index_of(args.seed)
-    step, one = options.model_at(run, index, args.step)
-    have = run.checkpoint_sha256(step)
-    if asked.checkpoint not in (None, have):
-        raise RunError(
-            f"the specification is for the checkpoint with sha256 {asked.checkpoint}; {run.name} at step {step} has "
-            f"{have}: give the other --run or --step, or remove `checkpoint` from the specification"
-        )
-    words = [explain(intervention) for intervention in asked.interventions] or ["Changes nothing."]
-    if args.explain and not args.json:
-        for sentence in words:
-            say(sentence)
-    reply = _reply(run, step, index, one, args.prompt, asked.interventions)
-    reply = {"protocol": PROTOCOL, "checkpoint": have} | reply | ({"explanation": words} if args.explain else {})
-    show(reply, args.json, _print)
+        specification = read_specification(self.specification)
+        run = options.run_or_newest(self.run)
+        index = run.index_of(self.seed)
+        step, model = options.model_at(run, index, self.step)
+        checkpoint = run.checkpoint_sha256(step)
+        if specification.checkpoint not in (None, checkpoint):
+            raise RunError(
+                f"the specification is for the checkpoint with sha256 {specification.checkpoint}; {run.name} at step "
+                f"{step} has {checkpoint}: give the other RUN or --step, or remove `checkpoint` from the specification"
+            )
+        words = [explain(intervention) for intervention in specification.interventions] or ["Changes nothing."]
+        reply = _reply(run, step, index, model, self.prompt, specification.interventions)
+        reply = {"protocol": PROTOCOL, "checkpoint": checkpoint} | reply
+        explained = words if self.explain else []
+        return Output([*explained, *_before_and_after(reply)], reply | ({"explanation": words} if explained else {}))
 
 
 def _reply(
-    run: Run, step: int, index: int, one: Stack, prompt: str, interventions: Sequence[Intervention]
+    run: Run, step: int, index: int, model: Stack, prompt: str, interventions: Sequence[Intervention]
 ) -> dict[str, Any]:
     import torch
 
@@ -83,12 +87,13 @@ def _reply(
     _check_matches(interventions, *(Positions(task, t) for t in (torch.tensor([tokens]), reference)))
     # The stack has one model here; a swap counts in the run's own places.
     donors = lambda swap, _: donor(swap, index)  # noqa: E731
-    on_prompt, on_set = (
-        effect(one, t[None], interventions, reference, donors) for t in (torch.tensor([tokens]), reference)
-    )
+    on_prompt = effect(model, torch.tensor([tokens])[None], interventions, reference, donors)
+    on_set = effect(model, reference[None], interventions, reference, donors)
     label = int(on_prompt.labels)
-    before, after = (_answer(logits[0, 0].softmax(-1), label) for logits in (on_prompt.before, on_prompt.after))
-    old, new = (x.item() for x in on_set.accuracies)
+    before = _answer(on_prompt.before[0, 0].softmax(-1), label)
+    after = _answer(on_prompt.after[0, 0].softmax(-1), label)
+    old = on_set.accuracies[0].item()
+    new = on_set.accuracies[1].item()
     return {
         "text": render(tokens, task),
         "interventions": json.loads(to_json(interventions)),
@@ -108,11 +113,11 @@ def _check_matches(interventions: Sequence[Intervention], prompt: Positions, ref
     from assignadd.interventions.apply import matches
     from assignadd.interventions.specification import to_json
 
-    for i, one in enumerate(interventions):
-        if matches(one, prompt):
+    for i, intervention in enumerate(interventions):
+        if matches(intervention, prompt):
             continue
-        if not matches(one, reference):
-            raise ConfigError(f"interventions[{i}]", to_json([one]), "tokens or edges that some sequence has")
+        if not matches(intervention, reference):
+            raise ConfigError(f"interventions[{i}]", to_json([intervention]), "tokens or edges that some sequence has")
         note(f"interventions[{i}] acts on nothing in this prompt, which has no such token or edge")
 
 
@@ -121,16 +126,208 @@ def _answer(probabilities: Any, label: int) -> dict[str, Any]:
     return {"answer": best, "probability": float(probabilities[best]), "label_probability": float(probabilities[label])}
 
 
-def _print(reply: dict[str, Any]) -> None:
-    rows: list[list[Any]] = []
+def _before_and_after(reply: dict[str, Any]) -> list[Table | str]:
+    where = f"{reply['run']}, seed {reply['seed']}, step {reply['step']:,}"
+    heading = f"{reply['text']}  the answer is {reply['label']}; {where}"
+    rows: list[tuple[Any, ...]] = []
     for name in ("before", "after"):
         part = reply[name]
-        numbers = (part["probability"], part["label_probability"], reply["accuracy"][name])
-        rows.append([name, part["answer"], *(f"{number:.4f}" for number in numbers)])
-    change = f"{reply['probability_change']:+.4f}", f"{reply['accuracy']['change']:+.4f}"
-    console.print(
-        f"{reply['text']}  [dim]the answer is {reply['label']}; "
-        f"{escape(reply['run'])}, seed {reply['seed']}, step {reply['step']:,}"
+        rows.append((name, part["answer"], part["probability"], part["label_probability"], reply["accuracy"][name]))
+    rows.append(("change", None, None, reply["probability_change"], reply["accuracy"]["change"]))
+    named = [
+        Column("when", " "),
+        Column("answer"),
+        Column("probability", "its probability", ".4f"),
+        Column("label_probability", f"that of {reply['label']}", ".4f"),
+        Column("accuracy", f"accuracy on {reply['accuracy']['n']}", ".4f"),
+    ]
+    return [heading, Table("the model, without and with the intervention", named, rows)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interchange(Printing):
+    """Exchange part of an activation between two prompts, and count how often the answer changes as it should.
+
+    It should change where that part holds a variable of the program: a binding tag, the query, a value, the sum.
+
+    --json prints {"run", "seed", "step", "alignments": {name: {"n", "whole", "named", ..., "by_variables"}},
+    "not_defined": {name: why}}; with --checkpoints {..., "steps", "accuracy", "onsets"}, with --search {..., "search"}.
+    """
+
+    run: str | None = positional(None)
+    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
+    step: int | None = None
+    """The checkpoint. If None, the last one."""
+    seed: int | None = None
+    """Which model of the run. If None, its first."""
+    pairs: int | None = None
+    """About how many pairs of prompts for each alignment: 4000, 1000 a checkpoint or 8000 in a search unless given."""
+    checkpoints: int | None = None
+    """Instead, the accuracies at this many checkpoints, evenly over training."""
+    search: tuple[int, ...] = ()
+    """Instead, search for subspaces of these ranks that carry an operand or the sum."""
+    threads: int = 1
+    """CPU threads."""
+
+    def main(self) -> Output:
+        _check(self)
+        from assignadd.training.trainer import prepare
+
+        run = options.run_or_newest(self.run)
+        prepare("cpu", options.resolve_threads(self.threads), run.config)
+        index = run.index_of(self.seed)
+        reply: dict[str, Any] = {"run": run.name, "seed": run.members[index].seed}
+        if self.checkpoints is not None:
+            reply |= _over_time(run, index, self.checkpoints, self.pairs)
+            return Output([_over_time_table(reply)], reply)
+        if self.search:
+            reply |= _searched(run, index, self)
+            return Output([_searched_table(reply)], reply)
+        reply |= _aligned(run, index, self)
+        for name, reason in reply["not_defined"].items():
+            note(f"{name} is not defined for this network: it {reason}")
+        return Output([_aligned_table(reply)], reply)
+
+
+def _check(args: Interchange) -> None:
+    """What can be told before a run is opened."""
+    if args.checkpoints is not None and (args.search or args.step is not None):
+        raise UsageError("--checkpoints goes along training: it takes neither --step nor --search")
+    for name, value, least in (("pairs", args.pairs, LEAST_PAIRS), ("checkpoints", args.checkpoints, 2)):
+        if value is not None:
+            options.within(name, value, least, 1_000_000)
+
+
+def _aligned(run: Run, index: int, args: Interchange) -> dict[str, Any]:
+    from assignadd.paper.causes.interchange import Interchange as Test
+    from assignadd.paper.causes.interchange import defined_alignments, defined_variants
+
+    step, model = options.model_at(run, index, args.step)
+    test = Test(run.configs[index], run.seen[index], args.pairs or PAIRS)
+    names = defined_alignments(run.config)
+    trained = test(model, defined_variants(run.config), names)
+    untrained = test(_untrained(run, index), alignments=names)
+    alignments: dict[str, Any] = {}
+    for name, outcome in trained.items():
+        alignments[name] = _shares(outcome, untrained[name])
+        if name in QUERIES:
+            alignments[name]["by_variables"] = {
+                str(n): _shares(outcome.with_variables(n), untrained[name].with_variables(n))
+                for n in run.config.task.variable_counts[1:]
+            }
+    return {"step": step, "alignments": alignments, "not_defined": _not_defined(run)}
+
+
+def _not_defined(run: Run) -> dict[str, str]:
+    """The alignments and variants that this architecture does not have, with the reason."""
+    from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, lacking
+    from assignadd.paper.causes.interchange import ALIGNMENTS, VARIANTS, defined_alignments, defined_variants
+
+    sums = set(ALIGNMENTS) - set(defined_alignments(run.config))
+    directions = [variant for variant in VARIANTS if variant not in defined_variants(run.config)]
+    reasons = dict.fromkeys(sums, lacking(run.config, LAST_MLP))
+    return reasons | dict.fromkeys(directions, lacking(run.config, *PAPER_NEEDS))
+
+
+def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[str, Any]:
+    from assignadd.paper.causes.interchange import PAIRS_OVER_TIME, causes_at, onset_steps, spread_steps
+
+    if len(run.steps) < 2:
+        raise RunError(
+            f"{run.name} has fewer than two checkpoints, which show nothing along training: leave --checkpoints out"
+        )
+    config, seen, steps = run.configs[index], run.seen[index], spread_steps(run.steps, checkpoints)
+    with counting(f"exchanging in {run.name}", "checkpoints") as listener:
+        shares = causes_at(
+            config, seen, steps, lambda steps: run.trajectory(steps, index), n or PAIRS_OVER_TIME, listener
+        )
+    accuracy = {
+        name: [None if math.isnan(x) else x for x in values.tolist()]
+        for name, values in shares.items()
+        if name != "step"
+    }
+    return {"steps": shares["step"].tolist(), "accuracy": accuracy, "onsets": onset_steps(shares)}
+
+
+def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
+    from assignadd.paper.causes.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
+
+    for rank in args.search:
+        if not 1 <= rank <= run.config.model.d_model:
+            raise ConfigError("search", rank, f"ranks from 1 to {run.config.model.d_model}")
+    step, model = options.model_at(run, index, args.step)
+    search, rows = Search(run.configs[index], run.seen[index], args.pairs or PAIRS), []
+    untrained = _untrained(run, index)
+    wanted = [(variable, place, rank) for variable in VARIABLES for place in PLACES for rank in args.search]
+    with counting(f"searching in {run.name}", "subspaces") as listener:
+        for i, (variable, place, rank) in enumerate(wanted):
+            listener(i, len(wanted))
+            outcome, control = (search(network, variable, place, rank) for network in (model, untrained))
+            shares = _shares(outcome, control, SEARCHED)
+            rows.append({"variable": variable, "place": place, "rank": rank} | shares)
+    return {"step": step, "search": rows}
+
+
+def _untrained(run: Run, index: int) -> Stack:
+    from assignadd.model.stack import initial_stack
+
+    return initial_stack(run.config, [run.configs[index].seed.init or 0])
+
+
+def _shares(outcome: Outcome, untrained: Outcome, variant: str = "whole") -> dict[str, Any]:
+    """The number of pairs and the accuracy of each variant; that of one of them on the untrained model."""
+    if not outcome.n:
+        return {"n": 0} | dict.fromkeys([*outcome.hits, "untrained"])
+    shares = {name: outcome.accuracy(name) for name in outcome.hits}
+    return {"n": outcome.n} | shares | {"untrained": untrained.accuracy(variant)}
+
+
+def _title(reply: dict[str, Any]) -> str:
+    return f"{reply['run']}, seed {reply['seed']}" + (f", step {reply['step']:,}" if "step" in reply else "")
+
+
+def _aligned_table(reply: dict[str, Any]) -> Table:
+    captions = {
+        "whole": "the whole activation",
+        "named": "its part in the directions the paper names",
+        "random": "in as many random directions",
+        "elsewhere": "the activation at another place",
+        "untrained": "the whole activation of the untrained model",
+    }
+    keys = [key for key in captions if key not in reply["not_defined"]]
+    by_name = {
+        (name if n is None else f"{name} {n}-var"): row
+        for name, whole in reply["alignments"].items()
+        for n, row in whole.get("by_variables", {None: whole}).items()
+    }
+    rows = [(name, row["n"], *(row[key] for key in keys)) for name, row in by_name.items()]
+    caption = f"interchange accuracy when this is exchanged: {'; '.join(captions[key] for key in keys)}"
+    return Table(
+        _title(reply), [*columns("variable", "pairs"), *(Column(key, form=".3f") for key in keys)], rows, caption
     )
-    columns = ["", "answer", "its probability", f"that of {reply['label']}", f"accuracy on {reply['accuracy']['n']}"]
-    print_table("the model, without and with the intervention", columns, [*rows, ["change", "", "", *change]])
+
+
+def _over_time_table(reply: dict[str, Any]) -> Table:
+    rows = [
+        (name, reply["onsets"][name], reply["onsets"][name] or "never", values[-1])
+        for name, values in reply["accuracy"].items()
+    ]
+    title = f"{_title(reply)}, {len(reply['steps'])} checkpoints to {reply['steps'][-1]:,}"
+    named = [
+        Column("variable"),
+        Column("onset", only="data"),
+        Column("", "above one half from step", only="people"),
+        Column("last", "at the last", ".3f"),
+    ]
+    return Table(title, named, rows, "interchange accuracy")
+
+
+def _searched_table(reply: dict[str, Any]) -> Table:
+    keys = ("searched", "complement", "random", "untrained")
+    rows = [(r["variable"], r["place"], r["rank"], r["n"], *(r[key] for key in keys)) for r in reply["search"]]
+    caption = (
+        "interchange accuracy on pairs that the search did not use; "
+        "complement: answers as if all but this variable had been exchanged"
+    )
+    named = [*columns("variable", "place", "rank", "pairs"), *(Column(key, form=".3f") for key in keys)]
+    return Table(_title(reply), named, rows, caption)

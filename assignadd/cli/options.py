@@ -1,27 +1,28 @@
-"""From a command line to settings.
+"""From a command line to a command: a dataclass whose fields are its arguments and options.
 
-Tyro reads the flags off a command's dataclass; what it would reject is rejected here first, in one line.
+A field `n_seeds` is the option --n-seeds; a `positional()` one is given without its name; `out` is also -o. The text
+below a field is its help. argparse splits the words; every mistake is one line that says what is accepted.
 """
 
 from __future__ import annotations
 
-import contextlib
+import argparse
+import ast
+import inspect
 import os
 import re
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, dataclass, is_dataclass, replace
-from difflib import get_close_matches
-from itertools import zip_longest
+import shlex
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import tyro
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from assignadd.cli.screen import note
 from assignadd.config import PRESETS, Config, ConfigError, accepted
-from assignadd.config.errors import UsageError
+from assignadd.config.errors import UsageError, did_you_mean, one_of
 from assignadd.config.task import named_operation
 
 if TYPE_CHECKING:
@@ -35,52 +36,237 @@ SHIPPED = "census-six"
 TRAJECTORY = "small-trajectory"  # of the package too: one network at several moments of its training
 
 
-def read(kind: type[T], arguments: Sequence[str], prog: str, default: T | None = None) -> T:
-    """An instance of a command's dataclass from its arguments; `--help` prints the options and exits.
-
-    What tyro would reject is rejected by `_check` first: tyro's own messages are boxes of several lines.
-    """
-    wants_help = not {"-h", "--help"}.isdisjoint(arguments)
-    if not wants_help:
-        _check(kind, arguments, prog)
-    try:
-        given: dict[str, Any] = {} if default is None else {"default": default}
-        return tyro.cli(kind, args=list(arguments), prog=f"assignadd {prog}", console_outputs=wants_help, **given)
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        raise UsageError(f"the arguments were not understood; `assignadd {prog} --help` lists the options") from None
+def positional(default: Any = MISSING) -> Any:
+    """A field that is given without its name; without a default it must be given."""
+    return field(default=default, metadata={"positional": True})
 
 
-def base_config(arguments: Sequence[str]) -> Config:
-    """The configuration that the flags start from: a preset, or a JSON file on top of one."""
-    preset = _value_of("--preset", arguments) or "paper"
+def as_typed() -> Any:
+    """A field that is the whole command line, for the record of how a file was made."""
+    return field(default="", metadata={"typed": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromPreset:
+    """The options of a command that starts from a preset."""
+
+    preset: str = "paper"
+    """The settings to start from: paper, authors, tiny or smoke."""
+    config: Path | None = None
+    """A JSON file of settings that replace the preset's, such as the config.json of a run."""
+
+    @property
+    def base(self) -> Config:
+        return base_config(self.preset, self.config)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A field of a command's dataclass, or a setting such as task.n_vars."""
+
+    name: str
+    kind: Any
+    default: Any
+    positional: bool
+    help: str = ""
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags that set the field; those of a bool set it to true."""
+        named = "--" + self.name.rstrip("_").replace("_", "-")  # `with_`, as `with` is a word of Python
+        return ["-o", named] if self.name == "out" else [named]
+
+    @property
+    def takes_many(self) -> bool:
+        return get_origin(self.kind) is tuple
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The types that one value may have: (int, NoneType) for `int | None`, the choices of a Literal."""
+        parts = get_args(self.kind) if get_origin(self.kind) in (tuple, UnionType, Union) else (self.kind,)
+        return tuple(t for part in parts if part is not ... for t in (get_args(part) or (part,)))
+
+    @property
+    def metavar(self) -> str:
+        """What stands for the value in a synopsis."""
+        if self.positional:
+            return self.name.upper().removesuffix("S") if self.takes_many else self.name.upper()
+        if get_origin(self.kind) is Literal:
+            return "{" + ",".join(self.types) + "}"
+        return "N" if int in self.types else "X" if float in self.types else self.name.rpartition(".")[2].upper()
+
+    @property
+    def synopsis(self) -> str:
+        """The argument in the line of usage: RUN, [RUN] or RUN...; an option with its value."""
+        if not self.positional:
+            return f"{self.flags[-1]} {self.metavar}"
+        shown = self.metavar + "..." * self.takes_many
+        return shown if self.required else f"[{shown}]"
+
+    def value(self, text: str) -> Any:
+        """The value of the field's type for a word; ranges are checked later."""
+        if NoneType in self.types and text == "None":
+            return None
+        if Path in self.types:
+            return Path(text)
+        if str in self.types or text in self.types:
+            return text
+        number = int if int in self.types else float
+        try:
+            if number in self.types:
+                return number(text)
+        except ValueError:
+            pass
+        section, _, name = self.name.rpartition(".")
+        words = "a whole number" if int in self.types else "a number" if float in self.types else ""
+        raise ConfigError(self.name, text, accepted(section, name) or words or one_of(text, self.types))
+
+
+def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iterator[Argument]:
+    """The arguments of a command's dataclass; a field that holds settings stands for all of them."""
+    hints, texts = get_type_hints(kind), _texts(kind) if with_help else {}
+    for f in fields(kind):
+        hint = hints[f.name]
+        if "typed" in f.metadata:
+            continue
+        if is_dataclass(hint):
+            yield from arguments_of(hint, "" if hint is Config else f"{f.name}.", with_help)  # type: ignore[arg-type]
+        else:
+            default = f.default if f.default_factory is MISSING else f.default_factory()
+            name = section + f.name
+            yield Argument(name, hint, default, "positional" in f.metadata, texts.get(f.name, ""))
+
+
+def _texts(kind: type) -> dict[str, str]:
+    """The text below each field in the source of a dataclass and of its bases."""
+    texts = {}
+    for base in reversed(kind.__mro__[:-1]):
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        body = definition.body  # type: ignore[attr-defined]
+        for node, below in pairwise(body):
+            if (
+                isinstance(node, ast.AnnAssign)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+            ):
+                texts[node.target.id] = " ".join(str(below.value.value).split())  # type: ignore[union-attr]
+    return texts
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises a UsageError of one line for a mistake."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {' '.join(self.format_usage().split())}")
+
+
+def parser_of(kind: type, prog: str, more: str = "", with_help: bool = False) -> argparse.ArgumentParser:
+    """The parser of a command; `more` is printed below its options."""
+    known = list(arguments_of(kind, with_help=with_help))
+    usage = " ".join(["assignadd", prog, *(a.synopsis for a in known if a.positional or a.required), "[OPTIONS]"])
+    paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
+    parser = _Parser(
+        usage=usage,
+        description="\n\n".join(textwrap.fill(paragraph, 79) for paragraph in paragraphs),
+        epilog=more,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    sections: dict[str, Any] = {}
+    for argument in known:
+        section = argument.name.rpartition(".")[0]
+        if section and section not in sections:
+            sections[section] = parser.add_argument_group(f"settings of {section}")
+        _add(sections.get(section, parser), argument)
+    return parser
+
+
+def _add(group: Any, argument: Argument) -> None:
+    unset = argument.default in (MISSING, None, (), "") or argument.kind is bool
+    shown = "" if unset else f" (default: {argument.default})"
+    text = (argument.help + shown).replace("%", "%%")
+    if argument.positional:
+        many = {(True, True): "+", (True, False): "*", (False, False): "?"}
+        nargs = many.get((argument.takes_many, argument.required))
+        group.add_argument(argument.name, metavar=argument.metavar, nargs=nargs, help=text)
+    elif argument.kind is bool:
+        *section, last = argument.flags[0].removeprefix("--").split(".")
+        negated = "--" + ".".join([*section, f"no-{last}"])
+        for flag, value in ((argument.flags[0], True), (negated, False)):
+            shown_help = text if value != argument.default else argparse.SUPPRESS
+            group.add_argument(flag, dest=argument.name, action="store_const", const=value, help=shown_help)
+    else:
+        nargs = "+" if argument.takes_many else None
+        group.add_argument(*argument.flags, dest=argument.name, metavar=argument.metavar, nargs=nargs, help=text,
+                           required=argument.required)  # fmt: skip
+
+
+def read(kind: type[T], arguments: Sequence[str], prog: str, more: str = "") -> T:
+    """An instance of a command's dataclass from its arguments; `--help` prints the options and exits."""
+    with_help = not {"-h", "--help"}.isdisjoint(arguments)
+    parser = parser_of(kind, prog, more, with_help)
+    words = [re.sub("^--[^=]*", lambda name: name[0].replace("_", "-"), word) for word in arguments]
+    parsed, unknown = parser.parse_known_intermixed_args(words)
+    known = {argument.name: argument for argument in arguments_of(kind)}
+    for word in unknown:
+        if word.startswith("-"):
+            raise UsageError(_unknown_option(word.partition("=")[0], known.values(), prog))
+        raise UsageError(f"unexpected argument {word!r}; {' '.join(parser.format_usage().split())}")
+    values = {name: _value(known[name], words) for name, words in vars(parsed).items()}
+    settings = {name: values.pop(name) for name in list(values) if "." in name}
+    for f in fields(kind):  # type: ignore[arg-type]
+        if "typed" in f.metadata:
+            values[f.name] = shlex.join(["assignadd", *prog.split(), *arguments])
+        elif f.name in ("settings", "task"):
+            base = base_config(values.get("preset", "paper"), values.get("config"))
+            config = with_settings(base, settings)
+            values[f.name] = config if f.name == "settings" else config.task
+    return kind(**values)
+
+
+def _value(argument: Argument, words: Any) -> Any:
+    if isinstance(words, list):
+        return tuple(argument.value(word) for word in words)
+    return words if isinstance(words, bool) else argument.value(words)
+
+
+def _unknown_option(name: str, known: Sequence[Argument] | Any, prog: str) -> str:
+    flags = [flag for argument in known if not argument.positional for flag in argument.flags]
+    if (word := next((a for a in known if a.positional and name in a.flags), None)) is not None:
+        return f"unknown option {name}; {word.metavar} is given without it: assignadd {prog} ... {word.metavar}"
+    last = [flag for flag in flags if flag.rpartition(".")[2] == name.lstrip("-")]  # --optim.steps for --steps
+    meant = f"; did you mean {last[0]}?" if last else did_you_mean(name, flags)
+    return f"unknown option {name}{meant or f'; `assignadd {prog} --help` lists the options'}"
+
+
+def base_config(preset: str, file: Path | None = None) -> Config:
+    """The configuration that settings start from: a preset, or a JSON file on top of one."""
     if preset not in PRESETS:
-        raise ConfigError("preset", preset, "one of " + ", ".join(PRESETS))
-    file = _value_of("--config", arguments)
-    base = PRESETS[preset]
-    if file is not None:
-        from assignadd.runs.config_json import read_config
+        raise ConfigError("preset", preset, one_of(preset, PRESETS))
+    if file is None:
+        return PRESETS[preset]
+    from assignadd.runs.config_json import read_config
 
-        base = read_config(Path(file), base)
-    operation = _value_of("--task.operation", arguments)
-    if operation is None or named_operation(operation):
-        return base
-    from assignadd.task.arithmetic import operation_settings
-
-    return replace(base, task=replace(base.task, **operation_settings(operation)))
+    return read_config(file, PRESETS[preset])
 
 
-def without_files(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `table` for a file that `--task.operation` names; its table is in the `base_config`."""
-    found = list(arguments)
-    for i, argument in enumerate(found):
-        name, equals, value = argument.partition("=")
-        if name.replace("_", "-") == "--task.operation" and equals and not named_operation(value):
-            found[i] = "--task.operation=table"
-        elif i and found[i - 1].replace("_", "-") == "--task.operation" and not named_operation(argument):
-            found[i] = "table"
-    return found
+def with_settings(base: Config, settings: Mapping[str, Any]) -> Config:
+    """The configuration with some settings, by dotted names, replaced; a file of an operation stands for its table."""
+    changes: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        section, _, last = name.partition(".")
+        changes.setdefault(section, {})[last] = value
+    operation = settings.get("task.operation", "add")
+    if not named_operation(operation):
+        from assignadd.task.arithmetic import operation_settings
+
+        changes["task"] = operation_settings(operation) | changes["task"] | {"operation": "table"}
+    return replace(base, **{section: replace(getattr(base, section), **new) for section, new in changes.items()})
 
 
 def run_or_newest(name: str | None) -> Run:
@@ -104,13 +290,13 @@ def shipped_run() -> Run:
 
 def model_at(run: Run, index: int, step: int | None) -> tuple[int, Stack]:
     """The step and the weights of one model, as `Run.model_at`; notes on damaged checkpoints go to stderr."""
-    at, one, notes = run.model_at(step, index)
+    at, model, notes = run.model_at(step, index)
     note(*notes)
-    return at, one
+    return at, model
 
 
 def parse_seeds(text: str) -> list[int]:
-    """`3`, `0..31`, `0,4,7` and mixtures of them."""
+    """The seeds of `3`, `0..31`, `0,4,7` and mixtures of them."""
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", part)
@@ -125,10 +311,13 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def resolve_device(device: str) -> str:
+def resolve_device(device: str, engine: str = "local") -> str:
+    """The device to work on; on a Ray cluster it is the workers', which this machine need not have."""
+    if engine not in ("local", "ray"):
+        raise ConfigError("engine", engine, one_of(engine, ("local", "ray")))
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError("device", device, "auto, cpu or cuda")
-    if device == "cpu":
+    if device == "cpu" or (device == "cuda" and engine == "ray"):
         return device
     import torch
 
@@ -140,10 +329,10 @@ def resolve_device(device: str) -> str:
 
 
 def resolve_threads(threads: int | None) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if threads is None:
-        return cores
-    return within("threads", threads, 1, 1024)
+    """The number of threads or processes: every core that this process may use unless a number is given."""
+    if threads is not None:
+        return within("threads", threads, 1, 1024)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_seed(name: str, seed: int | None) -> int | None:
@@ -161,120 +350,3 @@ def within(name: str, n: int, least: int, most: int) -> int:
 
 def check_count(name: str, n: int) -> int:
     return within(name, n, 1, 1_000_000)
-
-
-def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
-    """A flag's last value, as tyro takes it; dashes and underscores are one."""
-    value = None
-    for argument, following in zip_longest(arguments, arguments[1:]):
-        name, equals, inline = argument.partition("=")
-        if name.replace("_", "-") == flag:
-            value = inline if equals else following
-    return value
-
-
-@dataclass(frozen=True)
-class _Argument:
-    """A field of a command's dataclass: its dotted name, its type, and whether it is positional or must be given."""
-
-    name: str
-    kind: Any
-    positional: bool = False
-    required: bool = False
-    aliases: tuple[str, ...] = ()
-
-    @property
-    def types(self) -> tuple[Any, ...]:
-        """The types that one value may have: (int, NoneType) for `int | None`, the choices of a Literal."""
-        found = get_args(self.kind) if get_origin(self.kind) in (tuple, UnionType, Union) else (self.kind,)
-        return tuple(t for part in found if part is not ... for t in (get_args(part) or (part,)))
-
-    @property
-    def takes_many(self) -> bool:
-        return get_origin(self.kind) is tuple
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """The flags of the field, with `--no-` for a bool."""
-        *section, last = self.name.replace("_", "-").split(".")
-        lasts = (last, f"no-{last}") if self.kind is bool else (last,)
-        return (*(f"--{'.'.join([*section, end])}" for end in lasts), *self.aliases)
-
-    def check(self, value: str) -> None:
-        """Raises a ConfigError for a value that is not of the field's type; ranges are checked later."""
-        types = self.types
-        if str in types or Path in types or (NoneType in types and value == "None"):
-            return
-        number = int if int in types else float
-        if number in types:
-            with contextlib.suppress(ValueError):
-                number(value)
-                return
-        elif value in types:
-            return
-        section, _, name = self.name.rpartition(".")
-        words = "a whole number" if int in types else "a number" if float in types else f"one of {', '.join(types)}"
-        raise ConfigError(self.name, value, accepted(section, name) or words)
-
-
-def _arguments(kind: Any, section: str = "") -> Iterator[_Argument]:
-    """The arguments of a dataclass; those of a dataclass inside it carry its name, as in `task.n_vars`."""
-    for field, hint in get_type_hints(kind, include_extras=True).items():
-        of, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        if is_dataclass(of):
-            yield from _arguments(of, "" if of is Config else f"{field}.")
-            continue
-        own = kind.__dataclass_fields__[field]
-        required = own.default is MISSING and own.default_factory is MISSING
-        aliases = tuple(alias for mark in marks for alias in getattr(mark, "aliases", None) or ())
-        # `tyro.conf.arg(name=...)` names a flag that is a keyword of Python, such as --with.
-        name = next((mark.name for mark in marks if hasattr(mark, "aliases") and mark.name), field)
-        yield _Argument(section + name, of, tyro.conf.Positional in marks, required, aliases)
-
-
-def _check(kind: Any, arguments: Sequence[str], prog: str) -> None:
-    """Raises an error of one line for an argument that is unknown, missing, without a value, or of another type."""
-    known = list(_arguments(kind))
-    flags = {flag: argument for argument in known if not argument.positional for flag in argument.flags}
-    words, free, given = deque(arguments), [], set()
-    while words:
-        word = words.popleft()
-        name, equals, inline = word.partition("=")
-        if not re.match("--?[a-zA-Z]", word):
-            free.append(word)
-            continue
-        if (argument := flags.get(name.replace("_", "-"))) is None:
-            asked = name.replace("_", "-")
-            ends = [flag for flag in flags if flag.rpartition(".")[2] == asked.lstrip("-")]  # --steps for --optim.steps
-            close = ends or get_close_matches(asked, flags, 1)
-            hint = f"did you mean {close[0]}?" if close else f"`assignadd {prog} --help` lists the options"
-            raise UsageError(f"unknown option {name}; {hint}")
-        given.add(argument.name)
-        values = [inline] if equals else []
-        while words and argument.kind is not bool and (argument.takes_many or not values) and words[0][:2] != "--":
-            values.append(words.popleft())
-        if bool(values) == (argument.kind is bool):
-            raise UsageError(f"{name} takes no value" if values else f"{name} needs a value")
-        for value in values:
-            argument.check(value)
-    for argument in known:
-        if argument.positional:
-            taken = free if argument.takes_many else free[:1]
-            free = free[len(taken) :]
-            for value in taken:
-                argument.check(value)
-            missing = not taken and argument.required
-        else:
-            missing = argument.required and argument.name not in given
-        if missing:
-            usage = " ".join(["assignadd", prog, *(_usage(a) for a in known if a.positional or a.required)])
-            raise UsageError(f"{_usage(argument)} is missing; usage: {usage}")
-    if free:
-        raise UsageError(f"unexpected argument {free[0]!r}; `assignadd {prog} --help` lists the options")
-
-
-def _usage(argument: _Argument) -> str:
-    if not argument.positional:
-        return f"{argument.flags[0]} {argument.types[0].__name__.upper()}"
-    name = argument.name.upper()
-    return f"{name.removesuffix('S')}..." if argument.takes_many else name if argument.required else f"[{name}]"

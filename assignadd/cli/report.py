@@ -1,17 +1,18 @@
-"""assignadd report, assignadd reproduce"""
+"""assignadd report, assignadd reproduce, assignadd explore: the pages"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
+from typing import TYPE_CHECKING
 
 from assignadd.cli import options
-from assignadd.cli.claims import Claims, asked, read_networks, read_populations
-from assignadd.cli.screen import console, say
+from assignadd.cli.claims import Judging, asked, read_populations
+from assignadd.cli.measure import measured_table, read_networks
+from assignadd.cli.options import positional
+from assignadd.cli.screen import console, note, say
+from assignadd.cli.train import note_not_defined, train_on_screen
 from assignadd.config import Member
 from assignadd.dynamics.of_network import binds
 
@@ -25,44 +26,26 @@ SEEDS_PER_ROUND = 2
 MOST_SEEDS = 6
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, kw_only=True)
+class Report(Judging):
     """The claims and every figure for trained runs, as one self-contained page.
 
     What is measured along training is stored in the run folder (measures.parquet), where it is found again.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
-    """Run folders, or their names under runs/."""
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report")
+    out: Path = Path("report")
     """Where index.html and the figures go."""
-    step: int | None = None
-    """The checkpoint. If None, each run's last one."""
-    n: int = 20_000
-    """Sequences per evaluation set and per type of sequence."""
-    census: Path | None = None
-    """The folder of your own `assignadd sweep seeds`, for what is said about all seeds. If None, the package's,
-    where the task is the same."""
-    fraction: Path | None = None
-    """The folder of your own `assignadd sweep fraction`."""
-    two_var: Path | None = None
-    """The folder of your own `assignadd sweep two-var`."""
-    threads: int | None = None
-    """Processes that measure side by side. If None, one for each core."""
 
+    def main(self) -> None:
+        processes = options.resolve_threads(self.threads)
+        networks = read_networks(self.runs, self.step, self.n)
+        populations = read_populations(networks, self)
+        from assignadd.report.reproduction import claim_report
 
-def main(arguments: list[str]) -> None:
-    args = options.read(Report, arguments, "report")
-    processes = options.resolve_threads(args.threads)
-    networks = read_networks(args.runs, args.step, args.n)
-    claims = Claims(args.runs, args.step, args.n, census=args.census, fraction=args.fraction, two_var=args.two_var)
-    populations = read_populations(networks, claims)
-    from assignadd.report.reproduction import claim_report
-
-    claim_report(args.out)
-    command = asked(claims)
-    report = command.replace("assignadd claims", "assignadd report", 1)
-    report_on_screen(networks, populations, args.out, command, report, processes)
+        claim_report(self.out)
+        command = asked(self)
+        report = command.replace("assignadd claims", "assignadd report", 1)
+        report_on_screen(networks, populations, self.out, command, report, processes)
 
 
 def report_on_screen(
@@ -73,7 +56,6 @@ def report_on_screen(
 
     The time that each takes is said on the screen alone: the same inputs give a page of the same bytes.
     """
-    from assignadd.cli.measure import measure_on_screen
     from assignadd.network import measure_ahead, runs_of
     from assignadd.paper.ledger import ledger
     from assignadd.paper.theory.claims import THEORY
@@ -81,7 +63,8 @@ def report_on_screen(
 
     started = time.monotonic()
     for run in runs_of(networks):
-        measure_on_screen(run, processes)
+        note_not_defined(run.config)
+        measured_table(run, processes)
     with console.status("measuring") as status:
         measure_ahead(networks, processes, lambda name: status.update(f"measuring {name}"), [THEORY])
         measured = time.monotonic()
@@ -92,7 +75,7 @@ def report_on_screen(
             status.update("drawing")
     drawn = time.monotonic()
     index = write_page(out, networks, records, command)
-    bound = sum(binds(e) for e in networks)
+    bound = sum(binds(network) for network in networks)
     say(f"{index}: {len(records)} claims, {bound} of {len(networks)} seeds bind variables in the end")
     say(
         f"measured in {measured - started:.1f} s, judged and drew {n} figures in {drawn - measured:.1f} s, "
@@ -101,7 +84,7 @@ def report_on_screen(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reproduce:
     """Train what is missing, evaluate, and write the reproduction page.
 
@@ -125,36 +108,94 @@ class Reproduce:
     threads: int | None = None
     """CPU threads that train, and processes that measure and draw. If None, every core."""
 
+    def main(self) -> None:
+        config = options.base_config(self.preset)
+        device, threads = options.resolve_device(self.device), options.resolve_threads(self.threads)
+        options.check_count("n", self.n)
+        options.within("wanted", self.wanted, 1, MOST_SEEDS)
+        from assignadd.dynamics.trajectory import accuracy_curves
+        from assignadd.network import networks_of
+        from assignadd.report.reproduction import claim_report
+        from assignadd.runs.folder import default_folder, open_run
+        from assignadd.training.trainer import prepare
 
-def reproduce_main(arguments: list[str]) -> None:
-    args = options.read(Reproduce, arguments, "reproduce")
-    config = options.base_config(arguments)
-    device, threads = options.resolve_device(args.device), options.resolve_threads(args.threads)
-    options.check_count("n", args.n)
-    options.within("wanted", args.wanted, 1, MOST_SEEDS)
-    from assignadd.cli.measure import measured_table
-    from assignadd.cli.train import train_on_screen
-    from assignadd.dynamics.trajectory import accuracy_curves
-    from assignadd.network import networks_of
-    from assignadd.report.reproduction import claim_report
-    from assignadd.runs.folder import default_folder, open_run
+        claim_report(self.out)  # better to fail now than after the training
+        trained, learned = [], 0
+        for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
+            seeds = list(range(first, first + SEEDS_PER_ROUND))
+            folder = default_folder(config, [Member(seed) for seed in seeds], self.runs)
+            train_on_screen(config, seeds, folder, device, threads)
+            trained.append(open_run(folder))
+            measured_table(trained[-1], threads)
+            learned += sum(accuracy_curves(trained[-1], i).binds for i in range(len(seeds)))
+            if learned >= self.wanted:
+                break
+            say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
+        prepare("cpu", 1, config)  # each process that measures has one thread
+        networks = [network for run in trained for network in networks_of(run, n=self.n)[0]]
+        wanted = "" if self.wanted == Reproduce.wanted else f" --wanted {self.wanted}"
+        command = f"assignadd reproduce --preset {self.preset}{wanted}"
+        claims = Judging(runs=tuple(str(run.path) for run in trained), n=self.n)
+        report_on_screen(networks, read_populations(networks, claims), self.out, asked(claims), command, threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explore:
+    """Write an interactive page of trained models: open its index.html, from disk or from any web host."""
+
+    runs: tuple[str, ...] = positional(())
+    """Run folders, or their names under runs/. Without one, the newest run, or census-six of the package, with
+    small-trajectory, a network whose training can be played."""
+    out: Path = Path("explorer")
+    """The folder of the page."""
+    checkpoints: int = 60
+    """Checkpoints of each model: both sides of every spike, more of the early ones, then evenly."""
+    ledger: bool = True
+    """Measure the claims that the story quotes."""
+    census: Path | None = None
+    """The folder of your own `assignadd sweep seeds`, for what the story says about all seeds. If None, the package's,
+    where the task is the same."""
+    threads: int | None = None
+    """CPU threads. If None, every core."""
+    serve: bool = False
+    """Serve the page on this machine until stopped; without runs, the one that is in the folder, if there is one."""
+    port: int = 8000
+    """For --serve; 0 takes any that is free."""
+
+    def main(self) -> None:
+        options.within("checkpoints", self.checkpoints, 2, 100_000)
+        options.within("port", self.port, 0, 65535)
+        if self.runs or not (self.serve and (self.out / "index.html").exists()):
+            _export(self)
+        if self.serve:
+            from assignadd.page.serve import serve
+
+            serve(self.out, self.port, lambda address: say(f"{address} (stop with Ctrl-C)"))
+
+
+def _export(args: Explore) -> None:
+    from assignadd.page.export import Settings, export
+    from assignadd.runs.folder import Run, shipped
     from assignadd.training.trainer import prepare
 
-    claim_report(args.out)  # better to fail now than after the training
-    trained, learned = [], 0
-    for first in range(0, MOST_SEEDS, SEEDS_PER_ROUND):
-        seeds = list(range(first, first + SEEDS_PER_ROUND))
-        folder = default_folder(config, [Member(seed) for seed in seeds], args.runs)
-        train_on_screen(config, seeds, folder, device, threads)
-        trained.append(open_run(folder))
-        measured_table(trained[-1], threads)
-        learned += sum(accuracy_curves(trained[-1], i).binds for i in range(len(seeds)))
-        if learned >= args.wanted:
-            break
-        say(f"{learned} of {first + SEEDS_PER_ROUND} seeds have learned binding so far")
-    prepare("cpu", 1, config)  # each process that measures has one thread
-    networks = [e for run in trained for e in networks_of(run, n=args.n)[0]]
-    wanted = "" if args.wanted == Reproduce.wanted else f" --wanted {args.wanted}"
-    command = f"assignadd reproduce --preset {args.preset}{wanted}"
-    claims = Claims(tuple(str(run.path) for run in trained), n=args.n)
-    report_on_screen(networks, read_populations(networks, claims), args.out, asked(claims), command, threads)
+    runs = [options.run_or_newest(name) for name in args.runs or (None,)]
+    if not args.runs and runs[0].path == shipped(options.SHIPPED):
+        runs.append(Run.open(shipped(options.TRAJECTORY)))
+    for run in runs:
+        prepare("cpu", options.resolve_threads(args.threads), run.config)
+        at, stack, _ = run.at()
+        for why in run.unsound(at, stack).values():
+            note(f"{why}; it is left out")
+    settings = Settings(checkpoints=args.checkpoints, ledger=args.ledger, census=args.census)
+    with console.status("reading") as status:
+
+        def listener(what: str, done: int, total: int) -> None:
+            status.update(f"{what} ({done} of {total})" if total > 1 else what)
+
+        command = " ".join(["assignadd claims", *(args.runs or [runs[0].name])])
+        page = export(runs, args.out, settings, command, listener)
+    if len({run.config.task for run in runs}) > 1:
+        names = " and ".join(run.name for run in runs)
+        say(f"{names} have different tasks: the page never compares or swaps networks of different tasks")
+    size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
+    say(f"{page}: {size / 1e6:.1f} MB in all")

@@ -1,75 +1,56 @@
-"""assignadd runs, assignadd import, assignadd publish"""
+"""assignadd runs: list, show, verify, import and publish runs; the tables that come with the package"""
 
 from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.screen import console, note, print_json, print_table, say
+from assignadd.cli.options import positional
+from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, facts, note, say
 from assignadd.config import ConfigError
 from assignadd.config.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from assignadd.ledger.claim import Record
     from assignadd.runs.folder import Run
+    from assignadd.sweeps.shipped_tables import ShippedTable
 
 
-@dataclass(frozen=True)
-class Runs:
-    """List the runs, show one, or verify every committed byte of one."""
+@dataclass(frozen=True, kw_only=True)
+class List(Printing):
+    """List the runs in a folder; `runs` alone does the same.
 
-    action: Annotated[Literal["list", "show", "verify"], tyro.conf.Positional] = "list"
-    run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
-    """A run folder, or its name under runs/ (for show and verify)."""
+    --json prints {"runs": [{"run", "models", "step", ...}], "problems"}.
+    """
+
     root: str = "runs"
-    """Where `list` looks."""
-    json: bool = False
-    """Print JSON instead of tables."""
+    """Where to look."""
 
+    def main(self) -> Output:
+        from assignadd.runs.folder import find_runs
 
-def main(arguments: list[str]) -> int:
-    args = options.read(Runs, arguments, "runs")
-    if args.action == "list":
-        _list(args.root, args.json)
-        return 0
-    if args.run is None:
-        raise UsageError(
-            f"runs {args.action} needs a run: assignadd runs {args.action} NAME (assignadd runs list shows the names)"
-        )
-    if args.action == "verify":
-        return _verify(args.run, args.json)
-    _show(args.run, args.json)
-    return 0
-
-
-def _list(root: str, as_json: bool) -> None:
-    from assignadd.runs.folder import find_runs
-
-    runs, problems = find_runs(root)
-    found = []
-    for run in runs:
-        try:
-            found.append(_summary(run))
-        except RunError as error:  # damaged metrics
-            problems.append(str(error))
-    if as_json:
-        print_json({"runs": found, "problems": problems})
-    elif not found and not problems:
-        say(f"no runs under {root}/; `assignadd train` makes one")
-    elif found:
-        columns = ("run", "models", "step", "of", "saved", "diverged", "wall time")
-        cells = [[s[c] for c in ("run", "models", "step", "steps", "checkpoints", "diverged")] for s in found]
-        print_table(
-            root, columns, [[*c, f"{s['wall_seconds'] / 60:.1f} min"] for c, s in zip(cells, found, strict=True)]
-        )
-    for problem in problems if not as_json else ():
-        say(f"bad: {problem}", "red")
+        runs, problems = find_runs(self.root)
+        summaries = []
+        for run in runs:
+            try:
+                summaries.append(_summary(run))
+            except RunError as error:  # damaged metrics
+                problems.append(str(error))
+        named = [
+            *columns("run", "models", "step"), Column("steps", "of"), Column("finished", only="data"),
+            Column("checkpoints", "saved"), Column("diverged"), Column("wall_seconds", only="data"),
+            Column("minutes", "wall time, min", ".1f", only="people"),
+        ]  # fmt: skip
+        table = Table(self.root, named, [(*summary.values(), summary["wall_seconds"] / 60) for summary in summaries])
+        lines = [f"bad: {problem}" for problem in problems]
+        if not summaries and not problems:
+            lines = [f"no runs under {self.root}/; `assignadd train` makes one"]
+        document = {"runs": summaries, "problems": problems}
+        return Output([*([table] if summaries else []), *lines], document, table)
 
 
 def _summary(run: Run) -> dict[str, Any]:
@@ -85,53 +66,62 @@ def _summary(run: Run) -> dict[str, Any]:
     }
 
 
-def _show(name: str, as_json: bool) -> None:
-    from assignadd.runs.folder import open_run
+@dataclass(frozen=True, kw_only=True)
+class Show(Printing):
+    """The settings of a run, what made it, and the accuracies at its last evaluation.
 
-    run = open_run(name)
-    facts = _summary(run) | {"provenance": run.provenance}
-    last = {row["model"]: row for row in run.metrics()}
-    if as_json:
-        return print_json(facts | {"config": run.document, "last": list(last.values())})
-    provenance = facts.pop("provenance")
-    print_table(run.name, ("what", "value"), [*facts.items(), *provenance.items()])
-    if last:
+    --json prints {"run", "models", "step", ..., "provenance", "config", "last"}.
+    """
+
+    run: str = positional()
+    """A run folder, or its name under runs/."""
+
+    def main(self) -> Output:
+        from assignadd.runs.folder import open_run
         from assignadd.task.evalsets import all_sets
 
+        run = open_run(self.run)
+        summary = _summary(run)
+        last = {row["model"]: row for row in run.metrics()}
+        document = summary | {"provenance": run.provenance, "config": run.document, "last": list(last.values())}
+        parts: list[Table | str] = [facts(run.name, summary | run.provenance)]
+        if not last:
+            return Output([*parts, "no evaluation yet"], document)
         labels = {s.name: s.label for s in all_sets(run.config.task)}
-        sets = dict.fromkeys(s for row in last.values() for s in row["accuracy"])
-        rows = [
-            [labels[s], *[f"{row['accuracy'][s]:.3f}" if s in row["accuracy"] else "-" for row in last.values()]]
-            for s in sets
-        ]
-        print_table("accuracy at the last evaluation", ("set", *[f"seed {row['seed']}" for row in last.values()]), rows)
-    else:
-        say("no evaluation yet")
+        sets = dict.fromkeys(name for row in last.values() for name in row["accuracy"])
+        rows = {labels[name]: [row["accuracy"].get(name) for row in last.values()] for name in sets}
+        accuracies = by_model("accuracy at the last evaluation", rows, [row["seed"] for row in last.values()])
+        return Output([*parts, accuracies], document)
 
 
-def _verify(name: str, as_json: bool) -> int:
-    from assignadd.runs.folder import open_run
+@dataclass(frozen=True, kw_only=True)
+class Verify(Printing):
+    """Check every committed byte of a run; exit code 1 if something is wrong.
 
-    run = open_run(name)
-    problems = run.verify()
-    if as_json:
-        print_json({"run": run.name, "problems": problems})
-    elif problems:
-        for problem in problems:
-            say(f"bad: {problem}", "red")
-    else:
-        say(f"{run.name}: every committed file is whole")
-    return 1 if problems else 0
+    --json prints {"run", "problems"}.
+    """
+
+    run: str = positional()
+    """A run folder, or its name under runs/."""
+
+    def main(self) -> Output:
+        from assignadd.runs.folder import open_run
+
+        run = open_run(self.run)
+        problems = run.verify()
+        lines = [f"bad: {problem}" for problem in problems] or [f"{run.name}: every committed file is whole"]
+        table = Table("", columns("problem"), [(problem,) for problem in problems])
+        return Output(lines, {"run": run.name, "problems": problems}, table, 1 if problems else 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Import:
     """Convert TransformerLens 2.x state dicts (FILE.pth) to one run, a checkpoint each.
 
     Only tensors are read (weights_only); shapes, names and zero biases are checked.
     """
 
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
+    files: tuple[Path, ...] = positional()
     """checkpoint_step_N.pth holds the weights after N updates; model_state_dict.pth the last ones, after 40,000. A
     folder stands for all such files in it."""
     preset: str = "authors"
@@ -139,25 +129,23 @@ class Import:
     out: Path | None = None
     """The run folder. If None, runs/imported-PRESET."""
 
+    def main(self) -> None:
+        config = options.base_config(self.preset)
+        from assignadd.runs.transformer_lens import import_state_dicts, state_dicts_in
 
-def import_main(arguments: list[str]) -> None:
-    args = options.read(Import, arguments, "import")
-    config = options.base_config(["--preset", args.preset])
-    from assignadd.runs.transformer_lens import import_state_dicts, state_dicts_in
-
-    files = [file for path in args.files for file in state_dicts_in(path)]
-    run = import_state_dicts(files, config, args.out or Path("runs") / f"imported-{args.preset}")
-    say(f"{run.path}: {len(run.steps)} checkpoints, steps {run.steps[0]:,} to {run.steps[-1]:,}")
+        files = [file for path in self.files for file in state_dicts_in(path)]
+        run = import_state_dicts(files, config, self.out or Path("runs") / f"imported-{self.preset}")
+        say(f"{run.path}: {len(run.steps)} checkpoints, steps {run.steps[0]:,} to {run.steps[-1]:,}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Publish:
     """Publish a run on the Hugging Face Hub: weights, settings, claims, and a card that says how to load them.
 
     Needs `pip install 'assignadd[hub]'` and a login (`hf auth login`, or HF_TOKEN); --dry-run needs neither.
     """
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: str = positional()
     """A run folder, or its name under runs/."""
     repo: str
     """The repository, OWNER/NAME; it is made where it does not exist."""
@@ -178,53 +166,52 @@ class Publish:
     threads: int | None = None
     """Processes that measure side by side. If None, one for each core."""
 
+    def main(self) -> None:
+        from assignadd.report.hub_folder import write_hub_folder
+        from assignadd.runs.folder import open_run
+        from assignadd.runs.hub import check_client, check_repository, upload
 
-def publish_main(arguments: list[str]) -> None:
-    args = options.read(Publish, arguments, "publish")
-    from assignadd.report.hub_folder import write_hub_folder
-    from assignadd.runs.folder import open_run
-    from assignadd.runs.hub import check_client, check_repository, upload
-
-    check_repository(args.repo)
-    if not re.fullmatch("[a-z0-9.-]+", args.license):
-        raise ConfigError("license", args.license, "an identifier such as mit, apache-2.0 or cc-by-4.0")
-    if not args.dry_run:
-        check_client()
-    run = open_run(args.run)
-    steps = _steps(run, args.steps)
-    for why in run.unsound(steps[-1], run.checkpoint(steps[-1])).values():
-        note(f"{why}; it is published as it is, and the card says so")
-    records = _records(args, steps[-1]) if args.claims else []
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (args.out or Path("published") / run.name) if args.dry_run else Path(scratch) / "repository"
-        index = write_hub_folder(run, folder, args.repo, steps, records, args.license)
-        size = sum(blob.size for blob in index.files.values()) / 1e6
-        if args.dry_run:
-            say(f"{folder}: {len(index.files) + 1} files, {size:.1f} MB; nothing was uploaded")
-        else:
-            address = upload(folder, args.repo, args.private, f"assignadd publish {run.name}")
-            say(f"{address}: {len(index.files) + 1} files, {size:.1f} MB")
+        check_repository(self.repo)
+        if not re.fullmatch("[a-z0-9.-]+", self.license):
+            raise ConfigError("license", self.license, "an identifier such as mit, apache-2.0 or cc-by-4.0")
+        if not self.dry_run:
+            check_client()
+        run = open_run(self.run)
+        steps = _steps(run, self.steps)
+        for why in run.unsound(steps[-1], run.checkpoint(steps[-1])).values():
+            note(f"{why}; it is published unchanged, and the card says so")
+        records = _records(self, steps[-1]) if self.claims else []
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = (self.out or Path("published") / run.name) if self.dry_run else Path(scratch) / "repository"
+            index = write_hub_folder(run, folder, self.repo, steps, records, self.license)
+            size = sum(blob.size for blob in index.files.values()) / 1e6
+            if self.dry_run:
+                say(f"{folder}: {len(index.files) + 1} files, {size:.1f} MB; nothing was uploaded")
+            else:
+                address = upload(folder, self.repo, self.private, f"assignadd publish {run.name}")
+                say(f"{address}: {len(index.files) + 1} files, {size:.1f} MB")
 
 
-def _steps(run: Run, asked: tuple[str, ...]) -> list[int]:
+def _steps(run: Run, wanted: tuple[str, ...]) -> list[int]:
     """The steps to publish, in order; the last is that of the newest intact checkpoint unless others are given."""
-    if not asked:
+    if not wanted:
         return [run.newest_checkpoint()[0]]
-    if asked == ("all",):
+    if wanted == ("all",):
         return run.steps
-    if wrong := [text for text in asked if not re.fullmatch(r"\d{1,18}", text) or int(text) not in run.steps]:
+    if wrong := [text for text in wanted if not re.fullmatch(r"\d{1,18}", text) or int(text) not in run.steps]:
         raise ConfigError("steps", wrong[0], f"all, or steps of the {len(run.steps)} checkpoints of {run.name}")
-    return sorted({int(text) for text in asked})
+    return sorted({int(text) for text in wanted})
 
 
 def _records(args: Publish, step: int) -> list[Record]:
     """Every claim about one trained network, tested on those of the run."""
-    from assignadd.cli.claims import read_networks
+    from assignadd.cli.measure import read_networks
     from assignadd.ledger.claim import judge
     from assignadd.network import measure_ahead
     from assignadd.paper.ledger import CLAIMS
 
-    networks, records = read_networks((args.run,), step, args.n), []
+    networks = read_networks((args.run,), step, args.n)
+    records = []
     with console.status("measuring") as status:
         measure_ahead(networks, options.resolve_threads(args.threads))
         for claim in CLAIMS:
@@ -232,3 +219,57 @@ def _records(args: Publish, step: int) -> list[Record]:
                 status.update(f"measuring {claim.id}")
                 records.append(judge(claim, networks, f"assignadd claims {args.run} --only {claim.id}"))
     return records
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables(Printing):
+    """The tables that come with the package: all of them, the columns of one explained, or one as CSV.
+
+    --csv prints the table itself, or with -o FILE writes it there. --json prints {"tables": [...]}, or
+    {"name", "row", "about", "columns": [{"name", "meaning", "sample"}], ...}.
+    """
+
+    name: str | None = positional(None)
+    """A table, such as census; without one, all tables are listed."""
+    out: Path | None = None
+    """Write the table to this file, as CSV."""
+
+    def main(self) -> Output:
+        from assignadd.sweeps.results import columns_of
+        from assignadd.sweeps.shipped_tables import TABLES, shipped_table
+
+        if self.name is None:
+            if self.out is not None:
+                raise UsageError(f"-o needs the name of a table: {', '.join(TABLES)}")
+            rows = [(table.name, table.frame().height, table.about) for table in TABLES.values()]
+            caption = "`assignadd runs tables NAME` explains the columns; with --csv it prints the table"
+            listed = Table("tables that come with the package", columns("table", "rows", "about"), rows, caption)
+            return Output([listed], {"tables": [_about(table) for table in TABLES.values()]})
+        table = shipped_table(self.name)
+        if self.out is not None:
+            return Output([_write(table, self.out)])
+        explained = columns_of(table)
+        command, commit = table.made_by
+        caption = f"a row is {table.row}; made at commit {commit[:7]}" + (f" by `{command}`" if command else "")
+        rows = [(column.name, column.meaning, column.sample) for column in explained]
+        named = [Column("column"), Column("meaning"), Column("sample", "counted on")]
+        document = _about(table) | {"columns": [asdict(column) for column in explained]}
+        text = table.frame().write_csv() if self.csv else None
+        return Output([Table(f"{table.name}: {table.about}", named, rows, caption)], document, text)
+
+
+def _write(table: ShippedTable, path: Path) -> str:
+    """Writes the table as CSV, and returns the line that says so."""
+    from assignadd.runs import atomic
+    from assignadd.runs.files import claim_file
+
+    text = table.frame().write_csv()
+    heading = text.partition("\n")[0].encode()
+    claim_file(path, lambda data: data.startswith(heading))
+    atomic.write(path, text.encode())
+    return f"{path}: {table.frame().height:,} rows; `assignadd runs tables {table.name}` explains the columns"
+
+
+def _about(table: ShippedTable) -> dict[str, object]:
+    made_by = dict(zip(("command", "commit"), table.made_by, strict=True))
+    return {"name": table.name, "about": table.about, "row": table.row, "rows": table.frame().height} | made_by

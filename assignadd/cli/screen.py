@@ -1,28 +1,222 @@
-"""What the commands print: tables for people, JSON for programs, and progress while they work."""
+"""What the commands print: tables for people, as JSON and as CSV; and progress while they work."""
 
 from __future__ import annotations
 
+import csv
 import json
+import math
+import statistics
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape as escape_markup
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.segment import Segment, Segments
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from assignadd.config.errors import LONGEST_LINE, printable, shortened
 
 if TYPE_CHECKING:
+    from assignadd.config import Task
     from assignadd.sweeps.jobs import Job
     from assignadd.training.loop import TrainingProgress
 
-T = TypeVar("T")
+console = Console(highlight=False)
+SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
+# The lines of a table that people see unless they ask for all; tables up to FEW_ROWS are shown with their details.
+MOST_LINES, FEW_ROWS = 40, 8
+# As many models have a column each; of more, the lowest, the median and the highest number are shown.
+MOST_COLUMNS = 5
+# In a crowded table the headings of numbers are wrapped to this many characters.
+LONGEST_HEADING = 10
+# Texts up to this many characters stay on one line.
+SHORT = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printing:
+    """The options of a command that prints a table."""
+
+    json: bool = False
+    """Print everything as JSON."""
+    csv: bool = False
+    """Print the table as CSV, with every column."""
+    all: bool = False
+    """Print every row and every detail, however long that is."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    """Its name in --json and --csv."""
+    label: str = ""
+    """Its heading for people, with the unit; the name unless given."""
+    form: str = ""
+    """How a number is written for people, such as ".3f"."""
+    only: Literal["", "data", "people", "detail"] = ""
+    """Where it is shown: `data` in --json and --csv alone, `people` not there, `detail` to people if rows are few."""
+    style: Callable[[Any], str] | None = None
+    """The style of a cell by its value, in the words of `rich`."""
+
+    def text(self, value: Any) -> str:
+        """A value as people read it."""
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return "-"
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return format(value, self.form or ",") if isinstance(value, int | float) else escape(str(value))
+
+    def cell(self, value: Any) -> str:
+        style = self.style(value) if self.style and value is not None else ""
+        return f"[{style}]{self.text(value)}[/]" if style else self.text(value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with named columns."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The rows by the names of the columns."""
+        names = [(i, column.name) for i, column in enumerate(self.columns) if column.only != "people"]
+        return [{name: row[i] for i, name in names} for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command found: lines and tables in the order in which people read them."""
+
+    parts: Sequence[Table | str | Text]
+    json: Any = None
+    """What --json prints; the rows of the CSV table unless given."""
+    csv: Table | str | None = None
+    """What --csv prints; the first of the tables unless given."""
+    code: int = 0
+    """The exit code of the command."""
+
+
+def columns(*names: str) -> list[Column]:
+    """Columns that need no more than a name."""
+    return [Column(name) for name in names]
+
+
+def facts(title: str, values: Mapping[str, Any], caption: str = "") -> Table:
+    """A table with a row for each named value."""
+    return Table(title, columns("what", "value"), list(values.items()), caption)
+
+
+def print_output(output: Output, options: Printing) -> None:
+    """Prints what a command found, for people unless its options say otherwise."""
+    table = output.csv or next((part for part in output.parts if isinstance(part, Table)), None)
+    if options.json:
+        document = table.records if output.json is None and isinstance(table, Table) else output.json
+        sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    elif options.csv:
+        if isinstance(table, Table):
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(table.records[0] if table.rows else [c.name for c in table.columns if c.only != "people"])
+            writer.writerows(record.values() for record in table.records)
+        else:
+            sys.stdout.write(table or "")
+    else:
+        for part in output.parts:
+            if isinstance(part, Table):
+                if part is not output.parts[0]:
+                    console.print()
+                _print_table(part, options.all)
+            elif isinstance(part, str):
+                _print_paragraph(part)
+            else:
+                console.print(part)
+
+
+def _print_table(table: Table, everything: bool) -> None:
+    if any(column.only == "detail" for column in table.columns) and (everything or len(table.rows) <= FEW_ROWS):
+        for row in table.rows:
+            _print_block(table, row)
+    else:
+        lines = console.render_lines(rich_table(table), pad=False)
+        for line in lines if everything else lines[:MOST_LINES]:
+            console.print(Segments([*line, Segment.line()]), end="")
+        if len(lines) > MOST_LINES and not everything:
+            say(f"... {len(table.rows):,} rows: --all prints every one, --csv and --json too", "dim")
+    if table.caption:
+        _print_paragraph(table.caption)
+
+
+def _print_block(table: Table, row: Sequence[Any]) -> None:
+    """A row as a paragraph: the first two cells are its heading, then the numbers, then the texts."""
+    shown = [(c, value) for c, value in zip(table.columns, row, strict=True) if c.only != "data" and value is not None]
+    heading, rest = shown[:2], shown[2:]
+    console.print(": ".join(f"[bold]{c.cell(value)}[/]" for c, value in heading), soft_wrap=True)
+    numbers = [f"{c.label or c.name}: {c.cell(value)}" for c, value in rest if c.only != "detail" and value != ""]
+    for text in (", ".join(numbers), *(c.cell(value) for c, value in rest if c.only == "detail")):
+        if text:
+            console.print(Padding(text, (0, 0, 0, 4)))
+
+
+def rich_table(table: Table) -> RichTable:
+    """The table for a terminal: numbers are never split, texts wrap between words."""
+    shown = [(i, column) for i, column in enumerate(table.columns) if column.only in ("", "people")]
+    narrow = len(shown) > 12
+    crowded = sum(len(column.label or column.name) + 3 for _, column in shown) > console.width
+    out = RichTable(
+        title=escape(table.title) or None,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 0) if narrow else (0, 1),
+    )
+    for i, column in shown:
+        values = [row[i] for row in table.rows]
+        is_number = all(value is None or isinstance(value, int | float) for value in values)
+        texts = [column.text(value) for value in values]
+        whole = max(map(len, texts), default=0)
+        # Numbers and short texts are never split.
+        longest = whole if is_number or whole <= SHORT else max(len(word) for text in texts for word in text.split())
+        heading = escape(column.label or column.name)
+        if is_number and crowded:
+            heading = "\n".join(textwrap.wrap(heading, max(longest, LONGEST_HEADING), break_on_hyphens=False)) or " "
+        out.add_column(
+            heading,
+            justify="right" if is_number or column.only == "people" else "left",
+            no_wrap=is_number,
+            overflow="fold",
+            min_width=min(longest, 24),
+        )
+    for row in table.rows:
+        out.add_row(*(column.cell(row[i]) for i, column in shown))
+    return out
+
+
+def by_model(title: str, rows: Mapping[str, Sequence[float | None]], seeds: Sequence[int], caption: str = "") -> Table:
+    """A table with a row for each quantity, and a column for each model or for their range if they are many."""
+    if len(seeds) <= MOST_COLUMNS:
+        names = [Column(f"seed {seed}", form=".3f") for seed in seeds]
+        return Table(title, [Column("quantity", " "), *names], [(k, *values) for k, values in rows.items()], caption)
+    cells = []
+    for name, values in rows.items():
+        present = [value for value in values if value is not None and not math.isnan(value)]
+        cells.append((name, *([f(present) for f in (min, statistics.median, max)] if present else [None] * 3)))
+    names = [Column(name, form=".3f") for name in ("lowest", "median", "highest")]
+    return Table(f"{title}, {len(seeds)} models", [Column("quantity", " "), *names], cells, caption)
 
 
 def escape(text: str) -> str:
@@ -30,13 +224,19 @@ def escape(text: str) -> str:
     return escape_markup("\n".join(map(printable, text.split("\n"))))
 
 
-console = Console(highlight=False)
-SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
-
-
 def say(text: str, style: str = "") -> None:
     """A line of plain text, never read as markup and never broken."""
     console.print(escape(text), style=style, soft_wrap=True)
+
+
+def _print_paragraph(text: str) -> None:
+    """Plain text in lines that fit the screen; a path is never broken."""
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()))
+        lines = textwrap.wrap(
+            line, console.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        say("\n".join(lines))
 
 
 def note(*texts: str) -> None:
@@ -45,58 +245,11 @@ def note(*texts: str) -> None:
         print(f"note: {shortened(printable(text), LONGEST_LINE)}", file=sys.stderr)
 
 
-def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
-
-
-def show(found: T, as_json: bool, for_people: Callable[[T], object]) -> None:
-    """Prints what a command found, as JSON or for people."""
-    (print_json if as_json else for_people)(found)
-
-
-# Cells up to this many characters stay on one line.
-LONGEST_UNSPLIT = 16
-
-
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None) -> Table:
-    """A table with names in the first column and numbers, which are never split, or texts in the others.
-
-    On a narrow screen headers and long texts wrap.
-    """
-    out = Table(
-        title=escape(title),
-        caption=caption and escape(caption),
-        title_justify="left",
-        caption_justify="left",
-        header_style="bold",
-        box=SIMPLE_HEAD,
-    )
-    for i, column in enumerate(columns):
-        longest = max((len(str(row[i])) for row in rows), default=0)
-        short = longest <= LONGEST_UNSPLIT
-        out.add_column(
-            escape(column),
-            justify="right" if i and short else "left",
-            overflow="fold",
-            no_wrap=i == 0 and short,
-            min_width=longest if i and short else None,
-        )
-    for row in rows:
-        out.add_row(*(escape(str(cell)) for cell in row))
-    return out
-
-
-def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str | None = None
-) -> None:
-    console.print(table(title, columns, rows, caption))
-
-
-def _progress(*columns: str) -> Progress:
+def _progress(*texts: str) -> Progress:
     """A bar with these columns of text, and the time that has passed and that is left."""
     title, bar = TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)
     times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
-    return Progress(SpinnerColumn(), title, bar, *columns, *times, console=console, transient=True)
+    return Progress(SpinnerColumn(), title, bar, *texts, *times, console=console, transient=True)
 
 
 @contextmanager
@@ -108,13 +261,17 @@ def counting(title: str, things: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class TrainingScreen:
-    """A listener for the training loop: a live screen on a terminal, a line now and then in a log."""
+    """The progress of a run: on a terminal a bar and the accuracies, in a log a line now and then."""
 
-    def __init__(self, title: str, steps: int):
+    def __init__(self, title: str, steps: int, task: Task):
+        from assignadd.task.evalsets import all_sets
+
         self.title, self.steps = title, steps
-        self.bar = _progress("{task.completed:>6,.0f} / {task.total:,.0f}", "{task.fields[rate]:5.1f} steps/s")
+        # Sets that are held out in two ways are left out.
+        self.labels = {s.name: s.label for s in all_sets(task) if "doubly" not in s.name}
+        self.bar = _progress("{task.completed:,.0f} / {task.total:,.0f} steps", "{task.fields[rate]:,.1f} steps/s")
         self.task = self.bar.add_task(title, total=steps, rate=0.0)
-        self.live = Live(self.bar, console=console, refresh_per_second=4, transient=True)
+        self.live = Live(console=console, refresh_per_second=4, transient=True)
         self._first: tuple[float, int] | None = None
         self._shown = 0.0
 
@@ -126,8 +283,8 @@ class TrainingScreen:
 
     def __call__(self, progress: TrainingProgress) -> None:
         now = time.monotonic()
-        for note in progress.notes:
-            say(f"note: {note}", "yellow")
+        for text in progress.notes:
+            say(f"note: {text}", "yellow")
         if self._first is None:
             self._first = now, progress.step
             self.bar.reset(self.task, completed=progress.step, total=self.steps, rate=0.0)
@@ -139,44 +296,29 @@ class TrainingScreen:
         self._shown = now
         if console.is_terminal:
             self.live.start()
-            self.live.update(Group(self.bar, self._accuracies(progress)))
+            self.live.update(Group(self.bar, *self._accuracies(progress)))
         else:
-            say(self._line(progress, rate))
+            for line in self._lines(progress, rate):
+                say(line)
 
-    def _line(self, progress: TrainingProgress, rate: float) -> str:
-        to_go = (self.steps - progress.step) / rate if rate > 0 else 0.0
-        loss = " ".join(f"{x:.3f}" for x in progress.losses[:8])
-        text = f"{self.title}: step {progress.step:,} / {self.steps:,}"
-        if rate > 0:
-            text += f", {rate:.1f} steps/s, {to_go / 60:.1f} min left, loss {loss}"
-        for row in progress.rows[:8]:
-            scores = " ".join(f"{row['accuracy'][name]:.2f}" for name in _shown(row))
-            text += f"\n  seed {row['seed']} at {row['step']:,}: {scores}"
-        return text
+    def _lines(self, progress: TrainingProgress, rate: float) -> Iterator[str]:
+        """A line for the run, and one for each of its first models."""
+        speed = f", {rate:.1f} steps/s, {(self.steps - progress.step) / rate / 60:.1f} min left" if rate > 0 else ""
+        at = f"; accuracies at step {progress.rows[0]['step']:,}" if progress.rows else ""
+        yield f"{self.title}: step {progress.step:,} of {self.steps:,}{speed}{at}"
+        trained = {name: label for name, label in self.labels.items() if name.endswith(" train")}
+        for row, loss in list(zip(progress.rows, progress.losses, strict=False))[:8]:
+            scores = [f"{label.split(',')[0]} {row['accuracy'][name]:.2f}" for name, label in trained.items()]
+            yield f"  seed {row['seed']}: " + ", ".join([*([] if math.isnan(loss) else [f"loss {loss:.3f}"]), *scores])
 
-    def _accuracies(self, progress: TrainingProgress) -> Table:
-        out = Table(box=None, padding=(0, 1), header_style="dim")
-        out.add_column("seed", justify="right")
-        out.add_column("loss", justify="right")
-        names = list(dict.fromkeys(name for row in progress.rows for name in _shown(row)))
-        for name in names:
-            out.add_column(name.replace("-restricted", "").replace("-var ", "v "), justify="right")
-        for row, loss in list(zip(progress.rows, progress.losses, strict=False))[:16]:
-            cells = [_shaded(row["accuracy"].get(name)) for name in names]
-            out.add_row(str(row["seed"]), "diverged" if row["diverged_at"] is not None else f"{loss:.3f}", *cells)
-        return out
-
-
-def _shown(row: Mapping[str, Any]) -> list[str]:
-    """The evaluation sets of a row for the screen: all but those that are held out in two ways."""
-    return [name for name in row["accuracy"] if "doubly" not in name]
-
-
-def _shaded(accuracy: float | None) -> str:
-    if accuracy is None:
-        return "[dim]-"
-    colour = "green" if accuracy >= 0.98 else "yellow" if accuracy >= 0.5 else "dim"
-    return f"[{colour}]{accuracy:.3f}"
+    def _accuracies(self, progress: TrainingProgress) -> Iterator[RenderableType]:
+        """The loss and the accuracies of each model, if there is an evaluation yet."""
+        if progress.rows:
+            pairs = list(zip(progress.rows, progress.losses, strict=False))
+            losses = [None if row["diverged_at"] is not None else loss for row, loss in pairs]
+            rows = {label: [row["accuracy"].get(name) for row, _ in pairs] for name, label in self.labels.items()}
+            title = f"accuracy at step {progress.rows[0]['step']:,}"
+            yield rich_table(by_model(title, {"loss": losses} | rows, [row["seed"] for row, _ in pairs]))
 
 
 class SweepScreen:
@@ -196,9 +338,8 @@ class SweepScreen:
 
     @property
     def _stacks(self) -> str:
-        return (
-            f"{sum(s >= job.config.optim.steps for s, job in zip(self.steps, self.jobs, strict=True))}/{len(self.jobs)}"
-        )
+        finished = sum(s >= job.config.optim.steps for s, job in zip(self.steps, self.jobs, strict=True))
+        return f"{finished}/{len(self.jobs)}"
 
     def __enter__(self) -> SweepScreen:
         return self
@@ -221,5 +362,5 @@ class SweepScreen:
             left = (self.total - made) / rate / 60 if rate > 0 else 0.0
             say(
                 f"{self.title}: {made:,} of {self.total:,} model-steps, {self._stacks} stacks, "
-                f"{rate:,.0f} a second, {left:.1f} min left"
+                f"{rate:,.0f} model-steps a second, {left:.1f} min left"
             )

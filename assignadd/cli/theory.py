@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.screen import console, print_json, print_table, say
+from assignadd.cli.options import positional
+from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 if TYPE_CHECKING:
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from assignadd.stats import Statement
 
 
-@dataclass(frozen=True)
-class Theory:
+@dataclass(frozen=True, kw_only=True)
+class Theory(Printing):
     """Check the paper's theory (section 7, appendix C): theorem, parameter beta, gradient step, proof, training.
 
     docs/theory.md explains the numbers and verdicts.
+
+    --json prints {"setting", "verdicts": [{"id", "claim", "value", "verdict", ...}], "step": {...}, "beta": [...]}.
     """
 
-    run: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")] = None
+    run: str | None = positional(None)
     """A run folder, or its name under runs/, whose training is compared with the theory; omit it to skip that part."""
     seed: int | None = None
     """Which model of the run. If None, the first."""
@@ -46,16 +48,17 @@ class Theory:
     """Scale of the final logits."""
     beta: float | None = None
     """Strength of the initial attention. If None, log T."""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    out: Path | None = None
     """A folder for the figures, their data and verdicts.json."""
     threads: int | None = None
     """CPU threads. If None, every core."""
-    json: bool = False
-    """Print {"setting", "verdicts": [{"id", "claim", "value", "verdict", ...}], "step": {...}, "beta": [...]}."""
+
+    def main(self) -> Output:
+        return theory(self)
 
 
-def main(arguments: list[str]) -> None:
-    args = options.read(Theory, arguments, "theory")
+def theory(args: Theory) -> Output:
+    """The verdicts on the theory, with its numbers over beta and after one step."""
     options.check_count("sequences", args.sequences)
     options.check_seed("seed", args.seed)
     threads = options.resolve_threads(args.threads)
@@ -82,15 +85,12 @@ def main(arguments: list[str]) -> None:
         verdicts = [*statements(numbers), *real_statements(gradient, name)]
         if args.out is not None:
             _write(args.out, numbers, gradient, name, verdicts)
-    if args.json:
-        print_json({
-            "setting": asdict(s), "verdicts": [v.record() for v in verdicts], "step": _step(numbers.step),
-            "beta": _beta(numbers.scan),
-        })  # fmt: skip
-        return
-    _print_beta(numbers.scan)
-    _print_step(numbers.step)
-    _print_verdicts(args, verdicts)
+    document = {
+        "setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": _step(numbers.step),
+        "beta": _beta(numbers.scan),
+    }  # fmt: skip
+    parts = [*_beta_parts(numbers.scan), _step_table(numbers.step), *_verdict_parts(args, verdicts)]
+    return Output(parts, document, _verdict_table(args, verdicts))
 
 
 def _gradient(run: Run, args: Theory) -> tuple[TheoryGradient, str]:
@@ -141,7 +141,7 @@ def _beta(scan: BetaScan) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _print_beta(scan: BetaScan) -> None:
+def _beta_parts(scan: BetaScan) -> Iterator[Table | str]:
     """The theorem's conditions and bound, and the accuracies of its step and of the balancing one, for some beta."""
     from assignadd.paper.theory.beta import FACTOR, listed
 
@@ -154,19 +154,19 @@ def _print_beta(scan: BetaScan) -> None:
         sizes = f"{s.rho_1:.3f}", f"{s.T * s.rho_2:.1g}", f"{p.check.constant:.2f}", f"{p.check.remainder:.2f}"
         balanced = ["-" if p.length is None else f"{x:.2f}" for x in p.balanced]
         rows.append((f"{p.beta:.2f}", *sizes, *(f"{x:.2f}" for x in p.stated), length, *balanced))
-    columns = ("beta", "rho_1", "T rho_2", "const", "rest", "step, 1", f"step, {scan.most}", "share", "then, 1",
+    names = ("beta", "rho_1", "T rho_2", "const", "rest", "step, 1", f"step, {scan.most}", "share", "then, 1",
                f"then, {scan.most}")  # fmt: skip
     caption = (
         "rest: norm of the remainder (the memory's is 2); const: rest over V (1/N + 1/T + T alpha). step: accuracy "
         f"after the theorem's step with 1 and {scan.most} assignments; share: the part of it after which the operands "
         "get equal attention; then: accuracy after that part"
     )
-    print_table("the theorem and its step against beta", columns, rows, caption)
-    say(f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}")
-    say(f"the stated step adds one variable and one number for beta {listed(scan.composing)}")
+    yield Table("the theorem and its step against beta", columns(*names), rows, caption)
+    yield (f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}")
+    yield (f"the stated step adds one variable and one number for beta {listed(scan.composing)}")
 
 
-def _print_step(step: StepNumbers) -> None:
+def _step_table(step: StepNumbers) -> Table:
     """Attention and accuracy after the theorem's step and after the shorter one."""
     kinds = (("stated eta", step.stated), (f"{step.balanced:.3f} eta", step.shorter))
     rows = [
@@ -174,23 +174,25 @@ def _print_step(step: StepNumbers) -> None:
         for kind, results in kinds
         for c in results
     ]
-    columns = ("step, |tau|", "right one", "each other", "operand m", "accuracy")
-    print_table(f"attention and accuracy after one step, beta = {step.s.actual_beta:.3g}", columns, rows)
+    names = ("step, |tau|", "right one", "each other", "operand m", "accuracy")
+    return Table(f"attention and accuracy after one step, beta = {step.s.actual_beta:.3g}", columns(*names), rows)
 
 
-def _print_verdicts(args: Theory, verdicts: list[Statement]) -> None:
-    """Every statement with its value and verdict, and the sentences of those that do not hold or are undecided."""
-    names = [v.id.removeprefix("theory.") for v in verdicts]
-    rows = [
-        (name, "-" if v.value is None else f"{v.value:.3g}", v.verdict) for name, v in zip(names, verdicts, strict=True)
-    ]
-    title = f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}"
-    print_table(title, ("statement", "value", "verdict"), rows)
-    for name, v in zip(names, verdicts, strict=True):
+def _verdict_table(args: Theory, verdicts: list[Statement]) -> Table:
+    """Every statement with its value and verdict."""
+    rows = [(v.id.removeprefix("theory."), v.value, v.verdict, v.claim) for v in verdicts]
+    named = [Column("statement"), Column("value", form=".3g"), Column("verdict"), Column("claim", only="detail")]
+    return Table(f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}", named, rows)
+
+
+def _verdict_parts(args: Theory, verdicts: list[Statement]) -> Iterator[Table | str]:
+    """The table, and the sentences of the statements that do not hold or are undecided."""
+    yield _verdict_table(args, verdicts)
+    for v in verdicts:
         if v.verdict in (FAILS, UNDECIDED):
-            say(f"{name}, {v.verdict}: {v.claim}.")
+            yield (f"{v.id.removeprefix('theory.')}, {v.verdict}: {v.claim}.")
     tested = [v for v in verdicts if v.verdict != UNTESTABLE]
     holding = sum(v.verdict == HOLDS for v in tested)
-    say(f"{holding} of {len(tested)} statements hold{'' if args.run else '; name a run to test real training'}")
+    yield (f"{holding} of {len(tested)} statements hold{'' if args.run else '; name a run to test real training'}")
     if args.out is not None:
-        say(f"figures, their data and verdicts.json are in {args.out}")
+        yield (f"figures, their data and verdicts.json are in {args.out}")

@@ -88,7 +88,7 @@ class Recording:
     eval_every: int = ranged(100, 1, 1 << 31)
     """Steps between evaluations."""
     eval_sequences: int = ranged(512, 1, 1 << 20)
-    """Sequences per evaluation set while training (`assignadd eval` takes more)."""
+    """Sequences per evaluation set while training (`assignadd measure` takes more)."""
     checkpoint_every: int = ranged(100, 1, 1 << 31)
     """Steps between checkpoints, after the log-spaced ones 0, 1, 2, 5, 10, 20, 50."""
     state_every: int = ranged(1000, 1, 1 << 31)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 # Of a line about an error, in characters.
 LONGEST_LINE = 1000
 
@@ -14,6 +16,20 @@ def printable(text: str) -> str:
 def shortened(text: str, most: int) -> str:
     """A text of at most `most` characters, its middle left out where it is longer."""
     return text if len(text) <= most else f"{text[: most * 2 // 3]}...{text[3 - most // 3 :]}"
+
+
+def did_you_mean(name: object, names: Iterable[object]) -> str:
+    """`; did you mean NAME?` with the name that is nearest to this one; empty where none is near."""
+    from difflib import get_close_matches  # a mistake may take the time to import it
+
+    close = get_close_matches(str(name), [str(known) for known in names], 1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def one_of(name: object, names: Iterable[object]) -> str:
+    """What is accepted instead of a name: one of these, and which one was probably meant."""
+    names = list(names)
+    return f"one of {', '.join(map(str, names))}{did_you_mean(name, names)}"
 
 
 class UserError(Exception):

@@ -48,7 +48,7 @@ def binds(network: Network) -> bool:
 
 @per_network()
 def trajectory_of(network: Network) -> dict[str, np.ndarray]:
-    """The progress measures at every checkpoint, by column: stored by `assignadd measure`, or measured now."""
+    """The progress measures at every checkpoint, by column: stored by `assignadd measure curves`, or measured now."""
     if network.run is None:
         return measured_at(network.config, network.seen, network.steps, network.checkpoints)
     return run_trajectory(network.run, network.index)

@@ -1,6 +1,6 @@
 """The measures of a run at every checkpoint: taken now, or read from the table beside it.
 
-`assignadd measure` writes that table.
+`assignadd measure curves` writes that table.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def measure_of(column: str) -> Column:
         if record.fields(column) is not None:
             return record
     raise ValueError(
-        f"no measured column is called {column!r}; `assignadd measure RUN` writes them to measures.parquet"
+        f"no measured column is called {column!r}; `assignadd measure curves RUN` writes them to measures.parquet"
     )
 
 

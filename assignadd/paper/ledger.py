@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from assignadd.config import ConfigError
+from assignadd.config.errors import did_you_mean
 from assignadd.ledger.claim import Claim, Record, judge
 from assignadd.network import SEQUENCES, Job, Network, measure_ahead, networks_of, runs_of
 from assignadd.paper.addition.claims import ADDITION, APPENDIX_C
@@ -77,7 +78,9 @@ def chosen(only: str | None, more: Sequence[Claim] = ()) -> tuple[Claim, ...]:
     """The claims that `only` asks for, or all of the paper's and of `more`; the theory has none and makes records."""
     claims = tuple(_matching(only, (*CLAIMS, *more)))
     if not claims and not _is_theory(only or ""):
-        raise ConfigError("only", only, "the id or label of a claim; `assignadd claims RUN` lists them")
+        names = [name for claim in (*CLAIMS, *more) for name in (claim.id, claim.label)]
+        meant = did_you_mean(only, names) or "; `assignadd claims RUN` lists them"
+        raise ConfigError("only", only, f"the id or label of a claim{meant}")
     return claims
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assignadd.config import PRESETS, SETTINGS, Config, ConfigError, Member
-from assignadd.config.errors import RunError, printable
+from assignadd.config.errors import RunError, did_you_mean, printable
 from assignadd.runs.config_json import parse, read_run_document, run_document
 from assignadd.runs.files import read_regular
 from assignadd.runs.manifest import (
@@ -252,7 +252,7 @@ class Run:
             if name == METRICS or now.files.get(name) == self.manifest.files[name]
         ]
         derived = unsealed_file(self.path, MEASURES)
-        return [*lines, f"{derived}; `assignadd measure` makes it again"] if derived else lines
+        return [*lines, f"{derived}; `assignadd measure curves` makes it again"] if derived else lines
 
     def _check(self, name: str) -> None:
         if name == METRICS:
@@ -302,7 +302,9 @@ def open_run(run: str | os.PathLike[str] | Run) -> Run:
     for folder in (Path(run), Path("runs") / run, NETWORKS / run):
         if (folder / MANIFEST).exists():
             return Run.open(folder)
-    return Run.open(run)  # raises an error that says what is missing
+    names = [manifest.parent.name for root in (Path("runs"), NETWORKS) for manifest in root.glob(f"*/{MANIFEST}")]
+    meant = did_you_mean(Path(run).name, names)
+    raise RunError(f"no run at {run}{meant}; `assignadd runs list` shows what there is")
 
 
 def find_runs(root: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:

@@ -128,7 +128,7 @@ def _index(address: str, data: bytes) -> Index:
     try:
         index = msgspec.json.decode(data, type=Index)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RunError(f"{address}: {FILES} is not one that `assignadd publish` wrote: {error}") from error
+        raise RunError(f"{address}: {FILES} is not one that `assignadd runs publish` wrote: {error}") from error
     if index.format != FORMAT:
         raise RunError(f"{address}: {FILES} has format {index.format}; this assignadd reads format {FORMAT}")
     return index

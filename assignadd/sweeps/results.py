@@ -20,6 +20,7 @@ from assignadd.config.errors import RunError
 from assignadd.dynamics.phases import Curves
 from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.routing import TRAINING_LAW
+from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
 from assignadd.runs.files import claim_file, read_input
 from assignadd.runs.folder import Run

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from assignadd.config.errors import ConfigError
+from assignadd.config.errors import ConfigError, one_of
 
 if TYPE_CHECKING:
     import polars
@@ -55,7 +55,7 @@ class ShippedTable:
 def shipped_table(name: str) -> ShippedTable:
     """The record of a table, by its name."""
     if name not in TABLES:
-        raise ConfigError("table", name, "one of " + ", ".join(TABLES))
+        raise ConfigError("table", name, one_of(name, TABLES))
     return TABLES[name]
 
 

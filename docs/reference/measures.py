@@ -32,4 +32,4 @@ print("of all pairs:", (answers(stack.models(0), pairs.tokens) == pairs.labels).
 network = networks_of(run, n=200)[0][0]  # one network, which keeps what was measured
 print(accuracies_of(network)["1-var train"])
 columns = ProgressObserver(run.configs[:1], run.seen[:1])(stack.models(0), step=0)[0]
-print(len(columns), "columns of `assignadd measure`")
+print(len(columns), "columns of `assignadd measure curves`")

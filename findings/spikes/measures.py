@@ -54,8 +54,8 @@ MEANINGS = {
     SATURATED_NEARBY: "the share of saturated sequences in the 200 steps before bursts minus its median in the 500 "
     "steps before and after",
     SATURATED_END: "the share of saturated sequences after the last step",
-    FIRST_AT: "the step after the first rise, as `assignadd phases` finds it",
-    SECOND_AT: "the step after the second rise, as `assignadd phases` finds it",
+    FIRST_AT: "the step after the first rise, as `assignadd measure phases` finds it",
+    SECOND_AT: "the step after the second rise, as `assignadd measure phases` finds it",
     BEFORE: "the mean accuracy on sums with variables before the first rise",
     AFTER: "the mean accuracy on sums with variables after the first rise",
     SATURATED_BEFORE: "the share of saturated sequences in the 200 steps before the first rise",

@@ -31,14 +31,15 @@ CLOCKED = ("manifest.json", "lock", "table.json", "few.json")
 WALL_TIME = re.compile(rb"<td>[0-9.]+ min</td>")  # of the run, which every trial trains anew, on a report's page
 COMMANDS: dict[str, tuple[str, ...]] = {
     "train": ("train", "--preset", "smoke", "--seeds", "0..1", "--threads", "1", "--device", "cpu", "--out", "{f}/run"),
-    "measure": ("measure", "{f}/given", "--threads", "1"),
-    "import": ("import", "{f}/checkpoint_step_7.pth", "--preset", "smoke", "--out", "{f}/imported"),
+    "measure": ("measure", "curves", "{f}/given", "--threads", "1"),
+    "import": ("runs", "import", "{f}/checkpoint_step_7.pth", "--preset", "smoke", "--out", "{f}/imported"),
     "explore": ("explore", "{f}/given", "-o", "{f}/page", "--no-ledger", "--checkpoints", "2", "--threads", "1"),
-    "sweep": ("sweep", "seeds", "--preset", "smoke", "--seeds", "2", "--threads=2", "--device=cpu", "--out", "{f}/s"),
-    "sweep-ray": ("sweep", "seeds", "--preset=smoke", "--seeds", "2", "--engine=ray", "--device=cpu", "--out", "{f}/s"),
-    "study": ("study", "{f}/few.py", "--seeds", "1", "--device", "cpu", "--threads", "1", "--out", "{f}/study"),
-    "publish": ("publish", "{f}/given", "--repo=a/b", "--dry-run", "--no-claims", "--steps", "all", "--out", "{f}/hub"),
-    "results": ("results", "paper-network", "--csv", "{f}/table.csv"),
+    "sweep": ("sweep", "seeds", "--preset", "smoke", "--n-seeds", "2", "--threads=2", "--device=cpu", "--out", "{f}/s"),
+    "sweep-ray": ("sweep", "seeds", "--preset=smoke", "--n-seeds=2", "--engine=ray", "--device=cpu", "--out", "{f}/s"),
+    "study": ("study", "{f}/few.py", "--n-seeds", "1", "--device", "cpu", "--threads", "1", "--out", "{f}/study"),
+    "publish": ("runs", "publish", "{f}/given", "--repo=a/b", "--dry-run", "--no-claims", "--steps=all",
+                "--out", "{f}/hub"),
+    "results": ("runs", "tables", "paper-network", "-o", "{f}/table.csv"),
     "claims": ("claims", "{f}/given", "--only", "probes", "--n", "40", "--threads", "1", "-o", "{f}/ledger.json"),
     "report": ("report", "{f}/given", "-o", "{f}/report", "--n", "64", "--threads", "1"),
 }  # fmt: skip

@@ -92,7 +92,7 @@ def setting(rng: random.Random, folder: Path) -> None:
         value,
     )
     words = [f"--{section}.{field.replace('_', '-')}", str(value)]
-    refuses_in_a_line(options.read, Train, words, "train", Train(settings=base))
+    refuses_in_a_line(options.read, Train, ["--preset", "smoke", *words], "train")
 
 
 def hostile_file(rng: random.Random, folder: Path) -> None:

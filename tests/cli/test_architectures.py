@@ -47,27 +47,27 @@ def test_measures_during_training_are_those_of_the_checkpoints(trained, capsys):
     for name, value in live.items():
         if value is not None:
             assert value == pytest.approx(table[name].item(), rel=1e-4, abs=1e-5), name
-    assert main(["measure", str(trained.path)]) == 0
+    assert main(["measure", "curves", str(trained.path)]) == 0
     notes = capsys.readouterr().err
     assert all(name in notes and reason in notes for name, reason in not_defined(trained.config).items())
 
 
 def test_commands_answer(trained, capsys):
     run = str(trained.path)
-    evaluated = json.loads(said(capsys, "eval", run, "--n", "40", "--json"))
+    evaluated = json.loads(said(capsys, "measure", run, "--n", "40", "--json"))
     assert 0 <= evaluated["models"][0]["sets"]["2-var train"]["accuracy"] <= 1
-    reply, heads = json.loads(said(capsys, "ask", PROMPT, "--run", run, "--json")), trained.config.model.n_heads
+    reply, heads = json.loads(said(capsys, "ask", PROMPT, run, "--json")), trained.config.model.n_heads
     assert len(reply["attention"]) == trained.config.model.n_layers * heads
     assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in reply["attention"].values())
     zero = json.dumps([{"action": "zero", "hook": "blocks.1.attn.hook_z", "head": heads - 1}])
-    changed = json.loads(said(capsys, "intervene", zero, PROMPT, "--run", run, "--json"))
+    changed = json.loads(said(capsys, "intervene", zero, PROMPT, run, "--json"))
     assert changed["probability_change"] != 0
-    exchanged = json.loads(said(capsys, "interchange", run, "--pairs", "60", "--json"))
+    exchanged = json.loads(said(capsys, "intervene", "interchange", run, "--pairs", "60", "--json"))
     assert {"whole", "elsewhere"} <= exchanged["alignments"]["values"].keys() and "sum" in exchanged["alignments"]
     assert exchanged["not_defined"].keys() == {"named", "random"} and "values" in said(
-        capsys, "interchange", run, "--checkpoints", "2", "--pairs", "60"
+        capsys, "intervene", "interchange", run, "--checkpoints", "2", "--pairs", "60"
     )
-    phases = json.loads(said(capsys, "phases", run, "--json"))
+    phases = json.loads(said(capsys, "measure", "phases", run, "--json"))
     curves = {onset["curve"] for onset in phases["models"][0]["onsets"]}
     assert {"attn_l1_equal_to_operands (1-var)", "probe_l1_var_from_num", "1-var train"} <= curves
 

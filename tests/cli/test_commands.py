@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from assignadd.cli import COMMANDS, main
+from assignadd.cli import COMMANDS, GROUPS, main
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run
@@ -15,21 +15,16 @@ from tests.cli.asking import complaint, said
 from tests.reference import REFERENCE
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main([command, "--help"])
-    assert stop.value.code == 0
-    assert f"assignadd {command}" in capsys.readouterr().out
-
-
 def test_help_names_every_command(capsys):
     out = said(capsys, "--help")
-    assert all(name in out and what in out for name, what in COMMANDS.items())
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert grouped == list(dict.fromkeys(grouped)) and set(grouped) == {name.split()[0] for name in COMMANDS}
+    assert all(name in out and COMMANDS[name][1] in out for name in grouped)
+    assert len(out.splitlines()) < 40 and max(map(len, out.splitlines())) <= 80
 
 
 def test_eval_as_json(here, capsys):
-    models = json.loads(said(capsys, "eval", "smoke-seeds-0-1", "--n", "60", "--json"))["models"]
+    models = json.loads(said(capsys, "measure", "smoke-seeds-0-1", "--n", "60", "--json"))["models"]
     assert [(m["seed"], m["step"]) for m in models] == [(0, 60), (1, 60)]
     for model in models:
         assert {s.name for s in (*EVAL_SETS, *DOUBLY_HELD_OUT)} <= set(model["sets"])
@@ -38,24 +33,25 @@ def test_eval_as_json(here, capsys):
 
 
 def test_eval_of_one_seed_and_step_is_a_part_of_the_whole(here, capsys):
-    whole = json.loads(said(capsys, "eval", "smoke-seeds-0-1", "--n", "60", "--step", "20", "--json"))["models"]
+    whole = json.loads(said(capsys, "measure", "smoke-seeds-0-1", "--n", "60", "--step", "20", "--json"))["models"]
     part = json.loads(
-        said(capsys, "eval", "runs/smoke-seeds-0-1", "--n", "60", "--step", "20", "--seeds", "1", "--json")
+        said(capsys, "measure", "runs/smoke-seeds-0-1", "--n", "60", "--step", "20", "--seeds", "1", "--json")
     )["models"]
     assert part == whole[1:]
 
 
 def test_eval_table(here, capsys):
-    out = said(capsys, "eval", "smoke-seeds-0-1", "--n", "60")
+    out = said(capsys, "measure", "smoke-seeds-0-1", "--n", "60", "--seeds", "0")
     assert "two variables, one in a banned" in out and "95 % interval" in out
     classes = [" ".join(line.split()) for line in out.splitlines() if "held-out doubles" in line]
-    assert len(classes) == 2 * 3 and all(
-        line.endswith("pairs") for line in classes
-    )  # of a class, the pairs are the sample
+    assert len(classes) == 3 and all(line.endswith("pairs") for line in classes)  # of a class, the pairs are the sample
+    both = said(capsys, "measure", "runs/smoke-seeds-0-1", "smoke-seeds-0-1", "--n", "60", "--csv").splitlines()
+    assert both[0].startswith("run,seed,step,set,label,accuracy,low,high,n,pairs") and len(both) % 4 == 1
+    assert "seed 1" in said(capsys, "measure", "smoke-seeds-0-1", "--n", "60")
 
 
 def test_ask(here, capsys):
-    reply = json.loads(said(capsys, "ask", "a=3, b=5, b+1=?", "--run", "smoke-seeds-0-1", "--json"))
+    reply = json.loads(said(capsys, "ask", "a=3, b=5, b+1=?", "smoke-seeds-0-1", "--json"))
     assert reply["label"] == 6 and reply["correct"] == (reply["answer"] == 6)
     assert reply["tokens"] == ["a", "3", "b", "5", "+", "b", "1", "="]
     assert reply["probability"] >= reply["runner_up_probability"] and reply["answer"] != reply["runner_up"]
@@ -66,11 +62,11 @@ def test_ask(here, capsys):
 
 
 def test_show(capsys):
-    rows = json.loads(said(capsys, "show", "--n", "5", "--set", "2-var var-restricted (2)", "--json"))
+    rows = json.loads(said(capsys, "ask", "show", "--n", "5", "--set", "2-var var-restricted (2)", "--json"))
     assert len(rows) == 5
     assert all(row["tokens"][13] in "ab" and row["tokens"][14] in "gh" for row in rows)
-    assert json.loads(said(capsys, "show", "c=1, b=17, a=42, b+19=?", "--json"))[0]["answer"] == 36
-    assert "c=1, b=17, a=42, b+19=?" in said(capsys, "show", "c=1, b=17, a=42, b+19=?")
+    assert json.loads(said(capsys, "ask", "show", "c=1, b=17, a=42, b+19=?", "--json"))[0]["answer"] == 36
+    assert "c=1, b=17, a=42, b+19=?" in said(capsys, "ask", "show", "c=1, b=17, a=42, b+19=?")
 
 
 def test_runs(here, capsys):
@@ -183,7 +179,7 @@ def test_a_damaged_last_checkpoint_is_passed_over_with_a_note(here, capsys, tmp_
     shutil.copytree("runs/smoke-seeds-0-1", tmp_path / "r")
     victim = tmp_path / "r" / "checkpoints" / "00000060.safetensors"
     victim.write_bytes(victim.read_bytes()[:-1])
-    assert main(["eval", str(tmp_path / "r"), "--n", "20", "--json"]) == 0
+    assert main(["measure", str(tmp_path / "r"), "--n", "20", "--json"]) == 0
     captured = capsys.readouterr()
     assert "00000060.safetensors" in captured.err
     assert json.loads(captured.out)["models"][0]["step"] == 50
@@ -192,7 +188,7 @@ def test_a_damaged_last_checkpoint_is_passed_over_with_a_note(here, capsys, tmp_
 @pytest.mark.parametrize("name", ["x" * 400, "[/b] [red]", "no\nline"])
 def test_odd_names_are_one_line(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    complaint(capsys, "eval", name, code=1)
+    complaint(capsys, "measure", name, code=1)
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(capsys, tmp_path, monkeypatch):
@@ -213,10 +209,10 @@ def test_import_reads_the_papers_checkpoints(capsys, tmp_path, monkeypatch):
         pytest.skip(f"no reference checkpoints at {REFERENCE.name}/ beside the checkout")
     monkeypatch.chdir(tmp_path)
     files = [str(REFERENCE / f"checkpoint_step_{step}.pth") for step in (1001, 20001)]
-    assert said(capsys, "import", *files) == "runs/imported-authors: 2 checkpoints, steps 1,001 to 20,001\n"
+    assert said(capsys, "runs", "import", *files) == "runs/imported-authors: 2 checkpoints, steps 1,001 to 20,001\n"
     reply = json.loads(said(capsys, "ask", "c=1, b=17, a=42, c+b=?", "--json"))
     assert reply["answer"] == 18 and reply["correct"] and reply["step"] == 20001
-    assert "expected" in complaint(capsys, "import", files[0], "--preset", "tiny", "--out", "other", code=1)
+    assert "expected" in complaint(capsys, "runs", "import", files[0], "--preset", "tiny", "--out", "other", code=1)
     assert not (tmp_path / "other").exists()
 
 
@@ -225,11 +221,11 @@ def test_import_takes_a_folder_of_checkpoints(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "given"
     folder.mkdir()
-    assert "has no file named checkpoint_step_N.pth" in complaint(capsys, "import", "given", code=1)
+    assert "has no file named checkpoint_step_N.pth" in complaint(capsys, "runs", "import", "given", code=1)
     stack = initial_stack(PRESETS["smoke"], [0])
     for name in ("checkpoint_step_7.pth", "checkpoint_step_21.pth", "model_state_dict.pth", "notes.pth"):
         torch.save({weight: value[0].clone() for weight, value in stack.weights.items()}, folder / name)
-    smoke = ("import", "given", "--preset", "smoke")
+    smoke = ("runs", "import", "given", "--preset", "smoke")
     assert said(capsys, *smoke, "--out", "run") == "run: 3 checkpoints, steps 7 to 40,000\n"
     run = Run.open(tmp_path / "run")
     assert run.steps == [7, 21, 40_000] and set(run.manifest.sources) == {p.name for p in folder.iterdir()} - {
@@ -240,11 +236,11 @@ def test_import_takes_a_folder_of_checkpoints(capsys, tmp_path, monkeypatch):
 
 
 def test_missing_things_say_what_to_type(here, capsys):
-    assert "assignadd runs list" in complaint(capsys, "eval", "nowhere", code=1)
-    assert "nearest are 20 and 40" in complaint(capsys, "eval", "smoke-seeds-0-1", "--step", "33", code=1)
-    assert "it has 0, 1" in complaint(capsys, "ask", "a=3, a+1=?", "--run", "smoke-seeds-0-1", "--seed", "9", code=1)
-    assert "column 6" in complaint(capsys, "ask", "a=3, q+1=?", "--run", "smoke-seeds-0-1")
-    assert "runs show NAME" in complaint(capsys, "runs", "show")
+    assert "assignadd runs list" in complaint(capsys, "measure", "nowhere", code=1)
+    assert "nearest are 20 and 40" in complaint(capsys, "measure", "smoke-seeds-0-1", "--step", "33", code=1)
+    assert "it has 0, 1" in complaint(capsys, "ask", "a=3, a+1=?", "smoke-seeds-0-1", "--seed", "9", code=1)
+    assert "column 6" in complaint(capsys, "ask", "a=3, q+1=?", "smoke-seeds-0-1")
+    assert "usage: assignadd runs show RUN" in complaint(capsys, "runs", "show")
 
 
 def test_the_wrong_settings_do_not_overwrite_a_run(here, capsys):

@@ -14,11 +14,11 @@ COMMANDS = (
     ("report", "{run}", "-o", "{out}", "--n", "64"),
     ("theory", "-o", "{out}", "--N", "5", "--V", "3", "--T", "6"),
     ("reproduce", "--preset", "smoke", "--out", "{out}"),
-    ("measure", "{run}", "-o", "{out}/index.html"),
+    ("measure", "curves", "{run}", "-o", "{out}/index.html"),
     ("claims", "{run}", "--only", "qk2-identity", "--n", "40", "-o", "{out}/verdicts.json"),
     ("sweep", "seeds", "--preset", "smoke", "--out", "{out}"),
-    ("study", str(FINDINGS / "operations"), "--seeds", "1", "--out", "{out}"),
-    ("publish", "{run}", "--repo=a/b", "--dry-run", "--no-claims", "--out", "{out}"),
+    ("study", str(FINDINGS / "operations"), "--n-seeds", "1", "--out", "{out}"),
+    ("runs", "publish", "{run}", "--repo=a/b", "--dry-run", "--no-claims", "--out", "{out}"),
 )
 
 
@@ -39,7 +39,7 @@ def test_a_run_is_not_written_over(here, capsys, tmp_path):
     run = here / RUN
     before = everything(run)
     for name in ("manifest.json", "config.json", "metrics.jsonl", "mine.parquet"):
-        assert main(["measure", str(run), "-o", str(run / name)]) == 2
+        assert main(["measure", "curves", str(run), "-o", str(run / name)]) == 2
         assert "inside the run" in capsys.readouterr().err
     for command in ("explore", "report"):
         assert main([command, str(run), "-o", str(run)]) == 2

@@ -33,12 +33,12 @@ def test_the_healthy_seed_is_bitwise_the_same(runs, step):
 @pytest.mark.parametrize(
     "command",
     [
-        ["ask", PROMPT, "--seed", "1", "--run"],
-        ["intervene", "[]", PROMPT, "--seed", "1", "--json", "--run"],
-        ["intervene", '[{"action": "swap", "component": "mlp2", "seed": 1}]', PROMPT, "--json", "--run"],
-        ["interchange", "--seed", "1"],
+        ["ask", PROMPT, "--seed", "1"],
+        ["intervene", "[]", PROMPT, "--seed", "1", "--json"],
+        ["intervene", '[{"action": "swap", "component": "mlp2", "seed": 1}]', PROMPT, "--json"],
+        ["intervene", "interchange", "--seed", "1"],
         ["theory", "--seed", "1"],
-        ["eval", "--seeds", "1"],
+        ["measure", "--seeds", "1"],
     ],
     ids=lambda c: c[0],
 )
@@ -51,16 +51,16 @@ def test_commands_about_one_model_say_so_in_a_line(runs, command, capsys):
 @pytest.mark.parametrize(
     "command",
     [
-        ["eval", "--n", "64", "--json"],
+        ["measure", "--n", "64", "--json"],
         ["claims", "--n=64", "--only", "qk2-identity", "--json"],
-        ["phases", "--json"],
+        ["measure", "phases", "--json"],
     ],
     ids=lambda c: c[0],
 )
 def test_commands_about_all_models_leave_it_out_and_name_it(runs, command, capsys):
     found = []
     for run in runs:
-        assert main([command[0], str(run.path), *command[1:], "--threads", "1"]) == 0
+        assert main([*command, str(run.path), "--threads", "1"]) == 0
         printed = capsys.readouterr()
         text = printed.out[printed.out.index("{" if command[0] != "claims" else "[") :]
         found.append(json.loads(text.replace("pair", "alone")))
@@ -68,7 +68,7 @@ def test_commands_about_all_models_leave_it_out_and_name_it(runs, command, capsy
 
 
 def test_measures_end_where_it_diverged(runs, capsys):
-    assert main(["measure", str(runs[0].path), "--again", "--threads", "1"]) == 0
+    assert main(["measure", "curves", str(runs[0].path), "--again", "--threads", "1"]) == 0
     assert "diverged at step" in capsys.readouterr().err
     table, end = api.measure(runs[0]), runs[0].diverged_at[1]
     for model, seed, step, value in table.select("model", "seed", "step", "qk2_ov1_var_margin").iter_rows():
@@ -79,11 +79,20 @@ def test_measures_end_where_it_diverged(runs, capsys):
 def test_publish_and_zoom_name_it(runs, capsys, tmp_path):
     """And the same steps again are the same, NaN for NaN."""
     pair, end = runs[0], runs[0].diverged_at[1]
-    command = ["publish", str(pair.path), "--repo=a/b", "--dry-run", "--no-claims", "--out", str(tmp_path / "hub")]
+    command = [
+        "runs",
+        "publish",
+        str(pair.path),
+        "--repo=a/b",
+        "--dry-run",
+        "--no-claims",
+        "--out",
+        str(tmp_path / "hub"),
+    ]
     assert main(command) == 0 and f"seed 1 of pair diverged at step {end}" in capsys.readouterr().err
     assert f"| seed 0, step 60 | seed 1, step 60, diverged at step {end} |" in (tmp_path / "hub/README.md").read_text()
     assert not pair.checkpoint(60).flat.isfinite().all()
-    assert main(["zoom", str(pair.path), "--around", "5", "--within", "5", "--out", str(tmp_path / "zoom")]) == 0
+    assert main(["train", "zoom", str(pair.path), "--around", "5", "--within", "5", "-o", str(tmp_path / "zoom")]) == 0
     said = capsys.readouterr()
     assert f"seed 1 diverged at step {end}" in said.out and "differ" not in said.err
 

@@ -56,22 +56,24 @@ SHORT = ("--preset", "smoke", "--optim.steps", "2", "--threads", "1", "--device"
 def test_train_ask_show_and_eval(here, capsys, flags, prompt, label, kind, sets):
     said(capsys, "train", *SHORT, *flags)
     (here / "xor.txt").unlink()  # the configuration has the table
-    reply = json.loads(said(capsys, "ask", prompt, "--run", "run", "--json"))
+    reply = json.loads(said(capsys, "ask", prompt, "run", "--json"))
     assert (reply["label"], reply["text"]) == (label, prompt) and kind in reply["kind"]
-    shown = json.loads(said(capsys, "show", prompt, "--config", "run/config.json", "--preset", "smoke", "--json"))
+    shown = json.loads(said(capsys, "ask", "show", prompt, "--config", "run/config.json", "--preset=smoke", "--json"))
     assert shown == [{"tokens": reply["tokens"], "text": prompt, "answer": label}]
-    drawn = json.loads(said(capsys, "show", "--config", "run/config.json", "--preset", "smoke", "--json", "--n", "3"))
+    drawn = json.loads(
+        said(capsys, "ask", "show", "--config", "run/config.json", "--preset=smoke", "--json", "--n", "3")
+    )
     assert len(drawn) == 3 and {len(row["tokens"]) for row in drawn} == {len(reply["tokens"])}
-    found = json.loads(said(capsys, "eval", "run", "--n", "20", "--threads", "1", "--json"))["models"][0]["sets"]
+    found = json.loads(said(capsys, "measure", "run", "--n", "20", "--threads", "1", "--json"))["models"][0]["sets"]
     assert sets - 7 <= len(found) <= sets  # a small split has no pair of some classes
-    assert "as trained" in said(capsys, "eval", "run", "--n", "20", "--threads", "1")
+    assert "as trained" in said(capsys, "measure", "run", "--n", "20", "--threads", "1")
     again = ["--config", "run/config.json"] if "xor.txt" in flags[0] else flags
     assert "at step 2" in said(capsys, "train", *SHORT, *again)  # the same settings go on with the run
 
 
 def test_flags_of_show_name_the_task(capsys, here):
     def shown(*arguments):
-        return json.loads(said(capsys, "show", *arguments, "--json"))
+        return json.loads(said(capsys, "ask", "show", *arguments, "--json"))
 
     assert shown("c=5, b=8, c*b=?", "--task.operation", "multiply")[0]["answer"] == 40
     assert shown("c=5, c@3=?", "--task.operation", "xor.txt")[0]["answer"] == 6

@@ -66,7 +66,7 @@ def test_hostile_names_of_runs_are_shown_and_not_obeyed(place, name, capsys):
 
 def test_error_lines_are_bounded_and_name_the_path(place, capsys):
     for name in ("x" * 5000, "y" * 200 + "/" + "z" * 5000):
-        assert main(["eval", name]) in (1, 2)
+        assert main(["measure", name]) in (1, 2)
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and len(said) < LONGEST_LINE + 20 and name[:50] in said
 
@@ -83,8 +83,8 @@ def test_out_of_memory_is_one_line(error, monkeypatch, capsys):
     def fail(arguments):
         raise error
 
-    monkeypatch.setattr("assignadd.cli.ask.show_main", fail)
-    assert main(["show"]) == 1
+    monkeypatch.setattr("assignadd.cli.ask.Show.main", fail)
+    assert main(["ask", "show"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("assignadd: out of memory") and said.count("\n") == 1
 
@@ -103,7 +103,11 @@ def environment() -> dict[str, str]:
 @pytest.mark.parametrize("seconds", [0.3, 0.8])
 def test_ctrl_c_at_any_time_is_no_traceback(seconds, tmp_path):
     process = subprocess.Popen(
-        [*COMMAND, "show", "--n", "3"], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        [*COMMAND, "ask", "show", "--n", "3"],
+        cwd=tmp_path,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     try:
         process.wait(seconds)
@@ -132,5 +136,5 @@ def test_a_run_that_may_only_be_read_is_measured_without_storing(tmp_path, capsy
         raise RunError(f"{path} could not be written: Read-only file system; nothing was changed")
 
     monkeypatch.setattr(atomic, "write", read_only)
-    assert main(["phases", str(run.path), "--threads", "1"]) == 0
+    assert main(["measure", "phases", str(run.path), "--threads", "1"]) == 0
     assert "are not stored" in capsys.readouterr().err and everything(run.path) == before

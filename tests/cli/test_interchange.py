@@ -13,7 +13,7 @@ RUN = shipped("census-six")
 
 
 def reply(capsys, *arguments: str):
-    assert main(["interchange", str(RUN), *arguments, "--json"]) == 0
+    assert main(["intervene", "interchange", str(RUN), *arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -36,7 +36,7 @@ def test_a_network_that_binds_and_one_that_does_not(capsys):
 
 def test_over_time(here, capsys):
     """Of the smoke run's checkpoints the first and the last; nothing is learned in so few steps."""
-    arguments = ["interchange", "smoke-seeds-0-1", "--checkpoints", "2", "--pairs", "90"]
+    arguments = ["intervene", "interchange", "smoke-seeds-0-1", "--checkpoints", "2", "--pairs", "90"]
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["steps"] == [0, 60] and set(found["onsets"].values()) == {None}
@@ -46,12 +46,12 @@ def test_over_time(here, capsys):
 
 
 def test_one_checkpoint_shows_nothing_along_training(capsys):
-    assert main(["interchange", str(RUN), "--checkpoints", "5"]) == 1
+    assert main(["intervene", "interchange", str(RUN), "--checkpoints", "5"]) == 1
     assert "fewer than two checkpoints" in capsys.readouterr().err
 
 
 def test_table(capsys):
-    assert main(["interchange", str(RUN), "--pairs", "90"]) == 0
+    assert main(["intervene", "interchange", str(RUN), "--pairs", "90"]) == 0
     out = capsys.readouterr().out
     assert "elsewhere" in out and "binding tag" in out
     assert "operand query 1-var" in out and "query in QK2 2-var" in out
@@ -63,9 +63,9 @@ def test_the_search_says_what_it_found(capsys, monkeypatch):
     assert len(found := reply(capsys, "--search", "32", "--pairs", "90")["search"]) == 6
     assert {(row["variable"], row["place"], row["rank"]) for row in found} >= {("sum", "after MLP2", 32)}
     assert all(row["searched"] == row["random"] and row["n"] <= 45 for row in found)
-    assert main(["interchange", str(RUN), "--search", "32", "--pairs", "90"]) == 0
+    assert main(["intervene", "interchange", str(RUN), "--search", "32", "--pairs", "90"]) == 0
     assert "complement" in capsys.readouterr().out
-    assert main(["interchange", str(RUN), "--search", "129"]) == 2
+    assert main(["intervene", "interchange", str(RUN), "--search", "129"]) == 2
     assert "ranks from 1 to 128" in capsys.readouterr().err
 
 
@@ -87,5 +87,5 @@ def test_one_line_says_what_is_accepted(capsys):
         (["--checkpoints", "0"], "checkpoints = 0: expected a whole number from 2"),
         (["--checkpoints", "5", "--step", "7"], "neither --step nor --search"),
     ):
-        assert main(["interchange", str(RUN), *arguments]) == 2
+        assert main(["intervene", "interchange", str(RUN), *arguments]) == 2
         assert line in capsys.readouterr().err

@@ -18,8 +18,8 @@ def reply(capsys, *arguments: str):
 
 
 def test_nothing_changes_nothing_and_the_answer_is_that_of_ask(here, capsys):
-    found = reply(capsys, "[]", PROMPT, "--run", RUN)
-    assert main(["ask", PROMPT, "--run", RUN, "--json"]) == 0
+    found = reply(capsys, "[]", PROMPT, RUN)
+    assert main(["ask", PROMPT, RUN, "--json"]) == 0
     asked = json.loads(capsys.readouterr().out)
     assert found["before"] == found["after"] and found["before"]["answer"] == asked["answer"]
     assert found["before"]["probability"] == pytest.approx(asked["probability"], abs=1e-5)
@@ -28,12 +28,12 @@ def test_nothing_changes_nothing_and_the_answer_is_that_of_ask(here, capsys):
 
 def test_a_file_and_its_text_do_the_same(here, capsys):
     Path("cut.json").write_text(CUT)
-    inline, file = reply(capsys, CUT, PROMPT, "--run", RUN), reply(capsys, "cut.json", PROMPT, "--run", RUN)
+    inline, file = reply(capsys, CUT, PROMPT, RUN), reply(capsys, "cut.json", PROMPT, RUN)
     assert inline == file and inline["interventions"] == json.loads(CUT)
     assert inline["probability_change"] == pytest.approx(
         inline["after"]["label_probability"] - inline["before"]["label_probability"]
     )
-    assert main(["intervene", CUT, PROMPT, "--run", RUN]) == 0
+    assert main(["intervene", CUT, PROMPT, RUN]) == 0
     out = capsys.readouterr().out
     assert "before" in out and "after" in out and "accuracy on 512" in out
 
@@ -41,12 +41,12 @@ def test_a_file_and_its_text_do_the_same(here, capsys):
 def test_to_swap_every_component_is_to_be_the_other_model(here, capsys):
     parts = ["embed", "qk1", "ov1", "qk2", "ov2", "mlp2", "unembed"]
     swaps = json.dumps([{"action": "swap", "component": part, "seed": 1, "step": 20} for part in parts])
-    swapped = reply(capsys, swaps, PROMPT, "--run", RUN, "--seed", "0")
-    other = reply(capsys, "[]", PROMPT, "--run", RUN, "--seed", "1", "--step", "20")
+    swapped = reply(capsys, swaps, PROMPT, RUN, "--seed", "0")
+    other = reply(capsys, "[]", PROMPT, RUN, "--seed", "1", "--step", "20")
     assert swapped["after"]["label_probability"] == pytest.approx(other["before"]["label_probability"], abs=1e-6)
     elsewhere = json.dumps([{"action": "swap", "component": part, "run": RUN, "seed": 1} for part in parts])
-    last = reply(capsys, "[]", PROMPT, "--run", RUN, "--seed", "1")
-    assert reply(capsys, elsewhere, PROMPT, "--run", RUN)["after"]["answer"] == last["before"]["answer"]
+    last = reply(capsys, "[]", PROMPT, RUN, "--seed", "1")
+    assert reply(capsys, elsewhere, PROMPT, RUN)["after"]["answer"] == last["before"]["answer"]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_to_swap_every_component_is_to_be_the_other_model(here, capsys):
         (('[{"action": "zap"}]', PROMPT), "interventions[0].action = 'zap'"),
         (("nothing.json", PROMPT), "specification = 'nothing.json'"),
         ((CUT, "a=3, c+1=?"), "column 6"),
-        (('[{"action": "swap", "component": "mlp2", "step": 3}]', PROMPT, "--run", RUN), "no checkpoint at step 3"),
-        ((CUT.replace("equals", "first").replace("first_value", "equals"), PROMPT, "--run", RUN), "interventions[0] ="),
+        (('[{"action": "swap", "component": "mlp2", "step": 3}]', PROMPT, RUN), "no checkpoint at step 3"),
+        ((CUT.replace("equals", "first").replace("first_value", "equals"), PROMPT, RUN), "interventions[0] ="),
     ],
 )
 def test_mistakes_are_one_line(here, capsys, arguments, words):
@@ -79,7 +79,7 @@ def test_mistakes_are_one_line(here, capsys, arguments, words):
 )
 def test_what_the_prompt_does_not_have_is_said(here, capsys, asked, there):
     """Only the first operand of the prompt is a variable."""
-    assert main(["intervene", asked, PROMPT, "--run", RUN, "--json"]) == 0
+    assert main(["intervene", asked, PROMPT, RUN, "--json"]) == 0
     said = capsys.readouterr()
     found = json.loads(said.out)
     assert ("acts on nothing in this prompt" in said.err) == (not there)
@@ -87,19 +87,19 @@ def test_what_the_prompt_does_not_have_is_said(here, capsys, asked, there):
 
 
 def test_a_specification_for_one_checkpoint_is_refused_at_another(here, capsys):
-    found = reply(capsys, CUT, PROMPT, "--run", RUN, "--step", "20")
+    found = reply(capsys, CUT, PROMPT, RUN, "--step", "20")
     file = here / "runs" / RUN / "checkpoints" / "00000020.safetensors"
     assert found["checkpoint"] == sha256(file.read_bytes()).hexdigest() and found["protocol"] == 1
     bound = json.dumps({key: found[key] for key in ("protocol", "checkpoint", "interventions")})
-    assert reply(capsys, bound, PROMPT, "--run", RUN, "--step", "20") == found
-    assert main(["intervene", bound, PROMPT, "--run", RUN, "--step", "40"]) == 1
+    assert reply(capsys, bound, PROMPT, RUN, "--step", "20") == found
+    assert main(["intervene", bound, PROMPT, RUN, "--step", "40"]) == 1
     error = capsys.readouterr().err
     assert found["checkpoint"] in error and "remove `checkpoint`" in error and error.count("\n") == 1
 
 
 def test_it_says_in_words_what_it_does_before_it_does_it(here, capsys):
-    assert main(["intervene", CUT, PROMPT, "--run", RUN, "--explain"]) == 0
+    assert main(["intervene", CUT, PROMPT, RUN, "--explain"]) == 0
     first, rest = capsys.readouterr().out.split("\n", 1)
     assert first == "In layer 2, = no longer attends to the value of the first operand." and "before" in rest
-    assert reply(capsys, CUT, PROMPT, "--run", RUN, "--explain")["explanation"] == [first]
-    assert reply(capsys, "[]", PROMPT, "--run", RUN, "--explain")["explanation"] == ["Changes nothing."]
+    assert reply(capsys, CUT, PROMPT, RUN, "--explain")["explanation"] == [first]
+    assert reply(capsys, "[]", PROMPT, RUN, "--explain")["explanation"] == ["Changes nothing."]

@@ -56,7 +56,7 @@ def test_claims_for_people(here, capsys):
     assert "probe-after-mlp: does not hold" in out and "paper: succeeds" in words
     # A reading is a second line of its claim.
     second = words.split("probe-after-mlp", 1)[1]
-    assert "does not hold: 0." in second and "It can from MLP2's neurons after their ReLU." in second
+    assert "does not hold value: 0." in second and "It can from MLP2's neurons after their ReLU." in second
     assert "probe-before-mlp: cannot be tested" in out and "2 claims: 1 cannot be tested, 1 does not hold" in words
     assert f"2 of 2 networks do not bind (seed 0 of {RUN}, seed 1 of {RUN})" in words
     late = json.loads(said(capsys, "claims", RUN, "--only", "late", "--n", "40", "--json"))
@@ -90,7 +90,7 @@ def test_report(here, capsys, tmp_path, few_figures):
 
 
 def test_measure_writes_a_row_per_model_and_checkpoint(here, capsys, tmp_path):
-    said(capsys, "measure", RUN, "-o", str(tmp_path / "m.parquet"))
+    said(capsys, "measure", "curves", RUN, "-o", str(tmp_path / "m.parquet"))
     table = polars.read_parquet(tmp_path / "m.parquet")
     assert table.equals(polars.read_parquet(f"runs/{RUN}/measures.parquet"))
     assert table.group_by("seed").len().sort("seed")["len"].to_list() == [table["step"].n_unique()] * 2
@@ -103,7 +103,7 @@ def test_measure_writes_a_row_per_model_and_checkpoint(here, capsys, tmp_path):
 def drawn_by_hand(here, capsys, tmp_path) -> str:
     """The run with measures as if variables had come: seed 0 gets b in the second slot at step 40, seed 1 never."""
     shutil.copytree(f"runs/{RUN}", tmp_path / "by-hand")
-    said(capsys, "measure", str(tmp_path / "by-hand"))
+    said(capsys, "measure", "curves", str(tmp_path / "by-hand"))
     run, step, is_0 = open_run(tmp_path / "by-hand"), polars.col("step"), polars.col("seed") == 0
     came = {"accuracy b second": (step >= 40) & is_0, "qk2_ov1_var_identity": (step >= 20) & is_0}
     table = polars.read_parquet(run.path / "measures.parquet").with_columns(
@@ -119,7 +119,7 @@ def drawn_by_hand(here, capsys, tmp_path) -> str:
 
 
 def test_phases_as_json(drawn_by_hand, capsys):
-    models = json.loads(said(capsys, "phases", drawn_by_hand, "--json"))["models"]
+    models = json.loads(said(capsys, "measure", "phases", drawn_by_hand, "--json"))["models"]
     assert [(m["run"], m["seed"]) for m in models] == [("by-hand", 0), ("by-hand", 1)]
     for m in models:
         assert m["addition"] is m["binding"] is m["first_spike"] is m["second_spike"] is m["late_variable"] is None
@@ -130,32 +130,33 @@ def test_phases_as_json(drawn_by_hand, capsys):
     assert first["qk2_ov1_var_identity"] == [0.9, 1000, 20, 10, 20, None]
     assert second["accuracy b second"] == [0.5, 1000, None, None, None, 64]
     assert set(first) == set(second) and "2-var doubly held out (2)" in first
-    only = json.loads(said(capsys, "phases", drawn_by_hand, "--seeds", "1", "--json"))["models"]
+    only = json.loads(said(capsys, "measure", "phases", drawn_by_hand, "--seeds", "1", "--json"))["models"]
     assert [m["seed"] for m in only] == [1]
 
 
 def test_phases_for_people(drawn_by_hand, capsys, monkeypatch):
     monkeypatch.setattr(screen, "console", Console(width=80))
-    out = said(capsys, "phases", drawn_by_hand, "--seeds", "0")
+    out = said(capsys, "measure", "phases", drawn_by_hand, "--seeds", "0", "--all")
     assert "by-hand, seed 0: no first phase" in out and "second spike: none" in out and "late variable: none" in out
     rows = {line.rsplit(maxsplit=5)[0].strip(): line.split()[-5:] for line in out.splitlines() if len(line.split()) > 5}
     assert rows["sums with b in the second slot"] == ["0.5", "40", "10", "40", "64"]
     assert rows["QK2: variable finds itself"] == ["0.9", "20", "10", "20", "all"]
     assert any(
-        line.split() == ["two", "variables,", "as", "trained", "0.95", "never", "64"] for line in out.splitlines()
+        line.split() == ["two", "variables,", "as", "trained", "0.95", "never", "-", "-", "64"]
+        for line in out.splitlines()
     )
     assert max(map(len, out.splitlines())) <= 80
 
 
 def test_phases_measures_what_is_missing(here, capsys, tmp_path):
     shutil.copytree(f"runs/{RUN}", tmp_path / "bare", ignore=shutil.ignore_patterns("measures.parquet"))
-    models = json.loads(said(capsys, "phases", str(tmp_path / "bare"), "--json"))["models"]
+    models = json.loads(said(capsys, "measure", "phases", str(tmp_path / "bare"), "--json"))["models"]
     assert len(models) == 2 and (tmp_path / "bare" / "measures.parquet").exists()
 
 
 def test_zoom(here, capsys):
     assert "checkpoints from step 20 to 36" in said(
-        capsys, "zoom", RUN, "--around", "28", "--every", "4", "--within", "8"
+        capsys, "train", "zoom", RUN, "--around", "28", "--every", "4", "--within", "8"
     )
 
 
@@ -163,16 +164,16 @@ def test_zoom(here, capsys):
     ("arguments", "words", "code"),
     [
         (("claims", "--census", ".", "--only", "qk2-identity"), "assignadd claims RUN --only qk2-identity", 2),
-        (("report",), "RUN... is missing; usage: assignadd report RUN...", 2),
+        (("report",), "the following arguments are required: RUN; usage: assignadd report RUN...", 2),
         (("claims", "none"), "no run at none", 1),
         (("claims", RUN, "--only", "nothing"), "only = 'nothing'", 2),
         (("claims", RUN, "--step", "7"), "nearest are", 1),
         (("report", RUN, "--n", "0"), "n = 0", 2),
-        (("zoom", RUN, "--around", "9999"), "from 0 to 60", 2),
+        (("train", "zoom", RUN, "--around", "9999"), "from 0 to 60", 2),
         (("measure", "none"), "no run at none", 1),
-        (("phases",), "RUN... is missing", 2),
-        (("phases", RUN, "--seeds", "7"), "no seed 7 there; there are 0, 1", 2),
-        (("phases", "census-six"), "evaluated once, at step 50,000", 1),
+        (("measure", "phases"), "the following arguments are required: RUN", 2),
+        (("measure", "phases", RUN, "--seeds", "7"), "no seed 7 there; there are 0, 1", 2),
+        (("measure", "phases", "census-six"), "evaluated once, at step 50,000", 1),
     ],
 )
 def test_bad_input_is_one_line(here, capsys, arguments, words, code):

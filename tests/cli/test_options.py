@@ -1,13 +1,9 @@
-"""From a command line to settings: presets, files and seeds."""
-
-import re
-from dataclasses import is_dataclass
-from importlib import import_module
+"""From a command line to settings: presets, files, seeds and mistakes."""
 
 import pytest
 
-from assignadd.cli import COMMANDS, ELSEWHERE, main, options
-from assignadd.config import PRESETS, ConfigError
+from assignadd.cli import COMMANDS, RENAMED, command_class, main, options
+from assignadd.config import PRESETS, Config, ConfigError
 from tests.cli.asking import complaint
 
 
@@ -17,11 +13,11 @@ from tests.cli.asking import complaint
         ([], "paper"),
         (["--preset", "tiny"], "tiny"),
         (["--preset=smoke"], "smoke"),
-        (["--preset", "tiny", "--n", "3", "--preset", "smoke"], "smoke"),
+        (["--preset", "tiny", "--seeds", "3", "--preset", "smoke"], "smoke"),
     ],
 )
 def test_the_preset_that_flags_start_from(arguments, name):
-    assert options.base_config(arguments) == PRESETS[name]
+    assert options.read(command_class("train"), arguments, "train").settings == PRESETS[name]
 
 
 @pytest.mark.parametrize(
@@ -43,41 +39,69 @@ def test_bad_seeds_are_refused(text):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ("ask", "PROMPT is missing; usage: assignadd ask PROMPT"),
-        ("import", "FILE... is missing; usage: assignadd import FILE..."),
-        ("ask --run", "--run needs a value"),
-        ("eval x --n many", "n = 'many': expected a whole number"),
-        ("eval x --n --json", "--n needs a value"),
-        ("eval x y", "unexpected argument 'y'; `assignadd eval --help` lists the options"),
-        ("eval x --json=3", "--json takes no value"),
-        ("runs shw", "action = 'shw': expected one of list, show, verify"),
+        ("ask", "the following arguments are required: PROMPT; usage: assignadd ask PROMPT [RUN] [OPTIONS]"),
+        ("runs import", "the following arguments are required: FILE; usage: assignadd runs import FILE... [OPTIONS]"),
+        ("ask p --run r", "unknown option --run; RUN is given without it: assignadd ask ... RUN"),
+        ("measure x --n many", "n = 'many': expected a whole number"),
+        ("measure x --n --json", "argument --n: expected one argument; usage: assignadd measure RUN... [OPTIONS]"),
+        ("runs show x y", "unexpected argument 'y'; usage: assignadd runs show RUN [OPTIONS]"),
+        ("measure x --json=3", "argument --json: ignored explicit argument '3'"),
+        ("measure x --json --csv", "--json and --csv exclude each other"),
+        ("train --steps 3", "unknown option --steps; did you mean --optim.steps?"),
+        ("train --preset pape", "preset = 'pape': expected one of paper, authors, tiny, smoke; did you mean paper?"),
+        ("measure census-sx", "no run at census-sx; did you mean census-six?"),
+        (
+            "claims --only qk2-identiy",
+            "only = 'qk2-identiy': expected the id or label of a claim; did you mean qk2-identity?",
+        ),
+        ("ask show --set 2-var_train", "set = '2-var_train': expected one of"),
+        ("runs tables sensus", "table = 'sensus': expected one of"),
+        ("runs shw", "no action 'shw' of runs; did you mean show?"),
         ("bench --seconds x", "seconds = 'x': expected a number"),
-        ("interchange r --search a", "search = 'a': expected a whole number"),
+        ("intervene interchange r --search a", "search = 'a': expected a whole number"),
         ("train --model.d-mlp None x", "model.d_mlp = 'x': expected a whole number"),
         ("train --model.d-mlp None 8 9", "model.d_mlp = (None, 8, 9): expected a tuple with one width or None"),
         ("train --numerics.dtype half", "numerics.dtype = 'half': expected one of float32, float64"),
         ("train --seed.init=x", "seed.init = 'x': expected a whole number from 0"),
         ("train -x 3", "unknown option -x; `assignadd train --help` lists the options"),
-        ("zoom r", "--around INT is missing; usage: assignadd zoom RUN --around INT"),
-        ("zoom r --arround 3", "unknown option --arround; did you mean --around?"),
-        ("trian", "no command 'trian'; did you mean 'train'?"),
+        ("train zoom r", "the following arguments are required: --around; usage: assignadd train zoom RUN --around N"),
+        ("train zoom r --around 3 --evry 3", "unknown option --evry; did you mean --every?"),
+        ("trian", "no command 'trian'; did you mean train?"),
     ],
 )
 def test_a_command_line_that_is_not_accepted_is_one_line(arguments, line, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert complaint(capsys, *arguments.split()).startswith(f"assignadd: {line}")
+    assert complaint(capsys, *arguments.split(), code=1 if "no run" in line else 2).startswith(f"assignadd: {line}")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_check_knows_every_option_that_tyro_lists(command, capsys):
-    """Each flag of `--help`, and no other."""
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    listed = set(
-        re.findall(r"(?:^[^\w-]*|, )(--?[a-z][a-z0-9.-]*)", capsys.readouterr().out, re.MULTILINE | re.IGNORECASE)
+def test_help_lists_every_option_with_what_it_means(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*command.split(), "--help"])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"usage: assignadd {command}") and max(map(len, printed.splitlines())) <= 80
+    for argument in options.arguments_of(command_class(command), with_help=True):
+        assert argument.help, argument.name
+        last = argument.flags[-1].removeprefix("--").rpartition(".")[2]  # of a bool that is on, --no-LAST is listed
+        assert (argument.metavar if argument.positional else last) in printed, argument.name
+
+
+def test_settings_take_every_kind_of_value():
+    words = (
+        "--model.d-mlp None 8 --model.biases --model.no-direct-path --task.n_vars=3 --seed.init None --optim.lr 1e-2"
     )
-    module = import_module(f"assignadd.cli.{ELSEWHERE.get(command, (command,))[0]}")
-    kind = next(v for v in vars(module).values() if is_dataclass(v) and v.__name__.lower() == command)
-    known = {flag for a in options._arguments(kind) if not a.positional for flag in a.flags}
-    assert listed - {"-h", "--help"} == known
+    settings = options.read(command_class("train"), ["--preset", "smoke", *words.split()], "train").settings
+    assert settings.model.d_mlp == (None, 8) and settings.model.biases and not settings.model.direct_path
+    assert (settings.task.n_vars, settings.seed.init, settings.optim.lr) == (3, None, 0.01)
+    assert isinstance(settings, Config) and settings.task.modulus == PRESETS["smoke"].task.modulus
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_old_names_answer_with_the_new_one(old, new, capsys):
+    with pytest.raises(SystemExit):
+        main([old, "--help"])
+    captured = capsys.readouterr()
+    assert captured.err == f"note: `assignadd {old}` is now `assignadd {new}`\n"
+    assert captured.out.startswith(f"usage: assignadd {new}")

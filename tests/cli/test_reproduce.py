@@ -51,7 +51,7 @@ def test_reproduce_tiny_learns_the_task(capsys, tmp_path, monkeypatch, few_figur
     monkeypatch.chdir(tmp_path)
     said(capsys, "reproduce", "--preset", "tiny", "--n", "400")
     runs = sorted(p.name for p in (tmp_path / "runs").iterdir())
-    models = [m for run in runs for m in json.loads(said(capsys, "eval", run, "--n", "2000", "--json"))["models"]]
+    models = [m for run in runs for m in json.loads(said(capsys, "measure", run, "--n", "2000", "--json"))["models"]]
     learned = [m["sets"] for m in models if m["sets"]["1-var train"]["accuracy"] >= 0.95]
     assert len(learned) >= 2 or len(models) == 6
     assert all(m["sets"]["0-var train"]["accuracy"] >= 0.95 for m in models)

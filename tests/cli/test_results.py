@@ -1,4 +1,4 @@
-"""`assignadd results`: every shipped table is listed, explained column by column, and written as it is."""
+"""`assignadd runs tables`: every shipped table is listed, explained column by column, and written as it is."""
 
 import io
 import json
@@ -19,15 +19,15 @@ SWEEPS = ("census", "authors", "fraction", "two-var", "tf32")
 
 def test_every_file_is_a_table_or_belongs_to_one(capsys):
     assert {file.stem for file in RESULTS.iterdir() if file.suffix != ".md"} == set(TABLES), "shipped_tables.TABLES"
-    listed = json.loads(said(capsys, "results", "--json"))["tables"]
+    listed = json.loads(said(capsys, "runs", "tables", "--json"))["tables"]
     assert [table["name"] for table in listed] == list(TABLES)
-    shown = said(capsys, "results")
+    shown = said(capsys, "runs", "tables")
     assert all(f"  {table['name']}" in shown and f"{table['rows']:,}" in shown for table in listed)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_column_is_explained(name, capsys):
-    frame, explained = assignadd.table(name), json.loads(said(capsys, "results", name, "--json"))["columns"]
+    frame, explained = assignadd.table(name), json.loads(said(capsys, "runs", "tables", name, "--json"))["columns"]
     names = [re.escape(column["name"]) for column in explained]
     patterns = [re.sub(r"\\\{\w+\\\}", r"\\w+", pattern) for pattern in names]  # {variable} stands for any
     for column in frame.columns:
@@ -76,10 +76,9 @@ def test_sample_sizes_are_those_of_the_tests():
 def test_csv(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = polars.read_parquet(RESULTS / "tf32.parquet")
-    assert f"tf32.csv: {rows.height:,} rows" in said(capsys, "results", "tf32", "--csv")
-    said(capsys, "results", "--csv", "other.csv", "tf32")
-    text = said(capsys, "results", "tf32", "--csv", "-")
-    assert text == (tmp_path / "tf32.csv").read_text() == (tmp_path / "other.csv").read_text()
+    assert f"tf32.csv: {rows.height:,} rows" in said(capsys, "runs", "tables", "tf32", "-o", "tf32.csv")
+    text = said(capsys, "runs", "tables", "tf32", "--csv")
+    assert text == (tmp_path / "tf32.csv").read_text()
     written = polars.read_csv(io.StringIO(text), infer_schema_length=None)
     assert written.columns == rows.columns and written["step"].to_list() == rows["step"].to_list()
 
@@ -100,8 +99,8 @@ def test_the_papers_network_has_a_row_per_claim_and_reading():
 
 def test_complaints(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert "table = 'sensus': expected one of census, authors" in complaint(capsys, "results", "sensus")
-    assert "results NAME --csv [FILE]" in complaint(capsys, "results", "--csv")
-    assert "exclude each other" in complaint(capsys, "results", "census", "--csv", "--json")
-    assert "could not be written" in complaint(capsys, "results", "tf32", "--csv", "no/such.csv", code=1)
+    assert "table = 'sensus': expected one of census, authors" in complaint(capsys, "runs", "tables", "sensus")
+    assert "-o needs the name of a table" in complaint(capsys, "runs", "tables", "-o", "x.csv")
+    assert "exclude each other" in complaint(capsys, "runs", "tables", "census", "--csv", "--json")
+    assert "could not be written" in complaint(capsys, "runs", "tables", "tf32", "-o", "no/such.csv", code=1)
     assert list(tmp_path.iterdir()) == []

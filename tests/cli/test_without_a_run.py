@@ -35,7 +35,7 @@ def test_ask_and_intervene(capsys, empty):
 
 
 def test_interchange_and_one_claim(capsys):
-    found = reply(capsys, "interchange", "--pairs", "9")
+    found = reply(capsys, "intervene", "interchange", "--pairs", "9")
     assert (found["run"], found["seed"]) == ("census-six", 0)
     (record,) = reply(capsys, "claims", "--only", "qk2-identity", "--n", "200")
     assert [s["seed"] for s in record["by_seed"]] == [0]

@@ -45,7 +45,7 @@ def run(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def folder(run, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("published") / "out"
-    command = ["publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--dry-run"]
+    command = ["runs", "publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--dry-run"]
     assert main([*command, "--out", str(out)]) == 0
     return out
 
@@ -82,7 +82,7 @@ def test_the_card_names_the_sets_of_any_task(tmp_path):
     seen = pair_split(config.task, 0)[None]
     with Writer.hold(tmp_path / "linked", config, [Member(0)], seen, Environment.here("cpu", 1)) as writer:
         writer.commit(0, checkpoint=initial_stack(config, [0]), rows=rows)
-    command = ["publish", str(tmp_path / "linked"), "--repo", "owner/name", "--no-claims", "--dry-run"]
+    command = ["runs", "publish", str(tmp_path / "linked"), "--repo", "owner/name", "--no-claims", "--dry-run"]
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
     lines = (tmp_path / "out" / "README.md").read_text().splitlines()
     assert len([line for line in lines if line.endswith("| 0.250 |") and "link" in line]) == 1
@@ -163,7 +163,9 @@ def flat(model) -> list[float]:
 def test_published_and_loaded_back(run, folder, tmp_path):
     pytest.importorskip("huggingface_hub", reason="pip install 'assignadd[hub]'")
     with hub() as server, client(server, tmp_path) as ask:
-        code, printed = ask(["publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--private"])
+        code, printed = ask(
+            ["runs", "publish", str(run), "--repo", "owner/name", "--steps", "all", "--no-claims", "--private"]
+        )
         assert code == 0 and COMMIT in printed.replace("\n", "")
         # The same bytes as those of the other process.
         written = [p for p in folder.rglob("*") if p.is_file() and p.name != MARK]
@@ -194,18 +196,18 @@ def test_published_and_loaded_back(run, folder, tmp_path):
         (["--repo", "name"], "repo = 'name': expected OWNER/NAME"),
         (["--repo", "owner/name", "--steps", "21"], "steps = '21'"),
         (["--repo", "owner/name", "--license", "MIT\nx: y"], "license = "),
-        ([], "--repo STR is missing"),
+        ([], "arguments are required: --repo"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
-    assert main(["publish", str(run), "--dry-run", "--no-claims", *arguments]) == 2
+    assert main(["runs", "publish", str(run), "--dry-run", "--no-claims", *arguments]) == 2
     assert words in capsys.readouterr().err and list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_with_files_is_left_alone(run, tmp_path, capsys):
     (tmp_path / "mine").write_text("precious")
-    command = ["publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--out", str(tmp_path)]
+    command = ["runs", "publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--out", str(tmp_path)]
     assert main(command) == 2 and "holds other files, such as 'mine'" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
@@ -213,7 +215,7 @@ def test_a_folder_with_files_is_left_alone(run, tmp_path, capsys):
 def test_the_same_command_replaces_its_own_folder(run, tmp_path, capsys):
     """Finished, or interrupted before its list of files was written; weights of other steps are gone."""
     folder = tmp_path / "out"
-    command = ["publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--out", str(folder)]
+    command = ["runs", "publish", str(run), "--repo", "owner/name", "--no-claims", "--dry-run", "--out", str(folder)]
     assert main(command) == 0
     once = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     assert main([*command, "--steps", "all"]) == 0

@@ -43,11 +43,11 @@ def test_the_command_lists_plans_trains_continues_and_shows(folder, tmp_path, ca
         ("findings/question", "small", 4, False)
     ]
     out = ["--out", str(tmp_path / "here")]
-    assert main(["study", str(folder), "--dry-run", "--json", "--device", "cpu", "--seeds", "3", *out]) == 0
+    assert main(["study", str(folder), "--dry-run", "--json", "--device", "cpu", "--n-seeds", "3", *out]) == 0
     (planned,) = json.loads(capsys.readouterr().out)
     assert (planned["cells"], planned["model_steps"], planned["steps"]) == (6, 240, 40)
     assert not (tmp_path / "here").exists()
-    flags = ["--device", "cpu", "--threads", "2", "--seeds", "1", "--steps", "20", *out]
+    flags = ["--device", "cpu", "--threads", "2", "--n-seeds", "1", "--steps", "20", *out]
     assert main(["study", str(folder), *flags, "--json"]) == 0  # in two processes, which load the file themselves
     (first,) = json.loads(capsys.readouterr().out)
     assert [c["cell"] for c in first["cells"]] == ["0.001", "0.002"]

@@ -21,7 +21,7 @@ from tests.sweeps.small import stores
 
 INSTALLED = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not INSTALLED, reason="Ray is not installed (pip install 'assignadd[ray]')")
-FLAGS = "--preset smoke --seeds 2 --steps 2000 --every 1000 --save-every 50 --device cpu --threads 1"
+FLAGS = "--preset smoke --n-seeds 2 --steps 2000 --every 1000 --save-every 50 --device cpu --threads 1"
 
 
 @pytest.mark.skipif(INSTALLED, reason="Ray is installed")

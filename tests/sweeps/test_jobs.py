@@ -96,7 +96,7 @@ def test_a_sweep_over_shapes_has_a_row_for_each_model_as_it_comes_out_alone(tmp_
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path, capsys):
-    flags = ["--seeds", "100", "--dry-run", "--json", "--out", str(tmp_path / "x")]
+    flags = ["--n-seeds", "100", "--dry-run", "--json", "--out", str(tmp_path / "x")]
     assert main(["sweep", "seeds", *flags, "--device", "cpu", "--threads", "2"]) == 0
     here = json.loads(capsys.readouterr().out)
     assert (here["cells"], here["steps"], here["stacks"], here["at_a_time"]) == (100, 30_000, [1] * 100, 2)

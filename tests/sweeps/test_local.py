@@ -142,7 +142,7 @@ def test_processes_side_by_side_make_the_same_files_even_when_one_is_killed(tmp_
 
 def test_sigterm_saves_and_the_same_command_goes_on(tmp_path):
     flags = (
-        "--preset smoke --seeds 2 --steps 4000 --every 1000 --save-every 1000 "
+        "--preset smoke --n-seeds 2 --steps 4000 --every 1000 --save-every 1000 "
         "--final-sequences 0 --threads 2 --device cpu --out"
     )
     command = [sys.executable, "-m", "assignadd", "sweep", "seeds", *flags.split(), str(tmp_path / "killed")]

@@ -126,7 +126,7 @@ def test_from_the_shell_and_from_a_file(trained, capsys, tmp_path):
     (tmp_path / "rows.json").write_text(
         '[{"start.network": "trained:4"}, {"start.part": "OV2", "start.part_from": "trained:5"}]'
     )
-    sweep = ["sweep", "rows.json", "--preset", "smoke", "--seeds", "1", "--steps", "2"]
+    sweep = ["sweep", "rows.json", "--preset", "smoke", "--n-seeds", "1", "--steps", "2"]
     assert main([*sweep, "--device", "cpu", "--threads", "1"]) == 0
 
 

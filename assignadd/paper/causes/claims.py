@@ -2,7 +2,7 @@
 
 Activations are exchanged between two prompts, parts of the circuit are kept and removed, paths are replaced by their
 mean, and MLP2 is trained again (sections 5.1, 5.2 and 7). Circuits of paths are judged by CPR and CMD, as the MIB
-benchmark defines them (see `paths`). Controls of the exchanges are in `assignadd interchange`.
+benchmark defines them (see `paths`). Controls of the exchanges are in `assignadd intervene interchange`.
 """
 
 from __future__ import annotations
