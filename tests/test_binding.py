@@ -137,13 +137,18 @@ def test_the_summary_in_words(truth, models):
 
 def test_the_command_phases(run, truth, capsys):
     if len({row["step"] for row in run.metrics()}) == 1:
-        assert "evaluated once" in complaint(capsys, "phases", str(run.path), code=1)  # no step could be named
+        assert "evaluated once" in complaint(
+            capsys, "measure", "phases", str(run.path), code=1
+        )  # no step could be named
         return
-    found = json.loads(said(capsys, "phases", str(run.path), "--json"))["models"]
+    found = json.loads(said(capsys, "measure", "phases", str(run.path), "--json"))["models"]
     assert [(m["binding"] and m["binding"]["step"], m["binds"]) for m in found] == truth
     assert [o["onset"] for m in found for o in m["onsets"] if o["curve"] == "1-var train"] == [s for s, _ in truth]
-    shown = re.findall(r"^ *binding: (?:step ([\d,]+)|never)", said(capsys, "phases", str(run.path)), re.MULTILINE)
-    assert [int(step.replace(",", "")) if step else None for step in shown] == [step for step, _ in truth]
+    # In the table for people a row has run, seed, addition, binding, ...
+    table = said(capsys, "measure", "phases", str(run.path))
+    rows = re.findall(rf"^ *{run.name} +\d+ +(?:[\d,]+|-) +([\d,]+|-)", table, re.MULTILINE)
+    shown = [None if step == "-" else int(step.replace(",", "")) for step in rows]
+    assert shown == [step for step, _ in truth]
 
 
 def test_the_page(run, truth, models, tmp_path):

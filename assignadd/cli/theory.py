@@ -86,7 +86,7 @@ def theory(args: Theory) -> Output:
         if args.out is not None:
             _write(args.out, numbers, gradient, name, verdicts)
     document = {
-        "setting": vars(s), "verdicts": [v.record() for v in verdicts], "step": _step(numbers.step),
+        "setting": asdict(s), "verdicts": [v.record() for v in verdicts], "step": _step(numbers.step),
         "beta": _beta(numbers.scan),
     }  # fmt: skip
     parts = [*_beta_parts(numbers.scan), _step_table(numbers.step), *_verdict_parts(args, verdicts)]

@@ -265,7 +265,8 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     restricted, excluded, without = [], [], []
     for network, x, readout in of_models:
         removed = [~network, network, *network.diag()[network]]  # the last ones are each of its frequencies
-        versions = (x - at_frequencies(x[None], frequencies)[0] for frequencies in removed)
+        # With no frequency left this is a constant; a difference would leave rounding errors, which can be told apart.
+        versions = (restricted_to(x[None], ~frequencies)[0] for frequencies in removed)
         best = torch.stack([best_answers(version, readout) for version in versions])
         accuracies = is_answer(stack.config.task, best).to(x.dtype).mean((1, 2))
         restricted.append(accuracies[0])
@@ -274,7 +275,7 @@ def filtered_accuracies(stack: Stack) -> Filtered:
     return Filtered(ov2_mlp2_accuracy(stack), torch.stack(restricted), torch.stack(excluded), torch.stack(without))
 
 
-def restricted(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
+def restricted_to(functions: Float[Tensor, "M N d"], keep: Bool[Tensor, " F"]) -> Float[Tensor, "M N d"]:
     """The functions of a number restricted to these frequencies and the constant."""
     return at_frequencies(functions, keep) + functions.mean(1, keepdim=True)
 

@@ -6,7 +6,7 @@ import torch
 from assignadd.config import Config, ConfigError
 from assignadd.interventions.apply import apply, effect, reference_sequences, shuffled, swapped
 from assignadd.interventions.specification import Cut, Pattern, Replace, Swap, specification
-from assignadd.measures.addition import restricted
+from assignadd.measures.addition import restricted_to
 from assignadd.model.forward import answer_logits
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
@@ -134,7 +134,7 @@ def test_frequencies_of_the_embedding():
     assert torch.allclose(
         logits([Replace("zero", "hook_embed", frequencies=tuple(range(1, 6)))]), answer_logits(stack, TOKENS), atol=1e-9
     )
-    stack.W_E[:, :N] = restricted(STACK.W_E[:, :N], torch.tensor([True, False, True, True, False]))
+    stack.W_E[:, :N] = restricted_to(STACK.W_E[:, :N], torch.tensor([True, False, True, True, False]))
     assert torch.allclose(
         logits([Replace("zero", "hook_embed", frequencies=(2, 5))]), answer_logits(stack, TOKENS), atol=1e-9
     )

@@ -33,7 +33,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Task
-from assignadd.measures.addition import network_frequencies, restricted
+from assignadd.measures.addition import network_frequencies, restricted_to
 from assignadd.model.accuracy import Exam
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.forward import CHUNK, table_forward, unstacked
@@ -188,7 +188,7 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
     queries = torch.cat([copied, full.embeddings[[Vocabulary(task).equals, C - 1]]])
     of_layer_1, of_equals = (both @ (queries @ full.QK2).T * keep.qk2.T).split([C, 2], 1)
     values = both @ full.OV2 * keep.ov2[:, None]
-    values[:N] = restricted(values[None, :N], keep.frequencies)[0]
+    values[:N] = restricted_to(values[None, :N], keep.frequencies)[0]
     return replace(
         full,
         queries_1=full.queries_1 @ full.keys_1.T * keep.qk1,

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from assignadd.measures.addition import restricted
+from assignadd.measures.addition import restricted_to
 from assignadd.model.forward import answer_logits
 from assignadd.model.transformer import Transformer
 from assignadd.paper.causes.circuit import (
@@ -66,7 +66,7 @@ def test_without_the_paths_around_the_logits_are_those_of_mlp2_fed_by_attention_
 def test_frequencies_of_what_numbers_bring():
     mask = torch.tensor([True, False, False, True, True])
     table = STACK.W_E[:, : TASK.modulus]
-    assert not torch.allclose(restricted(table, mask), table)
+    assert not torch.allclose(restricted_to(table, mask), table)
     assert torch.allclose(changed(frequencies=torch.ones_like(mask)), changed(), atol=1e-8)
     assert not torch.allclose(changed(frequencies=mask), changed(), atol=1e-3)
 
