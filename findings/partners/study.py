@@ -32,7 +32,7 @@ SEQUENCES = 500
 NEVER, MEET, DIFFERENCE = "variables that never meet", "variables that meet", "variables that meet minus others"
 ONLY = "all but variables that never meet"
 LEVEL = 0.98
-# A pair of variables fails below this accuracy; nearly all that fail are below one third.
+# A pair of variables fails below this accuracy (chosen after training).
 FAILS = 0.9
 MEANINGS = {
     final_column(NEVER): "accuracy on v + w, one in a banned slot, of variables that never meet in training",
