@@ -184,7 +184,7 @@ def lines_of(records: Sequence[Record]) -> Table:
 
 
 def _verdict(record: Record) -> str:
-    """The verdict, and one word for all that say in how many seeds a claim holds."""
+    """The verdict for counting: "holds in 3 of 5 seeds", "holds in 4 of 5 seeds" and so on are one."""
     return record.verdict if record.verdict in COLOURS else SOME_SEEDS
 
 

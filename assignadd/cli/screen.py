@@ -43,7 +43,7 @@ MOST_COLUMNS = 5
 # In a crowded table the headings of numbers are wrapped to this many characters.
 LONGEST_HEADING = 10
 # Texts up to this many characters stay on one line.
-SHORT = 16
+SHORT = 18
 # Of longer texts, words up to this many characters do.
 LONGEST_WORD = 24
 Line = list[Segment]
@@ -223,6 +223,10 @@ def rich_table(table: Table) -> RichTable:
             headings[i] = "\n".join(wrapped) or " "
     needed = sum(max(widths[i], *map(len, headings[i].split())) for i in widths if headings[i].strip())
     narrow = needed + 2 * len(shown) + 1 > console.width
+    excess = needed + len(shown) + 1 - console.width
+    if excess > 0:  # the widest column breaks its words too
+        widest = max(widths, key=lambda i: widths[i])
+        widths[widest] = max(widths[widest] - excess, 1)
     out = RichTable(
         title=escape(table.title) or None,
         title_justify="left",
