@@ -82,7 +82,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e .
 	@echo "compiling the kernels, about 20 seconds"
 	@rm -rf $(VENV)/first-run
-	@$(BIN)/assignadd train --preset smoke --optim.steps 1 --optim.batch 128 --measure-every 1 --threads 2 --out $(VENV)/first-run > /dev/null 2>&1 || true
+	@$(BIN)/assignadd train --preset smoke --optim.steps 1 --optim.batch 128 --record.measure-every 1 --threads 2 --out $(VENV)/first-run > /dev/null 2>&1 || true
 	@rm -rf $(VENV)/first-run
 	@touch $@
 

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assignadd.config import Config, ConfigError, Member
 from assignadd.config.errors import RunError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from assignadd.dynamics.phases import Phases
 
+EACH_SEED_ONCE = "a list of whole numbers or members, at least one and each once"
+
 
 def train(
     config: Config,
@@ -47,10 +49,12 @@ def train(
     side in forked processes: call it before starting threads of your own.
     """
     check_machine(device, threads)
-    requested = list(seeds) if isinstance(seeds, Iterable) else []
-    members = [m if isinstance(m, Member) else Member(m) for m in requested if isinstance(m, Member) or type(m) is int]
-    if not requested or len(set(members)) < len(requested):
-        raise ConfigError("seeds", seeds, "a list of whole numbers or members, at least one and each once")
+    requested: list[Any] = list(seeds) if isinstance(seeds, Iterable) else []
+    if not requested or any(isinstance(seed, bool) or not isinstance(seed, int | Member) for seed in requested):
+        raise ConfigError("seeds", seeds, EACH_SEED_ONCE)
+    members = [seed if isinstance(seed, Member) else Member(seed) for seed in requested]
+    if len(set(members)) < len(members):
+        raise ConfigError("seeds", seeds, EACH_SEED_ONCE)
     seen = splits_of([m.config(config) for m in members])
     folder = default_folder(config, members) if out is None else Path(out)
     return train_run(folder, config, members, seen, device, threads, listener, observe=ProgressObserver)
@@ -90,13 +94,10 @@ def metrics(run: str | Path | Run) -> polars.DataFrame:
     """What a run recorded during training: a row per model and evaluation, a column per evaluation set and measure."""
     import polars
 
-    nested = ("accuracy", "measures")
     rows = open_run(run).metrics()
-    flat = [
-        {k: v for k, v in row.items() if k not in nested} | {k: v for n in nested for k, v in row.get(n, {}).items()}
-        for row in rows
-    ]
-    return polars.DataFrame(flat, infer_schema_length=None)
+    for row in rows:
+        row |= row.pop("accuracy", {}) | row.pop("measures", {})
+    return polars.DataFrame(rows, infer_schema_length=None)
 
 
 def measure(run: str | Path | Run) -> polars.DataFrame:

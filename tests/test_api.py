@@ -18,7 +18,7 @@ def run(tmp_path_factory):
 
 @pytest.mark.parametrize("seeds", [[], "0..3", [0, 0], [-1], [2**63], [1.0], [True], ["0"], [[0]], 3, None])
 def test_what_is_no_list_of_seeds_is_refused_before_anything_else(tmp_path, seeds):
-    with pytest.raises(assignadd.ConfigError, match="seeds = "):
+    with pytest.raises(assignadd.ConfigError, match=r"seeds = .*whole number"):
         assignadd.train(SMOKE, seeds, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from assignadd.cli import options
-from assignadd.cli.options import FromPreset, positional
+from assignadd.cli.options import FromPreset, OneModel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns
 from assignadd.config import Config, ConfigError, Task
 from assignadd.config.errors import one_of, printable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Printing):
+class Ask(OneModel, Printing):
     """Give one prompt to a trained model: its answer, the runner-up, and what `=` attends to in both layers.
 
     --json prints {"answer", "probability", "correct", "tokens", "attention", ...}.
@@ -26,12 +26,6 @@ class Ask(Printing):
 
     prompt: str = positional()
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
-    run: str | None = positional(None)
-    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
-    step: int | None = None
-    """The checkpoint. If None, the last one."""
-    seed: int | None = None
-    """Which model of the run. If None, its first."""
     padding: int | None = None
     """Seed for where PADs fall between the assignments. If None, in front."""
 

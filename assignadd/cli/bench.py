@@ -121,10 +121,12 @@ def _advice(result: dict[str, Any]) -> str:
 
 def _cuda_table(result: dict[str, Any], config: Config) -> Table:
     rows = [(int(n), us, 1e6 / us) for n, us in result["us_per_model_step"].items()]
-    named = [
+    table_columns = [
         *columns("models"),
         Column("us per model and step", form=".1f"),
         Column("model-steps a second", form=",.0f"),
     ]
     title = f"{result['device']}, {'TF32' if result['tf32'] else 'fp32'}, batch {config.optim.batch}"
-    return Table(title, named, rows, f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak")
+    return Table(
+        title, table_columns, rows, f"{result['backend']} kernels; {result['peak_memory_mb']:,.0f} MB at the peak"
+    )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
 from assignadd.cli.measure import measured_table, read_networks, with_seeds
-from assignadd.cli.options import positional
-from assignadd.cli.screen import FEW_ROWS, Column, Output, Printing, Table, columns, console
+from assignadd.cli.options import Measuring, positional
+from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.config.errors import UsageError
 from assignadd.dynamics.of_network import binds
 from assignadd.runs import atomic
@@ -32,15 +32,13 @@ COLOURS = {HOLDS: "green", FAILS: "red", BROKEN: "red", UNDECIDED: "yellow"} | d
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judging:
+class Judging(Measuring):
     """The networks and populations on which a command judges the claims."""
 
     runs: tuple[str, ...] = positional()
     """Run folders, or their names under runs/."""
     step: int | None = None
     """The checkpoint. If None, each run's last one."""
-    n: int = 20_000
-    """Sequences per evaluation set and per type of sequence; some measures take the same time whatever n is."""
     census: Path | None = None
     """The folder of your own `assignadd sweep seeds`, for the claims about all seeds. If None, the package's,
     where the task is the same."""
@@ -48,8 +46,6 @@ class Judging:
     """The folder of your own `assignadd sweep fraction`."""
     two_var: Path | None = None
     """The folder of your own `assignadd sweep two-var`."""
-    threads: int | None = None
-    """Processes that measure side by side. If None, one for each core."""
 
     @property
     def populations(self) -> tuple[Path | None, ...]:
@@ -60,7 +56,7 @@ class Judging:
 class Claims(Judging, Printing):
     """Every claim of the paper against trained models: value, 95 % interval, verdict.
 
-    Of many claims the verdicts are counted; --only shows some in full, --all every one. --csv has a row for each claim
+    Without --only the verdicts are counted; --all shows every claim. --csv has a row for each claim
     and each further reading; --json prints a list of {"id", "label", "claim", "paper", "value", "low", "high", "n",
     "seeds", "verdict", ...}.
     """
@@ -88,7 +84,7 @@ class Claims(Judging, Printing):
             from assignadd.runs.files import claim_file
 
             claim_file(self.out, lambda data: b'"records"' in data and b'"sources"' in data)
-        processes = options.resolve_threads(self.threads)
+        processes = self.cores
         seeds = options.parse_seeds(args.seeds) if args.seeds else None
         networks = with_seeds(read_networks(args.runs, self.step, self.n), seeds)
         populations = read_populations(networks, self)
@@ -105,7 +101,7 @@ class Claims(Judging, Printing):
             atomic.write(self.out, ledger_document(records, networks, command))
         broken = any(line.verdict == BROKEN for record in records for line in (record, *record.readings))
         lines = lines_of(records)
-        shown = [lines] if self.all or len(records) <= FEW_ROWS else _by_label(records)
+        shown = _by_label(records) if self.only is None and not self.all else [lines]
         documents = [dataclasses.asdict(record) for record in records]
         return Output([*shown, *_tally(records, networks)], documents, lines, int(broken))
 
@@ -139,12 +135,16 @@ def claims_in(path: Path) -> tuple[Claim, ...]:
 
 def asked(args: Judging) -> str:
     """The command line that asks for the same ledger again."""
-    flags: dict[str, object] = {"--step": args.step, "--n": None if args.n == Judging.n else args.n}
+    options_given: dict[str, object] = {"--step": args.step, "--n": None if args.n == Judging.n else args.n}
     if isinstance(args, Claims):
-        flags |= {"--seeds": args.seeds, "--with": shlex.join(map(str, args.with_)) or None}
-    flags |= dict(zip(("--census", "--fraction", "--two-var"), args.populations, strict=True))
-    more = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
-    return shlex.join(["assignadd", "claims", *args.runs, *more])
+        options_given["--seeds"] = args.seeds
+        options_given["--with"] = shlex.join(map(str, args.with_)) or None
+    options_given |= {"--census": args.census, "--fraction": args.fraction, "--two-var": args.two_var}
+    words = ["assignadd", "claims", *args.runs]
+    for option, value in options_given.items():
+        if value is not None:
+            words += [option, str(value)]
+    return shlex.join(words)
 
 
 def read_populations(networks: Sequence[Network], args: Judging) -> Populations:
@@ -156,7 +156,7 @@ def read_populations(networks: Sequence[Network], args: Judging) -> Populations:
 
 def lines_of(records: Sequence[Record]) -> Table:
     """A row for each claim, and one for each further reading of it."""
-    named = [
+    table_columns = [
         Column("id"),
         Column("verdict", style=lambda verdict: COLOURS.get(verdict, "yellow")),
         Column("label", only="data"),
@@ -167,7 +167,7 @@ def lines_of(records: Sequence[Record]) -> Table:
         Column("n", only="data"),
         Column("unit", only="data"),
         Column("sample", "over", only="people"),
-        Column("paper"),
+        Column("paper", "paper", only="detail"),
         Column("claim", only="detail"),
         Column("comment", only="detail"),
     ]
@@ -180,11 +180,11 @@ def lines_of(records: Sequence[Record]) -> Table:
             sample = line.sample if line.value is not None else None
             numbers = (line.value, line.low, line.high, interval, line.n or None, line.unit or None, sample)
             rows.append((id, line.verdict, r.label, *numbers, paper, claim, comment or None))
-    return Table("", named, rows)
+    return Table("", table_columns, rows)
 
 
 def _verdict(record: Record) -> str:
-    """The verdict, and one word for all that say in how many seeds a claim holds."""
+    """The verdict for counting: "holds in 3 of 5 seeds", "holds in 4 of 5 seeds" and so on are one."""
     return record.verdict if record.verdict in COLOURS else SOME_SEEDS
 
 
@@ -195,7 +195,7 @@ def _by_label(records: Sequence[Record]) -> list[Table | str]:
     counts = {label: Counter(_verdict(r) for r in records if r.label == label) for label in labels}
     rows = [(label, counts[label].total(), *(counts[label][v] or None for v in verdicts)) for label in labels]
     failing = [record.id for record in records if _verdict(record) in (FAILS, BROKEN)]
-    caption = "`--only ID` or `--only LABEL` shows claims in full, --all every one"
+    caption = "`--only ID` or `--only LABEL` shows some of the claims, --all every one in full"
     return [
         Table("claims by the paper's figure or section", columns("label", "claims", *verdicts), rows, caption),
         *([f"do not hold: {', '.join(failing)}"] if failing else []),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.options import positional
+from assignadd.cli.options import OneModel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, counting, note
 from assignadd.config import ConfigError
 from assignadd.config.errors import RunError, UsageError
@@ -30,7 +30,7 @@ QUERIES = ("operand query", "query in QK2")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intervene(Printing):
+class Intervene(OneModel, Printing):
     """Change something inside a trained model and see what it does to one prompt, and to accuracy on 512 prompts.
 
     --json prints {"protocol", "checkpoint", "interventions", "before", "after", "label", "accuracy", ...}.
@@ -42,12 +42,6 @@ class Intervene(Printing):
     or {"protocol": 1, "checkpoint": SHA256, "interventions": [...]}, for this checkpoint alone."""
     prompt: str = positional()
     """Such as "c=1, b=17, a=42, b+19=?" or "c 1 . b 17 + b 19 ="."""
-    run: str | None = positional(None)
-    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
-    step: int | None = None
-    """The checkpoint. If None, the last one."""
-    seed: int | None = None
-    """Which model of the run. If None, its first."""
     explain: bool = False
     """First say in words what the specification does."""
 
@@ -134,18 +128,18 @@ def _before_and_after(reply: dict[str, Any]) -> list[Table | str]:
         part = reply[name]
         rows.append((name, part["answer"], part["probability"], part["label_probability"], reply["accuracy"][name]))
     rows.append(("change", None, None, reply["probability_change"], reply["accuracy"]["change"]))
-    named = [
+    table_columns = [
         Column("when", " "),
         Column("answer"),
         Column("probability", "its probability", ".4f"),
         Column("label_probability", f"that of {reply['label']}", ".4f"),
         Column("accuracy", f"accuracy on {reply['accuracy']['n']}", ".4f"),
     ]
-    return [heading, Table("the model, without and with the intervention", named, rows)]
+    return [heading, Table("the model, without and with the intervention", table_columns, rows)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interchange(Printing):
+class Interchange(OneModel, Printing):
     """Exchange part of an activation between two prompts, and count how often the answer changes as it should.
 
     It should change where that part holds a variable of the program: a binding tag, the query, a value, the sum.
@@ -154,12 +148,6 @@ class Interchange(Printing):
     "not_defined": {name: why}}; with --checkpoints {..., "steps", "accuracy", "onsets"}, with --search {..., "search"}.
     """
 
-    run: str | None = positional(None)
-    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
-    step: int | None = None
-    """The checkpoint. If None, the last one."""
-    seed: int | None = None
-    """Which model of the run. If None, its first."""
     pairs: int | None = None
     """About how many pairs of prompts for each alignment: 4000, 1000 a checkpoint or 8000 in a search unless given."""
     checkpoints: int | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.options import positional
+from assignadd.cli.options import ManyRuns, Measuring, OneRun, Parallel
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, note
 from assignadd.cli.train import note_not_defined
 from assignadd.config.errors import RunError, UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accuracies(Printing):
+class Accuracies(ManyRuns, Measuring, Printing):
     """Accuracy of every model on every evaluation set, with 95 % Wilson intervals; `measure` alone does the same.
 
     The intervals of the classes of held-out pairs are over the pairs of a class, the others over sequences. Of several
@@ -34,21 +34,14 @@ class Accuracies(Printing):
     {"models": [{"run", "seed", "step", "sets": {name: {"accuracy", "n", "pairs", "low", "high"}}}]}.
     """
 
-    runs: tuple[str, ...] = positional()
-    """Run folders, or their names under runs/."""
-    step: int | None = None
-    """The checkpoint. If None, the last one."""
-    seeds: str | None = None
-    """Only these seeds, such as 0, 0..3 or 0,4,7."""
     n: int = 4000
     """Sequences per set, drawn afresh from the evaluation stream."""
-    threads: int | None = None
-    """CPU threads. If None, every core."""
+    step: int | None = None
+    """The checkpoint. If None, the last one."""
 
     def main(self) -> Output:
         options.check_count("n", self.n)
-        seeds = options.parse_seeds(self.seeds) if self.seeds else None
-        threads = options.resolve_threads(self.threads)
+        seeds, threads = self.wanted_seeds, self.cores
         from assignadd.runs.folder import open_run
         from assignadd.task.evalsets import all_sets
 
@@ -107,24 +100,24 @@ def _accuracy_table(models: Sequence[Evaluated], labels: dict[str, str], n: int)
         rows = {label: [s[name].accuracy if name in s else None for *_, s in models] for name, label in labels.items()}
         return by_model(f"accuracy: {'; '.join(steps)}", rows, [model[1] for model in models], caption)
     cells = [
-        (labels[name], a.accuracy, f"{a.interval.low:.4f} to {a.interval.high:.4f}",
-         f"{a.pairs:,} pairs" if a.pairs else "sequences")
+        (labels[name], a.accuracy, f"{a.interval.low:.4f} to {a.interval.high:.4f}", a.pairs and f"{a.pairs:,} pairs")
         for name, a in sets.items()
-    ]  # fmt: skip
-    named = [Column("set"), Column("accuracy", form=".4f"), Column("interval", "95 % interval"), Column("over")]
-    return Table(f"{run}, seed {seed}, step {step:,}", named, cells, caption)
+    ]
+    table_columns = [
+        *columns("set"),
+        Column("accuracy", form=".4f"),
+        *columns("95 % interval"),
+        Column("pairs", "over"),
+    ]
+    return Table(f"{run}, seed {seed}, step {step:,}", table_columns, cells, caption)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curves(Printing):
+class Curves(OneRun, Parallel, Printing):
     """Every progress measure at every checkpoint of a run, as a Parquet table: a row per model and checkpoint."""
 
-    run: str = positional()
-    """A run folder, or its name under runs/."""
     out: Path | None = None
     """The file; measures.parquet in the run folder unless given, where the other commands find it."""
-    threads: int | None = None
-    """Processes that measure side by side. If None, one for each core."""
     again: bool = False
     """Measure even where the run's table is there and up to date."""
 
@@ -140,7 +133,7 @@ class Curves(Printing):
 
             claim_file(self.out, lambda data: is_sealed_with(data, "checkpoints"))
         note_not_defined(run.config)
-        table = measured_table(run, options.resolve_threads(self.threads), self.again)
+        table = measured_table(run, self.cores, self.again)
         if self.out is not None:
             write_measures(run, table, self.out)
         line = f"{self.out or run.path / MEASURES}: {len(table):,} rows, {len(table.columns)} columns"
@@ -171,22 +164,15 @@ def measured_table(run: Run, threads: int, again: bool = False) -> polars.DataFr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phases(Printing):
+class Phases(ManyRuns, Parallel, Printing):
     """The phases of training, both spikes, the variable learned last, and the onset of every curve.
 
     Reads what `assignadd measure curves RUN` stored in the run folder; else measures it, and stores it there. --csv
     prints the onsets, --json {"models": [{"run", "seed", "summary", ..., "onsets": [{"curve", "threshold", ...}]}]}.
     """
 
-    runs: tuple[str, ...] = positional()
-    """Run folders, or their names under runs/."""
-    seeds: str | None = None
-    """Only these seeds, such as 0, 0..3 or 0,4,7."""
-    threads: int | None = None
-    """Processes that measure side by side. If None, one for each core."""
-
     def main(self) -> Output:
-        seeds = options.parse_seeds(self.seeds) if self.seeds else None
+        seeds = self.wanted_seeds
         from assignadd.network import SEQUENCES, runs_of
 
         networks = with_seeds(read_networks(self.runs, None, SEQUENCES), seeds)
@@ -194,7 +180,7 @@ class Phases(Printing):
             for network in networks:
                 _check_evaluated(network)
         for run in runs_of(networks):
-            measured_table(run, options.resolve_threads(self.threads))
+            measured_table(run, self.cores)
         shown = [*_of_one(networks[0])] if len(networks) == 1 else [_of_many(networks)]
         return Output(shown, {"models": [_record(network) for network in networks]}, _onset_table(networks))
 
@@ -267,15 +253,17 @@ def _of_many(networks: Sequence[Network]) -> Table:
         steps = [onset and onset.step for onset in (phases.addition, phases.binding, phases.refinement)]
         spikes = [spike and spike.after for spike in (phases.first_spike, phases.second_spike)]
         rows.append((network.name, network.seed, *steps, *spikes, late and late.variable))
-    named = columns("run", "seed", "addition", "binding", "refinement", "first spike", "second spike", "late variable")
+    table_columns = columns(
+        "run", "seed", "addition", "binding", "refinement", "first spike", "second spike", "late variable"
+    )
     caption = (
         "The step from which each was there, - if it never was. With --seeds one network is shown with its curves."
     )
-    return Table("phases of training", named, rows, caption)
+    return Table("phases of training", table_columns, rows, caption)
 
 
 def _onset_table(networks: Sequence[Network]) -> Table:
-    named = [
+    table_columns = [
         Column("run", only="data"),
         Column("seed", only="data"),
         Column("curve", only="data"),
@@ -294,7 +282,7 @@ def _onset_table(networks: Sequence[Network]) -> Table:
         "The onset is after low and not after high, given the noise of n sequences (95 %); - if it may never have "
         "come. n = all: nothing is sampled, and only the time between two checkpoints is open."
     )
-    return Table(title, named, rows, caption)
+    return Table(title, table_columns, rows, caption)
 
 
 def _onset_cells(o: CurveOnset) -> tuple[Any, ...]:

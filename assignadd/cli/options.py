@@ -60,6 +60,72 @@ class FromPreset:
         return base_config(self.preset, self.config)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OneRun:
+    """The run that a command is about."""
+
+    run: str = positional()
+    """A run folder, or its name under runs/."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneModel:
+    """The model that a command questions."""
+
+    run: str | None = positional(None)
+    """A run folder, or its name under runs/. If None, the newest run, or census-six of the package."""
+    step: int | None = None
+    """The checkpoint. If None, the last one."""
+    seed: int | None = None
+    """Which model of the run. If None, its first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManyRuns:
+    """The runs that a command is about, and which of their models."""
+
+    runs: tuple[str, ...] = positional()
+    """Run folders, or their names under runs/."""
+    seeds: str | None = None
+    """Only the models with these seeds, such as 0, 0..3 or 0,4,7."""
+
+    @property
+    def wanted_seeds(self) -> list[int] | None:
+        return parse_seeds(self.seeds) if self.seeds else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallel:
+    """How many threads or processes a command uses."""
+
+    threads: int | None = None
+    """CPU threads, or processes that work side by side with one thread each. If None, one for each core."""
+
+    @property
+    def cores(self) -> int:
+        return resolve_threads(self.threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDevice(Parallel):
+    """Where a command trains."""
+
+    device: str = "auto"
+    """auto, cpu or cuda."""
+
+    @property
+    def resolved_device(self) -> str:
+        return resolve_device(self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring(Parallel):
+    """How much a command measures."""
+
+    n: int = 20_000
+    """Sequences per evaluation set and per type of sequence; some measures take the same time whatever n is."""
+
+
 @dataclass(frozen=True)
 class Argument:
     """A field of a command's dataclass, or a setting such as task.n_vars."""
@@ -83,6 +149,14 @@ class Argument:
     @property
     def required(self) -> bool:
         return self.default is MISSING
+
+    @property
+    def nargs(self) -> Literal["+", "*", "?"] | None:
+        """How many words argparse gives to it; None for one."""
+        optional = self.positional and not self.required
+        if self.takes_many:
+            return "*" if optional else "+"
+        return "?" if optional else None
 
     @property
     def types(self) -> tuple[Any, ...]:
@@ -127,9 +201,14 @@ class Argument:
 
 
 def arguments_of(kind: type, section: str = "", with_help: bool = False) -> Iterator[Argument]:
-    """The arguments of a command's dataclass; a field that holds settings stands for all of them."""
+    """The arguments of a command's dataclass, those that it shares with others last.
+
+    A field that holds settings stands for all of them.
+    """
     hints, texts = get_type_hints(kind), _texts(kind) if with_help else {}
-    for f in fields(kind):
+    by_name = {f.name: f for f in fields(kind)}
+    own_first = dict.fromkeys(name for base in kind.__mro__ for name in inspect.get_annotations(base))
+    for f in [by_name[name] for name in own_first if name in by_name]:
         hint = hints[f.name]
         if "typed" in f.metadata:
             continue
@@ -167,7 +246,9 @@ class _Parser(argparse.ArgumentParser):
 def parser_of(kind: type, prog: str, more: str = "", with_help: bool = False) -> argparse.ArgumentParser:
     """The parser of a command; `more` is printed below its options."""
     known = list(arguments_of(kind, with_help=with_help))
-    usage = " ".join(["assignadd", prog, *(a.synopsis for a in known if a.positional or a.required), "[OPTIONS]"])
+    words = [a.synopsis for a in known if a.positional]
+    required = [a.synopsis for a in known if a.required and not a.positional]
+    usage = " ".join(["assignadd", prog, *words, *required, "[OPTIONS]"])
     paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
     parser = _Parser(
         usage=usage,
@@ -191,9 +272,7 @@ def _add(group: Any, argument: Argument) -> None:
     shown = "" if unset else f" (default: {argument.default})"
     text = (argument.help + shown).replace("%", "%%")
     if argument.positional:
-        many = {(True, True): "+", (True, False): "*", (False, False): "?"}
-        nargs = many.get((argument.takes_many, argument.required))
-        group.add_argument(argument.name, metavar=argument.metavar, nargs=nargs, help=text)
+        group.add_argument(argument.name, metavar=argument.metavar, nargs=argument.nargs, help=text)
     elif argument.kind is bool:
         *section, last = argument.flags[0].removeprefix("--").split(".")
         negated = "--" + ".".join([*section, f"no-{last}"])
@@ -201,21 +280,21 @@ def _add(group: Any, argument: Argument) -> None:
             shown_help = text if value != argument.default else argparse.SUPPRESS
             group.add_argument(flag, dest=argument.name, action="store_const", const=value, help=shown_help)
     else:
-        nargs = "+" if argument.takes_many else None
-        group.add_argument(*argument.flags, dest=argument.name, metavar=argument.metavar, nargs=nargs, help=text,
-                           required=argument.required)  # fmt: skip
+        named = {"dest": argument.name, "required": argument.required}
+        group.add_argument(*argument.flags, metavar=argument.metavar, nargs=argument.nargs, help=text, **named)
 
 
 def read(kind: type[T], arguments: Sequence[str], prog: str, more: str = "") -> T:
     """An instance of a command's dataclass from its arguments; `--help` prints the options and exits."""
     with_help = not {"-h", "--help"}.isdisjoint(arguments)
     parser = parser_of(kind, prog, more, with_help)
+    # An option may be written with underscores, as the field is: --n_seeds.
     words = [re.sub("^--[^=]*", lambda name: name[0].replace("_", "-"), word) for word in arguments]
     parsed, unknown = parser.parse_known_intermixed_args(words)
     known = {argument.name: argument for argument in arguments_of(kind)}
     for word in unknown:
         if word.startswith("-"):
-            raise UsageError(_unknown_option(word.partition("=")[0], known.values(), prog))
+            raise UsageError(_unknown_option(word.partition("=")[0], list(known.values()), prog))
         raise UsageError(f"unexpected argument {word!r}; {' '.join(parser.format_usage().split())}")
     values = {name: _value(known[name], words) for name, words in vars(parsed).items()}
     settings = {name: values.pop(name) for name in list(values) if "." in name}
@@ -235,12 +314,14 @@ def _value(argument: Argument, words: Any) -> Any:
     return words if isinstance(words, bool) else argument.value(words)
 
 
-def _unknown_option(name: str, known: Sequence[Argument] | Any, prog: str) -> str:
+def _unknown_option(name: str, known: Sequence[Argument], prog: str) -> str:
+    for argument in known:
+        if argument.positional and name in argument.flags:
+            word = argument.metavar
+            return f"unknown option {name}; {word} is given without it: assignadd {prog} ... {word}"
     flags = [flag for argument in known if not argument.positional for flag in argument.flags]
-    if (word := next((a for a in known if a.positional and name in a.flags), None)) is not None:
-        return f"unknown option {name}; {word.metavar} is given without it: assignadd {prog} ... {word.metavar}"
-    last = [flag for flag in flags if flag.rpartition(".")[2] == name.lstrip("-")]  # --optim.steps for --steps
-    meant = f"; did you mean {last[0]}?" if last else did_you_mean(name, flags)
+    settings = [flag for flag in flags if flag.rpartition(".")[2] == name.lstrip("-")]  # --optim.steps for --steps
+    meant = f"; did you mean {settings[0]}?" if settings else did_you_mean(name, flags)
     return f"unknown option {name}{meant or f'; `assignadd {prog} --help` lists the options'}"
 
 
@@ -300,7 +381,8 @@ def parse_seeds(text: str) -> list[int]:
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        first = int(match[1]) if match else 0
+        last = int(match[2] or match[1]) if match else -1
         if last < first or len(seeds) + last - first >= MOST_MODELS:
             raise ConfigError(
                 "seeds", text, f"whole numbers and ranges such as 0, 0..31 or 0,4,7 (at most {MOST_MODELS})"

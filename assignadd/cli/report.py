@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from assignadd.cli import options
 from assignadd.cli.claims import Judging, asked, read_populations
 from assignadd.cli.measure import measured_table, read_networks
-from assignadd.cli.options import positional
+from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
 from assignadd.cli.screen import console, note, say
 from assignadd.cli.train import note_not_defined, train_on_screen
 from assignadd.config import Member
@@ -37,7 +37,7 @@ class Report(Judging):
     """Where index.html and the figures go."""
 
     def main(self) -> None:
-        processes = options.resolve_threads(self.threads)
+        processes = self.cores
         networks = read_networks(self.runs, self.step, self.n)
         populations = read_populations(networks, self)
         from assignadd.report.reproduction import claim_report
@@ -85,7 +85,7 @@ def report_on_screen(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reproduce:
+class Reproduce(OnDevice, Measuring):
     """Train what is missing, evaluate, and write the reproduction page.
 
     Two seeds train side by side, and their checkpoints are measured meanwhile. About a quarter of all seeds never
@@ -101,16 +101,10 @@ class Reproduce:
     """Where the run folders are."""
     wanted: int = 2
     """Further seeds are trained until this many have learned binding, six at the most."""
-    n: int = 20_000
-    """Sequences per evaluation set at the end."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
-    threads: int | None = None
-    """CPU threads that train, and processes that measure and draw. If None, every core."""
 
     def main(self) -> None:
         config = options.base_config(self.preset)
-        device, threads = options.resolve_device(self.device), options.resolve_threads(self.threads)
+        device, threads = self.resolved_device, self.cores
         options.check_count("n", self.n)
         options.within("wanted", self.wanted, 1, MOST_SEEDS)
         from assignadd.dynamics.trajectory import accuracy_curves
@@ -140,7 +134,7 @@ class Reproduce:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explore:
+class Explore(Parallel):
     """Write an interactive page of trained models: open its index.html, from disk or from any web host."""
 
     runs: tuple[str, ...] = positional(())
@@ -155,8 +149,6 @@ class Explore:
     census: Path | None = None
     """The folder of your own `assignadd sweep seeds`, for what the story says about all seeds. If None, the package's,
     where the task is the same."""
-    threads: int | None = None
-    """CPU threads. If None, every core."""
     serve: bool = False
     """Serve the page on this machine until stopped; without runs, the one that is in the folder, if there is one."""
     port: int = 8000
@@ -182,7 +174,7 @@ def _export(args: Explore) -> None:
     if not args.runs and runs[0].path == shipped(options.SHIPPED):
         runs.append(Run.open(shipped(options.TRAJECTORY)))
     for run in runs:
-        prepare("cpu", options.resolve_threads(args.threads), run.config)
+        prepare("cpu", args.cores, run.config)
         at, stack, _ = run.at()
         for why in run.unsound(at, stack).values():
             note(f"{why}; it is left out")

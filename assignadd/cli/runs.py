@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.options import positional
+from assignadd.cli.options import Measuring, OneRun, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, facts, note, say
 from assignadd.config import ConfigError
 from assignadd.config.errors import RunError, UsageError
@@ -40,12 +40,14 @@ class List(Printing):
                 summaries.append(_summary(run))
             except RunError as error:  # damaged metrics
                 problems.append(str(error))
-        named = [
+        table_columns = [
             *columns("run", "models", "step"), Column("steps", "of"), Column("finished", only="data"),
             Column("checkpoints", "saved"), Column("diverged"), Column("wall_seconds", only="data"),
             Column("minutes", "wall time, min", ".1f", only="people"),
         ]  # fmt: skip
-        table = Table(self.root, named, [(*summary.values(), summary["wall_seconds"] / 60) for summary in summaries])
+        table = Table(
+            self.root, table_columns, [(*summary.values(), summary["wall_seconds"] / 60) for summary in summaries]
+        )
         lines = [f"bad: {problem}" for problem in problems]
         if not summaries and not problems:
             lines = [f"no runs under {self.root}/; `assignadd train` makes one"]
@@ -67,14 +69,11 @@ def _summary(run: Run) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Show(Printing):
+class Show(OneRun, Printing):
     """The settings of a run, what made it, and the accuracies at its last evaluation.
 
     --json prints {"run", "models", "step", ..., "provenance", "config", "last"}.
     """
-
-    run: str = positional()
-    """A run folder, or its name under runs/."""
 
     def main(self) -> Output:
         from assignadd.runs.folder import open_run
@@ -84,7 +83,8 @@ class Show(Printing):
         summary = _summary(run)
         last = {row["model"]: row for row in run.metrics()}
         document = summary | {"provenance": run.provenance, "config": run.document, "last": list(last.values())}
-        parts: list[Table | str] = [facts(run.name, summary | run.provenance)]
+        shown = {name: value for name, value in (summary | run.provenance).items() if name != "run" and value != {}}
+        parts: list[Table | str] = [facts(run.name, shown)]
         if not last:
             return Output([*parts, "no evaluation yet"], document)
         labels = {s.name: s.label for s in all_sets(run.config.task)}
@@ -95,14 +95,11 @@ class Show(Printing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verify(Printing):
+class Verify(OneRun, Printing):
     """Check every committed byte of a run; exit code 1 if something is wrong.
 
     --json prints {"run", "problems"}.
     """
-
-    run: str = positional()
-    """A run folder, or its name under runs/."""
 
     def main(self) -> Output:
         from assignadd.runs.folder import open_run
@@ -139,14 +136,12 @@ class Import:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Publish:
+class Publish(OneRun, Measuring):
     """Publish a run on the Hugging Face Hub: weights, settings, claims, and a card that says how to load them.
 
     Needs `pip install 'assignadd[hub]'` and a login (`hf auth login`, or HF_TOKEN); --dry-run needs neither.
     """
 
-    run: str = positional()
-    """A run folder, or its name under runs/."""
     repo: str
     """The repository, OWNER/NAME; it is made where it does not exist."""
     steps: tuple[str, ...] = ()
@@ -161,10 +156,6 @@ class Publish:
     """The licence that the card names, by its identifier on the Hub."""
     claims: bool = True
     """Test the claims on these networks and put them into the card."""
-    n: int = 20_000
-    """Sequences per evaluation set for the claims."""
-    threads: int | None = None
-    """Processes that measure side by side. If None, one for each core."""
 
     def main(self) -> None:
         from assignadd.report.hub_folder import write_hub_folder
@@ -213,7 +204,7 @@ def _records(args: Publish, step: int) -> list[Record]:
     networks = read_networks((args.run,), step, args.n)
     records = []
     with console.status("measuring") as status:
-        measure_ahead(networks, options.resolve_threads(args.threads))
+        measure_ahead(networks, args.cores)
         for claim in CLAIMS:
             if claim.measure is not None:
                 status.update(f"measuring {claim.id}")
@@ -252,10 +243,10 @@ class Tables(Printing):
         command, commit = table.made_by
         caption = f"a row is {table.row}; made at commit {commit[:7]}" + (f" by `{command}`" if command else "")
         rows = [(column.name, column.meaning, column.sample) for column in explained]
-        named = [Column("column"), Column("meaning"), Column("sample", "counted on")]
+        table_columns = [Column("column"), Column("meaning"), Column("sample", "counted on")]
         document = _about(table) | {"columns": [asdict(column) for column in explained]}
         text = table.frame().write_csv() if self.csv else None
-        return Output([Table(f"{table.name}: {table.about}", named, rows, caption)], document, text)
+        return Output([Table(f"{table.name}: {table.about}", table_columns, rows, caption)], document, text)
 
 
 def _write(table: ShippedTable, path: Path) -> str:

@@ -11,7 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
@@ -21,6 +21,7 @@ from rich.markup import escape as escape_markup
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.segment import Segment, Segments
+from rich.style import Style
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -33,14 +34,19 @@ if TYPE_CHECKING:
 
 console = Console(highlight=False)
 SCREEN_SECONDS, LOG_SECONDS = 0.25, 30.0
-# The lines of a table that people see unless they ask for all; tables up to FEW_ROWS are shown with their details.
-MOST_LINES, FEW_ROWS = 40, 8
+# The lines that people see unless they ask for all, and the rows that a table keeps where it is cut to fit them.
+MOST_LINES, LEAST_ROWS = 40, 3
+# Tables up to so many rows are shown with their details.
+FEW_ROWS = 8
 # As many models have a column each; of more, the lowest, the median and the highest number are shown.
 MOST_COLUMNS = 5
 # In a crowded table the headings of numbers are wrapped to this many characters.
 LONGEST_HEADING = 10
 # Texts up to this many characters stay on one line.
-SHORT = 16
+SHORT = 18
+# Of longer texts, words up to this many characters do.
+LONGEST_WORD = 24
+Line = list[Segment]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,79 +134,109 @@ def print_output(output: Output, options: Printing) -> None:
     if options.json:
         document = table.records if output.json is None and isinstance(table, Table) else output.json
         sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    elif options.csv and isinstance(table, Table):
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(table.records[0] if table.rows else [c.name for c in table.columns if c.only != "people"])
+        writer.writerows(record.values() for record in table.records)
     elif options.csv:
-        if isinstance(table, Table):
-            writer = csv.writer(sys.stdout, lineterminator="\n")
-            writer.writerow(table.records[0] if table.rows else [c.name for c in table.columns if c.only != "people"])
-            writer.writerows(record.values() for record in table.records)
-        else:
-            sys.stdout.write(table or "")
+        sys.stdout.write(str(table or ""))
     else:
-        for part in output.parts:
-            if isinstance(part, Table):
-                if part is not output.parts[0]:
-                    console.print()
-                _print_table(part, options.all)
-            elif isinstance(part, str):
-                _print_paragraph(part)
-            else:
-                console.print(part)
+        for line in screen_lines(output.parts, options.all):
+            console.print(Segments([*line, Segment.line()]), soft_wrap=True, end="")
 
 
-def _print_table(table: Table, everything: bool) -> None:
-    if any(column.only == "detail" for column in table.columns) and (everything or len(table.rows) <= FEW_ROWS):
-        for row in table.rows:
-            _print_block(table, row)
+def screen_lines(parts: Sequence[Table | str | Text], everything: bool) -> list[Line]:
+    """The lines of an output for people; unless they ask for everything, the longest tables are cut to one screen."""
+    blocks = [_lines(part, everything) for part in parts]
+    tables = [i for i, part in enumerate(parts) if isinstance(part, Table)]
+    for i in sorted(tables, key=lambda i: len(blocks[i]), reverse=True):
+        excess = sum(map(len, blocks)) + len(tables) - MOST_LINES
+        if excess > 0 and not everything:
+            blocks[i] = _cut_lines(parts[i], len(blocks[i]) - excess)  # type: ignore[arg-type]
+    lines: list[Line] = []
+    for part, block in zip(parts, blocks, strict=True):
+        if isinstance(part, Table) and lines and _is_text(lines[-1]):
+            lines.append([])
+        lines += block
+    return lines
+
+
+def _is_text(line: Line) -> bool:
+    return any(segment.text.strip() for segment in line)
+
+
+def _lines(part: Table | str | Text, everything: bool) -> list[Line]:
+    """The lines of one part of an output, all of them; a table of few rows is shown with its details."""
+    if isinstance(part, str):
+        return _paragraph(part)
+    if isinstance(part, Text):
+        return console.render_lines(part, pad=False)
+    has_details = any(column.only == "detail" for column in part.columns)
+    if has_details and (everything or len(part.rows) <= FEW_ROWS):
+        lines = [line for row in part.rows for line in _row_with_details(part, row)]
     else:
-        lines = console.render_lines(rich_table(table), pad=False)
-        for line in lines if everything else lines[:MOST_LINES]:
-            console.print(Segments([*line, Segment.line()]), end="")
-        if len(lines) > MOST_LINES and not everything:
-            say(f"... {len(table.rows):,} rows: --all prints every one, --csv and --json too", "dim")
-    if table.caption:
-        _print_paragraph(table.caption)
+        lines = console.render_lines(rich_table(part), pad=False)
+    return lines + _paragraph(part.caption)
 
 
-def _print_block(table: Table, row: Sequence[Any]) -> None:
+def _cut_lines(table: Table, most: int) -> list[Line]:
+    """The lines of a table without its details, and with as many of its rows as fit into so many lines (or three)."""
+    for n in range(len(table.rows), 0, -1):
+        left_out = f"... {n:,} of {len(table.rows):,} rows"
+        if n == len(table.rows):
+            left_out = "... without their details"
+        rows = console.render_lines(rich_table(replace(table, rows=table.rows[:n])), pad=False)
+        hint = [Segment(f"{left_out}: --all prints everything, --csv and --json too", Style(dim=True))]
+        lines = [*rows[:-1], hint, *_paragraph(table.caption)]
+        if len(lines) <= most or n <= LEAST_ROWS:
+            return lines
+    return _lines(table, False)
+
+
+def _row_with_details(table: Table, row: Sequence[Any]) -> list[Line]:
     """A row as a paragraph: the first two cells are its heading, then the numbers, then the texts."""
     shown = [(c, value) for c, value in zip(table.columns, row, strict=True) if c.only != "data" and value is not None]
-    heading, rest = shown[:2], shown[2:]
-    console.print(": ".join(f"[bold]{c.cell(value)}[/]" for c, value in heading), soft_wrap=True)
-    numbers = [f"{c.label or c.name}: {c.cell(value)}" for c, value in rest if c.only != "detail" and value != ""]
-    for text in (", ".join(numbers), *(c.cell(value) for c, value in rest if c.only == "detail")):
+    heading = ": ".join(f"[bold]{c.cell(value)}[/]" for c, value in shown[:2])
+    lines = [list(Text.from_markup(heading, end="").render(console))]  # an id is never broken
+    numbers = [f"{c.label or c.name}: {c.cell(value)}" for c, value in shown[2:] if c.only != "detail" and value != ""]
+    texts = [(f"{c.label}: " if c.label else "") + c.cell(value) for c, value in shown[2:] if c.only == "detail"]
+    for text in (", ".join(numbers), *texts):
         if text:
-            console.print(Padding(text, (0, 0, 0, 4)))
+            lines += console.render_lines(Padding(text, (0, 0, 0, 4)), pad=False)
+    return lines
 
 
 def rich_table(table: Table) -> RichTable:
     """The table for a terminal: numbers are never split, texts wrap between words."""
     shown = [(i, column) for i, column in enumerate(table.columns) if column.only in ("", "people")]
-    narrow = len(shown) > 12
     crowded = sum(len(column.label or column.name) + 3 for _, column in shown) > console.width
+    texts = {i: [column.text(row[i]) for row in table.rows] for i, column in shown}
+    is_number = {i: all(row[i] is None or isinstance(row[i], int | float) for row in table.rows) for i, _ in shown}
+    headings = {i: escape(column.label or column.name) for i, column in shown}
+    widths = {}
+    for i, _ in shown:
+        widths[i] = max(map(len, texts[i]), default=0)
+        if not is_number[i] and widths[i] > SHORT:
+            widths[i] = min(max(len(word) for text in texts[i] for word in text.split()), LONGEST_WORD)
+        if is_number[i] and crowded:
+            wrapped = textwrap.wrap(headings[i], max(widths[i], LONGEST_HEADING), break_on_hyphens=False)
+            headings[i] = "\n".join(wrapped) or " "
+    needed = sum(max(widths[i], *map(len, headings[i].split())) for i in widths if headings[i].strip())
+    narrow = needed + 2 * len(shown) + 1 > console.width
+    excess = needed + len(shown) + 1 - console.width
+    if excess > 0:  # the widest column breaks its words too
+        widest = max(widths, key=lambda i: widths[i])
+        widths[widest] = max(widths[widest] - excess, 1)
     out = RichTable(
         title=escape(table.title) or None,
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,
-        padding=(0, 0) if narrow else (0, 1),
+        padding=(0, 0) if narrow else (0, 1, 0, 0),
     )
     for i, column in shown:
-        values = [row[i] for row in table.rows]
-        is_number = all(value is None or isinstance(value, int | float) for value in values)
-        texts = [column.text(value) for value in values]
-        whole = max(map(len, texts), default=0)
-        # Numbers and short texts are never split.
-        longest = whole if is_number or whole <= SHORT else max(len(word) for text in texts for word in text.split())
-        heading = escape(column.label or column.name)
-        if is_number and crowded:
-            heading = "\n".join(textwrap.wrap(heading, max(longest, LONGEST_HEADING), break_on_hyphens=False)) or " "
-        out.add_column(
-            heading,
-            justify="right" if is_number or column.only == "people" else "left",
-            no_wrap=is_number,
-            overflow="fold",
-            min_width=min(longest, 24),
-        )
+        justify: Literal["right", "left"] = "right" if is_number[i] or column.only == "people" else "left"
+        out.add_column(headings[i], justify=justify, no_wrap=is_number[i], overflow="fold", min_width=widths[i])
     for row in table.rows:
         out.add_row(*(column.cell(row[i]) for i, column in shown))
     return out
@@ -211,12 +247,15 @@ def by_model(title: str, rows: Mapping[str, Sequence[float | None]], seeds: Sequ
     if len(seeds) <= MOST_COLUMNS:
         names = [Column(f"seed {seed}", form=".3f") for seed in seeds]
         return Table(title, [Column("quantity", " "), *names], [(k, *values) for k, values in rows.items()], caption)
-    cells = []
+    ranges: list[tuple[Any, ...]] = []
     for name, values in rows.items():
         present = [value for value in values if value is not None and not math.isnan(value)]
-        cells.append((name, *([f(present) for f in (min, statistics.median, max)] if present else [None] * 3)))
+        if present:
+            ranges.append((name, min(present), statistics.median(present), max(present)))
+        else:
+            ranges.append((name, None, None, None))
     names = [Column(name, form=".3f") for name in ("lowest", "median", "highest")]
-    return Table(f"{title}, {len(seeds)} models", [Column("quantity", " "), *names], cells, caption)
+    return Table(f"{title}, {len(seeds)} models", [Column("quantity", " "), *names], ranges, caption)
 
 
 def escape(text: str) -> str:
@@ -229,14 +268,16 @@ def say(text: str, style: str = "") -> None:
     console.print(escape(text), style=style, soft_wrap=True)
 
 
-def _print_paragraph(text: str) -> None:
+def _paragraph(text: str) -> list[Line]:
     """Plain text in lines that fit the screen; a path is never broken."""
-    for line in text.split("\n"):
+    lines: list[Line] = []
+    for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()))
-        lines = textwrap.wrap(
+        wrapped = textwrap.wrap(
             line, console.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )
-        say("\n".join(lines))
+        lines += [[Segment(printable(piece))] for piece in wrapped or [""]]
+    return lines
 
 
 def note(*texts: str) -> None:
@@ -351,7 +392,8 @@ class SweepScreen:
     def __call__(self, job: int, step: int) -> None:
         self.steps[job] = max(step, self.steps[job])
         now, made = time.monotonic(), self._made
-        rate = (made - self._first[1]) / max(now - self._first[0], 1e-9)
+        first_time, made_before = self._first
+        rate = (made - made_before) / max(now - first_time, 1e-9)
         if self.quiet:
             return
         self.bar.update(self.task, completed=made, stacks=self._stacks, rate=rate)

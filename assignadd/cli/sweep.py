@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.options import FromPreset, positional
+from assignadd.cli.options import FromPreset, OnDevice, positional
 from assignadd.cli.screen import Column, Output, Printing, SweepScreen, Table, columns, facts, note, say
 from assignadd.cli.train import note_not_defined
 from assignadd.config import Config
@@ -27,7 +27,7 @@ USUALLY_EVERY = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ManyModels(Printing):
+class ManyModels(OnDevice, Printing):
     """Where and how the models of a sweep or a study are trained."""
 
     steps: int | None = None
@@ -36,8 +36,6 @@ class ManyModels(Printing):
     """Round matrix-product inputs to TF32 on a GPU; kept in the results."""
     device: str = "auto"
     """auto, cpu or cuda (every GPU of this machine, or with --engine ray of the cluster)."""
-    threads: int | None = None
-    """Models at a time on a CPU, one thread each. If None, every core."""
     per_gpu: int = 1
     """Stacks at a time on each GPU of this machine: small stacks leave parts of a GPU unused."""
     engine: str = "local"
@@ -53,7 +51,7 @@ class ManyModels(Printing):
     def where(self) -> tuple[str, int]:
         """The device, and the number of processes on a CPU."""
         options.within("per_gpu", self.per_gpu, 1, 64)
-        return options.resolve_device(self.device, self.engine), options.resolve_threads(self.threads)
+        return options.resolve_device(self.device, self.engine), self.cores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +91,8 @@ class Sweep(ManyModels, FromPreset):
 
         planned = plan(table, out, device, threads, per_gpu=self.per_gpu)
         if self.dry_run:
-            about = planned.summary(table) | {"engine": self.engine, "out": str(out)}
-            return Output([plan_table("sweep", about)], about)
+            summary = planned.summary(table) | {"engine": self.engine, "out": str(out)}
+            return Output([plan_table("sweep", summary)], summary)
         return _trained(self, table, out, planned, threads)
 
 
@@ -133,17 +131,23 @@ def _trained(args: Sweep, table: SweepSettings, out: Path, planned: Plan, thread
 
 def plan_table(title: str, planned: Mapping[str, Any]) -> Table:
     """What would be trained, and about how long it would take."""
-    sizes, seconds = planned["stacks"], planned["estimated_seconds"]
+    sizes, minutes = planned["stacks"], planned["estimated_seconds"] / 60
+    models = str(max(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    if minutes < 1:
+        estimate = "less than a minute"
+    else:
+        estimate = f"{minutes:.0f} min" if minutes <= 90 else f"{minutes / 60:.1f} h"
     return facts(
         title,
         {
             "models": planned["cells"],
             "steps each": planned["steps"],
             "updates to make": planned["model_steps"],
-            "stacks": f"{len(sizes)} of {min(sizes)} to {max(sizes)} models, {planned['finished_stacks']} finished",
+            "stacks": f"{len(sizes)}, {planned['finished_stacks']} of them finished",
+            "models in a stack": models,
             "at a time": f"{planned['at_a_time']} on {planned['device']}",
             "memory of a stack": f"{planned['mib_per_stack']:,} MiB",
-            "estimated time": f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.1f} min",
+            "estimated time": estimate,
             "into": planned["out"],
         },
         "The estimate is from times on one H200 and on one ARM core; see docs/scale.md.",
@@ -191,7 +195,9 @@ class Study(ManyModels):
             return _results(tables, None, save_figure(module, tables, self.out) if self.out else None)
         if self.dry_run:
             plans = {name: self._plan(study, folders[name])[1] for name, study in studies.items()}
-            return Output([plan_table(f"study {name}", about) for name, about in plans.items()], list(plans.values()))
+            return Output(
+                [plan_table(f"study {name}", summary) for name, summary in plans.items()], list(plans.values())
+            )
         tables = {name: self._train(study, folders[name]) for name, study in studies.items()}
         return _results(tables, folders, save_figure(module, tables, next(iter(folders.values()))))
 
@@ -207,10 +213,10 @@ class Study(ManyModels):
     def _train(self, study: StatedStudy, out: Path) -> StudyTable:
         from assignadd.study.files import run_study
 
-        planned, about = self._plan(study, out)
+        planned, summary = self._plan(study, out)
         quiet = self.json or self.csv
         if not quiet:
-            say(f"{study.name}: {about['cells']} models of {about['steps']:,} steps each, into {out}")
+            say(f"{study.name}: {summary['cells']} models of {summary['steps']:,} steps each, into {out}")
         device, threads = self.where
         sweep = study.sweep(self.n_seeds, self.steps, self.tf32)
         with SweepScreen(study.name, planned.jobs, quiet) as screen:
@@ -239,8 +245,8 @@ def _listed() -> Output:
         for folder in folders
         for study in studies_in(folder).values()
     ]
-    named = [*columns("path", "study"), Column("question", only="data"), *columns("networks", "steps", "table")]
-    table = Table("studies", named, rows, "`assignadd study PATH [STUDY] --show` shows one")
+    table_columns = [*columns("path", "study"), Column("question", only="data"), *columns("networks", "steps", "table")]
+    table = Table("studies", table_columns, rows, "`assignadd study PATH [STUDY] --show` shows one")
     if not folders:
         note(f"no folder {FINDINGS} here: `assignadd study FILE.py` runs a study of yours (docs/extend.md)")
     return Output([table] if rows else [], table.records, table)
@@ -288,12 +294,16 @@ def _study_parts(table: StudyTable) -> list[Table | str]:
     from assignadd.study.table import study_records
 
     study, summary = table.study, table.summary()
-    named = [Column("cell"), Column("models", "nets"), Column("diverged", only="data")]
+    table_columns = [Column("cell"), Column("models", "nets"), Column("diverged", only="data")]
     if any(row["diverged"] for row in summary):
-        named[2] = Column("diverged")
+        table_columns[2] = Column("diverged")
     for name in (*study.outcomes, *study.numbers):
         form = ".2f" if name in study.outcomes else ".3g"
-        named += [Column(name, form=form), Column(f"{name} low", only="data"), Column(f"{name} high", only="data")]
+        table_columns += [
+            Column(name, form=form),
+            Column(f"{name} low", only="data"),
+            Column(f"{name} high", only="data"),
+        ]
     rows = []
     for row in summary:
         shares = [x for name in study.outcomes for x in _value_and_ends(row[name])]
@@ -305,7 +315,7 @@ def _study_parts(table: StudyTable) -> list[Table | str]:
         (r.id, r.verdict, estimate(r.value, r.low, r.high), r.rule.partition(";")[0], r.claim) for r in records
     ]
     heads = [*columns("statement", "verdict", "value"), Column("rule", only="detail"), Column("claim", only="detail")]
-    parts: list[Table | str] = [Table(study.name, named, rows, study.question), *labels]
+    parts: list[Table | str] = [Table(study.name, table_columns, rows, study.question), *labels]
     return [*parts, Table("statements", heads, statements)] if statements else parts
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assignadd.cli import options
-from assignadd.cli.options import positional
+from assignadd.cli.options import Parallel, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Theory(Printing):
+class Theory(Parallel, Printing):
     """Check the paper's theory (section 7, appendix C): theorem, parameter beta, gradient step, proof, training.
 
     docs/theory.md explains the numbers and verdicts.
@@ -50,47 +50,41 @@ class Theory(Printing):
     """Strength of the initial attention. If None, log T."""
     out: Path | None = None
     """A folder for the figures, their data and verdicts.json."""
-    threads: int | None = None
-    """CPU threads. If None, every core."""
 
     def main(self) -> Output:
-        return theory(self)
+        options.check_count("sequences", self.sequences)
+        options.check_seed("seed", self.seed)
+        threads = self.cores
+        from assignadd.config import Config
+        from assignadd.paper.theory.claims import statements, theory_numbers
+        from assignadd.paper.theory.composition import required_balance
+        from assignadd.paper.theory.real_gradient import real_statements
+        from assignadd.paper.theory.setting import Setting
+        from assignadd.runs.files import claim_folder
+        from assignadd.runs.folder import open_run
+        from assignadd.training.trainer import prepare
 
-
-def theory(args: Theory) -> Output:
-    """The verdicts on the theory, with its numbers over beta and after one step."""
-    options.check_count("sequences", args.sequences)
-    options.check_seed("seed", args.seed)
-    threads = options.resolve_threads(args.threads)
-    from assignadd.config import Config
-    from assignadd.paper.theory.claims import statements, theory_numbers
-    from assignadd.paper.theory.composition import required_balance
-    from assignadd.paper.theory.real_gradient import real_statements
-    from assignadd.paper.theory.setting import Setting
-    from assignadd.runs.files import claim_folder
-    from assignadd.runs.folder import open_run
-    from assignadd.training.trainer import prepare
-
-    s = Setting(args.N, args.T, args.V, args.alpha, args.beta)
-    required_balance(s)  # refuses a beta so small that no step balances the operands
-    run = None if args.run is None else open_run(args.run)
-    if run is not None:
-        run.model_at(None, run.index_of(args.seed))  # refuses a model that diverged
-    if args.out is not None:
-        claim_folder(args.out, "theory")  # an unwritable folder fails before the computation
-    prepare("cpu", threads, Config() if run is None else run.config)
-    with console.status("checking the theory"):
-        gradient, name = (None, "") if run is None else _gradient(run, args)
-        numbers = theory_numbers(s)
-        verdicts = [*statements(numbers), *real_statements(gradient, name)]
-        if args.out is not None:
-            _write(args.out, numbers, gradient, name, verdicts)
-    document = {
-        "setting": asdict(s), "verdicts": [v.record() for v in verdicts], "step": _step(numbers.step),
-        "beta": _beta(numbers.scan),
-    }  # fmt: skip
-    parts = [*_beta_parts(numbers.scan), _step_table(numbers.step), *_verdict_parts(args, verdicts)]
-    return Output(parts, document, _verdict_table(args, verdicts))
+        s = Setting(self.N, self.T, self.V, self.alpha, self.beta)
+        required_balance(s)  # refuses a beta so small that no step balances the operands
+        run = None if self.run is None else open_run(self.run)
+        if run is not None:
+            run.model_at(None, run.index_of(self.seed))  # refuses a model that diverged
+        if self.out is not None:
+            claim_folder(self.out, "theory")  # an unwritable folder fails before the computation
+        prepare("cpu", threads, Config() if run is None else run.config)
+        with console.status("checking the theory"):
+            gradient, name = (None, "") if run is None else _gradient(run, self)
+            numbers = theory_numbers(s)
+            verdicts = [*statements(numbers), *real_statements(gradient, name)]
+            if self.out is not None:
+                _write(self.out, numbers, gradient, name, verdicts)
+        document = {
+            "setting": asdict(s), "verdicts": [v.record() for v in verdicts], "step": _step(numbers.step),
+            "beta": _beta(numbers.scan),
+        }  # fmt: skip
+        statements_table = _verdict_table(self, verdicts)
+        details = [_step_table(numbers.step), statements_table] if self.all else []
+        return Output([*_beta_parts(numbers.scan), *details, *_conclusion(self, verdicts)], document, statements_table)
 
 
 def _gradient(run: Run, args: Theory) -> tuple[TheoryGradient, str]:
@@ -110,14 +104,16 @@ def _write(
     from assignadd.paper.theory import figures
     from assignadd.runs import atomic
 
-    made = [
+    figures_and_data = [
         (figures.THEORY_REMAINDER_FIGURE, figures.theory_remainder_data(numbers.grid, numbers.at)),
         (figures.THEORY_BETA_FIGURE, figures.theory_beta_data(numbers.scan)),
         (figures.THEORY_ATTENTION_FIGURE, figures.theory_attention_data(numbers.step)),
     ]
     if gradient is not None:
-        made.append((figures.THEORY_REAL_GRADIENT_FIGURE, figures.theory_real_gradient_data(gradient, name)))
-    for record, data in made:
+        figures_and_data.append(
+            (figures.THEORY_REAL_GRADIENT_FIGURE, figures.theory_real_gradient_data(gradient, name))
+        )
+    for record, data in figures_and_data:
         record.save(data, folder / record.label)
     atomic.write(folder / "verdicts.json", (json.dumps([v.record() for v in verdicts], indent=2) + "\n").encode())
 
@@ -162,8 +158,8 @@ def _beta_parts(scan: BetaScan) -> Iterator[Table | str]:
         "get equal attention; then: accuracy after that part"
     )
     yield Table("the theorem and its step against beta", columns(*names), rows, caption)
-    yield (f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}")
-    yield (f"the stated step adds one variable and one number for beta {listed(scan.composing)}")
+    yield f"conditions (within a factor {FACTOR:g}) hold for beta {listed(scan.conditions)}"
+    yield f"the stated step adds one variable and one number for beta {listed(scan.composing)}"
 
 
 def _step_table(step: StepNumbers) -> Table:
@@ -181,18 +177,24 @@ def _step_table(step: StepNumbers) -> Table:
 def _verdict_table(args: Theory, verdicts: list[Statement]) -> Table:
     """Every statement with its value and verdict."""
     rows = [(v.id.removeprefix("theory."), v.value, v.verdict, v.claim) for v in verdicts]
-    named = [Column("statement"), Column("value", form=".3g"), Column("verdict"), Column("claim", only="detail")]
-    return Table(f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}", named, rows)
+    table_columns = [
+        Column("statement"),
+        Column("value", form=".3g"),
+        Column("verdict"),
+        Column("claim", only="detail"),
+    ]
+    return Table(f"theory at N = {args.N}, T = {args.T}, V = {args.V}, alpha = {args.alpha:g}", table_columns, rows)
 
 
-def _verdict_parts(args: Theory, verdicts: list[Statement]) -> Iterator[Table | str]:
-    """The table, and the sentences of the statements that do not hold or are undecided."""
-    yield _verdict_table(args, verdicts)
+def _conclusion(args: Theory, verdicts: list[Statement]) -> Iterator[str]:
+    """How many statements hold, and which do not or are undecided."""
     for v in verdicts:
-        if v.verdict in (FAILS, UNDECIDED):
+        if v.verdict in (FAILS, UNDECIDED) and not args.all:  # which prints all of them
             yield (f"{v.id.removeprefix('theory.')}, {v.verdict}: {v.claim}.")
     tested = [v for v in verdicts if v.verdict != UNTESTABLE]
     holding = sum(v.verdict == HOLDS for v in tested)
-    yield (f"{holding} of {len(tested)} statements hold{'' if args.run else '; name a run to test real training'}")
+    yield f"{holding} of {len(tested)} statements hold{'' if args.run else '; name a run to test real training'}"
+    if not args.all:
+        yield "--all prints every statement, and attention and accuracy after one step"
     if args.out is not None:
-        yield (f"figures, their data and verdicts.json are in {args.out}")
+        yield f"figures, their data and verdicts.json are in {args.out}"

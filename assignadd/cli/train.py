@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignadd.cli import options
-from assignadd.cli.options import FromPreset, positional
+from assignadd.cli.options import FromPreset, OnDevice, OneRun
 from assignadd.cli.screen import TrainingScreen, note, say
 from assignadd.config import Config, Member
 
@@ -16,35 +16,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Train(FromPreset):
+class Train(FromPreset, OnDevice):
     """Train a stack of models, one per seed, into a run folder.
 
+    Several models train in parallel, with one thread each; a single model uses all threads, which rounds differently.
     The same command continues an interrupted run. SIGTERM and Ctrl-C save the run first; exit codes 143 and 130.
     """
 
     settings: Config = field(default_factory=Config)
     seeds: str = "0"
     """One model per seed: 3, 0..31 or 0,4,7."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
-    threads: int | None = None
-    """CPU threads. If None, every core. Several models train in parallel, one thread each; a single model uses all,
-    which rounds differently."""
-    measure_every: int | None = None
-    """Steps between progress measures recorded during training (short for --record.measure-every)."""
     out: Path | None = None
     """The run folder. If None, runs/PRESET-SEEDS, and six digits of a hash where settings differ from the preset."""
 
     def main(self) -> None:
         seeds = options.parse_seeds(self.seeds)
-        device, threads = options.resolve_device(self.device), options.resolve_threads(self.threads)
-        settings = self.settings
-        if self.measure_every is not None:
-            settings = replace(settings, record=replace(settings.record, measure_every=self.measure_every))
+        device, threads = self.resolved_device, self.cores
         from assignadd.runs.folder import default_folder
 
-        out = self.out or default_folder(settings, [Member(seed) for seed in seeds])
-        train_on_screen(settings, seeds, out, device, threads)
+        out = self.out or default_folder(self.settings, [Member(seed) for seed in seeds])
+        train_on_screen(self.settings, seeds, out, device, threads)
 
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
@@ -77,11 +68,9 @@ def _say_diverged(run: Run) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zoom:
+class Zoom(OneRun):
     """Train a part of a run again, bit for bit the same, with checkpoints closer together."""
 
-    run: str = positional()
-    """A run folder, or its name under runs/."""
     around: int
     """The step in the middle."""
     every: int = 10
@@ -98,8 +87,8 @@ class Zoom:
         run = open_run(self.run)
         out = self.out or run.path.with_name(f"{run.name}-zoom-{self.around}")
         with TrainingScreen(out.name, min(run.step, self.around + self.within), run.config.task) as screen:
-            made, differing = zoom(run, out, self.around, self.every, self.within, screen)
+            zoomed, differing = zoom(run, out, self.around, self.every, self.within, screen)
         if differing:
             note(f"the weights differ from those of {run.name} from step {differing[0]} on: other rounding here")
-        _say_diverged(made)
-        say(f"{made.path}: {len(made.steps)} checkpoints from step {made.steps[0]:,} to {made.steps[-1]:,}")
+        _say_diverged(zoomed)
+        say(f"{zoomed.path}: {len(zoomed.steps)} checkpoints from step {zoomed.steps[0]:,} to {zoomed.steps[-1]:,}")

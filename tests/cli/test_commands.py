@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from assignadd.cli import COMMANDS, GROUPS, main
+from assignadd.cli.screen import MOST_LINES, Table, columns, screen_lines
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack
 from assignadd.runs.folder import Run
@@ -196,6 +197,18 @@ def test_names_that_look_like_markup_are_shown_as_they_are(capsys, tmp_path, mon
     out = said(capsys, "train", "--preset", "smoke", "--optim.steps", "1", "--out", "runs/[lr] [b]")
     assert "[lr] [b]: 1 model at step 1" in out
     assert "[lr] [b]" in said(capsys, "runs")
+
+
+def test_an_output_for_people_is_one_screen():
+    long = Table("long", columns("name", "value"), [(f"row {i}", i) for i in range(90)], "of the long table")
+    short = Table("short", columns("word"), [("brief",)])
+    output = ["first", long, short, "last"]
+    shown = ["".join(segment.text for segment in line).strip() for line in screen_lines(output, everything=False)]
+    assert len(shown) <= MOST_LINES and shown[0] == "first" and shown[-1] == "last"
+    assert {"row 0       0", "of the long table", "brief"} <= set(shown)
+    assert sum(line.startswith("row ") for line in shown) > 15
+    assert any(line.endswith("of 90 rows: --all prints everything, --csv and --json too") for line in shown)
+    assert len(screen_lines(output, everything=True)) > 90
 
 
 def test_the_last_of_repeated_flags_counts(capsys, tmp_path, monkeypatch):

@@ -185,7 +185,7 @@ def test_training_says_which_measures_an_architecture_does_not_have(capsys, tmp_
     train = ["train", "--preset", "smoke", "--model.n-heads", "2", "--optim.steps", "2", "--out"]
     assert main([*train, "quiet"]) == 0
     assert "not defined" not in capsys.readouterr().err  # nothing is measured
-    assert main([*train, "two-heads", "--measure-every", "2"]) == 0
+    assert main([*train, "two-heads", "--record.measure-every", "2"]) == 0
     notes = capsys.readouterr().err
     assert "not defined for this network, and left out: ov2_mlp2_accuracy" in notes and "one head per layer" in notes
     assert "the explorer page is not defined for this network: it needs one head per layer" in complaint(

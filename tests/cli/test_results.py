@@ -22,7 +22,7 @@ def test_every_file_is_a_table_or_belongs_to_one(capsys):
     listed = json.loads(said(capsys, "runs", "tables", "--json"))["tables"]
     assert [table["name"] for table in listed] == list(TABLES)
     shown = said(capsys, "runs", "tables")
-    assert all(f"  {table['name']}" in shown and f"{table['rows']:,}" in shown for table in listed)
+    assert all(f"\n {table['name']} " in shown and f"{table['rows']:,}" in shown for table in listed)
 
 
 @pytest.mark.parametrize("name", TABLES)

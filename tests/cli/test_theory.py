@@ -46,11 +46,15 @@ def test_with_a_run_as_json_and_figures(run, tmp_path, capsys):
 
 def test_without_a_run_as_a_table(capsys):
     assert main(["theory", *SMALL]) == 0
-    out = capsys.readouterr().out
-    for words in ("does not hold", "cannot be tested", "name a run", "G_1_G_2", "stated eta, 4",
-                  "the theorem and its step against beta", "the stated step adds one variable and one number for beta",
+    short = capsys.readouterr().out
+    assert len(short.splitlines()) <= 40
+    for words in ("does not hold", "name a run", "the theorem and its step against beta",
+                  "the stated step adds one variable and one number for beta", "--all prints every statement",
                   "memory_dominates, does not hold: The associative memory, which matches"):  # fmt: skip
-        assert words in out
+        assert words in short
+    assert main(["theory", *SMALL, "--all"]) == 0
+    everything = capsys.readouterr().out
+    assert all(words in everything for words in ("does not hold", "cannot be tested", "G_1_G_2", "stated eta, 4"))
 
 
 @pytest.mark.parametrize(
