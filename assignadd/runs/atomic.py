@@ -74,12 +74,14 @@ def aside(path: Path) -> Path:
     return name
 
 
-def set_aside(path: Path) -> None:
-    """Give what stands at a path another name beside it."""
+def set_aside(path: Path) -> Path:
+    """Give what stands at a path another name beside it; that name."""
+    new_name = aside(path)
     try:
-        os.replace(path, aside(path))
+        os.replace(path, new_name)
     except OSError as error:
         raise RunError(f"{path} could not be set aside: {reason(error)}") from error
+    return new_name
 
 
 def discard(path: Path) -> None:

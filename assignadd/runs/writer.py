@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from assignadd.config import Config, Member
-from assignadd.config.errors import RunBusy, RunError
+from assignadd.config.errors import RunBusy, RunError, printable
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
@@ -146,13 +147,16 @@ class Writer(Run):
         self._digest = digest
 
     def _save(self, name: str, step: int, data: bytes, written: list[str]) -> File:
-        """Writes a file of a commit, and notes its name first; what stands there with other bytes is set aside."""
+        """Writes a file of a commit, and notes its name first; what stands there with other bytes is set aside,
+        with a line on stderr."""
         blob, committed = Blob.of(data), self.manifest.files.get(name)
         path = self.path / name
         if committed is None:
             atomic.make_directory(path.parent)
             if os.path.lexists(path) and not _holds(self.path, name, blob):
-                atomic.set_aside(path)
+                new_name = atomic.set_aside(path)
+                line = printable(f"note: {path} was there with other contents; it is now {new_name.name}")
+                print(line, file=sys.stderr)
             written.append(name)
             atomic.write(path, data)
         elif committed.sha256 != blob.sha256:

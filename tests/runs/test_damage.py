@@ -162,9 +162,12 @@ def test_what_a_kill_left_goes_and_everything_else_stays(run, finished):
 
 
 @pytest.mark.parametrize("make", [lambda p: p.write_bytes(b"copied in"), Path.mkdir])
-def test_what_stands_in_the_place_of_a_checkpoint_is_set_aside(run, finished, make):
+def test_what_stands_in_the_place_of_a_checkpoint_is_set_aside(run, finished, make, capsys):
     make(run / "checkpoints/00000030.safetensors")
     assert train(run) == [] and problems(run) == []
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"note: {run / 'checkpoints/00000030.safetensors'} was there with other contents; ")
+    assert line.endswith(" 00000030.safetensors.aside")
     assert without_aside(run) == finished
     aside = run / "checkpoints/00000030.safetensors.aside"
     assert aside.is_dir() or aside.read_bytes() == b"copied in"
