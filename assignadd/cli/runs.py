@@ -17,7 +17,7 @@ from assignadd.config.errors import RunError, UsageError
 if TYPE_CHECKING:
     from assignadd.ledger.claim import Record
     from assignadd.runs.folder import Run
-    from assignadd.sweeps.shipped_tables import ShippedTable
+    from assignadd.sweeps.results import ShippedTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,8 +235,7 @@ class Tables(Printing):
     """Write the table to this file, as CSV."""
 
     def main(self) -> Output:
-        from assignadd.sweeps.results import columns_of
-        from assignadd.sweeps.shipped_tables import TABLES, shipped_table
+        from assignadd.sweeps.results import TABLES, columns_of, shipped_table
 
         if self.name is None:
             if self.out is not None:

@@ -41,7 +41,6 @@ from assignadd.runs.manifest import (
     read_committed,
     read_manifest,
 )
-from assignadd.runs.tables import unsealed_file
 
 if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be read without it
     from jaxtyping import Bool
@@ -143,7 +142,7 @@ class Run:
 
     def checkpoint(self, step: int) -> Stack:
         """The weights after `step` updates."""
-        from assignadd.runs.tensors import stack_of
+        from assignadd.runs.encoding import stack_of
 
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
@@ -238,6 +237,8 @@ class Run:
 
     def verify(self) -> list[str]:
         """What is wrong with the run, a line per file; empty when all of it is as it was committed."""
+        from assignadd.runs.encoding import sealed_file_problem
+
         problems: dict[str, str] = {}
         for name in [METRICS, *self.manifest.files]:
             try:
@@ -251,8 +252,9 @@ class Run:
             for name, line in problems.items()
             if name == METRICS or now.files.get(name) == self.manifest.files[name]
         ]
-        derived = unsealed_file(self.path, MEASURES)
-        return [*lines, f"{derived}; `assignadd measure curves` makes it again"] if derived else lines
+        if problem := sealed_file_problem(self.path, MEASURES):
+            lines.append(f"{problem}; `assignadd measure curves` makes it again")
+        return lines
 
     def _check(self, name: str) -> None:
         if name == METRICS:
@@ -267,7 +269,7 @@ class Run:
             self._state(name)
 
     def _state(self, name: str) -> dict[str, Tensor]:
-        from assignadd.runs.tensors import state_problem
+        from assignadd.runs.encoding import state_problem
 
         state, step = self._tensors(name), self.manifest.files[name].step
         if problem := state_problem(state, self.config, len(self.members), step):
@@ -275,7 +277,7 @@ class Run:
         return state
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
-        from assignadd.runs.tensors import decode_tensors
+        from assignadd.runs.encoding import decode_tensors
 
         return decode_tensors(read_committed(self.path, self.manifest, name), str(self.path / name))
 

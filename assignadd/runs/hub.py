@@ -27,9 +27,9 @@ from assignadd import __version__
 from assignadd.config.errors import ConfigError, RunError, UsageError
 from assignadd.model.transformer import Transformer
 from assignadd.runs.config_json import read_run_document
+from assignadd.runs.encoding import decode_tensors, stack_of
 from assignadd.runs.files import MARK
 from assignadd.runs.manifest import CONFIG, Blob
-from assignadd.runs.tensors import decode_tensors, stack_of
 
 SCHEME = "hf://"
 FILES: Final = "files.json"

@@ -31,6 +31,7 @@ from assignadd.config.errors import RunBusy, RunError, printable
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
+from assignadd.runs.encoding import decode_tensors, encode_tensors, state_problem
 from assignadd.runs.environment import Environment
 from assignadd.runs.files import claim_folder, read_regular, remove_mark
 from assignadd.runs.folder import Run
@@ -52,7 +53,6 @@ from assignadd.runs.manifest import (
     read_committed,
     read_manifest,
 )
-from assignadd.runs.tensors import decode_tensors, encode_tensors, state_problem
 
 LOCK = "lock"
 

@@ -17,9 +17,9 @@ from assignadd.dynamics.of_network import checkpoints_around, phases_of
 from assignadd.dynamics.trajectory import measured_run
 from assignadd.model.accuracy import Exam
 from assignadd.network import networks_of
+from assignadd.runs.encoding import stack_of
 from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run, find_runs, newest_run, open_run, shipped
-from assignadd.runs.tensors import stack_of
 from assignadd.task.evalsets import EVAL_SETS
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 
