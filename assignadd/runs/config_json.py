@@ -145,7 +145,8 @@ def first_difference(
     if len(members) != len(other_members):
         return "number of models", len(members), len(other_members)
     for i, (member, other_member) in enumerate(zip(members, other_members, strict=True)):
-        fields, other_fields = ({"seed": m.seed, **dict(m.settings)} for m in (member, other_member))
+        fields = {"seed": member.seed, **dict(member.settings)}
+        other_fields = {"seed": other_member.seed, **dict(other_member.settings)}
         for name in [*fields, *other_fields]:
             if fields.get(name) != other_fields.get(name):
                 return f"models[{i}].{name}", fields.get(name), other_fields.get(name)

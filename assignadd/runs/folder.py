@@ -146,21 +146,22 @@ class Run:
 
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
-            raise RunError(self._absent(step))
+            raise RunError(self._no_checkpoint(step))
         return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
-    def _absent(self, step: int) -> str:
-        """What to say of a step that has no checkpoint."""
-        at = bisect.bisect(self.steps, step)
-        near = self.steps[max(at - 1, 0) : at + 1]
-        if not near:
+    def _no_checkpoint(self, step: int) -> str:
+        """The message that a step has no checkpoint, with the nearest that have one."""
+        place = bisect.bisect(self.steps, step)
+        nearest = self.steps[max(place - 1, 0) : place + 1]
+        if not nearest:
             return f"run {self.name} has no checkpoints yet; train it on"
-        closest = min(near, key=lambda s: (abs(s - step), -s))
-        listed = f"nearest are {near[0]} and {near[1]}" if len(near) == 2 else f"nearest is {near[0]}"
-        says = f"run {self.name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
+        closest = min(nearest, key=lambda s: (abs(s - step), -s))
+        listed = f"nearest are {nearest[0]} and {nearest[1]}" if len(nearest) == 2 else f"nearest is {nearest[0]}"
+        message = f"run {self.name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
         if self.manifest.sources or not 0 <= step <= self.step:
-            return f"{says}."
-        return f"{says}, or train with --record.checkpoint-every {math.gcd(step, self.config.record.checkpoint_every)}."
+            return f"{message}."
+        every = math.gcd(step, self.config.record.checkpoint_every)
+        return f"{message}, or train with --record.checkpoint-every {every}."
 
     def checkpoint_sha256(self, step: int) -> str:
         """The sha256 of the file of a checkpoint that there is."""
@@ -171,12 +172,13 @@ class Run:
         return self.newest_checkpoint() if step is None else (step, self.checkpoint(step), [])
 
     def unsound(self, step: int, stack: Stack) -> dict[int, str]:
-        """Which models of a checkpoint cannot be measured, and why: they had diverged, or have weights not finite."""
+        """Why models of a checkpoint cannot be measured, by their index: they had diverged, or are not finite."""
         try:
             diverged = self.diverged_at
         except RunError:  # damaged metrics: the weights alone have to tell
             diverged = [None] * len(self.members)
-        reasons, finite = {}, stack.flat.isfinite().all(1).tolist()
+        reasons = {}
+        finite = stack.flat.isfinite().all(1).tolist()
         for i, (seed, end) in enumerate(zip(self.manifest.seeds, diverged, strict=True)):
             if end is not None and end <= step:
                 before = [s for s in self.steps if s < end]

@@ -56,8 +56,9 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
 
     places = {cell.in_stack(sweep.config): i for i, cell in enumerate(sweep.cells)}
     settings = {name: column_of(name) for name in dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))}
-    placed = [(place, row) for run in runs for place, row in _rows(run, places, settings)]
-    rows = [row for _, row in sorted(placed, key=lambda pair: pair[0])]  # the same columns in any order of runs
+    placed_rows = [placed for run in runs for placed in _rows(run, places, settings)]
+    placed_rows.sort(key=lambda placed: placed[0])  # the same columns in any order of runs
+    rows = [row for _, row in placed_rows]
     frame = polars.DataFrame(rows, infer_schema_length=None)
     narrow = [
         polars.col(polars.Float64).cast(polars.Float32),
@@ -88,7 +89,11 @@ def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
     networks = by_network(table, [column_of(name) for name in sweep.varied])
     diverged = [str(columns["diverged_at"][-1]) not in ("None", "nan") for columns in networks]
     n = sweep.config.record.eval_sequences
-    bound = sum(Curves.of_columns(c, n).binds for c, lost in zip(networks, diverged, strict=True) if not lost)
+    bound = sum(
+        Curves.of_columns(columns, n).binds
+        for columns, has_diverged in zip(networks, diverged, strict=True)
+        if not has_diverged
+    )
     return {
         "models": len(networks),
         "diverged": sum(diverged),
@@ -158,12 +163,16 @@ def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) ->
 
 def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     """The table at `path` and its provenance, if both are as they were written."""
-    document, data = (read_input(p, MOST_BYTES) for p in (path.with_suffix(".json"), path))
-    about = parse(document, f"{path.stem}.json")
+    beside = path.with_suffix(".json")
+    document = read_input(beside, MOST_BYTES)
+    data = read_input(path, MOST_BYTES)
+    about = parse(document, beside.name)
     if not isinstance(about, dict):
-        raise RunError(f"{path.with_suffix('.json')} is not the provenance of a sweep")
-    if (problem := seal_problem(document)) or about.get("table") != Blob.of(data).sha256:
-        raise RunError(f"{path.with_suffix('.json')} {problem or f'is of another {path.name}'}")
+        raise RunError(f"{beside} is not the provenance of a sweep")
+    if problem := seal_problem(document):
+        raise RunError(f"{beside} {problem}")
+    if about.get("table") != Blob.of(data).sha256:
+        raise RunError(f"{beside} is of another {path.name}")
     return decode_sealed(data, str(path))[0], about
 
 
@@ -226,8 +235,8 @@ def _lines(document: Mapping[str, Any]) -> Rows:
         claim = {"id": record["id"], "label": record["label"], "claim": record["claim"], "paper": record["paper"]}
         rows.append(claim | _numbers(record) | {"checkpoints": record["checkpoints"]})
         for line in record["readings"]:
-            says = {"id": f"{record['id']}:{line['id']}", "label": record["label"], "claim": line["says"]}
-            rows.append(says | {"paper": None} | _numbers(line) | {"checkpoints": None})
+            reading = {"id": f"{record['id']}:{line['id']}", "label": record["label"], "claim": line["says"]}
+            rows.append(reading | {"paper": None} | _numbers(line) | {"checkpoints": None})
     return rows
 
 
