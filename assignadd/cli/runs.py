@@ -195,7 +195,7 @@ class Publish:
 def _steps(run: Run, wanted: tuple[str, ...]) -> list[int]:
     """The steps to publish, in order; the last is that of the newest intact checkpoint unless others are given."""
     if not wanted:
-        return [run.newest_checkpoint()[0]]
+        return [run.at()[0]]
     if wanted == ("all",):
         return run.steps
     if wrong := [text for text in wanted if not re.fullmatch(r"\d{1,18}", text) or int(text) not in run.steps]:

@@ -124,6 +124,7 @@ def make_directory(path: Path) -> None:
 
 
 def reason(error: OSError) -> str:
+    """The reason of a failed operation on a file, in words."""
     return "the disk is full" if error.errno in FULL else error.strerror or str(error)
 
 
@@ -139,6 +140,7 @@ def _lock(fd: int) -> None:
 
 
 def _write_all(fd: int, data: bytes) -> None:
+    """Write all bytes, of which the system may take a part at a time."""
     rest = memoryview(data)
     while rest:
         written = os.write(fd, rest)
@@ -148,6 +150,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _sync(fd: int, size: int) -> None:
+    """Sync an open file that must have this size now."""
     if (actual := os.fstat(fd).st_size) != size:
         raise OSError(errno.EIO, f"it came out with {actual} bytes instead of {size}")
     os.fsync(fd)

@@ -134,10 +134,11 @@ def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
 
 
 def first_difference(
-    one: tuple[Config, Sequence[Member]], other: tuple[Config, Sequence[Member]]
+    run: tuple[Config, Sequence[Member]], other: tuple[Config, Sequence[Member]]
 ) -> tuple[str, Any, Any] | None:
     """The first dotted field in which the settings of two runs differ, with both values; models have fields too."""
-    (config, members), (other_config, other_members) = one, other
+    config, members = run
+    other_config, other_members = other
     for name in SETTINGS:
         value, other_value = attrgetter(name)(config), attrgetter(name)(other_config)
         if value != other_value:

@@ -36,17 +36,19 @@ SEAL = re.compile(re.escape(PREFIX.encode()) + rb"([0-9a-f]{64})")
 
 
 def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
+    """The bytes of a safetensors file with these tensors."""
     # One metadata key only: the order of several would differ from one process to the next.
     return safetensors.torch.save({name: _alone(t) for name, t in tensors.items()}, metadata={"format": "pt"})
 
 
 def _alone(tensor: Tensor) -> Tensor:
-    """The tensor in memory that no other has a part of, as the weights of a stack have: safetensors refuses those."""
+    """The tensor in memory of its own: safetensors refuses tensors that share memory, as the weights of a stack do."""
     tensor = tensor.detach().cpu().contiguous()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
 
 def decode_tensors(data: bytes, name: str) -> dict[str, Tensor]:
+    """The tensors in the bytes of a safetensors file; errors name it as `name`."""
     try:
         return safetensors.torch.load(data)
     except (SafetensorError, ValueError, KeyError) as error:

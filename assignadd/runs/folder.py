@@ -134,6 +134,7 @@ class Run:
         return self._seen()
 
     def _seen(self) -> Tensor:
+        """`seen`, read from its file."""
         loaded = self._tensors(SPLITS)
         shape = (len(self.members), *self.config.task.tuples)
         if list(loaded) != ["seen"] or str(loaded["seen"].dtype) != "torch.bool" or loaded["seen"].shape != shape:
@@ -168,8 +169,16 @@ class Run:
         return self.manifest.files[self.manifest.numbered(CHECKPOINTS)[step]].sha256
 
     def at(self, step: int | None = None) -> tuple[int, Stack, list[str]]:
-        """The checkpoint at a step, or the newest intact one, with a note for every damaged one passed over."""
-        return self.newest_checkpoint() if step is None else (step, self.checkpoint(step), [])
+        """The checkpoint at a step, or the newest intact one: its step, its weights, and a note for every later one."""
+        if step is not None:
+            return step, self.checkpoint(step), []
+        notes: list[str] = []
+        for newest in reversed(self.steps):
+            try:
+                return newest, self.checkpoint(newest), notes
+            except RunError as error:
+                notes.append(str(error))
+        raise RunError(notes[-1] if notes else f"run {self.name} has no checkpoints yet; train it on")
 
     def unsound(self, step: int, stack: Stack) -> dict[int, str]:
         """Why models of a checkpoint cannot be measured, by their index: they had diverged, or are not finite."""
@@ -194,16 +203,6 @@ class Run:
         if index in (unsound := self.unsound(at, stack)):
             raise RunError(unsound[index])
         return at, stack.models(index), notes
-
-    def newest_checkpoint(self) -> tuple[int, Stack, list[str]]:
-        """The last checkpoint that is intact: its step, its weights, and a note for every later one that is not."""
-        notes: list[str] = []
-        for step in reversed(self.steps):
-            try:
-                return step, self.checkpoint(step), notes
-            except RunError as error:
-                notes.append(str(error))
-        raise RunError(notes[-1] if notes else f"run {self.name} has no checkpoints yet; train it on")
 
     def trajectory(self, steps: Sequence[int] | None = None, model: int = 0) -> Stack:
         """One model over training: the stack of its checkpoints at these steps (default: all)."""
@@ -259,6 +258,7 @@ class Run:
         return lines
 
     def _check(self, name: str) -> None:
+        """Raises a RunError if a file of the run cannot be used."""
         if name == METRICS:
             self.metrics()
         elif name == CONFIG:
@@ -271,6 +271,7 @@ class Run:
             self._state(name)
 
     def _state(self, name: str) -> dict[str, Tensor]:
+        """The training state in a file of the run."""
         from assignadd.runs.encoding import state_problem
 
         state, step = self._tensors(name), self.manifest.files[name].step
@@ -279,12 +280,14 @@ class Run:
         return state
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
+        """The tensors in a committed file of the run."""
         from assignadd.runs.encoding import decode_tensors
 
         return decode_tensors(read_committed(self.path, self.manifest, name), str(self.path / name))
 
 
 def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:
+    """The settings of the run in a folder, and its models."""
     try:
         return read_run_document(read_committed(folder, manifest, CONFIG))
     except ConfigError as error:
@@ -339,6 +342,7 @@ def newest_run(root: str | os.PathLike[str]) -> tuple[Run | None, list[str]]:
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
+    """The folders under `root` that have a manifest, but none inside another."""
     folders = []
     for folder, inner, files in os.walk(root):
         if MANIFEST in files:

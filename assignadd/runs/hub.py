@@ -116,6 +116,7 @@ def _fetch(repository: str, name: str, revision: str) -> bytes:
 
 
 def _checked(repository: str, name: str, revision: str, index: Index) -> bytes:
+    """A file of the repository with the size and sha256 of the list of files."""
     data = _fetch(repository, name, revision)
     if name not in index.files:
         raise RunError(f"{SCHEME}{repository}: {FILES} does not list {name}")
@@ -125,6 +126,7 @@ def _checked(repository: str, name: str, revision: str, index: Index) -> bytes:
 
 
 def _index(address: str, data: bytes) -> Index:
+    """The list of files in the bytes of `files.json`."""
     try:
         index = msgspec.json.decode(data, type=Index)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -257,6 +257,7 @@ class Writer(Run):
 
 
 def _encoded(step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | None) -> Iterator[tuple[str, bytes]]:
+    """The name and the bytes of each file of a commit."""
     if checkpoint is not None:
         yield numbered(CHECKPOINTS, step), encode_tensors(checkpoint.weights)
     if state is not None:
@@ -391,6 +392,7 @@ def _acquire(folder: Path) -> int:
 
 
 def _holder(fd: int) -> str:
+    """The process that holds a lock, as its file says."""
     try:
         holder = msgspec.json.decode(os.pread(fd, 1000, 0), type=Holder)
     except (OSError, msgspec.DecodeError):

@@ -149,6 +149,7 @@ def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
 
 
 def _seconds(job: Job, device: str) -> float:
+    """Estimated seconds of one job."""
     work = job.model_steps * flops(job.config, device) / 1e9
     if device == "cpu":
         return work / CORE_GFLOPS
@@ -163,8 +164,11 @@ def _folder(config: Config, members: Sequence[Member]) -> str:
 
 
 class SweepObserver(ProgressObserver):
-    """The cheap measures, the exams of the last evaluations and, after the last step, the paper's tests and the final
-    exam, as far as asked for."""
+    """Measures the models of a sweep during training, as far as the settings ask for it.
+
+    The cheap measures, the exams of the last evaluations and, after the last step, the tests of the paper and the final
+    exam.
+    """
 
     def __init__(self, configs: Sequence[Config], seen: Tensor):
         super().__init__(configs, seen, StackProgress)
@@ -188,6 +192,7 @@ class SweepObserver(ProgressObserver):
 
 
 def run_job(job: Job, device: str, threads: int = 1, listener: Listener = lambda _: None) -> Run:
+    """Trains what is missing of a job, and returns its run."""
     seen = splits_of([member.config(job.config) for member in job.members])
     return train_run(
         job.path, job.config, job.members, seen, device, threads, listener, observe=job.observe or SweepObserver

@@ -181,11 +181,11 @@ class Populations:
         return " and ".join(part.name for part in self.census)
 
     def name(self, sweep: str) -> str:
-        """The name of a sweep over a setting (`fraction`, `two_var`), or of the census."""
+        """The name of the population of a sweep over a setting (`fraction`, `two_var`), or of the census for ""."""
         return getattr(self, sweep).name if sweep else self.census_name
 
     def there(self, sweep: str) -> bool:
-        """Whether a sweep over a setting, or the census, is at hand."""
+        """Whether there is a sweep over a setting (`fraction`, `two_var`), or for "" a census."""
         return getattr(self, sweep) is not None if sweep else bool(self.census)
 
     @cached_property

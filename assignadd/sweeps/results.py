@@ -228,7 +228,7 @@ def shipped_table(name: str) -> ShippedTable:
     return TABLES[name]
 
 
-def _lines(document: Mapping[str, Any]) -> Rows:
+def _ledger_rows(document: Mapping[str, Any]) -> Rows:
     """A row for each claim, and one for each further reading of it."""
     rows: Rows = []
     for record in document["records"]:
@@ -275,7 +275,7 @@ TABLES: dict[str, ShippedTable] = {
         ShippedTable(
             "paper-network", "one claim, or one further reading of it",
             "the ledger of the paper's own network: all 401 of its public checkpoints, imported",
-            _lines,
+            _ledger_rows,
             {
                 "id": "the claim (`assignadd claims RUN --only ID` prints its sentence and rule), or CLAIM:READING",
                 "label": "the figure or section of the paper",

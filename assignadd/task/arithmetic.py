@@ -50,6 +50,7 @@ def _dihedral_product(first: Number, second: Number, n: int) -> Number:
 
 
 def _looked_up(task: Task, code: Number) -> Number:
+    """The answer in the task's table to the pair with this code."""
     if isinstance(code, int):
         return task.table[code]
     return _table(task.table).to(code.device)[code]

@@ -161,6 +161,7 @@ class Sampler:
         return self._assemble(kind, Digits(random_words, tables.begins), row)
 
     def _assemble(self, kind: Int[Tensor, "*M B"], draw: Digits, row: Int[Tensor, " B"]) -> Batch:
+        """The sequences of these kinds; each draw is made once, in the order at the top of this file."""
         task, tables, plus, equals = self.task, self.tables, self.vocabulary.plus, self.vocabulary.equals
         k, T = task.operands, task.length
 
@@ -252,10 +253,10 @@ class Sampler:
             j = (i + draw.below((n_others - i).clamp(min=1))).unsqueeze(-2)
             dealt.append(deck.gather(-2, j))
             deck.scatter_(-2, j, deck[..., i : i + 1, :].clone())
-        others = torch.cat(dealt, -2)  # counted without the operands
-        for variable in in_order:
-            others += others >= variable.unsqueeze(-2)
-        return others + self.vocabulary.first_variable
+        variables = torch.cat(dealt, -2)  # counted without the operands
+        for operand in in_order:
+            variables += variables >= operand.unsqueeze(-2)
+        return variables + self.vocabulary.first_variable
 
     def _assignments(
         self,
