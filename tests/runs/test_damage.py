@@ -254,7 +254,7 @@ def test_a_finished_run_is_left_unchanged_whatever_is_damaged(tmp_path, name):
 
 def test_the_last_good_checkpoint_is_found(run):
     flip(run / "checkpoints/00000020.safetensors", 100)
-    step, stack, notes = Run.open(run).newest_checkpoint()
+    step, stack, notes = Run.open(run).at()
     assert step == 10
     assert torch.equal(stack.flat, weights_at(10))
     assert len(notes) == 1 and "00000020" in notes[0]
