@@ -109,7 +109,7 @@ PAIRS: dict[PairKind, str] = {"seen": "as trained", "held_out": "held-out pair",
 
 
 def _numbered(name: str, n_vars: int, n_banned: int) -> str:
-    """The name of a set, such as `2-var var-restricted (1)`; with one variable it ends before the number in brackets."""
+    """The name of a set, such as `2-var var-restricted (1)`; for one variable it ends before the brackets."""
     return f"{n_vars}-var {name}" + f" ({n_banned})" * (n_vars > 1)
 
 

@@ -189,7 +189,7 @@ def test_finding_runs(tmp_path, monkeypatch):
 
 def test_a_run_without_checkpoints_says_so(tmp_path):
     with hold(tmp_path) as run:
-        for ask in (lambda: run.checkpoint(0), run.newest_checkpoint, run.trajectory, lambda: measured_run(run)):
+        for ask in (lambda: run.checkpoint(0), run.at, run.trajectory, lambda: measured_run(run)):
             with pytest.raises(RunError, match="has no checkpoints yet"):
                 ask()
         assert run.latest_state() is None
