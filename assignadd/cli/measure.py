@@ -128,8 +128,8 @@ class Curves(OneRun, Parallel, Printing):
 
         run = open_run(self.run)
         if self.out is not None:
+            from assignadd.runs.encoding import is_sealed_with
             from assignadd.runs.files import claim_file
-            from assignadd.runs.tables import is_sealed_with
 
             claim_file(self.out, lambda data: is_sealed_with(data, "checkpoints"))
         note_not_defined(run.config)

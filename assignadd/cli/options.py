@@ -13,15 +13,15 @@ import os
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from assignadd.cli.screen import note
-from assignadd.config import PRESETS, Config, ConfigError, accepted
+from assignadd.config import PRESETS, Config, ConfigError, accepted, with_settings
 from assignadd.config.errors import UsageError, did_you_mean, one_of
 from assignadd.config.task import named_operation
 
@@ -303,6 +303,10 @@ def read(kind: type[T], arguments: Sequence[str], prog: str, more: str = "") -> 
             values[f.name] = shlex.join(["assignadd", *prog.split(), *arguments])
         elif f.name in ("settings", "task"):
             base = base_config(values.get("preset", "paper"), values.get("config"))
+            if not named_operation(settings.get("task.operation", "add")):
+                from assignadd.runs.config_json import with_operation
+
+                settings = with_operation(settings)
             config = with_settings(base, settings)
             values[f.name] = config if f.name == "settings" else config.task
     return kind(**values)
@@ -334,20 +338,6 @@ def base_config(preset: str, file: Path | None = None) -> Config:
     from assignadd.runs.config_json import read_config
 
     return read_config(file, PRESETS[preset])
-
-
-def with_settings(base: Config, settings: Mapping[str, Any]) -> Config:
-    """The configuration with some settings, by dotted names, replaced; a file of an operation stands for its table."""
-    changes: dict[str, dict[str, Any]] = {}
-    for name, value in settings.items():
-        section, _, last = name.partition(".")
-        changes.setdefault(section, {})[last] = value
-    operation = settings.get("task.operation", "add")
-    if not named_operation(operation):
-        from assignadd.task.arithmetic import operation_settings
-
-        changes["task"] = operation_settings(operation) | changes["task"] | {"operation": "table"}
-    return replace(base, **{section: replace(getattr(base, section), **new) for section, new in changes.items()})
 
 
 def run_or_newest(name: str | None) -> Run:

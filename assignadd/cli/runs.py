@@ -17,7 +17,7 @@ from assignadd.config.errors import RunError, UsageError
 if TYPE_CHECKING:
     from assignadd.ledger.claim import Record
     from assignadd.runs.folder import Run
-    from assignadd.sweeps.shipped_tables import ShippedTable
+    from assignadd.sweeps.results import ShippedTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,7 @@ class Publish(OneRun, Measuring):
 def _steps(run: Run, wanted: tuple[str, ...]) -> list[int]:
     """The steps to publish, in order; the last is that of the newest intact checkpoint unless others are given."""
     if not wanted:
-        return [run.newest_checkpoint()[0]]
+        return [run.at()[0]]
     if wanted == ("all",):
         return run.steps
     if wrong := [text for text in wanted if not re.fullmatch(r"\d{1,18}", text) or int(text) not in run.steps]:
@@ -226,8 +226,7 @@ class Tables(Printing):
     """Write the table to this file, as CSV."""
 
     def main(self) -> Output:
-        from assignadd.sweeps.results import columns_of
-        from assignadd.sweeps.shipped_tables import TABLES, shipped_table
+        from assignadd.sweeps.results import TABLES, columns_of, shipped_table
 
         if self.name is None:
             if self.out is not None:

@@ -17,6 +17,9 @@ OPERATIONS = ", ".join([*(name for name in SIGNS if name not in ("affine", "tabl
 AFFINE = re.compile(r"affine (0|[1-9][0-9]*) (0|[1-9][0-9]*)")
 # Tuples of numbers are listed and each is seen or held out.
 MOST_TUPLES = 1 << 20
+SEVERAL = {2: ("two", "a pair"), 3: ("three", "a triple"), 4: ("four", "a quadruple")}
+# The setting with the letters banned from each operand slot.
+BANS = ("banned_first", "banned_second", "banned_further", "banned_further")
 TUPLES = {1: "number", 2: "pair of numbers", 3: "triple of numbers", 4: "quadruple of numbers"}
 
 
@@ -101,7 +104,7 @@ class Task:
     @property
     def bans(self) -> tuple[str, ...]:
         """For each operand slot, the variables that are never in it in training."""
-        return (self.banned_first, self.banned_second, self.banned_further, self.banned_further)[: self.operands]
+        return tuple(getattr(self, name) for name in BANS[: self.operands])
 
     @property
     def variable_counts(self) -> range:
@@ -140,44 +143,50 @@ def named_operation(operation: str) -> bool:
 def check_task(task: Task) -> None:
     """Raises a ConfigError for the first setting that does not fit the others."""
     V, k, most = task.n_vars, task.operands, task.max_assignments
-    for slot in ("banned_first", "banned_second", "banned_further"):
-        letters = getattr(task, slot)
-        if not isinstance(letters, str) or not set(letters) <= set(task.variables) or len(set(letters)) < len(letters):
-            if slot == "banned_second" and k == 1:
-                continue  # not used
-            raise ConfigError(f"task.{slot}", letters, f"distinct letters among {task.variables}")
-    _check_operation(task)
-    no_ones, no_twos = task.one_var_ratio == 0, task.two_var_ratio == 0 or k == 1
-    one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
-    several = {2: "a pair", 3: "a triple", 4: "a quadruple"}.get(k, "")
-    pair_left = f"a ban that leaves {several} of different variables, or task.two_var_ratio = 0"
-    number = {2: "two", 3: "three", 4: "four"}.get(k, "")
-    enough = f"at least {k} for {number}-variable additions, or task.two_var_ratio = 0"
-    allowed = [set(task.variables) - set(letters) for letters in task.bans]
     n_tuples = math.prod(task.tuples)
-    smallest = math.ceil(1e6 / n_tuples) / 1e6
-    of_last = "banned_second" if k <= 2 else "banned_further"
-    rules = (
-        ("max_assignments", most <= V, f"at most task.n_vars = {V}, one per variable"),
-        ("length", 2 * most <= task.prefix, f"at least {2 * most + task.suffix} to hold {most} assignments"),
-        ("operands", n_tuples <= MOST_TUPLES, f"fewer, or a smaller task.modulus: N^operands is at most {MOST_TUPLES}"),
-        ("hops", task.hops < most, f"fewer than task.max_assignments = {most}, to hold a chain of so many links"),
-        ("rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2"),
-        ("seen_fraction", task.n_seen >= 1, f"at least {smallest:g}, one {TUPLES[k]}"),
-        ("unordered_split", not task.unordered_split or k == 2, "false: it is for task.operands = 2"),
-        ("seen_doubles", task.seen_doubles is None or k == 2, "none: it is for task.operands = 2"),
-        ("doubles_weight", task.doubles_weight == 1 or k == 2, "1: it is for task.operands = 2"),
-        *(
-            (name, no_ones or len(left) > 0, one_left)
-            for name, left in zip(("banned_first", "banned_second", *["banned_further"] * 2), allowed, strict=False)
-        ),
-        ("n_vars", no_twos or k <= V, enough),
-        ("max_assignments", no_twos or most >= k, enough),
-        (of_last, no_twos or _different(allowed), pair_left),
-    )
-    for name, holds, accepted in rules:
-        if not holds:
-            raise ConfigError(f"task.{name}", getattr(task, name), accepted)
+    least_fraction = math.ceil(1e6 / n_tuples) / 1e6
+    _check_bans(task)
+    _check_operation(task)
+    _require(task, "max_assignments", most <= V, f"at most task.n_vars = {V}, one per variable")
+    _require(task, "length", 2 * most <= task.prefix, f"at least {2 * most + task.suffix} to hold {most} assignments")
+    fewer = f"fewer, or a smaller task.modulus: N^operands is at most {MOST_TUPLES}"
+    _require(task, "operands", n_tuples <= MOST_TUPLES, fewer)
+    shorter = f"fewer than task.max_assignments = {most}, to hold a chain of so many links"
+    _require(task, "hops", task.hops < most, shorter)
+    _require(task, "rebinding", task.rebinding == 0 or most >= 2, "0, or task.max_assignments of at least 2")
+    _require(task, "seen_fraction", task.n_seen >= 1, f"at least {least_fraction:g}, one {TUPLES[k]}")
+    if k != 2:
+        _require(task, "unordered_split", not task.unordered_split, "false: it is for task.operands = 2")
+        _require(task, "seen_doubles", task.seen_doubles is None, "none: it is for task.operands = 2")
+        _require(task, "doubles_weight", task.doubles_weight == 1, "1: it is for task.operands = 2")
+    allowed = [set(task.variables) - set(letters) for letters in task.bans]
+    if task.one_var_ratio > 0:
+        one_left = "a ban that leaves a variable to train on, or task.one_var_ratio = 0"
+        for slot, letters in zip(BANS, allowed, strict=False):
+            _require(task, slot, len(letters) > 0, one_left)
+    if task.two_var_ratio > 0 and k > 1:
+        number, several = SEVERAL[k]
+        enough = f"at least {k} for {number}-variable additions, or task.two_var_ratio = 0"
+        _require(task, "n_vars", k <= V, enough)
+        _require(task, "max_assignments", most >= k, enough)
+        different_left = f"a ban that leaves {several} of different variables, or task.two_var_ratio = 0"
+        _require(task, BANS[k - 1], _different(allowed), different_left)
+
+
+def _require(task: Task, name: str, holds: bool, accepted: str) -> None:
+    """Raises a ConfigError about a setting of the task unless a condition holds."""
+    if not holds:
+        raise ConfigError(f"task.{name}", getattr(task, name), accepted)
+
+
+def _check_bans(task: Task) -> None:
+    for name in dict.fromkeys(BANS):
+        if name == "banned_second" and task.operands == 1:
+            continue  # not used
+        letters = getattr(task, name)
+        distinct = isinstance(letters, str) and len(set(letters)) == len(letters)
+        if not distinct or not set(letters) <= set(task.variables):
+            raise ConfigError(f"task.{name}", letters, f"distinct letters among {task.variables}")
 
 
 def _different(allowed: Sequence[set[str]]) -> bool:

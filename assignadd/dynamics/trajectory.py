@@ -22,10 +22,10 @@ from assignadd.measures.columns import ProgressMeasures
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
+from assignadd.runs.encoding import decode_sealed, encode_table
 from assignadd.runs.files import read_regular
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import MEASURES
-from assignadd.runs.tables import decode_sealed, encode_table
 from assignadd.task.evalsets import RECORDED_SETS
 from assignadd.training.processes import in_parallel
 

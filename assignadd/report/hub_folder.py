@@ -16,11 +16,11 @@ from assignadd import __version__
 from assignadd.ledger.claim import Record
 from assignadd.report.claims_table import ORDER, group
 from assignadd.runs import atomic
+from assignadd.runs.encoding import encode_tensors
 from assignadd.runs.files import claim_folder, folder_inside, read_regular
 from assignadd.runs.folder import Run, read_committed
 from assignadd.runs.hub import FILES, SCHEME, Index, checkpoint_name
 from assignadd.runs.manifest import CONFIG, METRICS, SPLITS, Blob
-from assignadd.runs.tensors import encode_tensors
 from assignadd.task.evalsets import all_sets
 
 

@@ -74,12 +74,14 @@ def aside(path: Path) -> Path:
     return name
 
 
-def set_aside(path: Path) -> None:
-    """Give what stands at a path another name beside it."""
+def set_aside(path: Path) -> Path:
+    """Give what stands at a path another name beside it; that name."""
+    new_name = aside(path)
     try:
-        os.replace(path, aside(path))
+        os.replace(path, new_name)
     except OSError as error:
         raise RunError(f"{path} could not be set aside: {reason(error)}") from error
+    return new_name
 
 
 def discard(path: Path) -> None:
@@ -122,6 +124,7 @@ def make_directory(path: Path) -> None:
 
 
 def reason(error: OSError) -> str:
+    """The reason of a failed operation on a file, in words."""
     return "the disk is full" if error.errno in FULL else error.strerror or str(error)
 
 
@@ -137,6 +140,7 @@ def _lock(fd: int) -> None:
 
 
 def _write_all(fd: int, data: bytes) -> None:
+    """Write all bytes, of which the system may take a part at a time."""
     rest = memoryview(data)
     while rest:
         written = os.write(fd, rest)
@@ -146,6 +150,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _sync(fd: int, size: int) -> None:
+    """Sync an open file that must have this size now."""
     if (actual := os.fstat(fd).st_size) != size:
         raise OSError(errno.EIO, f"it came out with {actual} bytes instead of {size}")
     os.fsync(fd)

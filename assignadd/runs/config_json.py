@@ -7,6 +7,7 @@ are `config.validate`'s, the same for JSON as for flags and Python. A field that
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Any
 import msgspec
 
 from assignadd.config import PER_MODEL, SETTINGS, SHORT_NAMES, Config, ConfigError, Member, with_settings
+from assignadd.config.task import OPERATIONS, named_operation
 from assignadd.runs.files import read_input
-from assignadd.task.arithmetic import operation_settings
 
 # Settings of thousands of models take less.
 MOST_BYTES = 16 << 20
@@ -59,12 +60,44 @@ def exact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_operation(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by dotted names; where `task.operation` names a file of answers, with its answers and their modulus."""
+    """Settings by dotted names; a file of answers that `task.operation` names is read into `task.table`.
+
+    A configuration thus has the answers themselves; the file is not read again. N rows make `task.modulus` N, unless
+    the settings have it.
+    """
     operation = settings.get("task.operation")
-    if not isinstance(operation, str):
+    if not isinstance(operation, str) or named_operation(operation):
         return dict(settings)
-    read = {f"task.{field}": value for field, value in operation_settings(operation).items()}
-    return read | {name: value for name, value in settings.items() if name != "task.operation"}
+    rows = read_table(Path(operation))
+    table = tuple(answer for row in rows for answer in row)
+    return {"task.modulus": len(rows), "task.table": table, **settings, "task.operation": "table"}
+
+
+def read_table(path: Path) -> list[list[int]]:
+    """The rows of a file of answers: entry (x, y) is the answer for first operand x and second operand y."""
+    try:
+        text = read_input(path, MOST_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "this one is not text"
+        accepted = f"{OPERATIONS}, or a file with N rows of N answers ({reason})"
+        raise ConfigError("task.operation", str(path), accepted) from error
+    try:
+        rows = json.loads(text) if text.lstrip().startswith("[") else _rows_of_text(text)
+        N = len(rows)
+        is_table = N >= 2 and all(isinstance(row, list) and len(row) == N for row in rows)
+        is_table = is_table and all(type(answer) is int and 0 <= answer < N for row in rows for answer in row)
+    except (ValueError, RecursionError):
+        is_table = False
+    if not is_table:
+        expected = "a table with as many rows as columns of whole numbers from 0 to N - 1, by spaces, commas or as JSON"
+        raise ConfigError("task.operation", str(path), expected)
+    return rows
+
+
+def _rows_of_text(text: str) -> list[list[int]]:
+    """The numbers in each line that is not empty, which spaces, commas or semicolons separate."""
+    lines = [line.strip(",; ") for line in text.splitlines() if line.strip()]
+    return [[int(word) for word in re.split(r"[,;\s]+", line)] for line in lines]
 
 
 def run_document(config: Config, members: Sequence[Member]) -> bytes:
@@ -101,10 +134,11 @@ def read_run_document(data: bytes) -> tuple[Config, tuple[Member, ...]]:
 
 
 def first_difference(
-    one: tuple[Config, Sequence[Member]], other: tuple[Config, Sequence[Member]]
+    run: tuple[Config, Sequence[Member]], other: tuple[Config, Sequence[Member]]
 ) -> tuple[str, Any, Any] | None:
     """The first dotted field in which the settings of two runs differ, with both values; models have fields too."""
-    (config, members), (other_config, other_members) = one, other
+    config, members = run
+    other_config, other_members = other
     for name in SETTINGS:
         value, other_value = attrgetter(name)(config), attrgetter(name)(other_config)
         if value != other_value:
@@ -112,7 +146,8 @@ def first_difference(
     if len(members) != len(other_members):
         return "number of models", len(members), len(other_members)
     for i, (member, other_member) in enumerate(zip(members, other_members, strict=True)):
-        fields, other_fields = ({"seed": m.seed, **dict(m.settings)} for m in (member, other_member))
+        fields = {"seed": member.seed, **dict(member.settings)}
+        other_fields = {"seed": other_member.seed, **dict(other_member.settings)}
         for name in [*fields, *other_fields]:
             if fields.get(name) != other_fields.get(name):
                 return f"models[{i}].{name}", fields.get(name), other_fields.get(name)

@@ -28,6 +28,7 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def here(cls, device: str, threads: int) -> Environment:
+        """The environment of this process, which computes on this device."""
         import numpy
         import torch
 
@@ -63,6 +64,7 @@ def source_commit(folder: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
+    """What a Git command prints in this folder; nothing where it fails."""
     # Git's own variables, set inside its hooks, would point it at another repository.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
     try:
@@ -75,6 +77,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def _device_name(device: str) -> str:
+    """The kind of a device and what it is, such as `cuda (NVIDIA H200)`."""
     import torch
 
     kind = torch.device(device).type

@@ -69,16 +69,17 @@ def claim_folder(folder: Path, kind: str) -> None:
     except OSError as error:
         reason = atomic.reason(error)
         raise DestinationError(f"{folder} cannot be written into: {reason}; choose another --out") from error
-    kind_there = _kind(folder)
-    if kind_there is None:
+    folder_is = _kind(folder)
+    if folder_is is None:
         foreign = [name for name in entries if _kind(folder / name) in (None, "run") and not _is_begun_mark(name)]
         if foreign:
             raise DestinationError(f"{folder} holds other files, such as {foreign[0]!r}; choose another --out")
         atomic.make_directory(folder)
         atomic.write(folder / MARK, _mark_of(kind))
-    elif kind_there != kind:
-        says = f"{folder} holds an assignadd {kind_there}, not an assignadd {kind}; choose another --out"
-        raise DestinationError(says)
+    elif folder_is != kind:
+        raise DestinationError(
+            f"{folder} holds an assignadd {folder_is}, not an assignadd {kind}; choose another --out"
+        )
     atomic.discard_leftovers(folder)
 
 

@@ -41,7 +41,6 @@ from assignadd.runs.manifest import (
     read_committed,
     read_manifest,
 )
-from assignadd.runs.tables import unsealed_file
 
 if TYPE_CHECKING:  # torch is loaded with the first tensor: what a run is can be read without it
     from jaxtyping import Bool
@@ -135,6 +134,7 @@ class Run:
         return self._seen()
 
     def _seen(self) -> Tensor:
+        """`seen`, read from its file."""
         loaded = self._tensors(SPLITS)
         shape = (len(self.members), *self.config.task.tuples)
         if list(loaded) != ["seen"] or str(loaded["seen"].dtype) != "torch.bool" or loaded["seen"].shape != shape:
@@ -143,41 +143,51 @@ class Run:
 
     def checkpoint(self, step: int) -> Stack:
         """The weights after `step` updates."""
-        from assignadd.runs.tensors import stack_of
+        from assignadd.runs.encoding import stack_of
 
         name = self.manifest.numbered(CHECKPOINTS).get(step)
         if name is None:
-            raise RunError(self._absent(step))
+            raise RunError(self._no_checkpoint(step))
         return stack_of(self.config, self._tensors(name), len(self.members), str(self.path / name))
 
-    def _absent(self, step: int) -> str:
-        """What to say of a step that has no checkpoint."""
-        at = bisect.bisect(self.steps, step)
-        near = self.steps[max(at - 1, 0) : at + 1]
-        if not near:
+    def _no_checkpoint(self, step: int) -> str:
+        """The message that a step has no checkpoint, with the nearest that have one."""
+        place = bisect.bisect(self.steps, step)
+        nearest = self.steps[max(place - 1, 0) : place + 1]
+        if not nearest:
             return f"run {self.name} has no checkpoints yet; train it on"
-        closest = min(near, key=lambda s: (abs(s - step), -s))
-        listed = f"nearest are {near[0]} and {near[1]}" if len(near) == 2 else f"nearest is {near[0]}"
-        says = f"run {self.name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
+        closest = min(nearest, key=lambda s: (abs(s - step), -s))
+        listed = f"nearest are {nearest[0]} and {nearest[1]}" if len(nearest) == 2 else f"nearest is {nearest[0]}"
+        message = f"run {self.name} has no checkpoint at step {step}; {listed}. Pass --step {closest}"
         if self.manifest.sources or not 0 <= step <= self.step:
-            return f"{says}."
-        return f"{says}, or train with --record.checkpoint-every {math.gcd(step, self.config.record.checkpoint_every)}."
+            return f"{message}."
+        every = math.gcd(step, self.config.record.checkpoint_every)
+        return f"{message}, or train with --record.checkpoint-every {every}."
 
     def checkpoint_sha256(self, step: int) -> str:
         """The sha256 of the file of a checkpoint that there is."""
         return self.manifest.files[self.manifest.numbered(CHECKPOINTS)[step]].sha256
 
     def at(self, step: int | None = None) -> tuple[int, Stack, list[str]]:
-        """The checkpoint at a step, or the newest intact one, with a note for every damaged one passed over."""
-        return self.newest_checkpoint() if step is None else (step, self.checkpoint(step), [])
+        """The checkpoint at a step, or the newest intact one: its step, its weights, and a note for every later one."""
+        if step is not None:
+            return step, self.checkpoint(step), []
+        notes: list[str] = []
+        for newest in reversed(self.steps):
+            try:
+                return newest, self.checkpoint(newest), notes
+            except RunError as error:
+                notes.append(str(error))
+        raise RunError(notes[-1] if notes else f"run {self.name} has no checkpoints yet; train it on")
 
     def unsound(self, step: int, stack: Stack) -> dict[int, str]:
-        """Which models of a checkpoint cannot be measured, and why: they had diverged, or have weights not finite."""
+        """Why models of a checkpoint cannot be measured, by their index: they had diverged, or are not finite."""
         try:
             diverged = self.diverged_at
         except RunError:  # damaged metrics: the weights alone have to tell
             diverged = [None] * len(self.members)
-        reasons, finite = {}, stack.flat.isfinite().all(1).tolist()
+        reasons = {}
+        finite = stack.flat.isfinite().all(1).tolist()
         for i, (seed, end) in enumerate(zip(self.manifest.seeds, diverged, strict=True)):
             if end is not None and end <= step:
                 before = [s for s in self.steps if s < end]
@@ -193,16 +203,6 @@ class Run:
         if index in (unsound := self.unsound(at, stack)):
             raise RunError(unsound[index])
         return at, stack.models(index), notes
-
-    def newest_checkpoint(self) -> tuple[int, Stack, list[str]]:
-        """The last checkpoint that is intact: its step, its weights, and a note for every later one that is not."""
-        notes: list[str] = []
-        for step in reversed(self.steps):
-            try:
-                return step, self.checkpoint(step), notes
-            except RunError as error:
-                notes.append(str(error))
-        raise RunError(notes[-1] if notes else f"run {self.name} has no checkpoints yet; train it on")
 
     def trajectory(self, steps: Sequence[int] | None = None, model: int = 0) -> Stack:
         """One model over training: the stack of its checkpoints at these steps (default: all)."""
@@ -238,6 +238,8 @@ class Run:
 
     def verify(self) -> list[str]:
         """What is wrong with the run, a line per file; empty when all of it is as it was committed."""
+        from assignadd.runs.encoding import sealed_file_problem
+
         problems: dict[str, str] = {}
         for name in [METRICS, *self.manifest.files]:
             try:
@@ -251,10 +253,12 @@ class Run:
             for name, line in problems.items()
             if name == METRICS or now.files.get(name) == self.manifest.files[name]
         ]
-        derived = unsealed_file(self.path, MEASURES)
-        return [*lines, f"{derived}; `assignadd measure curves` makes it again"] if derived else lines
+        if problem := sealed_file_problem(self.path, MEASURES):
+            lines.append(f"{problem}; `assignadd measure curves` makes it again")
+        return lines
 
     def _check(self, name: str) -> None:
+        """Raises a RunError if a file of the run cannot be used."""
         if name == METRICS:
             self.metrics()
         elif name == CONFIG:
@@ -267,7 +271,8 @@ class Run:
             self._state(name)
 
     def _state(self, name: str) -> dict[str, Tensor]:
-        from assignadd.runs.tensors import state_problem
+        """The training state in a file of the run."""
+        from assignadd.runs.encoding import state_problem
 
         state, step = self._tensors(name), self.manifest.files[name].step
         if problem := state_problem(state, self.config, len(self.members), step):
@@ -275,12 +280,14 @@ class Run:
         return state
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
-        from assignadd.runs.tensors import decode_tensors
+        """The tensors in a committed file of the run."""
+        from assignadd.runs.encoding import decode_tensors
 
         return decode_tensors(read_committed(self.path, self.manifest, name), str(self.path / name))
 
 
 def read_settings(folder: Path, manifest: Manifest) -> tuple[Config, tuple[Member, ...]]:
+    """The settings of the run in a folder, and its models."""
     try:
         return read_run_document(read_committed(folder, manifest, CONFIG))
     except ConfigError as error:
@@ -335,6 +342,7 @@ def newest_run(root: str | os.PathLike[str]) -> tuple[Run | None, list[str]]:
 
 
 def _run_folders(root: str | os.PathLike[str]) -> list[Path]:
+    """The folders under `root` that have a manifest, but none inside another."""
     folders = []
     for folder, inner, files in os.walk(root):
         if MANIFEST in files:

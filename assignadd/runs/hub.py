@@ -27,9 +27,9 @@ from assignadd import __version__
 from assignadd.config.errors import ConfigError, RunError, UsageError
 from assignadd.model.transformer import Transformer
 from assignadd.runs.config_json import read_run_document
+from assignadd.runs.encoding import decode_tensors, stack_of
 from assignadd.runs.files import MARK
 from assignadd.runs.manifest import CONFIG, Blob
-from assignadd.runs.tensors import decode_tensors, stack_of
 
 SCHEME = "hf://"
 FILES: Final = "files.json"
@@ -116,6 +116,7 @@ def _fetch(repository: str, name: str, revision: str) -> bytes:
 
 
 def _checked(repository: str, name: str, revision: str, index: Index) -> bytes:
+    """A file of the repository with the size and sha256 of the list of files."""
     data = _fetch(repository, name, revision)
     if name not in index.files:
         raise RunError(f"{SCHEME}{repository}: {FILES} does not list {name}")
@@ -125,6 +126,7 @@ def _checked(repository: str, name: str, revision: str, index: Index) -> bytes:
 
 
 def _index(address: str, data: bytes) -> Index:
+    """The list of files in the bytes of `files.json`."""
     try:
         index = msgspec.json.decode(data, type=Index)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

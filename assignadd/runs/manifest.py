@@ -151,6 +151,7 @@ class _Versioned(msgspec.Struct):
 
 
 def _problem(manifest: Manifest) -> str | None:
+    """Why a manifest cannot be that of a run: it lists a file that is none, at another or a later step, or too few."""
     for name, file in manifest.files.items():
         if name not in (CONFIG, SPLITS) and not NUMBERED.fullmatch(name):
             return f"lists {name!r}, which is not a file of a run"

@@ -92,6 +92,7 @@ def import_state_dicts(paths: Sequence[Path], config: Config, destination: Path)
 
 
 def _step(path: Path) -> int:
+    """The step of a file, from its name."""
     match = NUMBERED.fullmatch(path.name)
     if match is None and path.name != LAST:
         raise RunError(
@@ -110,6 +111,7 @@ def _bytes(path: Path, config: Config) -> bytes:
 
 
 def _stack(path: Path, data: bytes, config: Config) -> Stack:
+    """The stack of one model whose state dict these bytes of a file are."""
     try:
         if zipfile.is_zipfile(io.BytesIO(data)):
             size = sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(data)).infolist())
@@ -143,6 +145,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def state_dict_problem(loaded: Mapping[str, Tensor], config: Config) -> str | None:
+    """Why these tensors, by their names in TransformerLens 2.x, are not the weights of a model with these settings."""
     shapes, T = weight_shapes(config), config.task.length
     for name in shapes:
         if name not in loaded:
@@ -239,7 +242,7 @@ def _renamed(name: str, tensor: Tensor, config: Config) -> tuple[str, Tensor]:
         r"unembed\.weight": ("unembed.W_U", lambda w: w.mT),
         r"unembed\.bias": ("unembed.b_U", lambda b: b),
     }
-    for pattern, (ours, reshaped) in table.items():
+    for pattern, (name_in_2, reshaped) in table.items():
         if match := re.fullmatch(pattern, name):
-            return match.expand(ours), reshaped(tensor)
+            return match.expand(name_in_2), reshaped(tensor)
     return name, tensor

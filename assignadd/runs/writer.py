@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,10 +27,11 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from assignadd.config import Config, Member
-from assignadd.config.errors import RunBusy, RunError
+from assignadd.config.errors import RunBusy, RunError, printable
 from assignadd.model.stack import Stack
 from assignadd.runs import atomic
 from assignadd.runs.config_json import first_difference, read_run_document, run_document
+from assignadd.runs.encoding import decode_tensors, encode_tensors, state_problem
 from assignadd.runs.environment import Environment
 from assignadd.runs.files import claim_folder, read_regular, remove_mark
 from assignadd.runs.folder import Run
@@ -51,7 +53,6 @@ from assignadd.runs.manifest import (
     read_committed,
     read_manifest,
 )
-from assignadd.runs.tensors import decode_tensors, encode_tensors, state_problem
 
 LOCK = "lock"
 
@@ -142,17 +143,22 @@ class Writer(Run):
             with contextlib.suppress(RunError):
                 self._undo(written)
             raise
-        self._take(after)
+        self._continue_with(after)
         self._digest = digest
 
     def _save(self, name: str, step: int, data: bytes, written: list[str]) -> File:
-        """Writes a file of a commit, and notes its name first; what stands there with other bytes is set aside."""
+        """Writes a file of a commit, its name first added to `written`, unless it is committed already.
+
+        What stands in its place with other bytes is set aside, with a line on stderr.
+        """
         blob, committed = Blob.of(data), self.manifest.files.get(name)
         path = self.path / name
         if committed is None:
             atomic.make_directory(path.parent)
             if os.path.lexists(path) and not _holds(self.path, name, blob):
-                atomic.set_aside(path)
+                new_name = atomic.set_aside(path)
+                line = printable(f"note: {path} was there with other contents; it is now {new_name.name}")
+                print(line, file=sys.stderr)
             written.append(name)
             atomic.write(path, data)
         elif committed.sha256 != blob.sha256:
@@ -160,20 +166,25 @@ class Writer(Run):
         return File(blob.size, blob.sha256, step)
 
     def _files_to_keep(self, step: int, files: dict[str, File], metrics: Blob) -> dict[str, File]:
-        """Without states that are neither the newest nor at multiples of `state_every`. This step's has the metrics'
-        hash."""
-        states = {name: f.step or 0 for name, f in files.items() if name.startswith(STATES)}
-        newest, every = max(states.values(), default=0), self.config.record.state_every
-        old = {name for name, at in states.items() if at != newest and at % every != 0}
-        files = {name: f for name, f in files.items() if name not in old}
-        name = numbered(STATES, step)
-        return files | ({name: replace(files[name], metrics=metrics)} if name in files else {})
+        """The files without states that are neither the newest nor at a multiple of `state_every`.
+
+        The state of this step carries the hash of the metrics so far.
+        """
+        step_of_state = {name: file.step or 0 for name, file in files.items() if name.startswith(STATES)}
+        newest = max(step_of_state.values(), default=0)
+        every = self.config.record.state_every
+        old = {name for name, at in step_of_state.items() if at != newest and at % every != 0}
+        files = {name: file for name, file in files.items() if name not in old}
+        state = numbered(STATES, step)
+        if state in files:
+            files[state] = replace(files[state], metrics=metrics)
+        return files
 
     def _sessions(self, step: int) -> tuple[Session, ...]:
         seconds = round(time.monotonic() - self._clock, 3)
         return (*self._earlier, Session(self._started, self._from_step, step, seconds, self._environment))
 
-    def _take(self, manifest: Manifest) -> None:
+    def _continue_with(self, manifest: Manifest) -> None:
         """Goes on with a manifest that is on disk, and removes the files that only the one before it lists."""
         before, self.manifest = self.manifest, manifest
         for name in before.files.keys() - manifest.files.keys():
@@ -181,7 +192,7 @@ class Writer(Run):
 
     def _undo(self, written: Iterable[str]) -> None:
         """After a commit that failed: back to the manifest on disk, which alone decides what is committed."""
-        self._take(read_manifest(self.path))
+        self._continue_with(read_manifest(self.path))
         for name in written:
             if name not in self.manifest.files:
                 atomic.discard(self.path / name)
@@ -214,13 +225,11 @@ class Writer(Run):
         not deleted: checkpoints stay until the training comes to their steps, and are set aside where it makes other
         bytes; rows are copied first if anything was damaged.
         """
-        states = self.manifest.numbered(STATES)
-        marks = {step: self.manifest.files[name].metrics or EMPTY for step, name in states.items()}
-        intact = [
-            step
-            for step, mark in marks.items()
-            if states[step] not in self.problems and not mark.problem(rows[: mark.size])
-        ]
+        intact = []
+        for step, name in self.manifest.numbered(STATES).items():
+            metrics = self.manifest.files[name].metrics or EMPTY
+            if name not in self.problems and not metrics.problem(rows[: metrics.size]):
+                intact.append(step)
         before, self.manifest = self.manifest, self.manifest.until(intact[-1] if intact else None)
         if self.problems.keys() - self.manifest.files.keys():
             self.notes.append(f"{self.path} goes on from step {self.step}, its newest intact state")
@@ -241,13 +250,14 @@ class Writer(Run):
         for entry in os.listdir(folder) if folder.is_dir() else ():
             match = NUMBERED.fullmatch(f"{STATES}/{entry}")
             if match and match[0] not in self.manifest.files:
-                with contextlib.suppress(RunError):  # what is no state of this run is none of ours
+                with contextlib.suppress(RunError):  # a file that is not a state is not ours
                     state = decode_tensors(read_regular(self.path, match[0]), entry)
                     if not state_problem(state, self.config, len(self.members), int(match[2])):
                         atomic.discard(folder / entry)
 
 
 def _encoded(step: int, state: Mapping[str, Tensor] | None, checkpoint: Stack | None) -> Iterator[tuple[str, bytes]]:
+    """The name and the bytes of each file of a commit."""
     if checkpoint is not None:
         yield numbered(CHECKPOINTS, step), encode_tensors(checkpoint.weights)
     if state is not None:
@@ -382,6 +392,7 @@ def _acquire(folder: Path) -> int:
 
 
 def _holder(fd: int) -> str:
+    """The process that holds a lock, as its file says."""
     try:
         holder = msgspec.json.decode(os.pread(fd, 1000, 0), type=Holder)
     except (OSError, msgspec.DecodeError):

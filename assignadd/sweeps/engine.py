@@ -63,6 +63,7 @@ class Plan:
     """Jobs at a time on this machine."""
 
     def summary(self, sweep: Sweep) -> dict[str, Any]:
+        """What a dry run shows."""
         return {
             "cells": len(sweep.cells),
             "steps": sweep.config.optim.steps,
@@ -162,6 +163,7 @@ class _Pool:
                 self._end()
 
     def _hand_out(self) -> None:
+        """A job for every process that has none, as long as jobs wait."""
         for slot in self.slots:
             if slot.job is None and self.waiting:
                 slot.job = self.waiting.popleft()
@@ -169,6 +171,7 @@ class _Pool:
                     slot.pipe.send((slot.job, self.jobs[slot.job]))
 
     def _hear(self, i: int) -> None:
+        """Takes a message of the process in slot i: the step of its job, or that it is done or failed."""
         slot = self.slots[i]
         try:
             kind, job, value = slot.pipe.recv()
@@ -194,12 +197,15 @@ class _Pool:
         self.slots[i] = self._start(i)
 
     def _start(self, i: int) -> _Slot:
+        """A new process for slot i, which waits for jobs."""
         context = get_context("spawn")  # a GPU does not survive a fork
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self.device, i, os.getpid(), _gpus()), daemon=True)
+        pipe, pipe_of_process = context.Pipe()
+        process = context.Process(
+            target=_serve, args=(pipe_of_process, self.device, i, os.getpid(), _gpus()), daemon=True
+        )
         process.start()
-        theirs.close()
-        return _Slot(process, ours)
+        pipe_of_process.close()
+        return _Slot(process, pipe)
 
     def _end(self) -> None:
         """Stacks in training save and end; the others end at once."""
@@ -211,6 +217,7 @@ class _Pool:
 
 
 def _serve(pipe: Connection, device: str, slot: int, parent: int, gpus: Sequence[str]) -> None:
+    """In a process of its own: trains the jobs that come through the pipe, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides; a stack in training notes SIGTERM and saves
     end_with_parent(parent)
     if device == "cuda":
@@ -288,6 +295,7 @@ class _Cluster:
                 raise SweepStopped(signals.received)
 
     def _finish(self, reference: Any) -> None:
+        """Takes the result of a job that has ended, on some worker."""
         i = self.pending.pop(reference)
         try:
             problem = self.ray.get(reference)
@@ -316,6 +324,7 @@ def train_job(job: Job, device: str) -> str | None:
 
 
 def step_of(path: Path) -> int:
+    """The step that a run is at; 0 where there is none yet."""
     try:
         return Run.open(path).step
     except RunError:

@@ -45,17 +45,14 @@ def addition_tests(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "
     The parts hold every pair of values with every pair of variables, one sequence each (193,580 in the paper's code);
     their union is "2-var test". A part that is empty for a model is left out for it.
     """
-    sets = _tests(stack.config.task)
-    counted = [_count(stack, configs, seen, s, step) for s, step in zip(sets, EvalSteps.SWEEP_TESTS, strict=False)]
-    names = [s.name for s in sets]
-    accuracies = []
-    for m in range(len(stack)):
-        counts = {name: (int(right[m]), int(n[m])) for name, (right, n) in zip(names, counted, strict=True) if n[m]}
-        parts = [counts[s.name] for s in TWO_VAR_PARTS if s.name in counts]
-        if parts:
-            counts[TWO_VAR] = sum(right for right, _ in parts), sum(n for _, n in parts)
-        accuracies.append({name: right / n for name, (right, n) in counts.items()})
-    return accuracies
+    right: dict[str, Tensor] = {}
+    n: dict[str, Tensor] = {}
+    for evalset, step in zip(_tests(stack.config.task), EvalSteps.SWEEP_TESTS, strict=False):
+        right[evalset.name], n[evalset.name] = _count(stack, configs, seen, evalset, step)
+    if parts := [evalset.name for evalset in TWO_VAR_PARTS if evalset.name in n]:
+        right[TWO_VAR] = torch.stack([right[name] for name in parts]).sum(0)
+        n[TWO_VAR] = torch.stack([n[name] for name in parts]).sum(0)
+    return [{name: int(right[name][m]) / int(n[name][m]) for name in n if n[name][m]} for m in range(len(stack))]
 
 
 def sizes_of_tests(config: Config, seen: Bool[Tensor, "..."]) -> dict[str, int]:
@@ -71,24 +68,22 @@ def sizes_of_tests(config: Config, seen: Bool[Tensor, "..."]) -> dict[str, int]:
 
 def _count(stack: Stack, configs: Sequence[Config], seen: Tensor, evalset: EvalSet, step: int) -> tuple[Tensor, Tensor]:
     """Right answers and sequences for each model, (M,) each."""
-    right, n = torch.zeros(len(stack), dtype=torch.int64), torch.zeros(len(stack), dtype=torch.int64)
     try:
         seeds = [c.seed.data or 0 for c in configs]
         sampler = EveryAddition([c.task for c in configs], seen, seeds, evalset, seen.device)
-    except EmptySetError:
-        if len(stack) > 1:  # empty for some models: one at a time
-            parts = [
-                _count(stack.models(i), configs[i : i + 1], seen[i : i + 1], evalset, step) for i in range(len(stack))
-            ]
-            return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
-        return right, n
+    except EmptySetError:  # for one of the models at least
+        if len(stack) == 1:
+            return torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+        models = range(len(stack))
+        counts = [_count(stack.models(i), configs[i : i + 1], seen[i : i + 1], evalset, step) for i in models]
+        return torch.cat([right for right, _ in counts]), torch.cat([n for _, n in counts])
     n = sampler.n_rows.flatten()
-    total = torch.zeros_like(n)
+    right = torch.zeros_like(n)
     for start in range(0, int(n.max()), ROWS):
         batch = sampler.sample(step, ROWS, first_row=start)
-        there = torch.arange(start, start + ROWS, device=n.device) < n[:, None]
-        total += ((answers(stack, batch.tokens) == batch.labels) & there).sum(-1)
-    return total.cpu(), n.cpu()
+        in_test = torch.arange(start, start + ROWS, device=n.device) < n[:, None]
+        right += ((answers(stack, batch.tokens) == batch.labels) & in_test).sum(-1)
+    return right.cpu(), n.cpu()
 
 
 def final_column(name: str) -> str:

@@ -84,26 +84,29 @@ def jobs_of(sweep: Sweep, out: Path, device: str = "cpu", together: int | None =
     Cells whose tensors have the same shapes share stacks of at most `together` models, by default as many as the
     device holds, where `per_gpu` stacks share it.
     """
-    wanted = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)  # (configuration of the stack, member)
+    # A cell as (configuration of its stack, member); a dictionary, as the order of the cells counts.
+    without_run = dict.fromkeys(cell.in_stack(sweep.config) for cell in sweep.cells)
     jobs = []
     runs, problems = find_runs(out)
     for run in runs:
-        held = [(run.config, member) for member in run.members]
-        if not wanted.keys().isdisjoint(held):
-            wanted = {cell: None for cell in wanted if cell not in held}
+        cells_of_run = [(run.config, member) for member in run.members]
+        if not without_run.keys().isdisjoint(cells_of_run):
+            without_run = {cell: None for cell in without_run if cell not in cells_of_run}
             jobs.append(Job(run.path, run.config, run.members, run.step, sweep.observe))
-    missing: dict[Config, list[Member]] = {}
-    for config, member in wanted:
-        missing.setdefault(config, []).append(member)
-    new = []
-    check_start([member.config(config) for config, members in missing.items() for member in members])
-    for config, members in missing.items():
+    members_of: dict[Config, list[Member]] = {}
+    for config, member in without_run:
+        members_of.setdefault(config, []).append(member)
+    check_start([member.config(config) for config, member in without_run])
+    new_jobs = []
+    for config, members in members_of.items():
         most = models_together(config, device, per_gpu=per_gpu) if together is None else together
-        new += [Job(out / _folder(config, s), config, s, observe=sweep.observe) for s in stacks(members, most)]
-    # A damaged run is mended where the same cells train again into its folder; else its cells would be made twice.
-    if other := [text for text in problems if not any(text.startswith(f"{job.path}{os.sep}") for job in new)]:
-        raise RunError(f"{other[0]}; remove that folder to train its models again")
-    return jobs + new
+        for stack in stacks(members, most):
+            new_jobs.append(Job(out / _folder(config, stack), config, stack, observe=sweep.observe))
+    for problem in problems:
+        # Training the same cells again into the folder of a damaged run mends it; other cells would be made twice.
+        if not any(problem.startswith(f"{job.path}{os.sep}") for job in new_jobs):
+            raise RunError(f"{problem}; remove that folder to train its models again")
+    return jobs + new_jobs
 
 
 def stacks(cells: Sequence[Member], together: int) -> list[tuple[Member, ...]]:
@@ -146,6 +149,7 @@ def estimated_seconds(jobs: Sequence[Job], device: str, slots: int) -> float:
 
 
 def _seconds(job: Job, device: str) -> float:
+    """Estimated seconds of one job."""
     work = job.model_steps * flops(job.config, device) / 1e9
     if device == "cpu":
         return work / CORE_GFLOPS
@@ -160,29 +164,35 @@ def _folder(config: Config, members: Sequence[Member]) -> str:
 
 
 class SweepObserver(ProgressObserver):
-    """The cheap measures, the exams of the last evaluations and, after the last step, the paper's tests and the final
-    exam, as far as asked for."""
+    """Measures the models of a sweep during training, as far as the settings ask for it.
+
+    The cheap measures, the exams of the last evaluations and, after the last step, the tests of the paper and the final
+    exam.
+    """
 
     def __init__(self, configs: Sequence[Config], seen: Tensor):
         super().__init__(configs, seen, StackProgress)
 
     def __call__(self, stack: Stack, step: int) -> list[dict[str, Any]]:
-        record, parts = stack.config.record, []
-        wanted = bool(record.measure_every) and (step % record.measure_every == 0 or step == stack.config.optim.steps)
-        rows = super().__call__(stack, step) if wanted else [{} for _ in self.configs]
-        if step in (end := last_evaluations(stack.config)):
-            parts.append(end_exams(stack, self.configs, self.seen, len(end) - 1 - end.index(step)))
-        if step == stack.config.optim.steps:
-            parts.append(final_exam(stack, self.configs, self.seen))
-            if record.measure_every:
-                parts.append(addition_tests(stack, self.configs, self.seen))
-        if parts:
-            for row, *tests in zip(rows, *parts, strict=True):
-                row["tests"] = {name: value for test in reversed(tests) for name, value in test.items()}
+        every, is_last = stack.config.record.measure_every, step == stack.config.optim.steps
+        measured = bool(every) and (is_last or step % every == 0)
+        rows = super().__call__(stack, step) if measured else [{} for _ in self.configs]
+        tests = []  # for each test, the accuracies of every model
+        if is_last and every:
+            tests.append(addition_tests(stack, self.configs, self.seen))
+        if is_last:
+            tests.append(final_exam(stack, self.configs, self.seen))
+        end = last_evaluations(stack.config)
+        if step in end:
+            tests.append(end_exams(stack, self.configs, self.seen, len(end) - 1 - end.index(step)))
+        for of_stack in tests:
+            for row, accuracies in zip(rows, of_stack, strict=True):
+                row.setdefault("tests", {}).update(accuracies)
         return rows
 
 
 def run_job(job: Job, device: str, threads: int = 1, listener: Listener = lambda _: None) -> Run:
+    """Trains what is missing of a job, and returns its run."""
     seen = splits_of([member.config(job.config) for member in job.members])
     return train_run(
         job.path, job.config, job.members, seen, device, threads, listener, observe=job.observe or SweepObserver

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,7 @@ from assignadd.measures.routing import TRAINING_LAW
 from assignadd.model.accuracy import end_of_training
 from assignadd.runs.config_json import config_from
 from assignadd.sweeps.final_tests import end_column, final_column
-from assignadd.sweeps.results import TABLE, by_network, column_of, read_results
-from assignadd.sweeps.shipped_tables import shipped_table
+from assignadd.sweeps.results import TABLE, by_network, column_of, read_results, shipped_table
 from assignadd.task.evalsets import PairKind
 from assignadd.task.splits import distinct_sums, pair_split
 
@@ -35,19 +34,17 @@ class SeedCurves:
     """One network of a census: what was recorded of it while it trained, and in its final exam."""
 
     def __init__(self, population: Population, seed: int, columns: Mapping[str, np.ndarray]):
-        self.population, self.seed, self.columns, self._of = population.name, seed, columns, population
+        self.seed, self.columns = seed, columns
+        self.population = population.name
+        self._provenance, self.task = population.provenance, population.task
 
     @cached_property
     def curves(self) -> Curves:
-        return Curves.of_columns(self.columns, self._of.provenance["sequences_per_set"])
+        return Curves.of_columns(self.columns, self._provenance["sequences_per_set"])
 
     @cached_property
     def phases(self) -> Phases:
         return find_phases(self.curves)
-
-    @property
-    def task(self) -> Task:
-        return self._of.task
 
     @property
     def banned(self) -> dict[str, str]:
@@ -69,7 +66,7 @@ class SeedCurves:
         From the exams of the last evaluations; tables of an earlier version have the recorded accuracies alone, and for
         sets that were not recorded the final exam.
         """
-        about = self._of.provenance
+        about = self._provenance
         if (column := end_column(name)) in self.columns:
             values = self.columns[column]
             return values[np.isfinite(values)].tolist(), int(about["sequences_in_end_exams"])
@@ -87,13 +84,14 @@ class SeedCurves:
         return self._final(name) in self.columns and bool(np.isfinite(self.final(name)))
 
     def n_final(self, name: str) -> int:
-        """How many sequences that was counted on."""
-        exam = self._final(name) != name
-        n = int(self._of.provenance["sequences_in_final_exam" if exam else "sequences_per_set"])
+        """How many sequences `final` was counted on."""
+        in_final_exam = self._final(name) != name
+        n = int(self._provenance["sequences_in_final_exam" if in_final_exam else "sequences_per_set"])
         # Half of the sequences or more are such as training could show; a third is on the safe side.
         return n // 3 if TRAINING_LAW in name else n
 
     def _final(self, name: str) -> str:
+        """The column of an accuracy or a measure at the end: that of the final exam where there is one."""
         return final_column(name) if final_column(name) in self.columns else name
 
     def n_pairs(self, kind: PairKind) -> int:
@@ -102,7 +100,7 @@ class SeedCurves:
 
     @cached_property
     def _seen(self) -> Tensor:
-        fixed = self._of.provenance["config"].get("seed", {}).get("split")
+        fixed = self._provenance["config"].get("seed", {}).get("split")
         return pair_split(self.task, self.seed if fixed is None else fixed)
 
 
@@ -137,12 +135,9 @@ class Population:
         last = self.last
         values, seeds = np.unique(last[setting]), np.unique(last["seed"])
         finals = np.full((len(values), len(seeds)), np.nan)
-        diverged = (
-            np.isfinite(last["diverged_at"]) if "diverged_at" in last else np.zeros(len(last["seed"]), dtype=bool)
-        )
-        finals[np.searchsorted(values, last[setting]), np.searchsorted(seeds, last["seed"])] = np.where(
-            diverged, 0.0, last[column]
-        )
+        diverged = np.isfinite(last["diverged_at"]) if "diverged_at" in last else False
+        places = np.searchsorted(values, last[setting]), np.searchsorted(seeds, last["seed"])
+        finals[places] = np.where(diverged, 0.0, last[column])
         return values, finals
 
     @cached_property
@@ -186,20 +181,23 @@ class Populations:
         return " and ".join(part.name for part in self.census)
 
     def name(self, sweep: str) -> str:
-        """The name of a sweep over a setting (`fraction`, `two_var`), or of the census."""
+        """The name of the population of a sweep over a setting (`fraction`, `two_var`), or of the census for ""."""
         return getattr(self, sweep).name if sweep else self.census_name
 
     def there(self, sweep: str) -> bool:
-        """Whether a sweep over a setting, or the census, is at hand."""
+        """Whether there is a sweep over a setting (`fraction`, `two_var`), or for "" a census."""
         return getattr(self, sweep) is not None if sweep else bool(self.census)
 
     @cached_property
     def as_in_the_paper(self) -> bool:
         """Whether all of them are of the paper's task and network, but for the setting that a sweep varies."""
-        parts = [p.provenance["config"] for p in (*self.census, self.fraction, self.two_var) if p]
+        populations = [part for part in (*self.census, self.fraction, self.two_var) if part is not None]
         model = json.loads(msgspec.json.encode(PRESETS["paper"].model))
-        # Tables of an earlier version do not have every field.
-        return all(_is_the_papers(_task_of(c)) and model | c.get("model", {}) == model for c in parts)
+        for config in (part.provenance["config"] for part in populations):
+            # Tables of an earlier version do not have every field.
+            if not _is_the_papers(_task_of(config)) or model | config.get("model", {}) != model:
+                return False
+        return True
 
 
 NO_POPULATIONS = Populations()
@@ -229,8 +227,8 @@ def read_population(folder: Path, varies: Sequence[str] = ()) -> Population:
     named = {*SHORT_NAMES, *map(column_of, population.provenance.get("varied", ()))}
     settings = [name for name in population.table.columns if name in named and population.table[name].n_unique() > 1]
     if settings != list(varies):
-        wanted, got = (" and ".join([*names, "seed"]) for names in (varies, settings))
-        raise UserError(f"{folder}: expected a sweep over {wanted}, got one over {got}")
+        expected, actual = " and ".join([*varies, "seed"]), " and ".join([*settings, "seed"])
+        raise UserError(f"{folder}: expected a sweep over {expected}, got one over {actual}")
     return population
 
 
@@ -241,16 +239,15 @@ def populations_for(
 
     The package's are of the paper's task and network; others are not compared with them.
     """
-    asked: list[tuple[Path | None, list[str]]] = [
-        (census, []),
-        (fraction, ["seen_fraction"]),
-        (two_var, ["two_var_ratio"]),
-    ]
-    read = [None if folder is None else read_population(folder, varies) for folder, varies in asked]
     comparable = all(_is_the_papers(c.task) and c.model == PRESETS["paper"].model for c in configs)
-    default = shipped_populations() if comparable else NO_POPULATIONS
-    parts = (read[0],) if read[0] else default.census
-    return Populations(parts, read[1] or default.fraction, read[2] or default.two_var)
+    populations = shipped_populations() if comparable else NO_POPULATIONS
+    if census is not None:
+        populations = replace(populations, census=(read_population(census),))
+    if fraction is not None:
+        populations = replace(populations, fraction=read_population(fraction, ["seen_fraction"]))
+    if two_var is not None:
+        populations = replace(populations, two_var=read_population(two_var, ["two_var_ratio"]))
+    return populations
 
 
 def _task_of(config: Mapping[str, Any]) -> Task:

@@ -1,4 +1,4 @@
-"""The table of a sweep: its rows, read off the run folders; where it comes from; and the meaning of its columns."""
+"""Tables: that of a sweep, with where it comes from; those that come with the package; the meaning of their columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +17,16 @@ import msgspec
 import numpy as np
 
 from assignadd.config import SHORT_NAMES, Config, Member
-from assignadd.config.errors import RunError
+from assignadd.config.errors import ConfigError, RunError, one_of
 from assignadd.dynamics.phases import Curves
 from assignadd.measures.columns import STACK_SEQUENCES, VARIABLE_ACCURACY, column_label, measure_of
 from assignadd.measures.routing import TRAINING_LAW
 from assignadd.runs import atomic
 from assignadd.runs.config_json import parse
+from assignadd.runs.encoding import BLANK, decode_sealed, encode_table, is_sealed_with, seal_problem, sealed
 from assignadd.runs.files import claim_file, read_input
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import Blob
-from assignadd.runs.tables import BLANK, decode_sealed, encode_table, is_sealed_with, seal_problem, sealed
 from assignadd.sweeps.final_tests import (
     TWO_VAR,
     TWO_VAR_PARTS,
@@ -36,7 +37,6 @@ from assignadd.sweeps.final_tests import (
     sizes_of_tests,
 )
 from assignadd.sweeps.settings import SECTIONS, Sweep
-from assignadd.sweeps.shipped_tables import ShippedTable
 from assignadd.task.evalsets import LABELS
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ def results_table(runs: Sequence[Run], sweep: Sweep) -> polars.DataFrame:
 
     places = {cell.in_stack(sweep.config): i for i, cell in enumerate(sweep.cells)}
     settings = {name: column_of(name) for name in dict.fromkeys((*SHORT_NAMES.values(), *sweep.varied))}
-    placed = [(place, row) for run in runs for place, row in _rows(run, places, settings)]
-    rows = [row for _, row in sorted(placed, key=lambda pair: pair[0])]  # the same columns in any order of runs
+    placed_rows = [placed for run in runs for placed in _rows(run, places, settings)]
+    placed_rows.sort(key=lambda placed: placed[0])  # the same columns in any order of runs
+    rows = [row for _, row in placed_rows]
     frame = polars.DataFrame(rows, infer_schema_length=None)
     narrow = [
         polars.col(polars.Float64).cast(polars.Float32),
@@ -88,7 +89,11 @@ def tally(table: polars.DataFrame, sweep: Sweep) -> dict[str, int]:
     networks = by_network(table, [column_of(name) for name in sweep.varied])
     diverged = [str(columns["diverged_at"][-1]) not in ("None", "nan") for columns in networks]
     n = sweep.config.record.eval_sequences
-    bound = sum(Curves.of_columns(c, n).binds for c, lost in zip(networks, diverged, strict=True) if not lost)
+    bound = sum(
+        Curves.of_columns(columns, n).binds
+        for columns, has_diverged in zip(networks, diverged, strict=True)
+        if not has_diverged
+    )
     return {
         "models": len(networks),
         "diverged": sum(diverged),
@@ -158,12 +163,16 @@ def write_results(frame: polars.DataFrame, about: dict[str, Any], path: Path) ->
 
 def read_results(path: Path) -> tuple[polars.DataFrame, dict[str, Any]]:
     """The table at `path` and its provenance, if both are as they were written."""
-    document, data = (read_input(p, MOST_BYTES) for p in (path.with_suffix(".json"), path))
-    about = parse(document, f"{path.stem}.json")
+    beside = path.with_suffix(".json")
+    document = read_input(beside, MOST_BYTES)
+    data = read_input(path, MOST_BYTES)
+    about = parse(document, beside.name)
     if not isinstance(about, dict):
-        raise RunError(f"{path.with_suffix('.json')} is not the provenance of a sweep")
-    if (problem := seal_problem(document)) or about.get("table") != Blob.of(data).sha256:
-        raise RunError(f"{path.with_suffix('.json')} {problem or f'is of another {path.name}'}")
+        raise RunError(f"{beside} is not the provenance of a sweep")
+    if problem := seal_problem(document):
+        raise RunError(f"{beside} {problem}")
+    if about.get("table") != Blob.of(data).sha256:
+        raise RunError(f"{beside} is of another {path.name}")
     return decode_sealed(data, str(path))[0], about
 
 
@@ -171,6 +180,119 @@ def claim_results(path: Path, column: str = "diverged_at") -> None:
     """Refuses a place that holds anything but an earlier table with this column."""
     claim_file(path, lambda data: is_sealed_with(data, column))
     claim_file(path.with_suffix(".json"), lambda data: is_sealed_with(data, '"sweep"'))
+
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ShippedTable:
+    """A table of `assignadd/results`: NAME.parquet beside NAME.json, or NAME.json alone."""
+
+    name: str
+    row: str
+    """What one row stands for."""
+    about: str
+    """What the table holds and what it is for."""
+    rows: Callable[[Mapping[str, Any]], Rows] | None = None
+    """The rows of a table that is a JSON file; None for a Parquet file."""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """The meaning of each column of a table that is a JSON file; `data_dictionary` has those of sweeps and studies."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON file: how the table was made and, if there is no Parquet file, its contents."""
+        return json.loads((files("assignadd") / "results" / f"{self.name}.json").read_text())
+
+    @property
+    def made_by(self) -> tuple[str, str]:
+        """The command that made the table, or "" if the file does not have it, and the commit."""
+        document = self.document
+        environment = document.get("made_with", document)
+        return document.get("command", ""), (environment if isinstance(environment, dict) else environment[0])["commit"]
+
+    def frame(self) -> polars.DataFrame:
+        """The table."""
+        import polars
+
+        if self.rows is not None:
+            return polars.DataFrame(self.rows(self.document), infer_schema_length=None)
+        with (files("assignadd") / "results" / f"{self.name}.parquet").open("rb") as file:
+            return polars.read_parquet(file)
+
+
+def shipped_table(name: str) -> ShippedTable:
+    """The record of a table, by its name."""
+    if name not in TABLES:
+        raise ConfigError("table", name, one_of(name, TABLES))
+    return TABLES[name]
+
+
+def _ledger_rows(document: Mapping[str, Any]) -> Rows:
+    """A row for each claim, and one for each further reading of it."""
+    rows: Rows = []
+    for record in document["records"]:
+        claim = {"id": record["id"], "label": record["label"], "claim": record["claim"], "paper": record["paper"]}
+        rows.append(claim | _numbers(record) | {"checkpoints": record["checkpoints"]})
+        for line in record["readings"]:
+            reading = {"id": f"{record['id']}:{line['id']}", "label": record["label"], "claim": line["says"]}
+            rows.append(reading | {"paper": None} | _numbers(line) | {"checkpoints": None})
+    return rows
+
+
+def _numbers(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: line[name] for name in ("value", "low", "high", "n", "unit", "verdict")}
+
+
+_MODEL_AND_EVALUATION = "one model at one evaluation"
+TABLES: dict[str, ShippedTable] = {
+    table.name: table
+    for table in (
+        ShippedTable(
+            "census", _MODEL_AND_EVALUATION,
+            "seeds 0 to 127 of preset `paper`, 50,000 steps, a row every 250: which seeds bind, and when",
+        ),
+        ShippedTable(
+            "authors", _MODEL_AND_EVALUATION,
+            "seeds 128 to 159 of preset `authors` (the same task but for the names of the variables and a mirror), "
+            "50,000 steps, a row every 250: one population with the census",
+        ),
+        ShippedTable(
+            "fraction", _MODEL_AND_EVALUATION,
+            "16 values of f (`seen_fraction`) with 24 seeds each, 30,000 steps, a row every 1,000: how many pairs "
+            "addition needs (the paper's figure generalization_combined, b)",
+        ),
+        ShippedTable(
+            "two-var", _MODEL_AND_EVALUATION,
+            "19 values of r (`two_var_ratio`) with 24 seeds each, 30,000 steps, a row every 1,000: how many "
+            "two-variable sequences it needs (generalization_combined, a)",
+        ),
+        ShippedTable(
+            "tf32", _MODEL_AND_EVALUATION,
+            "seeds 0 to 31 of preset `paper` trained with TF32, 30,000 steps, a row every 250: whether conclusions "
+            "depend on TF32 (compare with seeds 0 to 31 of the census)",
+        ),
+        ShippedTable(
+            "paper-network", "one claim, or one further reading of it",
+            "the ledger of the paper's own network: all 401 of its public checkpoints, imported",
+            _ledger_rows,
+            {
+                "id": "the claim (`assignadd claims RUN --only ID` prints its sentence and rule), or CLAIM:READING",
+                "label": "the figure or section of the paper",
+                "claim": "what is claimed",
+                "paper": "what the paper reports; null for a reading",
+                "value": "what was measured",
+                "low": "lower end of the 95 % interval; the value itself where nothing is sampled",
+                "high": "upper end of the 95 % interval; the value itself where nothing is sampled",
+                "n": "how many units the value was counted on; 0 where it is not counted",
+                "unit": "the units, such as sequences, pairs or checkpoints",
+                "verdict": "`holds`, `does not hold` or `undecided` (the interval contains the threshold)",
+                "checkpoints": "the checkpoints that the claim was measured at, with their number from three on; "
+                "empty for the theory, null for a reading",
+            },
+        ),
+    )
+}  # fmt: skip
 
 
 FACTS = {

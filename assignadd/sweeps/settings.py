@@ -120,11 +120,11 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
         if path.suffix == ".csv":
             return polars.read_csv(io.BytesIO(data), n_rows=MOST_CELLS + 1).to_dicts()
         content = parse(data, path.name)
-        if isinstance(content, dict) and _are(list, content.values()):
+        if isinstance(content, dict) and _all_are(list, content.values()):
             if (n_rows := math.prod(map(len, content.values()))) > MOST_CELLS:
                 raise ValueError(f"{n_rows} rows instead of at most {MOST_CELLS}")
             return _combinations(content)
-        if not isinstance(content, list) or not _are(dict, content):
+        if not isinstance(content, list) or not _all_are(dict, content):
             raise ValueError("neither a list of rows nor lists of values")
         return content
     except (OSError, ValueError, RecursionError, polars.exceptions.PolarsError) as error:
@@ -132,5 +132,6 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
         raise ConfigError("sweep", str(path), f"{', '.join(NAMES)}, or {files}") from error
 
 
-def _are(kind: type, values: Iterable[Any]) -> bool:
+def _all_are(kind: type, values: Iterable[Any]) -> bool:
+    """Whether all values have this type."""
     return all(isinstance(value, kind) for value in values)

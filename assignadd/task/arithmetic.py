@@ -1,25 +1,21 @@
-"""The operation of a task, its reading from a file, and tuples of numbers encoded as single integers.
+"""The operation of a task, and tuples of numbers encoded as single integers.
 
 Values and codes are Python integers, or tensors that broadcast together. Only `theory/` has an addition of its own.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from functools import cache, reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from assignadd.config import ConfigError, Task
-from assignadd.config.task import AFFINE, OPERATIONS, named_operation
+from assignadd.config import Task
+from assignadd.config.task import AFFINE
 
 if TYPE_CHECKING:
     import torch
 
 Number = TypeVar("Number", int, "torch.Tensor")  # a string: text is parsed without PyTorch
-ACCEPTED = f"{OPERATIONS}, or a file with N rows of N answers"
 
 
 def answer_of(task: Task, values: Sequence[Number]) -> Number:
@@ -54,6 +50,7 @@ def _dihedral_product(first: Number, second: Number, n: int) -> Number:
 
 
 def _looked_up(task: Task, code: Number) -> Number:
+    """The answer in the task's table to the pair with this code."""
     if isinstance(code, int):
         return task.table[code]
     return _table(task.table).to(code.device)[code]
@@ -74,38 +71,3 @@ def tuple_code(values: Sequence[Number], modulus: int) -> Number:
 def tuple_values(code: Number, modulus: int, operands: int = 2) -> tuple[Number, ...]:
     """The tuple of numbers with this code."""
     return tuple(code // modulus**i % modulus for i in reversed(range(operands)))
-
-
-def operation_settings(operation: str) -> dict[str, Any]:
-    """The settings of the task that an operation stands for: itself, or the table and the modulus of the file it names.
-
-    A configuration thus has the answers themselves; the file is not read again.
-    """
-    if named_operation(operation):
-        return {"operation": operation}
-    rows = read_table(Path(operation))
-    return {"operation": "table", "table": tuple(x for row in rows for x in row), "modulus": len(rows)}
-
-
-def read_table(path: Path) -> list[list[int]]:
-    """The rows of a file of answers: entry (x, y) is the answer for first operand x and second operand y."""
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise ConfigError("task.operation", str(path), f"{ACCEPTED} ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError("task.operation", str(path), f"{ACCEPTED} (this one is not text)") from error
-    try:
-        if text.lstrip().startswith("["):
-            rows = json.loads(text)
-        else:
-            lines = [line.strip() for line in text.splitlines() if line.strip()]
-            rows = [[int(x) for x in re.split(r"[,;\s]+", line.strip(",; "))] for line in lines]
-        wrong = any(not isinstance(row, list) or len(row) != len(rows) for row in rows)
-        wrong = wrong or any(type(x) is not int or not 0 <= x < len(rows) for row in rows for x in row)
-    except (ValueError, RecursionError):
-        rows, wrong = [], True
-    if wrong or len(rows) < 2:
-        expected = "a table with as many rows as columns of whole numbers from 0 to N - 1, by spaces, commas or as JSON"
-        raise ConfigError("task.operation", str(path), expected)
-    return rows

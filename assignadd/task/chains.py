@@ -100,13 +100,14 @@ class Chains:
         return left, right
 
     def _groups(self, n: Tensor, is_variable: Sequence[Tensor], draw: Digits) -> Groups:
+        """The groups of sequences with n assignments, by the law at the top of this file."""
         h, threshold = self.task.hops, round(self.task.rebinding * DIGIT_SPACE)
         quota = n // torch.stack(list(is_variable)).sum(0).clamp(min=1)
-        left = n
+        n_left = n  # assignments that no group has yet
         groups = []
         for g in range(self.n_groups):
             of_operand = g < self.task.operands
-            available = torch.where(is_variable[g], quota, 0) if of_operand else left
+            available = torch.where(is_variable[g], quota, 0) if of_operand else n_left
             reserved = int(of_operand and self.rebound is True)
             links = draw.below((available - reserved).clamp(min=1, max=h + 1))
             if of_operand and self.links is not None:
@@ -116,7 +117,7 @@ class Chains:
                 twice = torch.full_like(twice, self.rebound)
             early = draw.below(links + 1)
             size = torch.where(available > 0, links + 1 + twice.long(), 0)
-            left = left - size
+            n_left = n_left - size
             groups.append((links, twice.long(), early, size))
         return Groups(*(torch.stack(part, -2) for part in zip(*groups, strict=True)))
 
@@ -128,7 +129,7 @@ class Chains:
         group = (place >= ends).sum(-2)  # (..., most, B)
         for i in range(most):
             j = (i + draw.below((n - i).clamp(min=1))).unsqueeze(-2)
-            here, there = group[..., i : i + 1, :].clone(), group.gather(-2, j)
-            group.scatter_(-2, j, here)
-            group[..., i : i + 1, :] = there
+            group_i, group_j = group[..., i : i + 1, :].clone(), group.gather(-2, j)
+            group.scatter_(-2, j, group_i)
+            group[..., i : i + 1, :] = group_j
         return group

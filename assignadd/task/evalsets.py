@@ -92,7 +92,7 @@ class EvalSet:
     def allows(self, operands: Sequence[int]) -> bool:
         """Whether these operands, by number, are in the slots that the set requires."""
         required = (self.first, self.second, self.third, self.fourth)
-        return all(wanted in (None, x) for wanted, x in zip(required, operands, strict=False))
+        return all(variable in (None, operand) for variable, operand in zip(required, operands, strict=False))
 
 
 # The parts of a label: variables in the sum, and pairs of values (other tuples for another number of operands).
@@ -109,6 +109,7 @@ PAIRS: dict[PairKind, str] = {"seen": "as trained", "held_out": "held-out pair",
 
 
 def _numbered(name: str, n_vars: int, n_banned: int) -> str:
+    """The name of a set, such as `2-var var-restricted (1)`; for one variable it ends before the brackets."""
     return f"{n_vars}-var {name}" + f" ({n_banned})" * (n_vars > 1)
 
 
@@ -123,6 +124,7 @@ def _eval_sets(k: int) -> tuple[EvalSet, ...]:
 
 
 def _doubly_held_out(k: int) -> tuple[EvalSet, ...]:
+    """Sequences with both held-out values and variables in banned slots."""
     return tuple(
         EvalSet(_numbered("doubly held out", n, b), n, "held_out", b, operands=k)
         for n in range(1, k + 1)

@@ -43,16 +43,16 @@ def exchanged(tokens: list[int], a: int, b: int) -> list[int]:
 def _shortened(text: str, task: Task) -> str | None:
     """The sequence in text form with fewer assignments and numbers mod N; None if an operand cannot be assigned."""
     tokens, paper = parse(text, PAPER), Vocabulary(PAPER)
-    values, operands = assignments(tokens, PAPER), [tokens[slot] for slot in operand_slots(PAPER)][: task.operands]
-    operands += [1, 2][: max(0, task.operands - 2)]
+    values = assignments(tokens, PAPER)
+    operands = [tokens[slot] for slot in operand_slots(PAPER)][: task.operands] + [1, 2][: max(0, task.operands - 2)]
     most = min(task.max_assignments, max(2, task.prefix // 3))  # a third of the prefix is left for PADs
-    kept = sorted(values, key=lambda v: v not in operands)[:most]  # those of the operands first
-    if any(paper.is_variable(x) and x not in kept for x in operands):
+    variables = sorted(values, key=lambda variable: variable not in operands)[:most]  # those of the operands first
+    if any(paper.is_variable(operand) and operand not in variables for operand in operands):
         return None
-    letters = dict(zip(kept, _letters([paper.name(v) for v in kept], task), strict=True))
-    named = [letters[x] if paper.is_variable(x) else str(x % task.modulus) for x in operands]
-    assigned = [f"{letters[v]}={values[v] % task.modulus}" for v in values if v in kept]
-    return ", ".join([*assigned, f"{task.sign.join(named)}=?"])
+    letters = dict(zip(variables, _letters([paper.name(variable) for variable in variables], task), strict=True))
+    words = [letters[x] if paper.is_variable(x) else str(x % task.modulus) for x in operands]
+    assigned = [f"{letters[variable]}={values[variable] % task.modulus}" for variable in values if variable in letters]
+    return ", ".join([*assigned, f"{task.sign.join(words)}=?"])
 
 
 def _letters(wanted: list[str], task: Task) -> list[str]:

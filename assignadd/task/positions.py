@@ -51,7 +51,7 @@ def roles(task: Task, tokens: Int[Tensor, "*M B T"]) -> Roles:
     slots = torch.tensor(operand_slots(task), device=tokens.device)
     operands = tokens[..., slots]  # (..., B, k)
     is_variable = operands >= Vocabulary(task).first_variable
-    assigned_at, number_at = _looked_up(task, tokens, operands)
+    assigned_at, number_at = _follow_links(task, tokens, operands)
     value_positions = torch.where(is_variable, number_at, slots)
     assigned = tokens < task.modulus
     assigned[..., task.prefix :] = False
@@ -68,7 +68,7 @@ def _assignment_starts(task: Task, tokens: Int[Tensor, "*M B T"]) -> Bool[Tensor
     return starts
 
 
-def _looked_up(task: Task, tokens: Tensor, variables: Tensor) -> tuple[Tensor, Tensor]:
+def _follow_links(task: Task, tokens: Tensor, variables: Tensor) -> tuple[Tensor, Tensor]:
     """Where each variable (..., B, k) is assigned last, and where the number is that its links lead to.
 
     A link refers to the last assignment of its variable before it. Literals have positions without a meaning.

@@ -161,6 +161,7 @@ class Sampler:
         return self._assemble(kind, Digits(random_words, tables.begins), row)
 
     def _assemble(self, kind: Int[Tensor, "*M B"], draw: Digits, row: Int[Tensor, " B"]) -> Batch:
+        """The sequences of these kinds; each draw is made once, in the order at the top of this file."""
         task, tables, plus, equals = self.task, self.tables, self.vocabulary.plus, self.vocabulary.equals
         k, T = task.operands, task.length
 
@@ -252,10 +253,10 @@ class Sampler:
             j = (i + draw.below((n_others - i).clamp(min=1))).unsqueeze(-2)
             dealt.append(deck.gather(-2, j))
             deck.scatter_(-2, j, deck[..., i : i + 1, :].clone())
-        others = torch.cat(dealt, -2)  # counted without the operands
-        for variable in in_order:
-            others += others >= variable.unsqueeze(-2)
-        return others + self.vocabulary.first_variable
+        variables = torch.cat(dealt, -2)  # counted without the operands
+        for operand in in_order:
+            variables += variables >= operand.unsqueeze(-2)
+        return variables + self.vocabulary.first_variable
 
     def _assignments(
         self,
@@ -283,30 +284,35 @@ def _pairs(tasks: Sequence[Task], seen: Tensor, kind: PairKind, weighted: bool) 
 
     If `weighted`, a pair (n, n) is listed as many times as it is drawn for another pair.
     """
-    codes = [pair_codes(of_model, kind) for of_model in seen.cpu()]
-    for i, task in enumerate(tasks):
+    codes = []
+    for task, seen_of_model in zip(tasks, seen.cpu(), strict=True):
+        code = pair_codes(seen_of_model, kind)
         if weighted and task.doubles_weight != 1:
-            n, m = tuple_values(codes[i], task.modulus, 2)
-            codes[i] = codes[i].repeat_interleave(torch.where(n == m, task.doubles_weight, 1))
-        if not len(codes[i]):
+            n, m = tuple_values(code, task.modulus, 2)
+            code = code.repeat_interleave(torch.where(n == m, task.doubles_weight, 1))
+        if not len(code):
             raise EmptySetError(f"no pair of numbers of the kind {kind} at task.seen_fraction = {task.seen_fraction}")
-    values = tuple_values(pad_sequence(codes, batch_first=True), tasks[0].modulus, tasks[0].operands)
-    answers = [answer_of(task, of_model) for task, of_model in zip(tasks, zip(*values, strict=True), strict=True)]
-    return torch.tensor([len(c) for c in codes]), torch.stack([*values, torch.stack(answers)], -1)
+        codes.append(code)
+    padded = pad_sequence(codes, batch_first=True)
+    values = torch.stack(tuple_values(padded, tasks[0].modulus, tasks[0].operands), -1)  # (M, P, k)
+    answers = torch.stack([answer_of(task, values[i].unbind(-1)) for i, task in enumerate(tasks)])
+    return torch.tensor([len(code) for code in codes]), torch.cat([values, answers[..., None]], -1)
 
 
 def _thresholds(
     tasks: Sequence[Task], choices: Choices, evalset: EvalSet | None, literals: Sequence[bool] | None
 ) -> Int[Tensor, "M kinds_1"]:
     """The cumulative shares of the kinds of sequences for each model, of 2^32; the last one is left out."""
-    shares = torch.tensor([t.mix if evalset is None else [1.0] * len(choices) for t in tasks], dtype=torch.float64)
+    mixes = [task.mix if evalset is None else [1.0] * len(choices) for task in tasks]
+    shares = torch.tensor(mixes, dtype=torch.float64)  # (M, kinds)
     shares[:, [not of_kind for of_kind in choices]] = 0
-    shares[[not has for has in literals or ()], 0] = 0
+    if literals is not None:
+        shares[[not has_literals for has_literals in literals], 0] = 0
     if not (shares.sum(1) > 0).all():
-        task, name = tasks[0], evalset.name if evalset else "training"
-        names = ("banned_first", "banned_second", "banned_further")[: task.operands]
-        settings = ", ".join(f"{name}={getattr(task, name)!r}" for name in ("n_vars", "max_assignments", *names))
-        raise EmptySetError(f"no {name} sequence exists with {settings}")
+        bans = ("banned_first", "banned_second", "banned_further")[: tasks[0].operands]
+        fields = ("n_vars", "max_assignments", *bans)
+        settings = ", ".join(f"{field}={getattr(tasks[0], field)!r}" for field in fields)
+        raise EmptySetError(f"no {evalset.name if evalset else 'training'} sequence exists with {settings}")
     shares /= shares.sum(1, keepdim=True)
     return (shares.cumsum(1)[:, :-1] * 2**32).round().long()
 

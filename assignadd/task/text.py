@@ -1,7 +1,7 @@
 """Conversion between tokens and typed sequences in two forms (paper, figure token-seqs).
 
 The text form is `c=1, b=17, b+19=?`. The token form lists the tokens, `c 1 . b 17 + b 19 =`, with `.` for PAD. Other
-operations have another sign (`task_settings.SIGNS`), other tasks another number of operands: `a-b-3=?`, `b=?`. With
+operations have another sign (`SIGNS` of config/task.py), other tasks another number of operands: `a-b-3=?`, `b=?`. With
 hops a variable may be on the right of an assignment, `c=5, b=c, b+3=?`, with rebinding it may be assigned again.
 """
 
@@ -112,11 +112,11 @@ class _Reader:
 
         With one operand there is no operator: `v=?` begins here if `=` is followed by `?` or the end.
         """
-        following, then = (word for _, word in self._words[self._at + 1 : self._at + 3])
-        if self.task.operands == 1 and following == "=":
-            return then in ("?", "")
-        sign = self.task.sign
-        return following == sign or (following != "=" and (self.word in self.numbers or self.word in self.assigned))
+        second, third = self._words[self._at + 1][1], self._words[self._at + 2][1]
+        if self.task.operands == 1 and second == "=":
+            return third in ("?", "")
+        is_operand = self.word in self.numbers or self.word in self.assigned
+        return second == self.task.sign or (second != "=" and is_operand)
 
     def error(self, expected: str) -> ParseError:
         """The error that the next word is not what is expected."""
@@ -145,10 +145,13 @@ class _Reader:
         name = self.take(self.variables, f"a variable among {self.task.variables}")
         if sign is not None:
             self.take([sign], f"'{sign}'")
-        links = {x: 1 + n for x, n in self._links.items() if n < self.task.hops and x != name}
-        other = f" or a variable assigned before, at most {self.task.hops} links from its number" if links else ""
-        right = self.take([*self.numbers, *links], f"a number from 0 to {self.task.modulus - 1}{other}")
-        self.assigned[name], self._links[name] = self.variables[name], links.get(right, 0)
+        links = {variable: 1 + n for variable, n in self._links.items() if n < self.task.hops and variable != name}
+        expected = f"a number from 0 to {self.task.modulus - 1}"
+        if links:
+            expected += f" or a variable assigned before, at most {self.task.hops} links from its number"
+        right = self.take([*self.numbers, *links], expected)
+        self.assigned[name] = self.variables[name]
+        self._links[name] = links.get(right, 0)
         self._n_assignments += 1
         return [self.variables[name], {**self.numbers, **self.variables}[right]]
 
@@ -163,8 +166,9 @@ class _Reader:
                 self.take([sign], f"'{sign}'")
             taken = [self.vocabulary.name(token) for token in operands if self.vocabulary.is_variable(token)]
             accepted = self.numbers | {name: token for name, token in self.assigned.items() if name not in taken}
-            other = f" other than {' and '.join(taken)}" if taken else ""
-            expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable{other}"
+            expected = f"a number from 0 to {self.task.modulus - 1} or an assigned variable"
+            if taken:
+                expected += f" other than {' and '.join(taken)}"
             operands.append(accepted[self.take(accepted, expected)])
         self.take(["="], "'='")
         return [self.vocabulary.plus, *operands, self.vocabulary.equals]

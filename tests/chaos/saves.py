@@ -15,9 +15,9 @@ from pathlib import Path
 import polars
 
 from assignadd.config.errors import RunError
+from assignadd.runs.encoding import encode_table
 from assignadd.runs.folder import Run
 from assignadd.runs.manifest import MEASURES
-from assignadd.runs.tables import encode_table
 from assignadd.sweeps.results import read_results, write_results
 from tests.chaos.promise import Promise
 from tests.runs.kill import counting, in_child

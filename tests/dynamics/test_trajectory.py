@@ -14,8 +14,8 @@ from assignadd.measures.accuracies import variable_accuracy, variable_exam, vari
 from assignadd.measures.columns import ProgressMeasures
 from assignadd.measures.scores import qk1_equals_to_variables
 from assignadd.model.handmade import handmade
+from assignadd.runs.encoding import encode_table
 from assignadd.runs.manifest import MEASURES
-from assignadd.runs.tables import encode_table
 from assignadd.task.evalsets import count_banned
 from assignadd.task.positions import roles
 from assignadd.task.vocabulary import Vocabulary

@@ -19,9 +19,9 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, Member
 from assignadd.model.stack import initial_stack
 from assignadd.report.hub_folder import with_metadata
+from assignadd.runs.encoding import decode_tensors, encode_tensors
 from assignadd.runs.environment import Environment
 from assignadd.runs.files import MARK
-from assignadd.runs.tensors import decode_tensors, encode_tensors
 from assignadd.runs.writer import Writer
 from assignadd.task.splits import pair_split
 from tests.report.hub_server import COMMIT, TOKEN, hub

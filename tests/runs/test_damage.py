@@ -162,9 +162,12 @@ def test_what_a_kill_left_goes_and_everything_else_stays(run, finished):
 
 
 @pytest.mark.parametrize("make", [lambda p: p.write_bytes(b"copied in"), Path.mkdir])
-def test_what_stands_in_the_place_of_a_checkpoint_is_set_aside(run, finished, make):
+def test_what_stands_in_the_place_of_a_checkpoint_is_set_aside(run, finished, make, capsys):
     make(run / "checkpoints/00000030.safetensors")
     assert train(run) == [] and problems(run) == []
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"note: {run / 'checkpoints/00000030.safetensors'} was there with other contents; ")
+    assert line.endswith(" 00000030.safetensors.aside")
     assert without_aside(run) == finished
     aside = run / "checkpoints/00000030.safetensors.aside"
     assert aside.is_dir() or aside.read_bytes() == b"copied in"
@@ -251,7 +254,7 @@ def test_a_finished_run_is_left_unchanged_whatever_is_damaged(tmp_path, name):
 
 def test_the_last_good_checkpoint_is_found(run):
     flip(run / "checkpoints/00000020.safetensors", 100)
-    step, stack, notes = Run.open(run).newest_checkpoint()
+    step, stack, notes = Run.open(run).at()
     assert step == 10
     assert torch.equal(stack.flat, weights_at(10))
     assert len(notes) == 1 and "00000020" in notes[0]

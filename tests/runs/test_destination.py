@@ -8,8 +8,8 @@ import pytest
 
 from assignadd.config.errors import DestinationError, RunError
 from assignadd.runs import atomic
+from assignadd.runs.encoding import is_sealed_with
 from assignadd.runs.files import MARK, claim_file, claim_folder, folder_inside
-from assignadd.runs.tables import is_sealed_with
 from tests.runs.kill import in_child
 from tests.runs.small import train
 

@@ -17,9 +17,9 @@ from assignadd.dynamics.of_network import checkpoints_around, phases_of
 from assignadd.dynamics.trajectory import measured_run
 from assignadd.model.accuracy import Exam
 from assignadd.network import networks_of
+from assignadd.runs.encoding import stack_of
 from assignadd.runs.environment import Environment
 from assignadd.runs.folder import Run, find_runs, newest_run, open_run, shipped
-from assignadd.runs.tensors import stack_of
 from assignadd.task.evalsets import EVAL_SETS
 from tests.runs.small import CONFIG, HERE, MEMBERS, SEEN, contents, hold, save, train, weights_at
 
@@ -189,7 +189,7 @@ def test_finding_runs(tmp_path, monkeypatch):
 
 def test_a_run_without_checkpoints_says_so(tmp_path):
     with hold(tmp_path) as run:
-        for ask in (lambda: run.checkpoint(0), run.newest_checkpoint, run.trajectory, lambda: measured_run(run)):
+        for ask in (lambda: run.checkpoint(0), run.at, run.trajectory, lambda: measured_run(run)):
             with pytest.raises(RunError, match="has no checkpoints yet"):
                 ask()
         assert run.latest_state() is None

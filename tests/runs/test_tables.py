@@ -6,7 +6,7 @@ import polars
 import pytest
 
 from assignadd.config.errors import RunError
-from assignadd.runs.tables import decode_sealed, encode_table, seal_problem
+from assignadd.runs.encoding import decode_sealed, encode_table, seal_problem
 from assignadd.sweeps.results import read_results, write_results
 
 TABLE = polars.DataFrame({"step": [0, 10], "x": [0.25, None], "name": ["a", "b"]})

@@ -1,19 +1,22 @@
 """Other members of the family of tasks: answers, counts and samplers, each against a plain computation."""
 
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import permutations, product
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from assignadd.config import Config, ConfigError, Task
+from assignadd.runs.config_json import MOST_BYTES, read_table, with_operation
 from assignadd.task import examples
-from assignadd.task.arithmetic import answer_of, operation_settings, read_table, tuple_code, tuple_values
+from assignadd.task.arithmetic import answer_of, tuple_code, tuple_values
 from assignadd.task.evalsets import LITERAL, all_sets, kinds, operand_choices, recorded_sets
 from assignadd.task.positions import (
     answers,
@@ -295,8 +298,9 @@ def test_a_table_is_read_from_a_file_and_stored(tmp_path, form):
     }[form]
     (tmp_path / "s3").write_text(text)
     assert read_table(tmp_path / "s3") == rows
-    assert operation_settings(str(tmp_path / "s3")) == {"operation": "table", "table": S3, "modulus": 6}
-    assert operation_settings("affine 2 3") == {"operation": "affine 2 3"}
+    from_file = {"task.operation": "table", "task.table": S3, "task.modulus": 6}
+    assert with_operation({"task.operation": str(tmp_path / "s3")}) == from_file
+    assert with_operation({"task.operation": "affine 2 3"}) == {"task.operation": "affine 2 3"}
 
 
 @pytest.mark.parametrize(
@@ -308,3 +312,18 @@ def test_a_file_that_is_no_table_is_refused_in_one_line(tmp_path, text):
         ConfigError, match=r"^task.operation = '.*wrong': expected a table with as many rows as columns"
     ):
         read_table(tmp_path / "wrong")
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "large"])
+def test_a_table_is_read_from_a_regular_file_of_a_limited_size_alone(tmp_path, kind):
+    path = {"device": Path("/dev/zero"), "pipe": tmp_path / "pipe", "large": tmp_path / "large"}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)  # nobody writes to it: reading would wait for ever
+    if kind == "large":
+        path.touch()
+        os.truncate(path, MOST_BYTES + 1)
+    with pytest.raises(ConfigError) as refused:
+        with_operation({"task.operation": str(path)})
+    message = str(refused.value)
+    assert message.startswith(f"task.operation = '{path}': expected ") and "\n" not in message
+    assert ("of which at most" if kind == "large" else "not a regular file") in message
