@@ -162,7 +162,9 @@ def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[tuple[str, str
 
 def _with_literals(b: Blocks) -> dict[str, Changes]:
     """The parts through which literal operands are found, added to section 5's parts, by the name of the row."""
-    slots, numbers, variables = b.keys(b.slots), b.keys(b.numbers), b.keys(copied=b.variables)
+    slots = b.keys(b.slots)
+    numbers = b.keys(b.numbers)
+    variables = b.keys(copied=b.variables)
     of_position = {
         POSITION_SLOTS: slots,
         POSITION_NUMBERS: numbers,
@@ -204,9 +206,10 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 @torch.no_grad()
 def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[Tensor, "B N"]:
     """Answer logits of one model (a stack with M = 1) with only some parts kept."""
-    table, w = table_forward(model.config, model.flat.device), unstacked(model)
-    tables = kept_tables(table.tables(w), keep, model.config.task)
-    return torch.cat([table.forward(w, part, tables).read(keep.around) for part in tokens.split(CHUNK)])
+    network = table_forward(model.config, model.flat.device)
+    weights = unstacked(model)
+    tables = kept_tables(network.tables(weights), keep, model.config.task)
+    return torch.cat([network.forward(weights, part, tables).read(keep.around) for part in tokens.split(CHUNK)])
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,8 @@ def delay(earlier: str, later: str) -> Measure:
         require(network.config, "the exchange of the sum", LAST_MLP)
         if not binds(network) or len(network.steps) < 2:
             return None
-        first, second = cause_onsets(network)[earlier], cause_onsets(network)[later]
+        first = cause_onsets(network)[earlier]
+        second = cause_onsets(network)[later]
         return None if first is None or second is None else _between(first, second, causes_over_time(network)["step"])
 
     return measure
@@ -144,7 +145,8 @@ def faithfulness(name: str) -> Measure:
 
     def measure(network: Network) -> Measured | None:
         circuit = circuit_alone_of(network)
-        kept, whole = circuit.answers("together", name), circuit.answers("together", WHOLE)
+        kept = circuit.answers("together", name)
+        whole = circuit.answers("together", WHOLE)
         return paired_share(kept.ravel(), whole.ravel(), SEQUENCES)
 
     return measure
@@ -155,7 +157,8 @@ def by_variables(name: str) -> Callable[[Network], str]:
 
     def detail(network: Network) -> str:
         circuit = circuit_alone_of(network)
-        kept, whole = circuit.answers("together", name), circuit.answers("together", WHOLE)
+        kept = circuit.answers("together", name)
+        whole = circuit.answers("together", WHOLE)
         sets = [circuit.with_variables(k) for k in network.types]
         shares = [paired_share(kept[of_type].ravel(), whole[of_type].ravel(), SEQUENCES) for of_type in sets]
         words = ", ".join("none" if share is None else str(share) for share in shares)
@@ -181,7 +184,8 @@ def loss_without(name: str) -> Measure:
     def measure(network: Network) -> Measured:
         circuit = circuit_alone_of(network)
         worst = circuit.worst_set("removed alone", name)
-        whole, without = circuit.answers("together", WHOLE), circuit.answers("removed alone", name)
+        whole = circuit.answers("together", WHOLE)
+        without = circuit.answers("removed alone", name)
         return paired_difference(whole[worst], without[worst], SEQUENCES)
 
     return measure

@@ -149,7 +149,8 @@ class _Arrow:
 
     def points(self, shares: np.ndarray) -> np.ndarray:
         """(n, 2): points between the edges of its two boxes, at these shares of the way."""
-        tail, head = self.start[0] + _half(self.start[0]) + 0.02, self.end[0] - _half(self.end[0]) - 0.02
+        tail = self.start[0] + _half(self.start[0]) + 0.02
+        head = self.end[0] - _half(self.end[0]) - 0.02
         x, y = tail + shares * (head - tail), self.start[1] + shares * (self.end[1] - self.start[1])
         return np.stack([x, y], axis=1)
 

@@ -110,7 +110,8 @@ def _value(operand: str, before: int = 0) -> Exchange:
     """Exchanges layer 2's output at `=` from the position of an operand's value, or from `before` positions earlier."""
 
     def output(layer: LastLayer, side: Side) -> Tensor:
-        at, rows = side.positions.position(f"{operand}_value") - before, torch.arange(len(side.before))
+        at = side.positions.position(f"{operand}_value") - before
+        rows = torch.arange(len(side.before))
         weight = side.trace.attention(layer.stack.config.model.n_layers)[rows, :, -1, at] * (at >= 0)[:, None]
         return layer.attention_output(weight[..., None], side.before[rows, at, None])
 
@@ -259,7 +260,8 @@ def _answers(
     answers: dict[tuple[str, str], Tensor] = {}
     whole: dict[Exchange, Tensor] = {}  # by the exchange, which alignments may share as a control
     for name, variant in product(names, variants):
-        exchange, basis = EXCHANGES[name][variant == "elsewhere"], bases[name].get(variant)
+        exchange = EXCHANGES[name][variant == "elsewhere"]
+        basis = bases[name].get(variant)
         if basis is None and exchange in whole:
             answers[name, variant] = whole[exchange]
             continue

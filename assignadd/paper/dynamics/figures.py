@@ -64,7 +64,8 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
     below = [values for name, values in rows.items() if SHOWN[name].panel == ROUTING]
     if not first or not below:  # not defined for this architecture
         return f"In this run: {data.summary}."
-    lowest, routing = min(first, key=lambda name: first[name][before]), np.mean(below, axis=0)
+    lowest = min(first, key=lambda name: first[name][before])
+    routing = np.mean(below, axis=0)
     return (
         f"At step {data.steps[before]:,} the lowest of those above is '{SHOWN[lowest].label}', at "
         f"{SHOWN[lowest].text(first[lowest][before])}; the mean of those below is {routing[before]:.2f} there and "
@@ -132,7 +133,8 @@ def onsets_data(network: Network) -> OnsetsData | Absent:
     rows = list(dict.fromkeys(names))
     types = [_n_vars(o.curve) for o in shown]
     onset, low, high = np.array([(o.onset, o.low, o.high) for o in shown], dtype=float).T  # None becomes NaN
-    levels, sampled = np.array([o.threshold for o in shown]), np.array([o.n is not None for o in shown])
+    levels = np.array([o.threshold for o in shown])
+    sampled = np.array([o.n is not None for o in shown])
     row = np.array([rows.index(name) for name in names])
     return OnsetsData(
         rows, row, np.array(types), levels, onset, low, high, sampled, last, phase_ends(phases)[1], phases.summary

@@ -305,7 +305,8 @@ def _errors(n_vars: int, accuracy: np.ndarray, seen: np.ndarray) -> str:
     if not wrong:
         n, m = order[0]
         return f"{where}: no pair is below one half; the lowest is {n}+{m} ({accuracy[n, m]:.2f})."
-    doubles, held_out = sum(n == m for n, m in wrong), sum(not seen[pair] for pair in wrong)
+    doubles = sum(n == m for n, m in wrong)
+    held_out = sum(not seen[pair] for pair in wrong)
     words = ", ".join(f"{n}+{m} ({accuracy[n, m]:.2f})" for n, m in wrong[:LISTED])
     return (
         f"{where}: {len(wrong):,} of {accuracy.size:,} pairs are below one half (doubles {doubles:,}; held out "

@@ -47,7 +47,8 @@ def census_data(populations: Populations) -> CensusData:
     last = [v for s in seeds if s.binds and (v := s.late_variable)]
     late = [f"{v.variable} {v.slot}" for v in last]
     banned = sorted({f"{v.variable} {v.slot}" for v in last if v.banned})
-    steps, binds = max(int(s.curves.steps[-1]) for s in seeds), np.array([s.binds for s in seeds])
+    steps = max(int(s.curves.steps[-1]) for s in seeds)
+    binds = np.array([s.binds for s in seeds])
     return CensusData(steps, np.array(onsets), binds, np.array(final), late, banned, populations.census_name)
 
 

@@ -15,12 +15,16 @@ from assignadd.dynamics.of_network import binds
 from assignadd.ledger.claim import CANNOT, Record, SeedResult, in_words, verdict_over
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.network import Job, Network, runs_of
-from assignadd.paper.theory.beta import FACTOR, BetaScan, beta_scan, condition_constants, listed
 from assignadd.paper.theory.composition import (
+    FACTOR,
+    BetaScan,
     Composition,
     StepNumbers,
     answer_probability,
     attention,
+    beta_scan,
+    condition_constants,
+    listed,
     step_numbers,
     tested_assignments,
 )
@@ -280,8 +284,9 @@ def _on_the_proof(study: TheoryNumbers) -> list[Statement]:
         for name, claim, paper, value, most in rows
     ]  # fmt: skip
     softmax = max(c.softmax_part / (c.s.V * c.s.T * c.s.alpha) for c in study.grid)
-    near, far = (replace(s, T=T, beta=None) for T in (16, 256))
-    pads = math.log(near.T * near.rho_3 / (far.T * far.rho_3)) / math.log(near.T / far.T)
+    short = replace(s, T=16, beta=None)
+    long = replace(s, T=256, beta=None)
+    pads = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
     first, *_, last = study.sqrt_T
     return [
         *exact,
