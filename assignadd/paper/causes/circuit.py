@@ -150,14 +150,21 @@ def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[tuple[str, str
         "OV2: key frequencies": {"frequencies": ~frequencies},
         "OV2: numbers": {"ov2": ~b.fetched},
     }
-    section_5: Changes = {field: mask for changes in keep.values() for field, mask in changes.items()}
+    section_5: Changes = {}
+    for changes in keep.values():
+        section_5 |= changes
     together: dict[str, Changes] = {WHOLE: {}, SECTION_5: section_5}
     together |= {name: section_5 | changes for name, changes in _with_literals(b).items()}
-    without = ("QK1: the four blocks", "OV1: variables", "QK2: identity block", "OV2: key frequencies")
-    together[COMPLEMENT] = {field: mask for name in without for field, mask in remove[name].items()}
+    together[COMPLEMENT] = {}
+    for name in ("QK1: the four blocks", "OV1: variables", "QK2: identity block", "OV2: key frequencies"):
+        together[COMPLEMENT] |= remove[name]
     groups = {"together": together, "kept alone": keep, "removed alone": remove}
     full = b.everything(len(frequencies))
-    return {(group, name): replace(full, **changes) for group, rows in groups.items() for name, changes in rows.items()}
+    kept = {}
+    for group, rows in groups.items():
+        for name, changes in rows.items():
+            kept[group, name] = replace(full, **changes)
+    return kept
 
 
 def _with_literals(b: Blocks) -> dict[str, Changes]:

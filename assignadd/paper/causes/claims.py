@@ -105,7 +105,8 @@ def literal_second(name: str) -> Measure:
 
 def loss_by_named(network: Network) -> Measured | None:
     """The largest loss of an alignment if only the directions that the paper names are exchanged, with its interval."""
-    hits = [outcome.hits for name in EXCHANGED if (outcome := _outcome(network, name, "named")).n]
+    outcomes = [_outcome(network, name, "named") for name in EXCHANGED]
+    hits = [outcome.hits for outcome in outcomes if outcome.n]
     return highest(paired_difference(x["whole"].numpy(), x["named"].numpy(), PAIRS) for x in hits)
 
 
@@ -135,9 +136,13 @@ def _between(first: Onset, second: Onset, steps: np.ndarray) -> Measured:
 @needs_two_variables
 def across_types(network: Network) -> Measured | None:
     """The lowest interchange accuracy of one operand between sequences of two different types, with its interval."""
-    outcomes = [interchange_of(network)[name] for name in ("first value", "second value")]
-    types = list(permutations(range(3), 2))  # of base and source
-    return lowest(_share(o.where((o.base_vars == i) & (o.source_vars == j))) for o in outcomes for i, j in types)
+    shares = []
+    for name in ("first value", "second value"):
+        outcome = interchange_of(network)[name]
+        for base_vars, source_vars in permutations(range(3), 2):
+            chosen = (outcome.base_vars == base_vars) & (outcome.source_vars == source_vars)
+            shares.append(_share(outcome.where(chosen)))
+    return lowest(shares)
 
 
 def faithfulness(name: str) -> Measure:

@@ -58,11 +58,11 @@ class CircuitData(FigureData):
 
 
 def circuit_data(effects: Mapping[int, Mapping[Path, float]], direct: Mapping[int, Mapping[str, float]]) -> CircuitData:
-    paths = sorted(
-        {path for of_type in effects.values() for path in of_type}, key=lambda p: (p.sender, p.role, p.receiver, p.at)
-    )
+    every_path = set().union(*effects.values())  # sums with fewer variables have fewer paths
+    paths = sorted(every_path, key=lambda path: (path.sender, path.role, path.receiver, path.at))
     effect = np.array([[of_type.get(path, np.nan) for of_type in effects.values()] for path in paths])
-    logits = np.array([[of_type[name] for of_type in direct.values()] for name in (EMBEDDING, LAYER_1, LAYER_2, MLP2)])
+    senders = (EMBEDDING, LAYER_1, LAYER_2, MLP2)
+    logits = np.array([[of_type[sender] for of_type in direct.values()] for sender in senders])
     return CircuitData(
         [path.sender for path in paths],
         [path.role for path in paths],

@@ -43,11 +43,10 @@ class ProgressMeasuresData(FigureData):
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
     """The measures of figure `progress_measures`, from the columns of a measured trajectory."""
-    by_type = {  # of the measures that the network has
-        name: np.stack([columns[column] for column in names])
-        for name, measure in SHOWN.items()
-        if (names := measure.columns(columns))
-    }
+    by_type = {}  # (types, checkpoints) for each of the measures that the network has
+    for name, measure in SHOWN.items():
+        if names := measure.columns(columns):
+            by_type[name] = np.stack([columns[column] for column in names])
     mean = np.stack([curves.mean(0) for curves in by_type.values()])
     low = np.stack([curves.min(0) for curves in by_type.values()])
     high = np.stack([curves.max(0) for curves in by_type.values()])

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -387,12 +388,11 @@ def beta_scan(s: Setting, points: int = 60) -> BetaScan:
     low, high = max(composing, key=lambda band: band[1] - band[0], default=(log_T, log_T))
     middle = (low + high) / 2
     stated = [(beta, 1.0) for beta in [*spaced(composing, 9), middle]]
-    lengths = [
-        (beta, length)
-        for beta in spaced(conditions, 31)
-        for lead in LEADS
-        if (length := balancing_length(s.at(beta), lead)) is not None and length < 10
-    ]
+    lengths = []
+    for beta, lead in product(spaced(conditions, 31), LEADS):
+        length = balancing_length(s.at(beta), lead)
+        if length is not None and length < 10:
+            lengths.append((beta, length))
     return BetaScan(
         s,
         most,

@@ -198,11 +198,12 @@ def G(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
     count = s.V * (s.T - 3) * s.N**2
     for t, X, _ in one_variable_sequences(s):
         x_bar = torch.einsum("bt,btd->bd", attention(X, W), X)
-        same = (X[:, t, s.number] == X[:, -2, s.number]).all(-1)[:, None].double()
-        weights = (1 / s.N - same, 1 / s.N - same, 1 / s.N - torch.ones_like(same))
-        moved = (X[:, -2] - x_bar, X[:, t] - x_bar, X[:, t] + X[:, -2] - 2 * x_bar)
-        for part, w, x, c in zip(total, weights, moved, rho, strict=True):
-            part += 2 * c * (w * x).T @ X[:, -1] / count
+        n_is_m = (X[:, t, s.number] == X[:, -2, s.number]).all(-1)[:, None].double()
+        # For each of G_1, G_2, G_3 the deviation 1/N - 1{..}, and the direction that it weights.
+        deviations = (1 / s.N - n_is_m, 1 / s.N - n_is_m, 1 / s.N - torch.ones_like(n_is_m))
+        directions = (X[:, -2] - x_bar, X[:, t] - x_bar, X[:, t] + X[:, -2] - 2 * x_bar)
+        for G_i, deviation, direction, factor in zip(total, deviations, directions, rho, strict=True):
+            G_i += 2 * factor * (deviation * direction).T @ X[:, -1] / count
     return total[0], total[1], total[2]
 
 
