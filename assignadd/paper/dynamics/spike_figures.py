@@ -191,13 +191,13 @@ def _why_absent(network: Network, late: LateVariable | None) -> str:
 
 def window(steps: np.ndarray, spike: Spike, ends: tuple[int, int]) -> np.ndarray:
     """Checkpoints around a spike, with those beside it and those of (c); evenly thinned where there are many."""
-    before = np.searchsorted(steps, spike.before)  # the indices of the checkpoints beside the spike
-    after = np.searchsorted(steps, spike.after)
-    first_near = np.searchsorted(steps, spike.before - AROUND)
-    last_near = np.searchsorted(steps, spike.after + AROUND, side="right") - 1
+    before = int(np.searchsorted(steps, spike.before))  # the indices of the checkpoints beside the spike
+    after = int(np.searchsorted(steps, spike.after))
+    first_near = int(np.searchsorted(steps, spike.before - AROUND))
+    last_near = int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1
     # As far as `AROUND` steps, but with at least `AT_LEAST` checkpoints on either side.
-    first = int(min(first_near, max(0, before - AT_LEAST + 1)))
-    last = int(max(last_near, min(len(steps) - 1, after + AT_LEAST - 1)))
+    first = min(first_near, max(0, before - AT_LEAST + 1))
+    last = max(last_near, min(len(steps) - 1, after + AT_LEAST - 1))
     thinned = np.linspace(first, last, min(AT_MOST - 4, last - first + 1)).round().astype(int)
     return np.unique(np.concatenate([steps[thinned], [spike.before, spike.after], ends]))
 
