@@ -181,9 +181,12 @@ def measure_ahead(
         _load_kernels(networks[0].stack)
     for_all = [slow.measure for slow in SLOW if slow.only is None]
     _do([*more, *(_job(measure, network) for measure in for_all for network in networks)], processes, listener)
-    # `only` may itself be slow: it is asked when the first jobs are done.
-    for_some = [(slow.measure, network) for slow in SLOW if slow.only for network in networks if slow.only(network)]
-    _do([_job(measure, network) for measure, network in for_some], processes, listener)
+    # `only` may itself be slow: it is called when the first jobs are done.
+    jobs = []
+    for slow in SLOW:
+        if slow.only is not None:
+            jobs += [_job(slow.measure, network) for network in networks if slow.only(network)]
+    _do(jobs, processes, listener)
 
 
 def _load_kernels(stack: Stack) -> None:

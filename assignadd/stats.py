@@ -228,8 +228,12 @@ def _refined_threshold(settings: np.ndarray, wins: np.ndarray, trials: np.ndarra
 def _probability_of_success(
     settings: np.ndarray, midpoint: np.ndarray | float, width: np.ndarray | float, lapse: np.ndarray | float
 ) -> np.ndarray:
-    """The curve at each setting; off 0 and 1, so that one unlucky seed far from the threshold does not rule it out."""
-    return np.clip((1 - lapse) / (1 + np.exp(np.clip((midpoint - settings) / width, -50, 50))), 1e-3, 1 - 1e-3)
+    """P(success) at each setting, as in `threshold`.
+
+    It is at least .001 and at most .999: otherwise a single unlucky seed far from the threshold would rule a curve out.
+    """
+    exponent = np.clip((midpoint - settings) / width, -50, 50)  # beyond 50 the exponential changes nothing
+    return np.clip((1 - lapse) / (1 + np.exp(exponent)), 1e-3, 1 - 1e-3)
 
 
 @lru_cache(maxsize=2)  # a sweep has several thresholds; 130,000 curves take 30 MB

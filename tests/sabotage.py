@@ -172,8 +172,6 @@ PATCHES = (
           "paper/causes/test_paths.py"),
     Patch("area", "paper/causes/paths.py", "np.sign(1 - self.faithfulness)", "1",
           "paper/causes/test_paths.py -k more_than"),
-    Patch("unseen", "paper/causes/subspaces.py", "pairs.counts & is_even, pairs.counts & ~is_even",
-          "pairs.counts & is_even, pairs.counts & is_even", "paper/causes/test_subspaces.py -k test_pairs"),
     Patch("member", "config/__init__.py", "with_settings(base, dict(self.settings))", "base", "config/test_config.py"),
     Patch("study-rows", "study/table.py", '"diverged": diverged}', '"diverged": False}',
           "study/test_study.py -k row"),

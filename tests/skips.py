@@ -4,7 +4,6 @@
 REMEDIES = {
     "ray is not": "make test-ray",
     "transformerlens": "pip install -e '.[lens]', then pytest tests/runs/test_lens_bridge.py",
-    "pyvene": "pip install -e '.[das]', then pytest tests/paper/causes/test_subspaces.py",
     "triton": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",
     "cuda": "pytest tests/training/test_cuda.py on a machine with an NVIDIA GPU",
     "hub": "pip install -e '.[dev]'",

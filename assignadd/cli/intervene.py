@@ -145,15 +145,13 @@ class Interchange(OneModel, Printing):
     It should change where that part holds a variable of the program: a binding tag, the query, a value, the sum.
 
     --json prints {"run", "seed", "step", "alignments": {name: {"n", "whole", "named", ..., "by_variables"}},
-    "not_defined": {name: why}}; with --checkpoints {..., "steps", "accuracy", "onsets"}, with --search {..., "search"}.
+    "not_defined": {name: why}}; with --checkpoints {..., "steps", "accuracy", "onsets"}.
     """
 
     pairs: int | None = None
-    """About how many pairs of prompts for each alignment: 4000, 1000 a checkpoint or 8000 in a search unless given."""
+    """About how many pairs of prompts for each alignment: 4000, or 1000 a checkpoint, unless given."""
     checkpoints: int | None = None
     """Instead, the accuracies at this many checkpoints, evenly over training."""
-    search: tuple[int, ...] = ()
-    """Instead, search for subspaces of these ranks that carry an operand or the sum."""
     threads: int = 1
     """CPU threads."""
 
@@ -168,9 +166,6 @@ class Interchange(OneModel, Printing):
         if self.checkpoints is not None:
             reply |= _over_time(run, index, self.checkpoints, self.pairs)
             return Output([_over_time_table(reply)], reply)
-        if self.search:
-            reply |= _searched(run, index, self)
-            return Output([_searched_table(reply)], reply)
         reply |= _aligned(run, index, self)
         for name, reason in reply["not_defined"].items():
             note(f"{name} is not defined for this network: it {reason}")
@@ -179,8 +174,8 @@ class Interchange(OneModel, Printing):
 
 def _check(args: Interchange) -> None:
     """What can be told before a run is opened."""
-    if args.checkpoints is not None and (args.search or args.step is not None):
-        raise UsageError("--checkpoints goes along training: it takes neither --step nor --search")
+    if args.checkpoints is not None and args.step is not None:
+        raise UsageError("--checkpoints goes along training: it does not take --step")
     for name, value, least in (("pairs", args.pairs, LEAST_PAIRS), ("checkpoints", args.checkpoints, 2)):
         if value is not None:
             options.within(name, value, least, 1_000_000)
@@ -237,25 +232,6 @@ def _over_time(run: Run, index: int, checkpoints: int, n: int | None) -> dict[st
     return {"steps": shares["step"].tolist(), "accuracy": accuracy, "onsets": onset_steps(shares)}
 
 
-def _searched(run: Run, index: int, args: Interchange) -> dict[str, Any]:
-    from assignadd.paper.causes.subspaces import PAIRS, PLACES, SEARCHED, VARIABLES, Search
-
-    for rank in args.search:
-        if not 1 <= rank <= run.config.model.d_model:
-            raise ConfigError("search", rank, f"ranks from 1 to {run.config.model.d_model}")
-    step, model = options.model_at(run, index, args.step)
-    search, rows = Search(run.configs[index], run.seen[index], args.pairs or PAIRS), []
-    untrained = _untrained(run, index)
-    wanted = [(variable, place, rank) for variable in VARIABLES for place in PLACES for rank in args.search]
-    with counting(f"searching in {run.name}", "subspaces") as listener:
-        for i, (variable, place, rank) in enumerate(wanted):
-            listener(i, len(wanted))
-            outcome, control = (search(network, variable, place, rank) for network in (model, untrained))
-            shares = _shares(outcome, control, SEARCHED)
-            rows.append({"variable": variable, "place": place, "rank": rank} | shares)
-    return {"step": step, "search": rows}
-
-
 def _untrained(run: Run, index: int) -> Stack:
     from assignadd.model.stack import initial_stack
 
@@ -308,14 +284,3 @@ def _over_time_table(reply: dict[str, Any]) -> Table:
         Column("last", "at the last", ".3f"),
     ]
     return Table(title, named, rows, "interchange accuracy")
-
-
-def _searched_table(reply: dict[str, Any]) -> Table:
-    keys = ("searched", "complement", "random", "untrained")
-    rows = [(r["variable"], r["place"], r["rank"], r["n"], *(r[key] for key in keys)) for r in reply["search"]]
-    caption = (
-        "interchange accuracy on pairs that the search did not use; "
-        "complement: answers as if all but this variable had been exchanged"
-    )
-    named = [*columns("variable", "place", "rank", "pairs"), *(Column(key, form=".3f") for key in keys)]
-    return Table(_title(reply), named, rows, caption)

@@ -15,9 +15,8 @@ from assignadd.cli.screen import Column, Output, Printing, Table, columns, conso
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE
 
 if TYPE_CHECKING:
-    from assignadd.paper.theory.beta import BetaScan
     from assignadd.paper.theory.claims import TheoryNumbers
-    from assignadd.paper.theory.composition import StepNumbers
+    from assignadd.paper.theory.composition import BetaScan, StepNumbers
     from assignadd.paper.theory.real_gradient import TheoryGradient
     from assignadd.runs.folder import Run
     from assignadd.stats import Statement
@@ -139,7 +138,7 @@ def _beta(scan: BetaScan) -> list[dict[str, Any]]:
 
 def _beta_parts(scan: BetaScan) -> Iterator[Table | str]:
     """The theorem's conditions and bound, and the accuracies of its step and of the balancing one, for some beta."""
-    from assignadd.paper.theory.beta import FACTOR, listed
+    from assignadd.paper.theory.composition import FACTOR, listed
 
     middles = [(low + high) / 2 for low, high in scan.composing]
     wanted = [0.5, 1, math.log(scan.s.T), 4, 8, *middles, scan.points[-1].beta]

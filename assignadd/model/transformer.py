@@ -268,7 +268,7 @@ class Transformer(Hooked):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are; tools that attach to any model read it (pyvene)."""
+        """Where the weights are; tools that attach to any model read it."""
         return self.embed.W_E.device
 
     def forward(self, tokens: Int[Tensor, "B T"], last_only: bool = False) -> Float[Tensor, "B queries N"]:

@@ -57,35 +57,12 @@ def test_table(capsys):
     assert "operand query 1-var" in out and "query in QK2 2-var" in out
 
 
-def test_the_search_says_what_it_found(capsys, monkeypatch):
-    """With a search that keeps the random directions it begins with."""
-    monkeypatch.setattr("assignadd.paper.causes.subspaces.searched", lambda *given: given[4])
-    assert len(found := reply(capsys, "--search", "32", "--pairs", "90")["search"]) == 6
-    assert {(row["variable"], row["place"], row["rank"]) for row in found} >= {("sum", "after MLP2", 32)}
-    assert all(row["searched"] == row["random"] and row["n"] <= 45 for row in found)
-    assert main(["intervene", "interchange", str(RUN), "--search", "32", "--pairs", "90"]) == 0
-    assert "complement" in capsys.readouterr().out
-    assert main(["intervene", "interchange", str(RUN), "--search", "129"]) == 2
-    assert "ranks from 1 to 128" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_the_sum_is_in_a_subspace_and_an_operand_is_not(capsys):
-    rows = {
-        (row["variable"], row["place"]): row for row in reply(capsys, "--search", "32", "--pairs", "4500")["search"]
-    }
-    total, operand = rows["sum", "before MLP2"], rows["first operand", "before MLP2"]
-    assert total["searched"] > 0.97 and max(total[c] for c in ("random", "complement", "untrained")) < 0.05
-    # Of two prompts' four operands any two: 1/6 each, and no more for those that were asked for.
-    assert operand["searched"] < 0.2 and abs(operand["searched"] - operand["complement"]) < 0.04
-
-
 def test_one_line_says_what_is_accepted(capsys):
     for arguments, line in (
         (["--pairs", "3"], "pairs = 3: expected a whole number from 9"),
         (["--checkpoints", "1"], "checkpoints = 1: expected a whole number from 2"),
         (["--checkpoints", "0"], "checkpoints = 0: expected a whole number from 2"),
-        (["--checkpoints", "5", "--step", "7"], "neither --step nor --search"),
+        (["--checkpoints", "5", "--step", "7"], "--checkpoints goes along training: it does not take --step"),
     ):
         assert main(["intervene", "interchange", str(RUN), *arguments]) == 2
         assert line in capsys.readouterr().err

@@ -58,7 +58,7 @@ def test_bad_seeds_are_refused(text):
         ("runs tables sensus", "table = 'sensus': expected one of"),
         ("runs shw", "no action 'shw' of runs; did you mean show?"),
         ("bench --seconds x", "seconds = 'x': expected a number"),
-        ("intervene interchange r --search a", "search = 'a': expected a whole number"),
+        ("intervene interchange r --pairs a", "pairs = 'a': expected a whole number"),
         ("train --model.d-mlp None x", "model.d_mlp = 'x': expected a whole number"),
         ("train --model.d-mlp None 8 9", "model.d_mlp = (None, 8, 9): expected a tuple with one width or None"),
         ("train --numerics.dtype half", "numerics.dtype = 'half': expected one of float32, float64"),

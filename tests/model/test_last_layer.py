@@ -10,9 +10,8 @@ from assignadd.model.architecture import NotDefined
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.paper.causes.interchange import EXCHANGES, NAMED, _side
+from assignadd.paper.causes.interchange import EXCHANGES, NAMED, _side, random_directions, within
 from assignadd.paper.causes.pairs import prompts, query_pairs, tag_pairs
-from assignadd.paper.causes.subspaces import random_directions, within
 from assignadd.task.positions import Positions
 from assignadd.task.splits import pair_split
 from tests.architectures import ARCHITECTURES, SMALL, random_stack

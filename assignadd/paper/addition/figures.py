@@ -67,14 +67,16 @@ def cosine_sim_data(
     a["one template"] = template
     b = {f"residual, {VARIABLES[n]}": cosines.residual for n, cosines in against.items()}
     b |= {f"attention output, {VARIABLES[n]}": cosines.attention_output for n, cosines in against.items()}
-    (a_mean, a_std), (b_mean, b_std) = _first_model(a, A_KINDS), _first_model(b, B_KINDS)
+    (a_mean, a_std) = _first_model(a, A_KINDS)
+    (b_mean, b_std) = _first_model(b, B_KINDS)
     return CosineSimData(list(a), a_mean, a_std, list(b), b_mean, b_std, missing)
 
 
 def _first_model(rows: Mapping[str, Any], kinds: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the cosines of the first model, both (rows, kinds), also without rows."""
     cosines: list[Cosine] = [getattr(row, kind) for row in rows.values() for kind in kinds]
-    mean, std = [float(c.mean[0]) for c in cosines], [float(c.std[0]) for c in cosines]
+    mean = [float(c.mean[0]) for c in cosines]
+    std = [float(c.std[0]) for c in cosines]
     return np.reshape(mean, (len(rows), len(kinds))), np.reshape(std, (len(rows), len(kinds)))
 
 
@@ -141,7 +143,8 @@ class ProbesData(FigureData):
 
 def probes_data(probes: AnswerProbes, modulus: int) -> ProbesData:
     """Test and control accuracies of the first model's probes, by stage."""
-    test, control = (values[0].cpu().double().numpy() for values in (probes.test, probes.control))
+    test = probes.test[0].cpu().double().numpy()
+    control = probes.control[0].cpu().double().numpy()
     intervals = [wilson(round(accuracy * probes.n_test), probes.n_test) for accuracy in test.tolist()]
     low, high = np.array([(i.low, i.high) for i in intervals]).T
     return ProbesData(list(probes.stages), test, low, high, control, 1 / modulus)
@@ -240,7 +243,9 @@ CLEAN = 0.9  # share of the variance
 
 def fourier_shares_caption(data: FourierSharesData) -> str:
     """How many neurons are nearly a wave, and how much of all power is in the network's frequencies, in words."""
-    clean, n, used = int((data.share >= CLEAN).sum()), len(data.share), int(data.network.sum())
+    clean = int((data.share >= CLEAN).sum())
+    n = len(data.share)
+    used = int(data.network.sum())
     return (
         f"Here one wave explains {CLEAN:.0%} or more in {clean} of {n} neurons, and {np.median(data.share):.0%} in the "
         f"median neuron; {data.power[data.network].sum():.1%} of all power is in {used} of {len(data.network)} "

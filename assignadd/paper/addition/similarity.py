@@ -125,27 +125,35 @@ def on_template(stack: Stack) -> Matching:
     Every two different pairs of values are mismatched. The paper does not give its template ("b 3 + b 4 =" and
     "+ 3 4 ="); ours is `task.examples.template`.
     """
-    bound, literal = (tokens[None].to(stack.flat.device) for tokens in examples.template(stack.config.task))
-    cosines = [_all_pairs(_residuals(m, bound)[0], _residuals(m, literal)[0]) for m in single_models(stack)]
-    matched, mean, std = (torch.stack(values) for values in zip(*cosines, strict=True))
-    n = matched.shape[1]
-    doubles = stack.config.task.modulus  # n + n is its own mirror image
-    mismatched = n**2 - (2 * n - doubles)
-    return Matching(_over(matched), Cosine(mean, std, torch.full_like(mean, mismatched, dtype=torch.int64)))
+    with_variables, with_literals = examples.template(stack.config.task)
+    matched, means, deviations = [], [], []
+    for model in single_models(stack):
+        x = _residuals(model, with_variables[None].to(stack.flat.device))[0]
+        y = _residuals(model, with_literals[None].to(stack.flat.device))[0]
+        of_same_values, mean, deviation, n_mismatched = _all_pairs(x, y)
+        matched.append(of_same_values)
+        means.append(mean)
+        deviations.append(deviation)
+    n = torch.full((len(means),), n_mismatched, device=stack.flat.device)
+    return Matching(_over(torch.stack(matched)), Cosine(torch.stack(means), torch.stack(deviations), n))
 
 
-def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosines of rows of x and y with the same values; mean and standard deviation of all others but mirror images."""
-    u, v = normalize(x.double(), dim=-1), normalize(y.double(), dim=-1)
-    index = torch.arange(len(u), device=u.device)
-    mirror = index.view(math.isqrt(len(u)), -1).T.flatten()
+def _all_pairs(x: Float[Tensor, "N2 d"], y: Float[Tensor, "N2 d"]) -> tuple[Tensor, Tensor, Tensor, int]:
+    """The cosine of each row of x with the row of y that has the same values (a, b); then the mean, the standard
+    deviation and the number of all other cosines, without those of mirror images (b, a)."""
+    u = normalize(x.double(), dim=-1)
+    v = normalize(y.double(), dim=-1)
+    row = torch.arange(len(u), device=u.device)
+    mirror = row.view(math.isqrt(len(u)), -1).T.flatten()  # the row of (b, a)
     matched = (u * v).sum(-1)
-    mirrored = (u * v[mirror]).sum(-1)[mirror != index]  # a double is its own mirror image
-    # The sums of all N^4 cosines and of their squares are (sum u).(sum v) and <U^T U, V^T V>.
-    same, n = torch.cat([matched, mirrored]), len(u) ** 2 - len(matched) - len(mirrored)
-    mean = (u.sum(0) @ v.sum(0) - same.sum()) / n
-    square = (((u.T @ u) * (v.T @ v)).sum() - same.square().sum()) / n
-    return matched, mean, (square - mean**2).clamp(min=0).sqrt()
+    mirrored = (u * v[mirror]).sum(-1)[mirror != row]  # a double is its own mirror image
+    # Sums over all N^4 cosines need no N^4 numbers: that of the cosines is (sum u).(sum v), that of their squares
+    # <U^T U, V^T V>. The cosines of matched and mirrored rows are subtracted.
+    excluded = torch.cat([matched, mirrored])
+    n = len(u) ** 2 - len(excluded)
+    mean = (u.sum(0) @ v.sum(0) - excluded.sum()) / n
+    square = (((u.T @ u) * (v.T @ v)).sum() - excluded.square().sum()) / n
+    return matched, mean, (square - mean**2).clamp(min=0).sqrt(), n
 
 
 def _residuals(stack: Stack, tokens: Tensor) -> Tensor:

@@ -261,7 +261,8 @@ def _name_embeddings(ax: Axes, data: QK0Data, starts: np.ndarray) -> None:
         *range(data.modulus, len(names) - T),
         *(len(names) - T + t for t in thinned(T, 12)),
     ]
-    ticks, labels = [(starts[row] + starts[row + 1] - 1) / 2 for row in named], [names[row] for row in named]
+    ticks = [(starts[row] + starts[row + 1] - 1) / 2 for row in named]
+    labels = [names[row] for row in named]
     ax.set_yticks(ticks, labels, fontsize=SMALLEST)
     ax.set_xticks(ticks, labels, fontsize=SMALLEST)
     for row, label in zip(named, ax.get_xticklabels(), strict=True):

@@ -150,19 +150,28 @@ def variants(task: Task, frequencies: Bool[Tensor, " F"]) -> dict[tuple[str, str
         "OV2: key frequencies": {"frequencies": ~frequencies},
         "OV2: numbers": {"ov2": ~b.fetched},
     }
-    section_5: Changes = {field: mask for changes in keep.values() for field, mask in changes.items()}
+    section_5: Changes = {}
+    for changes in keep.values():
+        section_5 |= changes
     together: dict[str, Changes] = {WHOLE: {}, SECTION_5: section_5}
     together |= {name: section_5 | changes for name, changes in _with_literals(b).items()}
-    without = ("QK1: the four blocks", "OV1: variables", "QK2: identity block", "OV2: key frequencies")
-    together[COMPLEMENT] = {field: mask for name in without for field, mask in remove[name].items()}
+    together[COMPLEMENT] = {}
+    for name in ("QK1: the four blocks", "OV1: variables", "QK2: identity block", "OV2: key frequencies"):
+        together[COMPLEMENT] |= remove[name]
     groups = {"together": together, "kept alone": keep, "removed alone": remove}
     full = b.everything(len(frequencies))
-    return {(group, name): replace(full, **changes) for group, rows in groups.items() for name, changes in rows.items()}
+    kept = {}
+    for group, rows in groups.items():
+        for name, changes in rows.items():
+            kept[group, name] = replace(full, **changes)
+    return kept
 
 
 def _with_literals(b: Blocks) -> dict[str, Changes]:
     """The parts through which literal operands are found, added to section 5's parts, by the name of the row."""
-    slots, numbers, variables = b.keys(b.slots), b.keys(b.numbers), b.keys(copied=b.variables)
+    slots = b.keys(b.slots)
+    numbers = b.keys(b.numbers)
+    variables = b.keys(copied=b.variables)
     of_position = {
         POSITION_SLOTS: slots,
         POSITION_NUMBERS: numbers,
@@ -204,9 +213,10 @@ def kept_tables(full: Tables, keep: Kept, task: Task) -> Tables:
 @torch.no_grad()
 def kept_logits(model: Stack, tokens: Int[Tensor, "B T"], keep: Kept) -> Float[Tensor, "B N"]:
     """Answer logits of one model (a stack with M = 1) with only some parts kept."""
-    table, w = table_forward(model.config, model.flat.device), unstacked(model)
-    tables = kept_tables(table.tables(w), keep, model.config.task)
-    return torch.cat([table.forward(w, part, tables).read(keep.around) for part in tokens.split(CHUNK)])
+    network = table_forward(model.config, model.flat.device)
+    weights = unstacked(model)
+    tables = kept_tables(network.tables(weights), keep, model.config.task)
+    return torch.cat([network.forward(weights, part, tables).read(keep.around) for part in tokens.split(CHUNK)])
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,8 @@ def literal_second(name: str) -> Measure:
 
 def loss_by_named(network: Network) -> Measured | None:
     """The largest loss of an alignment if only the directions that the paper names are exchanged, with its interval."""
-    hits = [outcome.hits for name in EXCHANGED if (outcome := _outcome(network, name, "named")).n]
+    outcomes = [_outcome(network, name, "named") for name in EXCHANGED]
+    hits = [outcome.hits for outcome in outcomes if outcome.n]
     return highest(paired_difference(x["whole"].numpy(), x["named"].numpy(), PAIRS) for x in hits)
 
 
@@ -117,7 +118,8 @@ def delay(earlier: str, later: str) -> Measure:
         require(network.config, "the exchange of the sum", LAST_MLP)
         if not binds(network) or len(network.steps) < 2:
             return None
-        first, second = cause_onsets(network)[earlier], cause_onsets(network)[later]
+        first = cause_onsets(network)[earlier]
+        second = cause_onsets(network)[later]
         return None if first is None or second is None else _between(first, second, causes_over_time(network)["step"])
 
     return measure
@@ -134,9 +136,13 @@ def _between(first: Onset, second: Onset, steps: np.ndarray) -> Measured:
 @needs_two_variables
 def across_types(network: Network) -> Measured | None:
     """The lowest interchange accuracy of one operand between sequences of two different types, with its interval."""
-    outcomes = [interchange_of(network)[name] for name in ("first value", "second value")]
-    types = list(permutations(range(3), 2))  # of base and source
-    return lowest(_share(o.where((o.base_vars == i) & (o.source_vars == j))) for o in outcomes for i, j in types)
+    shares = []
+    for name in ("first value", "second value"):
+        outcome = interchange_of(network)[name]
+        for base_vars, source_vars in permutations(range(3), 2):
+            chosen = (outcome.base_vars == base_vars) & (outcome.source_vars == source_vars)
+            shares.append(_share(outcome.where(chosen)))
+    return lowest(shares)
 
 
 def faithfulness(name: str) -> Measure:
@@ -144,7 +150,8 @@ def faithfulness(name: str) -> Measure:
 
     def measure(network: Network) -> Measured | None:
         circuit = circuit_alone_of(network)
-        kept, whole = circuit.answers("together", name), circuit.answers("together", WHOLE)
+        kept = circuit.answers("together", name)
+        whole = circuit.answers("together", WHOLE)
         return paired_share(kept.ravel(), whole.ravel(), SEQUENCES)
 
     return measure
@@ -155,7 +162,8 @@ def by_variables(name: str) -> Callable[[Network], str]:
 
     def detail(network: Network) -> str:
         circuit = circuit_alone_of(network)
-        kept, whole = circuit.answers("together", name), circuit.answers("together", WHOLE)
+        kept = circuit.answers("together", name)
+        whole = circuit.answers("together", WHOLE)
         sets = [circuit.with_variables(k) for k in network.types]
         shares = [paired_share(kept[of_type].ravel(), whole[of_type].ravel(), SEQUENCES) for of_type in sets]
         words = ", ".join("none" if share is None else str(share) for share in shares)
@@ -181,7 +189,8 @@ def loss_without(name: str) -> Measure:
     def measure(network: Network) -> Measured:
         circuit = circuit_alone_of(network)
         worst = circuit.worst_set("removed alone", name)
-        whole, without = circuit.answers("together", WHOLE), circuit.answers("removed alone", name)
+        whole = circuit.answers("together", WHOLE)
+        without = circuit.answers("removed alone", name)
         return paired_difference(whole[worst], without[worst], SEQUENCES)
 
     return measure

@@ -58,11 +58,11 @@ class CircuitData(FigureData):
 
 
 def circuit_data(effects: Mapping[int, Mapping[Path, float]], direct: Mapping[int, Mapping[str, float]]) -> CircuitData:
-    paths = sorted(
-        {path for of_type in effects.values() for path in of_type}, key=lambda p: (p.sender, p.role, p.receiver, p.at)
-    )
+    every_path = set().union(*effects.values())  # sums with fewer variables have fewer paths
+    paths = sorted(every_path, key=lambda path: (path.sender, path.role, path.receiver, path.at))
     effect = np.array([[of_type.get(path, np.nan) for of_type in effects.values()] for path in paths])
-    logits = np.array([[of_type[name] for of_type in direct.values()] for name in (EMBEDDING, LAYER_1, LAYER_2, MLP2)])
+    senders = (EMBEDDING, LAYER_1, LAYER_2, MLP2)
+    logits = np.array([[of_type[sender] for of_type in direct.values()] for sender in senders])
     return CircuitData(
         [path.sender for path in paths],
         [path.role for path in paths],
@@ -149,7 +149,8 @@ class _Arrow:
 
     def points(self, shares: np.ndarray) -> np.ndarray:
         """(n, 2): points between the edges of its two boxes, at these shares of the way."""
-        tail, head = self.start[0] + _half(self.start[0]) + 0.02, self.end[0] - _half(self.end[0]) - 0.02
+        tail = self.start[0] + _half(self.start[0]) + 0.02
+        head = self.end[0] - _half(self.end[0]) - 0.02
         x, y = tail + shares * (head - tail), self.start[1] + shares * (self.end[1] - self.start[1])
         return np.stack([x, y], axis=1)
 

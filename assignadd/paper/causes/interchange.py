@@ -13,7 +13,6 @@ Each variable of the program (paper, section 5) is aligned with an activation:
 The activation is taken from the source prompt, the rest of the network runs on the base prompt, and the answer is
 compared with the program's (`pairs`). Controls: exchanging only the directions that the paper names (`named`), as many
 random directions (`random`), and another activation that should not hold the variable (`elsewhere`, see `EXCHANGES`).
-`subspaces.Search` trains the directions instead.
 
 In a network with more layers, layer 2 and MLP2 above are the last layer and its MLP, and layer 1's output is what all
 layers before the last wrote into the residual stream. With several heads an output is that of all heads.
@@ -38,6 +37,8 @@ from assignadd.config import Config
 from assignadd.dynamics.curves import Onset, first_lasting, onset
 from assignadd.dynamics.of_network import binds
 from assignadd.dynamics.trajectory import Listener, Read
+from assignadd.measures.addition import at_frequencies, network_frequencies, number_outputs
+from assignadd.measures.scores import variable_outputs
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, SECOND_LAYER, lacking, require
 from assignadd.model.forward import CHUNK
 from assignadd.model.last_layer import LastLayer
@@ -45,14 +46,16 @@ from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.trace import Trace
 from assignadd.network import Network, per_network
 from assignadd.paper.causes.pairs import Outcome, Pairs, prompts, query_pairs, tag_pairs, value_pairs
-from assignadd.paper.causes.subspaces import copied_variables, fetched_values, random_directions, read_answers, within
 from assignadd.task.positions import Positions
+from assignadd.task.randomness import Stream, normals
 
 ALIGNMENTS = ("binding tag", "operand query", "query in QK2", "first value", "second value", "values", "sum")
 QUERY_AND_TAG = "query and tag"
 VARIANTS = ("whole", "named", "random", "elsewhere")
 PAIRS = 4000
 RANDOM_SEED = 7
+# Singular values below this fraction of the largest are treated as zero.
+RANK_TOLERANCE = 1e-4
 # Pairs for each checkpoint (the standard error of an accuracy of one half is about .02), and checkpoints of a run.
 PAIRS_OVER_TIME, CHECKPOINTS = 1000, 60
 # An interchange accuracy or a measure counts as present from the step after which it stays above this value.
@@ -107,7 +110,8 @@ def _value(operand: str, before: int = 0) -> Exchange:
     """Exchanges layer 2's output at `=` from the position of an operand's value, or from `before` positions earlier."""
 
     def output(layer: LastLayer, side: Side) -> Tensor:
-        at, rows = side.positions.position(f"{operand}_value") - before, torch.arange(len(side.before))
+        at = side.positions.position(f"{operand}_value") - before
+        rows = torch.arange(len(side.before))
         weight = side.trace.attention(layer.stack.config.model.n_layers)[rows, :, -1, at] * (at >= 0)[:, None]
         return layer.attention_output(weight[..., None], side.before[rows, at, None])
 
@@ -147,6 +151,41 @@ SAME_PROMPTS = (
     ("binding tag",), ("operand query", "query in QK2", QUERY_AND_TAG),
     ("first value", "second value", "values", "sum"),
 )  # fmt: skip
+
+
+def copied_variables(model: Stack) -> Float[Tensor, "r d"]:
+    """A basis of the span of OV1(e_v), what layer 1 copies of a variable (section 5.2)."""
+    return span(variable_outputs(model)[0])
+
+
+def fetched_values(model: Stack) -> Float[Tensor, "r d"]:
+    """A basis of the span of OV2(e_n) at the network's frequencies, what layer 2 copies of a number (section 5.1)."""
+    return span(at_frequencies(number_outputs(model), network_frequencies(model)[0])[0])
+
+
+def read_answers(model: Stack) -> Float[Tensor, "r d"]:
+    """A basis of the span of W_U's columns at the network's frequencies, what the unembedding reads of the sum."""
+    return span(at_frequencies(model.W_U.mT, network_frequencies(model)[0])[0])
+
+
+def span(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "r d"]:
+    """An orthonormal basis, in rows, of the span of these vectors."""
+    _, lengths, directions = torch.linalg.svd(vectors.double(), full_matrices=False)
+    return directions[lengths > RANK_TOLERANCE * lengths[0]].to(vectors.dtype)
+
+
+def random_directions(like: Float[Tensor, "r d"], seed: int) -> Float[Tensor, "r d"]:
+    """As many orthonormal rows as `like` has, uniformly distributed."""
+    rank, d = like.shape
+    drawn = normals(seed, Stream.DIRECTIONS, torch.arange(rank * d)).view(d, rank)
+    return torch.linalg.qr(drawn)[0].T.to(like)
+
+
+def within(difference: Float[Tensor, "... d"], basis: Float[Tensor, "r d"] | None) -> Float[Tensor, "... d"]:
+    """The projection of a difference onto a subspace; the difference itself if `basis` is None."""
+    return difference if basis is None else (difference @ basis.T) @ basis
+
+
 # The directions that the paper names for each alignment.
 NAMED: dict[str, Callable[[Stack], Tensor]] = {
     "binding tag": copied_variables, "operand query": copied_variables, "query in QK2": copied_variables,
@@ -221,7 +260,8 @@ def _answers(
     answers: dict[tuple[str, str], Tensor] = {}
     whole: dict[Exchange, Tensor] = {}  # by the exchange, which alignments may share as a control
     for name, variant in product(names, variants):
-        exchange, basis = EXCHANGES[name][variant == "elsewhere"], bases[name].get(variant)
+        exchange = EXCHANGES[name][variant == "elsewhere"]
+        basis = bases[name].get(variant)
         if basis is None and exchange in whole:
             answers[name, variant] = whole[exchange]
             continue

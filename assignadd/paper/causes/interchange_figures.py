@@ -64,13 +64,16 @@ def interchange_data(trained: Mapping[str, Outcome], untrained: Mapping[str, Out
     shown, control = _split_queries(trained), _split_queries(untrained)
     names = [name for name, outcome in shown.items() if outcome.n]
     variants = [v for v in VARIANTS if v == "untrained" or v in shown[names[0]].hits]
-    counts = [[*(shown[a].count(v) for v in variants if v != "untrained"), control[a].count()] for a in names]
-    n = np.array([shown[a].n for a in names])
-    intervals = [[wilson(k, m) for k in row] for row, m in zip(counts, n.tolist(), strict=True)]
-    low = np.array([[interval.low for interval in row] for row in intervals])
-    high = np.array([[interval.high for interval in row] for row in intervals])
-    by_types = np.stack([shown[a].by_types().numpy() for a in names])
-    return InterchangeData(names, variants, np.array(counts) / n[:, None], low, high, n, by_types)
+    counts, low, high = (np.zeros((len(names), len(variants))) for _ in range(3))
+    n = np.array([shown[name].n for name in names])
+    for i, name in enumerate(names):
+        for j, variant in enumerate(variants):
+            counts[i, j] = control[name].count() if variant == "untrained" else shown[name].count(variant)
+            interval = wilson(counts[i, j], int(n[i]))
+            low[i, j] = interval.low
+            high[i, j] = interval.high
+    by_types = np.stack([shown[name].by_types().numpy() for name in names])
+    return InterchangeData(names, variants, counts / n[:, None], low, high, n, by_types)
 
 
 def _split_queries(outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
@@ -155,8 +158,8 @@ def causes_over_time_data(
 ) -> CausesOverTimeData:
     """From the columns of interchange accuracies, and of a trajectory that was measured at these checkpoints too."""
     steps = causes["step"]
-    there = {name: column for name, column in PAPER_MEASURES.items() if column in measured}
-    measures = {column: measured[column][np.isin(measured["step"], steps)] for column in there.values()}
+    defined = {name: column for name, column in PAPER_MEASURES.items() if column in measured}
+    measures = {column: measured[column][np.isin(measured["step"], steps)] for column in defined.values()}
 
     def onsets(columns: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.array([-1 if step is None else step for step in onset_steps({"step": steps, **columns}).values()])
@@ -164,7 +167,7 @@ def causes_over_time_data(
     chosen = {name: causes[name] for name in ALIGNMENTS if name in causes}
     return CausesOverTimeData(
         steps, list(chosen), np.stack(list(chosen.values())), onsets(chosen),
-        list(there), np.stack(list(measures.values())), onsets(measures),
+        list(defined), np.stack(list(measures.values())), onsets(measures),
         *phase_ends(phases), phases.summary,
     )  # fmt: skip
 

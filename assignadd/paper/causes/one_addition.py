@@ -91,7 +91,8 @@ def frequency_damage(model: Stack, config: Config, seen: Bool[Tensor, "N N"], n:
     frequencies = [int(k) + 1 for k in network_frequencies(model)[0].nonzero().flatten()]
     types, reference = config.task.variable_counts, reference_sequences(config, seen)
     tokens = torch.cat([sequences([config], seen[None], n_vars, n).tokens[0] for n_vars in types])
-    labels, of_neurons = answers(config.task, tokens), circuit_waves(model).frequency[0]
+    labels = answers(config.task, tokens)
+    of_neurons = circuit_waves(model).frequency[0]
     layer, W_out = LastLayer(model), model[MLP2_WEIGHTS[1]][0]
     trace, mean = layer.trace(tokens), layer.trace(reference).neurons.mean(0)
 
@@ -114,7 +115,8 @@ def grafted(model: Stack, config: Config, seen: Bool[Tensor, "N N"], steps: int 
     pool = sequences([config], seen[None], 0, POOL, TrainingLawDraws.GRAFTED_MLP.start)
     with torch.no_grad():
         inputs = torch.cat([trace.resid_mid for part in pool.tokens.split(CHUNK, 1) for trace in traces(model, part)])
-    result, initial = model.clone(), initial_stack(model.config, [GRAFT_SEED])
+    result = model.clone()
+    initial = initial_stack(model.config, [GRAFT_SEED])
     weights = {name: initial[name][0].clone() for name in MLP2_WEIGHTS}
     _fit(weights, inputs, pool.labels[0], model.W_U[0], steps)
     for name, weight in weights.items():
@@ -149,7 +151,8 @@ def frequency_damage_of(network: Network) -> FrequencyDamage:
 @per_network(slow=True)
 def grafted_accuracies(network: Network) -> dict[str, Accuracy]:
     """Accuracies on sums with variables in trained slots, with an MLP2 that was trained on sums of literals."""
-    stack, n = grafted(network.stack, network.config, network.seen), min(network.n, TESTED)
+    stack = grafted(network.stack, network.config, network.seen)
+    n = min(network.n, TESTED)
     names = [s.name for s in EVAL_SETS if s.n_vars and not s.n_banned]
     return set_accuracies(stack, [network.config], network.seen[None], n, EVAL_SETS, names)[0]
 

@@ -46,7 +46,8 @@ class Pairs:
     @classmethod
     def of(cls, task: Task, base: Tensor, source: Tensor, hybrid: Tensor, defined: Tensor | bool = True) -> Pairs:
         """The pairs of these prompts; `defined` is a mask of the rows that have a hybrid."""
-        answer, is_variable = answers(task, hybrid), roles(task, base).is_variable
+        answer = answers(task, hybrid)
+        is_variable = roles(task, base).is_variable
         counts = (answer != answers(task, base)) & defined
         return cls(base, source, answer, counts, is_variable.sum(1), count_variables(task, source), is_variable[:, 0])
 
@@ -120,7 +121,8 @@ def tag_pairs(task: Task, base: Tensor) -> Pairs:
     The source is the hybrid with new random values for the assigned numbers.
     """
     positions = Positions(task, base)
-    variables, numbers = positions.mask("variables"), positions.mask("assigned")
+    variables = positions.mask("variables")
+    numbers = positions.mask("assigned")
     n, rank = variables.sum(1, keepdim=True), variables.cumsum(1) - 1
     order = (~variables).byte().argsort(dim=1, stable=True)  # positions, those of variables first
     moved = base.gather(1, order.gather(1, (rank + 1) % n))
@@ -150,7 +152,8 @@ def query_pairs(task: Task, base: Tensor, other: Tensor) -> Pairs:
         source = _swapped(source, source[:, slot], chosen)
         hybrid[:, slot] = torch.where(is_variable[:, i], new[:, i], base[:, slot])
     defined &= count_variables(task, other) == is_variable.sum(1)
-    source, hybrid = (torch.where(defined[:, None], tokens, base) for tokens in (source, hybrid))
+    source = torch.where(defined[:, None], source, base)
+    hybrid = torch.where(defined[:, None], hybrid, base)
     return Pairs.of(task, base, source, hybrid, defined)
 
 
@@ -159,7 +162,8 @@ def _other_variables(task: Task, base: Tensor, is_variable: Tensor) -> tuple[Ten
 
     The two variables differ, and each is chosen at random among those allowed in its slot.
     """
-    slots, letters = operand_slots(task), torch.tensor(Vocabulary(task).variables)
+    slots = operand_slots(task)
+    letters = torch.tensor(Vocabulary(task).variables)
     in_prefix = Positions(task, base).mask("variables")[..., None]  # (B, T, 1)
     assigned = ((base[..., None] == letters) & in_prefix).any(1)  # (B, V)
     rows, defined = torch.arange(len(base)), is_variable.any(1)

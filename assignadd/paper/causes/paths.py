@@ -193,8 +193,9 @@ class PathPatching:
         """What layer 1 writes if these paths through its attention are replaced."""
         written = self.layer_1.clone()
         for role, change in self._changes_of_layer_1.items():
-            if at := [at for at in self.roles if Path(EMBEDDING, role, LAYER_1, at) in patched]:
-                written.addcmul_(self._any(at), change)
+            receiving_roles = [at for at in self.roles if Path(EMBEDDING, role, LAYER_1, at) in patched]
+            if receiving_roles:
+                written.addcmul_(self._any(receiving_roles), change)
         return written
 
     def _read(
@@ -208,7 +209,8 @@ class PathPatching:
         read = before[:, at]
         means = ((EMBEDDING, self.embedding, self.embedding_means), (LAYER_1, layer_1, self.layer_1_means))
         for sender, part, mean in means:
-            if roles := [role for role in self.roles if Path(sender, role, receiver) in patched]:
+            roles = [role for role in self.roles if Path(sender, role, receiver) in patched]
+            if roles:
                 read = torch.addcmul(read, self._any(roles)[:, at], mean[:, at] - part[:, at])
         return read
 

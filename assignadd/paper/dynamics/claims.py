@@ -172,7 +172,8 @@ def before_binding(set_names: Sequence[str]) -> Measure:
     def measure(network: Network) -> Measured | None:
         if not followed(network):
             return None
-        spike, steps = phases_of(network).first_spike, around_first_spike(network)
+        spike = phases_of(network).first_spike
+        steps = around_first_spike(network)
         if spike is None:
             return lowest(achieved(end_accuracies_of(network).get(name)) for name in set_names)
         sets = [s for s in EVAL_SETS if s.name in set_names and s.name in curves_of(network).accuracy]

@@ -43,11 +43,10 @@ class ProgressMeasuresData(FigureData):
 
 def progress_measures_data(columns: Mapping[str, np.ndarray], phases: Phases) -> ProgressMeasuresData:
     """The measures of figure `progress_measures`, from the columns of a measured trajectory."""
-    by_type = {  # of the measures that the network has
-        name: np.stack([columns[column] for column in names])
-        for name, measure in SHOWN.items()
-        if (names := measure.columns(columns))
-    }
+    by_type = {}  # (types, checkpoints) for each of the measures that the network has
+    for name, measure in SHOWN.items():
+        if names := measure.columns(columns):
+            by_type[name] = np.stack([columns[column] for column in names])
     mean = np.stack([curves.mean(0) for curves in by_type.values()])
     low = np.stack([curves.min(0) for curves in by_type.values()])
     high = np.stack([curves.max(0) for curves in by_type.values()])
@@ -64,7 +63,8 @@ def progress_measures_caption(data: ProgressMeasuresData) -> str:
     below = [values for name, values in rows.items() if SHOWN[name].panel == ROUTING]
     if not first or not below:  # not defined for this architecture
         return f"In this run: {data.summary}."
-    lowest, routing = min(first, key=lambda name: first[name][before]), np.mean(below, axis=0)
+    lowest = min(first, key=lambda name: first[name][before])
+    routing = np.mean(below, axis=0)
     return (
         f"At step {data.steps[before]:,} the lowest of those above is '{SHOWN[lowest].label}', at "
         f"{SHOWN[lowest].text(first[lowest][before])}; the mean of those below is {routing[before]:.2f} there and "
@@ -132,7 +132,8 @@ def onsets_data(network: Network) -> OnsetsData | Absent:
     rows = list(dict.fromkeys(names))
     types = [_n_vars(o.curve) for o in shown]
     onset, low, high = np.array([(o.onset, o.low, o.high) for o in shown], dtype=float).T  # None becomes NaN
-    levels, sampled = np.array([o.threshold for o in shown]), np.array([o.n is not None for o in shown])
+    levels = np.array([o.threshold for o in shown])
+    sampled = np.array([o.n is not None for o in shown])
     row = np.array([rows.index(name) for name in names])
     return OnsetsData(
         rows, row, np.array(types), levels, onset, low, high, sampled, last, phase_ends(phases)[1], phases.summary

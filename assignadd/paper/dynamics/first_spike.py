@@ -86,8 +86,9 @@ def on_both_slots(network: Network, step: int) -> Tensor:
 
 def attention_change(network: Network, steps: Steps) -> Measured:
     """The change, on the same sequences, of the share of sequences whose top two keys are the operand slots."""
-    before, after = (on_both_slots(network, step).float() for step in steps)
-    return mean_of(after - before, "sequences")
+    before = on_both_slots(network, steps[BEFORE])
+    after = on_both_slots(network, steps[AFTER])
+    return mean_of(after.float() - before.float(), "sequences")
 
 
 def attention_after(network: Network, steps: Steps) -> Measured:
@@ -104,7 +105,8 @@ def weight_on_variable(network: Network, steps: Steps, slot: int | None = None) 
 
 def margins_grown(network: Network, steps: Steps) -> Measured:
     """The share of variables whose margin (the score with themselves over the best other) grows with the spike."""
-    before, after = (qk2_ov1_var_margin(network.stack_at(step))[0] for step in steps)
+    before = qk2_ov1_var_margin(network.stack_at(steps[BEFORE]))[0]
+    after = qk2_ov1_var_margin(network.stack_at(steps[AFTER]))[0]
     return Measured.share(int((after > before).sum()), len(after), "variables")
 
 
@@ -131,8 +133,9 @@ def before_and_after(in_words: Callable[[Network, int], str]) -> Callable[[Netwo
     """What `in_words(network, step)` says of the checkpoints before and after the spike."""
 
     def detail(network: Network) -> str:
-        before, after = (in_words(network, step) for step in around_first_spike(network) or ())
-        return f"{before} before the spike, {after} after it"
+        steps = around_first_spike(network)
+        assert steps is not None  # a claim with a number has them
+        return f"{in_words(network, steps[BEFORE])} before the spike, {in_words(network, steps[AFTER])} after it"
 
     return detail
 

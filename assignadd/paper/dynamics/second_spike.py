@@ -194,7 +194,9 @@ def minus_others(network: Network, late: LateVariable, steps: Steps, when: int |
 
 def is_before_late_spike(network: Network) -> np.ndarray:
     """Which checkpoints are from the end of the first spike to the beginning of the late variable's."""
-    steps, first, around = trajectory_of(network)["step"], phases_of(network).first_spike, around_late_spike(network)
+    steps = trajectory_of(network)["step"]
+    first = phases_of(network).first_spike
+    around = around_late_spike(network)
     if first is None or around is None:
         return np.zeros(len(steps), dtype=bool)
     return (steps >= first.end) & (steps <= around[BEFORE])
@@ -203,7 +205,9 @@ def is_before_late_spike(network: Network) -> np.ndarray:
 @uses(lambda network: trajectory_of(network)["step"][is_before_late_spike(network)].tolist())
 def others_at_every_checkpoint(network: Network) -> Measured | None:
     """The share of checkpoints before the spike at which the other variables have 90 % in banned slots."""
-    chosen, late, task = is_before_late_spike(network), late_variable_of(network), network.config.task
+    chosen = is_before_late_spike(network)
+    late = late_variable_of(network)
+    task = network.config.task
     if late is None or not chosen.any():
         return None
     banned = [*((v, "first") for v in task.banned_first), *((v, "second") for v in task.banned_second)]
@@ -290,8 +294,10 @@ def score_before_accuracy(network: Network, late: LateVariable, steps: Steps) ->
 
 def path_rise(network: Network, late: LateVariable, steps: Steps) -> Measured:
     """The change across the spike of the term of the QK2 score in figure late (d), with the variable in its slot."""
-    slot, v = SLOTS.index(late.slot), network.config.task.variables.index(late.variable)
-    before, after = (float(qk2_path_terms(network.stack_at(step))[0, slot, v]) for step in steps)
+    slot = SLOTS.index(late.slot)
+    v = network.config.task.variables.index(late.variable)
+    before = float(qk2_path_terms(network.stack_at(steps[BEFORE]))[0, slot, v])
+    after = float(qk2_path_terms(network.stack_at(steps[AFTER]))[0, slot, v])
     return Measured.exactly(after - before, 1, "network")
 
 

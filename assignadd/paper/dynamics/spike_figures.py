@@ -47,7 +47,8 @@ def early_data(network: Network) -> EarlyData | Absent:
     steps = checkpoints_around(network.steps, spike)
     stacks = [network.stack_at(step) for step in steps]
     text = render_tokens(allowed_example(task), task)
-    before, after = (attention_data(stack, text) for stack in stacks)
+    before = attention_data(stacks[0], text)
+    after = attention_data(stacks[1], text)
     return EarlyData(
         np.array(steps),
         before.tokens,
@@ -60,7 +61,8 @@ def early_data(network: Network) -> EarlyData | Absent:
 
 def allowed_example(task: Task) -> list[int]:
     """The sequence of figure `attention`, with a variable that may stand in both slots: a banned one may come later."""
-    tokens, vocabulary = examples.fitted(examples.ATTENTION, task), Vocabulary(task)
+    tokens = examples.fitted(examples.ATTENTION, task)
+    vocabulary = Vocabulary(task)
     if tokens is None:
         raise ValueError("the task has no sums with one variable")
     variable = vocabulary.name(tokens[operand_slots(task)[0]])
@@ -151,22 +153,30 @@ class LateData(FigureData):
 @torch.no_grad()
 def late_data(network: Network) -> LateData | Absent:
     """Scores and accuracy of the variable that is learned last, at checkpoints after the first spike."""
-    first, late, ends = phases_of(network).first_spike, late_variable_of(network), around_late_spike(network)
+    first = phases_of(network).first_spike
+    late = late_variable_of(network)
+    ends = around_late_spike(network)
     if first is None or late is None or late.spike is None or ends is None:
         return Absent(_why_absent(network, late))
     task, columns = network.config.task, trajectory_of(network)
     steps = window(columns["step"][columns["step"] >= first.after], late.spike, ends)
     stack = network.checkpoints(steps.tolist())
     compared = companions(task, late)
-    accuracy, curves = columns[f"accuracy {late.variable} {late.slot}"], curves_of(network)
-    twice = curves.accuracy.get(TWICE_BANNED, np.zeros(0))
-    inside = (curves.steps >= steps[0]) & (curves.steps <= steps[-1]) & (len(twice) > 0)
-    parts = qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist()))
+    accuracy = columns[f"accuracy {late.variable} {late.slot}"]
+    curves = curves_of(network)
+    inside = (curves.steps >= steps[0]) & (curves.steps <= steps[-1])  # the evaluations in the window
+    if TWICE_BANNED in curves.accuracy:
+        twice_banned_steps = curves.steps[inside]
+        twice_banned = curves.accuracy[TWICE_BANNED][inside]
+    else:
+        twice_banned_steps = twice_banned = np.zeros(0)
+    parts = _numbers(qk1_equals_parts(stack.models(np.searchsorted(steps, ends).tolist())))
+    columns_of_compared = [task.variables.index(v) for v in compared]
     return LateData(
         steps, late.variable, late.slot, late.banned, list(task.variables),
         np.array([late.spike.before, late.spike.after]), np.array(ends), _numbers(qk1_equals_to_variables(stack)),
-        accuracy[np.searchsorted(columns["step"], steps)], curves.steps[inside], twice[inside[: len(twice)]],
-        compared, _numbers(parts)[..., [task.variables.index(v) for v in compared]], _numbers(qk2_path_terms(stack)),
+        accuracy[np.searchsorted(columns["step"], steps)], twice_banned_steps, twice_banned,
+        compared, parts[..., columns_of_compared], _numbers(qk2_path_terms(stack)),
     )  # fmt: skip
 
 
@@ -181,11 +191,13 @@ def _why_absent(network: Network, late: LateVariable | None) -> str:
 
 def window(steps: np.ndarray, spike: Spike, ends: tuple[int, int]) -> np.ndarray:
     """Checkpoints around a spike, with those beside it and those of (c); evenly thinned where there are many."""
-    before, after = (int(np.searchsorted(steps, step)) for step in (spike.before, spike.after))
-    first = min(int(np.searchsorted(steps, spike.before - AROUND)), max(0, before - AT_LEAST + 1))
-    last = max(
-        int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1, min(len(steps) - 1, after + AT_LEAST - 1)
-    )
+    before = int(np.searchsorted(steps, spike.before))  # the indices of the checkpoints beside the spike
+    after = int(np.searchsorted(steps, spike.after))
+    first_near = int(np.searchsorted(steps, spike.before - AROUND))
+    last_near = int(np.searchsorted(steps, spike.after + AROUND, side="right")) - 1
+    # As far as `AROUND` steps, but with at least `AT_LEAST` checkpoints on either side.
+    first = min(first_near, max(0, before - AT_LEAST + 1))
+    last = max(last_near, min(len(steps) - 1, after + AT_LEAST - 1))
     thinned = np.linspace(first, last, min(AT_MOST - 4, last - first + 1)).round().astype(int)
     return np.unique(np.concatenate([steps[thinned], [spike.before, spike.after], ends]))
 
@@ -219,7 +231,9 @@ def late_caption(data: LateData) -> str:
 
 def draw_late(data: LateData, made: Figure) -> None:
     grid = made.add_gridspec(2, 2)
-    asked, accuracy, path = (made.add_subplot(grid[at]) for at in ((0, 0), (0, 1), (1, 1)))
+    asked = made.add_subplot(grid[0, 0])
+    accuracy = made.add_subplot(grid[0, 1])
+    path = made.add_subplot(grid[1, 1])
     _asked(asked, data)
     _accuracy(accuracy, data)
     pair = grid[1, 0].subgridspec(2, 1)
@@ -252,7 +266,8 @@ def _accuracy(axes: Axes, data: LateData) -> None:
 
 def _parts(panels: list[Axes], data: LateData) -> None:
     """A pair of heat maps on one scale, the late variable boxed."""
-    most, v = float(np.abs(data.parts).max()), data.compared.index(data.variable)
+    most = float(np.abs(data.parts).max())
+    v = data.compared.index(data.variable)
     for axes, when, step, parts in zip(panels, ("before", "after"), data.ends, data.parts, strict=True):
         image = draw_heat(axes, parts, limits=(-most, most))
         name_ticks(axes, ["E$_=$", "P$_=$"], data.compared)

@@ -94,8 +94,8 @@ SET_NAMES = {(s.n_vars, s.pair): s.name for s in (*EVAL_SETS, *CLASS_SETS) if no
 
 def median_there(values: np.ndarray) -> float:
     """The median of the values that are not NaN; NaN if there are none."""
-    there = values[~np.isnan(values)]
-    return float(np.median(there)) if len(there) else np.nan
+    finite = values[~np.isnan(values)]
+    return float(np.median(finite)) if len(finite) else np.nan
 
 
 def class_panels(made: Figure, types: Sequence[int]) -> dict[int, Axes]:
@@ -147,11 +147,13 @@ def held_out_data(
 ) -> HeldOutData:
     """The accuracies of these models on the sets among `names` that any of them has."""
     sets = [name for name in names if any(name in model for model in models)]
-    values = [
-        [(a.accuracy, a.interval.low, a.interval.high) if (a := model.get(name)) else (np.nan,) * 3 for model in models]
-        for name in sets
-    ]
-    accuracy, low, high = np.moveaxis(np.array(values).reshape(len(sets), len(models), 3), 2, 0)
+    accuracy, low, high = (np.full((len(sets), len(models)), np.nan) for _ in range(3))
+    for row, name in enumerate(sets):
+        for column, model in enumerate(models):
+            if name in model:
+                accuracy[row, column] = model[name].accuracy
+                low[row, column] = model[name].interval.low
+                high[row, column] = model[name].interval.high
     return HeldOutData(sets, list(seeds), accuracy, low, high, np.array(binds, bool))
 
 
@@ -167,14 +169,14 @@ def held_out_classes_caption(data: HeldOutData) -> str:
     who = "this network" if len(data.seeds) == 1 else "the median network" + (" that binds" if data.binds.any() else "")
     parts = []
     for n_vars, words in VARIABLES.items():
-        values = [
-            f"{median:.3f} ({label})"
-            for kind, (label, _) in CLASS_ROWS.items()
-            if (name := SET_NAMES[n_vars, kind]) in data.sets
-            and np.isfinite(median := median_there(data.accuracy[data.sets.index(name), chosen]))
-        ]
-        if values:
-            parts.append(f"{words}: {', '.join(values)}")
+        medians = []
+        for kind, (label, _) in CLASS_ROWS.items():
+            name = SET_NAMES[n_vars, kind]
+            median = median_there(data.accuracy[data.sets.index(name), chosen]) if name in data.sets else np.nan
+            if np.isfinite(median):
+                medians.append(f"{median:.3f} ({label})")
+        if medians:
+            parts.append(f"{words}: {', '.join(medians)}")
     return f"Here {who} has: {'; '.join(parts)}."
 
 
@@ -184,12 +186,11 @@ def doubly_held_out_caption(data: HeldOutData) -> str:
         return "This task has no such sets."
     mean = np.nanmedian(data.accuracy, axis=1)
     twice = np.array([DOUBLY_HELD_OUT[name] == VERMILION for name in data.sets])
-    words = [
-        f"{what}: '{LABELS[data.sets[row]]}' at {mean[row]:.3f}"
-        for what, chosen in (("held out twice", twice), ("held out once", ~twice))
-        if chosen.any()
-        for row in [int(np.where(chosen, mean, np.inf).argmin())]
-    ]
+    words = []
+    for what, chosen in (("held out twice", twice), ("held out once", ~twice)):
+        if chosen.any():
+            row = int(np.where(chosen, mean, np.inf).argmin())
+            words.append(f"{what}: '{LABELS[data.sets[row]]}' at {mean[row]:.3f}")
     who = "this network" if len(data.seeds) == 1 else "the median network"
     return f"The lowest sets of {who}: {'; '.join(words)}."
 
@@ -305,7 +306,8 @@ def _errors(n_vars: int, accuracy: np.ndarray, seen: np.ndarray) -> str:
     if not wrong:
         n, m = order[0]
         return f"{where}: no pair is below one half; the lowest is {n}+{m} ({accuracy[n, m]:.2f})."
-    doubles, held_out = sum(n == m for n, m in wrong), sum(not seen[pair] for pair in wrong)
+    doubles = sum(n == m for n, m in wrong)
+    held_out = sum(not seen[pair] for pair in wrong)
     words = ", ".join(f"{n}+{m} ({accuracy[n, m]:.2f})" for n, m in wrong[:LISTED])
     return (
         f"{where}: {len(wrong):,} of {accuracy.size:,} pairs are below one half (doubles {doubles:,}; held out "

@@ -42,13 +42,19 @@ class CensusData(FigureData):
 
 def census_data(populations: Populations) -> CensusData:
     seeds = populations.seeds
-    onsets = [[o.step if (o := skill(s.phases)) else NEVER for s in seeds] for _, _, skill in SKILLS]
-    final = [[s.final(e.name) for s in seeds] for e in EVAL_SETS]
-    last = [v for s in seeds if s.binds and (v := s.late_variable)]
-    late = [f"{v.variable} {v.slot}" for v in last]
-    banned = sorted({f"{v.variable} {v.slot}" for v in last if v.banned})
-    steps, binds = max(int(s.curves.steps[-1]) for s in seeds), np.array([s.binds for s in seeds])
-    return CensusData(steps, np.array(onsets), binds, np.array(final), late, banned, populations.census_name)
+    onsets = np.full((len(SKILLS), len(seeds)), NEVER)
+    for row, (_, _, onset_of) in enumerate(SKILLS):
+        for column, seed in enumerate(seeds):
+            onset = onset_of(seed.phases)
+            if onset is not None:
+                onsets[row, column] = onset.step
+    final = [[seed.final(evalset.name) for seed in seeds] for evalset in EVAL_SETS]
+    late_variables = [seed.late_variable for seed in seeds if seed.binds and seed.late_variable is not None]
+    late = [f"{late.variable} {late.slot}" for late in late_variables]
+    banned = sorted({f"{late.variable} {late.slot}" for late in late_variables if late.banned})
+    steps = max(int(seed.curves.steps[-1]) for seed in seeds)
+    binds = np.array([seed.binds for seed in seeds])
+    return CensusData(steps, onsets, binds, np.array(final), late, banned, populations.census_name)
 
 
 def census_caption(data: CensusData) -> str:
@@ -154,15 +160,18 @@ def generalization_data(populations: Populations) -> GeneralizationData | Absent
     ratios, accuracy = populations.two_var.finals(SWEEPS["two_var"], TWO_VAR)
     parts = [np.nanmedian(populations.two_var.finals(SWEEPS["two_var"], name)[1], axis=1) for name, _, _ in PARTS]
     fractions, zero = populations.fraction.finals(SWEEPS["fraction"], ZERO_VAR)
-    thresholds = [
-        np.array((t.value, t.low, t.high) if (t := sweep_threshold(populations, sweep, test, True)) else (np.nan,) * 3)
-        for sweep, test in (("two_var", TWO_VAR), ("fraction", ZERO_VAR))
-    ]
+    thresholds = [_threshold(populations, "two_var", TWO_VAR), _threshold(populations, "fraction", ZERO_VAR)]
     names = [populations.two_var.name, populations.fraction.name]
     steps = int(populations.two_var.last["step"][0])
     return GeneralizationData(
         ratios, accuracy, np.array(parts), thresholds[0], fractions, zero, thresholds[1], names, steps
     )
+
+
+def _threshold(populations: Populations, sweep: str, test: str) -> np.ndarray:
+    """The threshold among the seeds that bind and the ends of its interval, (3,); NaN where there is none."""
+    threshold = sweep_threshold(populations, sweep, test, binding=True)
+    return np.full(3, np.nan) if threshold is None else np.array([threshold.value, threshold.low, threshold.high])
 
 
 def generalization_caption(data: GeneralizationData) -> str:

@@ -15,12 +15,16 @@ from assignadd.dynamics.of_network import binds
 from assignadd.ledger.claim import CANNOT, Record, SeedResult, in_words, verdict_over
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.network import Job, Network, runs_of
-from assignadd.paper.theory.beta import FACTOR, BetaScan, beta_scan, condition_constants, listed
 from assignadd.paper.theory.composition import (
+    FACTOR,
+    BetaScan,
     Composition,
     StepNumbers,
     answer_probability,
     attention,
+    beta_scan,
+    condition_constants,
+    listed,
     step_numbers,
     tested_assignments,
 )
@@ -280,8 +284,9 @@ def _on_the_proof(study: TheoryNumbers) -> list[Statement]:
         for name, claim, paper, value, most in rows
     ]  # fmt: skip
     softmax = max(c.softmax_part / (c.s.V * c.s.T * c.s.alpha) for c in study.grid)
-    near, far = (replace(s, T=T, beta=None) for T in (16, 256))
-    pads = math.log(near.T * near.rho_3 / (far.T * far.rho_3)) / math.log(near.T / far.T)
+    short = replace(s, T=16, beta=None)
+    long = replace(s, T=256, beta=None)
+    pads = math.log(short.T * short.rho_3 / (long.T * long.rho_3)) / math.log(short.T / long.T)
     first, *_, last = study.sqrt_T
     return [
         *exact,
@@ -328,21 +333,27 @@ def theory_records(networks: Sequence[Network]) -> list[Record]:
     defined = [network for network in networks if not lacking(network.config, *PAPER_NEEDS)]
     undefined = "" if defined or not networks else lacking(networks[0].config, *PAPER_NEEDS)
     tested = [network for network in defined if binds(network) and theory_gradient_of(network) is not None]
-    by_network = [real_statements(theory_gradient_of(e), f"seed {e.seed} of {e.name}") for e in tested]
-    real = [_over_seeds(name, tested, [each[i] for each in by_network]) for i, name in enumerate(CLAIMS)]
+    by_network = [
+        real_statements(theory_gradient_of(network), f"seed {network.seed} of {network.name}") for network in tested
+    ]
+    of_training = [
+        _over_seeds(name, tested, [statements_of_one[i] for statements_of_one in by_network])
+        for i, name in enumerate(CLAIMS)
+    ]
     if undefined:
         words = f"Not defined for this architecture: it {undefined}."
-        real = [replace(record, verdict=NOT_APPLICABLE, comment=words) for record in real]
-    claimed = [v for v in statements(paper_numbers()) if v.id not in NOT_CLAIMED]
-    return [*map(_of_theory, claimed), *real]
+        of_training = [replace(record, verdict=NOT_APPLICABLE, comment=words) for record in of_training]
+    claimed = [statement for statement in statements(paper_numbers()) if statement.id not in NOT_CLAIMED]
+    return [*map(_of_theory, claimed), *of_training]
 
 
-def _of_theory(v: Statement) -> Record:
-    plain = v.record()
-    unit = "sequences" if v.draws else ""
+def _of_theory(statement: Statement) -> Record:
+    """The record of a statement about the theory itself."""
+    fields = statement.record()
     return Record(
-        v.value, plain["low"], plain["high"], v.draws, unit, 0, v.verdict, v.rule, id=_id(v.id), label=LABEL,
-        claim=f"{v.claim}.", paper=v.paper, comment=f"{v.detail}.", command=COMMAND,
+        statement.value, fields["low"], fields["high"], statement.draws, "sequences" if statement.draws else "", 0,
+        statement.verdict, statement.rule, id=_id(statement.id), label=LABEL, claim=f"{statement.claim}.",
+        paper=statement.paper, comment=f"{statement.detail}.", command=COMMAND,
     )  # fmt: skip
 
 
@@ -351,14 +362,16 @@ def _id(name: str) -> str:
 
 
 def _over_seeds(name: str, networks: Sequence[Network], of_each: Sequence[Statement]) -> Record:
-    results = [
-        SeedResult(e.name, e.seed, v.value, v.value, v.value, v.verdict)
-        for e, v in zip(networks, of_each, strict=True)
-        if v.value is not None
-    ]
+    """The record of one statement about training, from the statement for each of these networks."""
+    results: list[SeedResult] = []
+    details: list[str] = []
+    for network, statement in zip(networks, of_each, strict=True):
+        value = statement.value
+        if value is not None:
+            results.append(SeedResult(network.name, network.seed, value, value, value, statement.verdict))
+            details.append(statement.detail)
     n = len(results)
-    details = [v.detail for v in of_each if v.value is not None]
-    value, low, high, comment = _summary([r.value for r in results], details)
+    value, low, high, comment = _summary([result.value for result in results], details)
     claim, paper, rule = CLAIMS[name]
     command = " ".join([COMMAND, *(str(run.path) for run in runs_of(networks))])
     steps = informative_steps(networks[0].steps, networks[0].rows) if networks else []
@@ -376,7 +389,7 @@ def _summary(values: Sequence[float], details: Sequence[str]) -> tuple[float | N
     if len(values) == 1:
         return value, value, value, f"{details[0]}."
     n = len(values)
-    said = f"Median of the {n} seeds that learned binding; they range from {min(values):.3g} to {max(values):.3g}"
+    comment = f"Median of the {n} seeds that learned binding; they range from {min(values):.3g} to {max(values):.3g}"
     if interval is None:
-        return value, None, None, f"{said}, too few for an interval of the median."
-    return value, interval.low, interval.high, f"{said}."
+        return value, None, None, f"{comment}, too few for an interval of the median."
+    return value, interval.low, interval.high, f"{comment}."

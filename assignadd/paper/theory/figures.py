@@ -16,9 +16,8 @@ from matplotlib.figure import Figure
 from assignadd.figure.record import Absent, FigureData, FigureRecord
 from assignadd.network import Network
 from assignadd.palette import BLUE, BY_VARS, GREEN, GREY, INK, ON_LIGHT, PURPLE, SHADE, VERMILION
-from assignadd.paper.theory.beta import FACTOR, BetaScan
 from assignadd.paper.theory.claims import paper_numbers
-from assignadd.paper.theory.composition import StepNumbers, attention
+from assignadd.paper.theory.composition import FACTOR, BetaScan, StepNumbers, attention
 from assignadd.paper.theory.real_gradient import Alignment, TheoryGradient, theory_gradient_of
 from assignadd.paper.theory.setting import Setting
 from assignadd.paper.theory.theorem import MEMORY_NORM, Check, after_step, check, fitted_constant

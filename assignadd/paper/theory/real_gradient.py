@@ -94,7 +94,8 @@ def alignment(stack: Stack, matrices: Float[Tensor, "M d d"]) -> Alignment:
     V, d = c.shape[1:]
     generator = torch.Generator().manual_seed(0)
     permuted, identity = derangements(V, DIRECTIONS, generator), torch.arange(V)[None]  # (P, V), (1, V)
-    random_c, random_p = (torch.randn(DIRECTIONS, k, d, generator=generator, dtype=c.dtype) for k in (V, 1))
+    random_c = torch.randn(DIRECTIONS, V, d, generator=generator, dtype=c.dtype)
+    random_p = torch.randn(DIRECTIONS, 1, d, generator=generator, dtype=c.dtype)
     c_like = random_c / random_c.norm(dim=-1, keepdim=True) * c.norm(dim=-1)[:, None, :, None]  # (M, P, V, d)
     p_like = random_p / random_p.norm(dim=-1, keepdim=True) * p.norm(dim=-1)[:, None, :, None]  # (M, P, 1, d)
     norms = _norms((c_like + p_like).flatten(0, 1), c_like.flatten(0, 1), identity).view(len(c), -1)
@@ -153,7 +154,8 @@ def theory_gradient(trajectory: Stack, steps: Sequence[int], batch: Batch) -> Th
     if len(steps) < 2:
         raise UserError(f"the change of QK2 needs several checkpoints: expected at least 2, found {len(steps)}")
     accuracy = (answer_logits(trajectory, batch.tokens).argmax(-1) == batch.labels).double().mean(1)
-    earlier, circuits = trajectory.models(slice(0, len(trajectory) - 1)), QK(trajectory, 2)
+    earlier = trajectory.models(slice(0, len(trajectory) - 1))
+    circuits = QK(trajectory, 2)
     descent = alignment(trajectory, qk2_descent(trajectory, batch))
     return TheoryGradient(list(steps), accuracy, descent, alignment(earlier, circuits[1:] - circuits[:-1]))
 
@@ -232,7 +234,8 @@ def real_statements(gradient: TheoryGradient | None, name: str = "") -> list[Sta
             f"{name} has no checkpoint in the last quarter of the steps before its first spike, at {end:,}"
         )
     where = f"{name}, the last quarter of the {end:,} steps until its first spike (checkpoints: {int(during.sum())})"
-    descent, change = gradient.descent.mean(during), gradient.change.mean(moving)
+    descent = gradient.descent.mean(during)
+    change = gradient.change.mean(moving)
     memory, top = gradient.descent.memory, float(gradient.descent.memory.max())
     around = f"; {_mean(memory[steps < 0.75 * end])} before, {_mean(memory[steps >= end])} after"
     binding, spurious = float(descent.binding), float(descent.spurious)

@@ -5,7 +5,7 @@ All embeddings are orthonormal, so a vector is given by its coordinates, in this
 e_pad, e_v (V), Phi_1 e_v (V). Phi_2 maps them to another subspace without changing a coordinate, so it is omitted.
 
 The modules follow the appendix: this one has its model and data, `theorem` the theorem and its proof, `composition`
-and `beta` the remarks on what the step leads to. `symmetric` makes them fast, `real_gradient` looks at real training.
+the remarks on what the step leads to. `symmetric` makes them fast, `real_gradient` looks at real training.
 """
 
 from __future__ import annotations
@@ -178,10 +178,11 @@ def grad_M(N: int, z: Tensor) -> Tensor:
 
 def one_variable_sequences(s: Setting) -> Iterator[tuple[int, Tensor, Tensor]]:
     """For each t* (counted from 0) and each v: t*, X (N^2, T, d) and y (N^2,) of all (n, m), equally likely under p."""
-    n, m = (x.flatten() for x in torch.meshgrid(torch.arange(s.N), torch.arange(s.N), indexing="ij"))
+    n, m = torch.cartesian_prod(torch.arange(s.N), torch.arange(s.N)).T
     for t in range(s.T - 3):
         for v in range(s.V):
-            tau, variable = torch.full((len(n), 1), t), torch.full((len(n), 1), v)
+            tau = torch.full((len(n), 1), t)
+            variable = torch.full((len(n), 1), v)
             yield t, augmented_inputs(s, tau, variable, n[:, None], m), (n + m) % s.N
 
 

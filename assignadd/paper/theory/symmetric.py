@@ -85,10 +85,11 @@ class Symmetric:
 @lru_cache(maxsize=256)
 def multiplicity(s: Setting) -> np.ndarray:
     """How many entries of the full matrix are equal to each of the 18 numbers, (18,)."""
-    V, many = float(s.V), Symmetric.zeros(s)
-    many.plain[:] = np.outer([s.T - 3, 1, 1, 1, s.N, 1], [1.0, V])
-    many.variable[:] = V, V, V * (V - 1)
-    return many.numbers
+    V = float(s.V)
+    counts = Symmetric.zeros(s)
+    counts.plain[:] = np.outer([s.T - 3, 1, 1, 1, s.N, 1], [1.0, V])
+    counts.variable[:] = V, V, V * (V - 1)
+    return counts.numbers
 
 
 def W_0(s: Setting) -> Symmetric:

@@ -147,9 +147,13 @@ def expanded_A_k(s: Setting, X: Tensor, W: Tensor, t: int) -> Tensor:
     """The proof's three terms of A_k, in rho_1^2, rho_2^2 and rho_1 rho_2, where t* = t, (B, k, d)."""
     x_bar = torch.einsum("bt,btd->bd", attention(X, W), X)
     k = torch.arange(s.N)
-    n, m = X[:, t, s.number].argmax(-1, keepdim=True), X[:, -2, s.number].argmax(-1, keepdim=True)
-    delta_mm, delta_nn, delta_mn = ((k == x % s.N).double()[:, :, None] for x in (2 * m, 2 * n, m + n))
-    to_m, to_n = (X[:, -2] - x_bar)[:, None], (X[:, t] - x_bar)[:, None]
+    n = X[:, t, s.number].argmax(-1, keepdim=True)
+    m = X[:, -2, s.number].argmax(-1, keepdim=True)
+    delta_mm = (k == 2 * m % s.N).double()[:, :, None]
+    delta_nn = (k == 2 * n % s.N).double()[:, :, None]
+    delta_mn = (k == (m + n) % s.N).double()[:, :, None]
+    to_m = (X[:, -2] - x_bar)[:, None]
+    to_n = (X[:, t] - x_bar)[:, None]
     alone = 2 * s.rho_1**2 * delta_mm * to_m + 2 * s.rho_2**2 * delta_nn * to_n
     return alone + 2 * s.rho_1 * s.rho_2 * delta_mn * (to_n + to_m)
 
@@ -168,7 +172,8 @@ class Bounds(NamedTuple):
 def bounds(s: Setting) -> Bounds:
     """The largest values over every one-variable sequence."""
     v, _ = fourier(s.N)
-    W, largest = W_0(s).dense(), torch.zeros(len(Bounds._fields), dtype=DTYPE)
+    W = W_0(s).dense()
+    largest = torch.zeros(len(Bounds._fields), dtype=DTYPE)
     for t, X, _ in one_variable_sequences(s):
         sigma, numbers = attention(X, W), X[:, :, s.number]
         z = torch.einsum("bt,btn->bn", sigma, numbers)
@@ -193,11 +198,12 @@ def G(s: Setting) -> tuple[Tensor, Tensor, Tensor]:
     count = s.V * (s.T - 3) * s.N**2
     for t, X, _ in one_variable_sequences(s):
         x_bar = torch.einsum("bt,btd->bd", attention(X, W), X)
-        same = (X[:, t, s.number] == X[:, -2, s.number]).all(-1)[:, None].double()
-        weights = (1 / s.N - same, 1 / s.N - same, 1 / s.N - torch.ones_like(same))
-        moved = (X[:, -2] - x_bar, X[:, t] - x_bar, X[:, t] + X[:, -2] - 2 * x_bar)
-        for part, w, x, c in zip(total, weights, moved, rho, strict=True):
-            part += 2 * c * (w * x).T @ X[:, -1] / count
+        n_is_m = (X[:, t, s.number] == X[:, -2, s.number]).all(-1)[:, None].double()
+        # For each of G_1, G_2, G_3 the deviation 1/N - 1{..}, and the direction that it weights.
+        deviations = (1 / s.N - n_is_m, 1 / s.N - n_is_m, 1 / s.N - torch.ones_like(n_is_m))
+        directions = (X[:, -2] - x_bar, X[:, t] - x_bar, X[:, t] + X[:, -2] - 2 * x_bar)
+        for G_i, deviation, direction, factor in zip(total, deviations, directions, rho, strict=True):
+            G_i += 2 * factor * (deviation * direction).T @ X[:, -1] / count
     return total[0], total[1], total[2]
 
 

@@ -15,8 +15,11 @@ from assignadd.paper.causes.interchange import (
     VARIANTS,
     Interchange,
     causes_at,
+    copied_variables,
     onset_steps,
+    random_directions,
     spread_steps,
+    within,
 )
 from assignadd.paper.causes.pairs import prompts, query_pairs, tag_pairs, value_pairs
 from assignadd.runs.folder import Run, shipped
@@ -205,3 +208,12 @@ def test_accuracies_over_time_equal_those_of_single_checkpoints(paper_run):
     alone = Interchange(paper_run.configs[0], paper_run.seen[0], 270)(paper_run.checkpoint(20_001))
     assert [found[name][1] for name in ALIGNMENTS] == [alone[name].accuracy() for name in ALIGNMENTS]
     assert found["binding tag"][0] < 0.5 < found["binding tag"][1]
+
+
+def test_directions():
+    basis = copied_variables(HANDMADE)
+    assert len(basis) == TASK.n_vars and torch.allclose(basis @ basis.T, torch.eye(TASK.n_vars), atol=1e-5)
+    other = random_directions(basis, 3)
+    assert other.shape == basis.shape and torch.allclose(other @ other.T, torch.eye(TASK.n_vars), atol=1e-5)
+    x = torch.arange(float(2 * basis.shape[1])).view(2, -1)
+    assert torch.allclose(within(within(x, other), other), within(x, other), atol=1e-3) and within(x, None) is x
