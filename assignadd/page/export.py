@@ -19,8 +19,8 @@ from typing import Any
 
 from assignadd import __version__
 from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.of_network import binds, checkpoints_around, curves_of, phases_of
 from assignadd.dynamics.phases import BINDING_SET
+from assignadd.dynamics.trajectory import binds, checkpoints_around, curves_of, phases_of
 from assignadd.measures.accuracies import accuracies_of
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.network import Network, networks_of

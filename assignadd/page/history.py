@@ -20,9 +20,16 @@ from torch import Tensor
 
 from assignadd.config.errors import RunError
 from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.of_network import checkpoints_around, followed, phases_of
 from assignadd.dynamics.phases import Curves, Phases
-from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, run_trajectory
+from assignadd.dynamics.trajectory import (
+    CHUNK,
+    Listener,
+    checkpoints_around,
+    followed,
+    phases_of,
+    read_measures,
+    run_trajectory,
+)
 from assignadd.ledger.claim import find
 from assignadd.measures.accuracies import Accuracy
 from assignadd.measures.columns import ProgressMeasures, circuit_columns

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from html import escape
 
 from assignadd.config import PRESETS, Config
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import NOT_REPORTED, OURS, ReadingRecord, Record, SeedResult, find, verdict_over
 from assignadd.network import Network
 from assignadd.paper.ledger import paper_network

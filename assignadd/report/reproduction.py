@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from assignadd.config import Task
-from assignadd.dynamics.of_network import binds, trajectory_of
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
+from assignadd.dynamics.trajectory import binds, trajectory_of
 from assignadd.figure.record import Absent, FigureRecord, Sources
 from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, find
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of

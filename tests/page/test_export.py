@@ -17,8 +17,8 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.config.errors import DestinationError, RunError
 from assignadd.dynamics.curves import Onset, Spike
-from assignadd.dynamics.of_network import curves_of, phases_of
 from assignadd.dynamics.phases import Curves, Phases
+from assignadd.dynamics.trajectory import curves_of, phases_of
 from assignadd.measures.columns import measure_of
 from assignadd.model.circuits import QK
 from assignadd.model.forward import answer_logits

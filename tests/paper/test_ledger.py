@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from assignadd.config import PRESETS, ConfigError, Member
-from assignadd.dynamics.of_network import binds, late_variable_of, phases_of
+from assignadd.dynamics.trajectory import binds, late_variable_of, phases_of
 from assignadd.ledger.claim import Claim, find, judge
 from assignadd.measures.accuracies import accuracies_of
 from assignadd.model.handmade import handmade

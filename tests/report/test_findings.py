@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assignadd.config import PRESETS, Task
-from assignadd.dynamics import of_network
+from assignadd.dynamics import trajectory
 from assignadd.ledger.claim import ReadingRecord, Record
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known
@@ -23,7 +23,7 @@ from tests.report.records import record
 
 def network(config=PRESETS["paper"], binds=True) -> Network:
     e = Network(initial_stack(config, [0]), config, pair_split(config.task, 0), seed=0, name="r")
-    known(e, of_network.binds, binds)
+    known(e, trajectory.binds, binds)
     return e
 
 

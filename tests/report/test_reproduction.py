@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from assignadd.config.errors import UserError
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.figure.record import FigureRecord
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, known
