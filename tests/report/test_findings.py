@@ -12,9 +12,9 @@ from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
+from assignadd.report.claims_table import FINDINGS, SHOWN, findings, verdicts_in_words
 from assignadd.report.page import Page
-from assignadd.report.reproduction import FINDINGS, SHOWN, findings, first_screen, verdicts_in_words
-from assignadd.report.sections import SECTIONS
+from assignadd.report.reproduction import SECTIONS, first_screen
 from assignadd.stats import FAILS, HOLDS, UNTESTABLE
 from assignadd.task.splits import pair_split
 from tests.report.reader import Reader

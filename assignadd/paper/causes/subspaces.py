@@ -25,7 +25,7 @@ from assignadd.config import Config, ConfigError
 from assignadd.interventions.apply import shuffled
 from assignadd.measures.addition import at_frequencies, network_frequencies, number_outputs
 from assignadd.measures.scores import variable_outputs
-from assignadd.model.kernels.adamw import AdamW
+from assignadd.model.kernels.tensor import AdamW
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack
 from assignadd.paper.causes.pairs import Outcome, Pairs, prompts, value_pairs
