@@ -90,8 +90,8 @@ def task_data(config: Config) -> dict[str, Any]:
     task, vocabulary = config.task, Vocabulary(config.task)
     n = torch.arange(task.modulus)
     answers = answer_of(task, (n[:, None], n))  # (N, N): for each pair of values
-    own = {"operator": vocabulary.name(vocabulary.plus), "answers": whole_numbers(answers)}
-    return {name: getattr(task, name) for name in FIELDS} | own
+    settings = {name: getattr(task, name) for name in FIELDS}
+    return settings | {"operator": vocabulary.name(vocabulary.plus), "answers": whole_numbers(answers)}
 
 
 def whole_numbers(values: Tensor) -> str:
@@ -167,16 +167,16 @@ def examples(config: Config, seen: Tensor, stack: Stack) -> list[dict[str, str]]
     )
     task = config.task
     is_paper = task.modulus == 59 and task.length == 16 and task.n_vars >= 3
-    found = {"from the paper": PAPER} if is_paper else {}
+    texts = {"from the paper": PAPER} if is_paper else {}
     for i, (label, evalset) in enumerate(wanted):
         with suppress(EmptySetError):
             sampler = Sampler([task], seen[None], [config.seed.data or 0], evalset)
             tokens = sampler.sample(EvalSteps.EXPLORER_EXAMPLES[i], 1).tokens[0]
-            found[label] = render(tokens[0].tolist(), task)
+            texts[label] = render(tokens[0].tolist(), task)
     wrong = wrong_answer(config, seen, stack)
     if wrong is not None:
-        found["answered wrong"] = wrong
-    return [{"label": label, "text": text} for label, text in found.items()]
+        texts["answered wrong"] = wrong
+    return [{"label": label, "text": text} for label, text in texts.items()]
 
 
 def wrong_answer(
@@ -213,16 +213,17 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
         jumps = (1 / (1 + math.exp(-(step - (s.before + s.after) / 2) / (SPIKE_WIDTH * last))) for s in spikes)
         return LOGARITHMIC * math.log1p(step) / math.log1p(last) + LINEAR * step / last + PER_SPIKE * sum(jumps)
 
-    before = (max(s for s in steps if s <= x.before) for x in spikes)
-    after = (min(s for s in steps if s >= x.after) for x in spikes)
-    kept = sorted({min(steps), last, *before, *after})[: max(most, 2)]
+    chosen = {min(steps), last}
+    for spike in spikes:
+        chosen.update(checkpoints_around(steps, spike))
+    chosen = set(sorted(chosen)[: max(most, 2)])
     places = {step: place(step) for step in steps}
-    distance = {step: min(abs(places[step] - places[k]) for k in kept) for step in steps}
-    while len(kept) < most:
-        farthest = max(steps, key=lambda s: (distance[s], -s))
-        kept.append(farthest)
-        distance = {s: min(d, abs(places[s] - places[farthest])) for s, d in distance.items()}
-    return sorted(kept)
+    distance = {step: min(abs(places[step] - places[other]) for other in chosen) for step in steps}
+    while len(chosen) < most:
+        farthest = max(steps, key=lambda step: (distance[step], -step))
+        chosen.add(farthest)
+        distance = {step: min(d, abs(places[step] - places[farthest])) for step, d in distance.items()}
+    return sorted(chosen)
 
 
 def circuits(stack: Stack) -> dict[str, Tensor]:
@@ -293,8 +294,8 @@ def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, An
 
 def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
     """The spikes that have a checkpoint on either side."""
-    found = {"first": phases.first_spike, "second": phases.second_spike}
-    return {name: s for name, s in found.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
+    spikes = {"first": phases.first_spike, "second": phases.second_spike}
+    return {name: s for name, s in spikes.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
 
 
 def phases_data(network: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]:
@@ -390,7 +391,7 @@ def _sweep(populations: Populations, name: str) -> dict[str, Any]:
     population = getattr(populations, name)
     settings, accuracy = population.finals(SWEEPS[name], test)
     binds = population.binds(SWEEPS[name])
-    found = sweep_threshold(populations, name, test, binding=True)
+    threshold = sweep_threshold(populations, name, test, binding=True)
     return {
         "name": population.name, "title": title, "axis": axis, "test": TESTS[test], "colour": colour,
         "steps": int(population.table["step"].to_numpy().max()),
@@ -398,7 +399,7 @@ def _sweep(populations: Populations, name: str) -> dict[str, Any]:
         "accuracies": [[round(float(v), DIGITS) for v in row if np.isfinite(v)] for row in accuracy],
         "medians": [_median(row[np.isfinite(row)].tolist()) for row in accuracy],
         "binding": [[int(row.sum()), len(row)] for row in binds],
-        "threshold": found and [found.value, found.low, found.high],
+        "threshold": threshold and [threshold.value, threshold.low, threshold.high],
     }  # fmt: skip
 
 

@@ -140,8 +140,9 @@ def _telling(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | N
     def across(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
         if spike is None:
             return None
-        before, after = (network.stack_at(step) for step in checkpoints_around(network.steps, spike))
-        return data.wrong_answer(network.config, network.seen, before, sets, after)
+        before, after = checkpoints_around(network.steps, spike)
+        stack, later = network.stack_at(before), network.stack_at(after)
+        return data.wrong_answer(network.config, network.seen, stack, sets, later)
 
     bound = [s for s in EVAL_SETS if s.name == BINDING_SET]
     return {

@@ -174,12 +174,19 @@ def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Network]) 
     """Adds the claims about one network that hold in the paper's, by whether they hold in ours."""
     names = {(network.name, network.seed) for network in ours}
     stored = {r.id: r for r in paper_network().records if r.value is not None}
-    both = [(r, [s for s in r.by_seed if (s.run, s.seed) in names]) for r in records if r.id in stored]
-    held = [(r, asked) for r, asked in both if asked and stored[r.id].verdict == HOLDS]
+    held: list[tuple[Record, list[SeedResult]]] = []  # claims that hold in the paper's network, and ours in each
+    for record in records:
+        asked = [seed for seed in record.by_seed if (seed.run, seed.seed) in names]
+        if asked and record.id in stored and stored[record.id].verdict == HOLDS:
+            held.append((record, asked))
     if not held:
         return
-    in_none = [(r, asked) for r, asked in held if not any(s.verdict == HOLDS for s in asked)]
-    in_some = [(r, asked) for r, asked in held if 0 < sum(s.verdict == HOLDS for s in asked) < len(asked)]
+
+    def n_holding(asked: Sequence[SeedResult]) -> int:
+        return sum(seed.verdict == HOLDS for seed in asked)
+
+    in_none = [(record, asked) for record, asked in held if n_holding(asked) == 0]
+    in_some = [(record, asked) for record, asked in held if 0 < n_holding(asked) < len(asked)]
     page.text(
         f"The claims about one network, asked of the {len(ours)} of this page that bind: {len(held)} hold in the "
         f"paper's own, imported from its checkpoints. Of these {len(held) - len(in_none) - len(in_some)} hold in all "

@@ -177,14 +177,13 @@ def _pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Net
 def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
     """Figure `accuracies` for every network whose training was followed: accuracies, accuracies2, and so on."""
     trained = [network for network in shown if _has_curves(network)]
-    others = [
-        replace(ACCURACIES_FIGURE, label=f"accuracies{i}", look_for="As above, for another network.")
-        for i in range(2, len(trained) + 1)
-    ]
-    records = [ACCURACIES_FIGURE, *others]
-    return [
-        (replace(record, title=_title(network)), [network]) for record, network in zip(records, trained, strict=False)
-    ]
+    pictures: list[tuple[FigureRecord, Sequence[Network]]] = []
+    for i, network in enumerate(trained, 1):
+        record = replace(ACCURACIES_FIGURE, title=_title(network))
+        if i > 1:
+            record = replace(record, label=f"accuracies{i}", look_for="As above, for another network.")
+        pictures.append((record, [network]))
+    return pictures
 
 
 def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -> None:
@@ -215,10 +214,12 @@ def _picture_file(folder: Path, label: str) -> Path | None:
 def _curves(page: Page, shown: Sequence[Network], folder: Path, command: str) -> None:
     for record, _ in _curve_pictures(shown):
         _add_picture(page, record, folder, command)
-    others = [network for network in shown if not _has_curves(network)]
-    reasons = "evaluated once in training", "imported, without a record of their training"
-    for why, recorded in zip(reasons, (True, False), strict=True):
-        if names := ", ".join(name_of(network) for network in others if bool(network.rows) == recorded):
+    without_curves = [network for network in shown if not _has_curves(network)]
+    for why, has_rows in (
+        ("evaluated once in training", True),
+        ("imported, without a record of their training", False),
+    ):
+        if names := ", ".join(name_of(network) for network in without_curves if bool(network.rows) == has_rows):
             page.text(f"Networks without curves, as they were {why}: {names}.", soft=True)
 
 
@@ -233,8 +234,10 @@ def _title(network: Network) -> str:
 
 
 def _which(page: Page, first: Network) -> None:
-    bound, unbound = "the first that binds variables in the end", "although it does not bind variables in the end"
-    which = bound if binds(first) else unbound
+    if binds(first):
+        which = "the first that binds variables in the end"
+    else:
+        which = "although it does not bind variables in the end"
     page.text(
         f"Drawn for {name_of(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
         "Every picture is also beside this page as SVG and PNG, with the arrays it was drawn from."
@@ -255,20 +258,24 @@ def _final_table(page: Page, networks: Sequence[Network]) -> None:
     )
 
 
-def _with_interval(found: EndAccuracy | None) -> Cell:
-    measured = achieved(found, over_pairs=found is not None and found.pairs is not None)
-    if found is None or measured is None:  # a split without such a pair
+def _with_interval(accuracy: EndAccuracy | None) -> Cell:
+    measured = achieved(accuracy, over_pairs=accuracy is not None and accuracy.pairs is not None)
+    if accuracy is None or measured is None:  # a split without such a pair
         return Cell("none exists")
     tone = "good" if measured.low >= 0.95 else "bad" if measured.high < 0.9 else ""
-    pairs = f", {found.pairs} pairs" if found.pairs else ""
+    pairs = f", {accuracy.pairs} pairs" if accuracy.pairs else ""
     return Cell(f"{measured.value:.3f} [{measured.low:.3f}, {measured.high:.3f}]{pairs}", tone)
 
 
 def _provenance(page: Page, networks: Sequence[Network], command: str) -> None:
     runs = runs_of(networks)
     facts = [_facts(run) for run in runs]
-    keys = [key for key in dict.fromkeys(key for fact in facts for key in fact) if any(fact.get(key) for fact in facts)]
-    page.table(("what", *[run.name for run in runs]), [[key, *[fact.get(key, "") for fact in facts]] for key in keys])
+    rows = []
+    for key in dict.fromkeys(key for of_run in facts for key in of_run):
+        values = [of_run.get(key, "") for of_run in facts]
+        if any(values):
+            rows.append([key, *values])
+    page.table(("what", *[run.name for run in runs]), rows)
     names = " ".join(dict.fromkeys(run.name for run in runs))
     page.text(f"Made by `{command}`; the runs' own folders hold configuration, metrics and checkpoints.", soft=True)
     page.text(
@@ -349,9 +356,9 @@ def _summary(page: Page, networks: Sequence[Network]) -> None:
     if not learned:
         page.text("No network binds variables in the end. That is a result, not an error.")
     elif len(learned) < len(networks):
-        others = [network for network in networks if not binds(network)]
-        names = ", ".join(name_of(network) for network in others)
+        unbound = [network for network in networks if not binds(network)]
+        names = ", ".join(name_of(network) for network in unbound)
         page.text(
-            f"{len(others)} of {len(networks)} do not bind ({names}): that is a result, not an error. Claims about "
+            f"{len(unbound)} of {len(networks)} do not bind ({names}): that is a result, not an error. Claims about "
             "binding cannot be tested on them and are judged on the others."
         )

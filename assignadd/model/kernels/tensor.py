@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -40,11 +39,16 @@ class Moments:
     def zeros(cls, flat: Tensor, optims: Sequence[Optim], placed: Placed = lambda tensor: tensor) -> Moments:
         column = partial(torch.tensor, dtype=flat.dtype, device=flat.device)
         double = partial(torch.tensor, dtype=torch.float64, device=flat.device)
-        rate, decay = column([[o.lr] for o in optims]), column([[o.lr * o.weight_decay] for o in optims])
-        averaging = column([[1 - o.beta1, o.beta2, 1 - o.beta2, o.eps] for o in optims])
-        betas, exact_rate = double([[o.beta1, o.beta2] for o in optims]), double([[o.lr] for o in optims])
-        mean, square = placed(torch.zeros_like(flat)), placed(torch.zeros_like(flat))
-        return cls(mean, square, optims, exact_rate, rate, decay, averaging, betas)
+        return cls(
+            mean=placed(torch.zeros_like(flat)),
+            square=placed(torch.zeros_like(flat)),
+            optims=optims,
+            exact_rate=double([[o.lr] for o in optims]),
+            rate=column([[o.lr] for o in optims]),
+            decay=column([[o.lr * o.weight_decay] for o in optims]),
+            averaging=column([[1 - o.beta1, o.beta2, 1 - o.beta2, o.eps] for o in optims]),
+            betas=double([[o.beta1, o.beta2] for o in optims]),
+        )
 
     def corrections(self, count: Int[Tensor, ""]) -> tuple[Float[Tensor, "M 1"], Float[Tensor, "M 1"]]:
         """The step size, with the correction for the mean's start at 0, and the root of that for the square's."""
@@ -266,14 +270,15 @@ def fused_adamw(flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, dive
 
     Called directly, since `torch.optim.adamw.adamw`, which gives the same bits, takes 40 us more for each call.
     """
-    steps, rates, losses, ends = count.float(), moments.exact_rate.tolist(), loss.tolist(), diverged_at.tolist()
+    steps, rates = count.float(), moments.exact_rate.flatten().tolist()
+    is_alive, is_finite = (diverged_at < 0).tolist(), loss.isfinite().tolist()
     for i, o in enumerate(moments.optims):
-        if ends[i] < 0 and not math.isfinite(losses[i]):
+        if is_alive[i] and not is_finite[i]:
             diverged_at[i] = count - 1
-        elif ends[i] < 0:
+        elif is_alive[i]:
             torch._fused_adamw_(
                 [flat[i]], [grad[i]], [moments.mean[i]], [moments.square[i]], [], [steps],
-                lr=rates[i][0], beta1=o.beta1, beta2=o.beta2, weight_decay=o.weight_decay,
+                lr=rates[i], beta1=o.beta1, beta2=o.beta2, weight_decay=o.weight_decay,
                 eps=o.eps, amsgrad=False, maximize=False,
             )  # fmt: skip
 
@@ -301,7 +306,8 @@ class AdamW:
 
     def __init__(self, weights: Sequence[Tensor], weight_decay: float = 0.0):
         self.weights, self.weight_decay = [w.detach() for w in weights], weight_decay
-        self.means, self.squares = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+        self.means = [torch.zeros_like(w) for w in weights]
+        self.squares = [torch.zeros_like(w) for w in weights]
         self.counts = [torch.zeros(()) for _ in weights]
 
     def step(self, grads: Sequence[Tensor], lr: float) -> None:
