@@ -82,7 +82,8 @@ def answer_probes(
     values = torch.stack(tuple_values(pairs, N), 1)
     shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
     labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, shuffled)])  # (2, n)
-    tokens, accuracies = with_values(task, mixed_sequences(configs, seen, n), values), []
+    tokens = with_values(task, mixed_sequences(configs, seen, n), values)
+    accuracies = []
     for model, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
         stages = probed_stages(trace, model)
         probes = [least_squares_probe(s.x, labels, N, n_train, ANSWER_RIDGE, s.through) for s in stages.values()]

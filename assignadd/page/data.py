@@ -183,13 +183,17 @@ def wrong_answer(
     config: Config, seen: Tensor, stack: Stack, sets: Sequence[EvalSet] = ALL_SETS, later: Stack | None = None
 ) -> str | None:
     """The prompt of these sets that the network gets wrong by the most (and `later`, if given, gets right)."""
-    made = Exam([config], seen[None], sets, SEARCHED)
-    logits, labels = answer_logits(stack, made.tokens)[0], made.labels[0]
+    searched = Exam([config], seen[None], sets, SEARCHED)
+    labels = searched.labels[0]
+    logits = answer_logits(stack, searched.tokens)[0]
     margin = logits.amax(1) - logits.gather(1, labels[:, None])[:, 0]
     if later is not None:
-        margin[answer_logits(later, made.tokens)[0].argmax(1) != labels] = 0
+        is_wrong_later = answer_logits(later, searched.tokens)[0].argmax(1) != labels
+        margin[is_wrong_later] = 0
     worst = int(margin.argmax())
-    return render_tokens(made.tokens[0, worst].tolist(), config.task) if float(margin[worst]) > 0 else None
+    if margin[worst] <= 0:
+        return None
+    return render_tokens(searched.tokens[0, worst].tolist(), config.task)
 
 
 # Training: checkpoints, accuracies, measures and phases, and the claims of the story.
@@ -277,6 +281,7 @@ def accuracies_data(accuracies: Mapping[str, Accuracy]) -> dict[str, list[float]
 
 
 def curves_data(curves: Curves) -> dict[str, Any]:
+    """The accuracies along training, as the page reads them."""
     return {
         "steps": curves.steps.tolist(),
         "n": curves.n,

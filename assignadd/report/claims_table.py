@@ -49,6 +49,7 @@ def claims_table(page: Page, records: Sequence[Record], figures: Collection[str]
 
 
 def _row(record: Record, has_figure: bool) -> str:
+    """The row of a claim."""
     verdict, place = group(record.verdict), marked(record.label)
     pill = tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip())
     # What each cell shows, and what it is sorted by: None comes last.
