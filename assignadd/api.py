@@ -132,8 +132,7 @@ def onsets(run: str | Path | Run) -> polars.DataFrame:
     """
     import polars
 
-    from assignadd.dynamics.of_network import onsets_of
-    from assignadd.dynamics.trajectory import MODEL, SEED
+    from assignadd.dynamics.trajectory import MODEL, SEED, onsets_of
 
     run = open_run(run)
     measure(run)

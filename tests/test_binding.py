@@ -15,15 +15,14 @@ import torch
 
 from assignadd.api import phases
 from assignadd.config import Config, Member, Optim, Recording
-from assignadd.dynamics import of_network
-from assignadd.dynamics.of_network import curves_of, followed, onsets_of, phases_of
+from assignadd.dynamics import trajectory
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD, Curves
-from assignadd.dynamics.trajectory import accuracy_curves
+from assignadd.dynamics.trajectory import accuracy_curves, curves_of, followed, onsets_of, phases_of
 from assignadd.model.accuracy import Exam
 from assignadd.model.stack import concatenate
 from assignadd.network import networks_of
+from assignadd.page.data import population_data
 from assignadd.page.export import Settings, export
-from assignadd.page.history import population_data
 from assignadd.paper.generalisation.population_figures import census_data
 from assignadd.paper.ledger import ledger
 from assignadd.report.page import Page
@@ -118,7 +117,7 @@ def test_curves_networks_and_phases(run, truth, models):
     assert len(models) == len(run.members)
     for i, (e, (step, truly), found) in enumerate(zip(models, truth, phases(run), strict=True)):
         curves = accuracy_curves(run, i)
-        assert curves.binds == curves_of(e).binds == of_network.binds(e) == phases_of(e).binds == found.binds == truly
+        assert curves.binds == curves_of(e).binds == trajectory.binds(e) == phases_of(e).binds == found.binds == truly
         for onset in (curves.binding, phases_of(e).binding, found.binding):
             assert (onset and onset.step) == step
         own = next(o for o in onsets_of(e) if o.curve == "1-var train")

@@ -8,7 +8,7 @@ import torch
 
 from assignadd import network as networks
 from assignadd.config import PRESETS, Member
-from assignadd.dynamics.of_network import binds, curves_of, followed, onsets_of, trajectory_of
+from assignadd.dynamics.trajectory import binds, curves_of, followed, onsets_of, trajectory_of
 from assignadd.ledger.claim import judge
 from assignadd.measures.accuracies import (
     accuracies_of,

@@ -15,7 +15,7 @@ from assignadd.cli.measure import measured_table, read_networks, with_seeds
 from assignadd.cli.options import Measuring, positional
 from assignadd.cli.screen import Column, Output, Printing, Table, columns, console
 from assignadd.config.errors import UsageError
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.runs import atomic
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 

@@ -13,7 +13,7 @@ from assignadd.cli.options import ManyRuns, Measuring, OneRun, Parallel
 from assignadd.cli.screen import Column, Output, Printing, Table, by_model, columns, console, counting, note
 from assignadd.cli.train import note_not_defined
 from assignadd.config.errors import RunError, UsageError
-from assignadd.dynamics.of_network import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
+from assignadd.dynamics.trajectory import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
 
 if TYPE_CHECKING:
     import polars

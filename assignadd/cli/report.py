@@ -14,7 +14,7 @@ from assignadd.cli.options import Measuring, OnDevice, Parallel, positional
 from assignadd.cli.screen import console, note, say
 from assignadd.cli.train import note_not_defined, train_on_screen
 from assignadd.config import Member
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

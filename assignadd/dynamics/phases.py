@@ -62,9 +62,8 @@ class Curves:
     def of_rows(cls, rows: Sequence[Mapping[str, Any]], n: int) -> Curves:
         """From one model's rows of metrics."""
         names = [s.name for s in RECORDED_SETS if s.name in rows[0]["accuracy"]]
-        return cls(
-            np.array([r["step"] for r in rows]), {s: np.array([r["accuracy"][s] for r in rows]) for s in names}, n
-        )
+        accuracy = {name: np.array([row["accuracy"][name] for row in rows]) for name in names}
+        return cls(np.array([row["step"] for row in rows]), accuracy, n)
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, np.ndarray], n: int) -> Curves:

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.dynamics.of_network import curves_of
+from assignadd.dynamics.trajectory import curves_of
 from assignadd.figure.style import COLUMN_WIDTH, figure, save
 from assignadd.model.architecture import NotDefined
 from assignadd.network import Network

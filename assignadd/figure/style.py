@@ -160,8 +160,9 @@ def bar(image: AxesImage, axes: Axes | Sequence[Axes], label: str, **placed: Any
 
 def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], color: str, width: float = 1.3) -> None:
     """Draws an outline around cells, first to last inclusive, with a contrasting edge for any background."""
-    corner, wide, high = (columns[0] - 0.5, rows[0] - 0.5), columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
-    made = Rectangle(corner, wide, high, fill=False, edgecolor=color, linewidth=width, zorder=3)
+    corner = (columns[0] - 0.5, rows[0] - 0.5)
+    n_columns, n_rows = columns[1] - columns[0] + 1, rows[1] - rows[0] + 1
+    made = Rectangle(corner, n_columns, n_rows, fill=False, edgecolor=color, linewidth=width, zorder=3)
     case = "white" if color == "black" else ON_LIGHT  # black becomes white on a dark screen
     made.set_path_effects([Stroke(linewidth=width + 1.0, foreground=case), Normal()])
     made.set_clip_on(False)

@@ -178,7 +178,7 @@ class EditedModel:
     ) -> list[tuple[str, Edit]]:
         """The hook and the edit of every intervention but swaps; cuts come first, all of a layer's head at once."""
         cuts: dict[tuple[int, int | None], list[Cut]] = {}
-        others: list[tuple[str, Edit]] = []
+        after_cuts: list[tuple[str, Edit]] = []
         for intervention in interventions:
             if isinstance(intervention, Cut | Pattern) and intervention.layer > self.model.config.model.n_layers:
                 raise ConfigError("layer", intervention.layer, f"a layer from 1 to {self.model.config.model.n_layers}")
@@ -186,15 +186,15 @@ class EditedModel:
                 cuts.setdefault((intervention.layer, intervention.head), []).append(intervention)
             elif isinstance(intervention, Pattern):
                 hook = f"blocks.{intervention.layer - 1}.attn.hook_pattern"
-                others.append((hook, self._on_head(intervention.head, _set_row(intervention, positions))))
+                after_cuts.append((hook, self._on_head(intervention.head, _set_row(intervention, positions))))
             elif isinstance(intervention, Replace):
                 edit = self._on_head(intervention.head, self._replacement(intervention, positions, first_row))
-                others.append((intervention.hook, _by_heads(edit) if _is_head_output(intervention.hook) else edit))
+                after_cuts.append((intervention.hook, _by_heads(edit) if _is_head_output(intervention.hook) else edit))
         edits: list[tuple[str, Edit]] = []
         for (layer, head), together in cuts.items():
             for hook, edit in zip(("hook_attn_scores", "hook_pattern"), _cut(together, positions), strict=True):
                 edits.append((f"blocks.{layer - 1}.attn.{hook}", self._on_head(head, edit)))
-        return edits + others
+        return edits + after_cuts
 
     def _on_head(self, head: int | None, edit: Edit) -> Edit:
         """The edit restricted to one head of an activation (B, heads, queries, keys); unchanged if `head` is None."""
@@ -286,7 +286,8 @@ class EditedModel:
         """Which neurons are replaced; None for all of them, or for a hook that is not at the neurons."""
         if replace.neurons is None and replace.frequencies is None:
             return None
-        h, device = self.model[f"{replace.hook.rsplit('.', 1)[0]}.W_in"].shape[-1], self.model.flat.device
+        mlp, device = replace.hook.rsplit(".", 1)[0], self.model.flat.device
+        h = self.model[f"{mlp}.W_in"].shape[-1]
         chosen = torch.ones(h, dtype=torch.bool, device=device)
         if replace.neurons is not None:
             if max(replace.neurons) >= h:

@@ -150,8 +150,11 @@ def specification(values: Any) -> tuple[Intervention, ...]:
 
 def to_json(interventions: Sequence[Intervention]) -> str:
     """The interventions as a JSON list that `read_specification` accepts, without fields that are None."""
-    objects = [{"action": x.action} | dataclasses.asdict(x) for x in interventions]
-    return json.dumps([{key: value for key, value in x.items() if value is not None} for x in objects])
+    objects = []
+    for intervention in interventions:
+        values = {"action": intervention.action} | dataclasses.asdict(intervention)
+        objects.append({key: value for key, value in values.items() if value is not None})
+    return json.dumps(objects)
 
 
 def _intervention(name: str, values: Any) -> Intervention:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.model.architecture import NotDefined
 from assignadd.network import Network
 from assignadd.stats import (

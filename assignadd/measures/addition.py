@@ -200,7 +200,12 @@ def context_waves(stack: Stack, configs: Sequence[Config], seen: Bool[Tensor, "M
         waves(context_preactivations(model, configs[i : i + 1], seen[i : i + 1]))
         for i, model in enumerate(single_models(stack))
     ]
-    return Waves(*(torch.cat(values) for values in zip(*(vars(w).values() for w in of_models), strict=True)))
+    return Waves(
+        frequency=torch.cat([w.frequency for w in of_models]),
+        share=torch.cat([w.share for w in of_models]),
+        amplitude=torch.cat([w.amplitude for w in of_models]),
+        phase=torch.cat([w.phase for w in of_models]),
+    )
 
 
 def context_preactivations(
@@ -210,12 +215,14 @@ def context_preactivations(
     task, N = stack.config.task, stack.config.task.modulus
     pairs = torch.stack(tuple_values(torch.arange(N * N, device=stack.flat.device), N), 1)
     of_types = [with_values(task, sequences(configs, seen, n_vars, N * N).tokens, pairs) for n_vars in (0, 1, 2)]
-    if covers(stack.config):  # linear: those of the mean residual
-        means = [torch.stack([trace.resid_mid / 3 for trace in traces(stack, tokens)]) for tokens in of_types]
-        mean = (means[0] + means[1] + means[2]) @ stack["blocks.1.mlp.W_in"]
-    else:
-        means = [torch.stack([trace.preactivations / 3 for trace in traces(stack, tokens)]) for tokens in of_types]
-        mean = means[0] + means[1] + means[2]
+
+    def mean_of(part: str) -> Tensor:
+        thirds = [torch.stack([getattr(trace, part) / 3 for trace in traces(stack, tokens)]) for tokens in of_types]
+        return thirds[0] + thirds[1] + thirds[2]
+
+    # Where the preactivations are linear in the residual, its mean has fewer numbers.
+    linear = covers(stack.config)
+    mean = mean_of("resid_mid") @ stack["blocks.1.mlp.W_in"] if linear else mean_of("preactivations")
     return mean.unflatten(1, (N, N))
 
 

@@ -76,12 +76,14 @@ def answer_probes(
     """
     task, N = stack.config.task, stack.config.task.modulus
     n_pairs = N * N
-    n, n_train = contexts * n_pairs, contexts * int(TRAIN_SHARE * n_pairs)  # whole pairs on each side
+    n = contexts * n_pairs
+    n_train = contexts * int(TRAIN_SHARE * n_pairs)  # whole pairs on each side
     pairs = _pairs(N, contexts, split).to(stack.flat.device)  # (n,) codes N n + m
     values = torch.stack(tuple_values(pairs, N), 1)
     shuffled = permutation(n_pairs, Stream.EVAL, EvalSteps.PROBE_CONTROL.start).to(pairs.device)[pairs]
     labels = torch.stack([answer_of(task, tuple_values(codes, N)) for codes in (pairs, shuffled)])  # (2, n)
-    tokens, accuracies = with_values(task, mixed_sequences(configs, seen, n), values), []
+    tokens = with_values(task, mixed_sequences(configs, seen, n), values)
+    accuracies = []
     for model, trace in zip(single_models(stack), traces(stack, tokens), strict=True):
         stages = probed_stages(trace, model)
         probes = [least_squares_probe(s.x, labels, N, n_train, ANSWER_RIDGE, s.through) for s in stages.values()]
@@ -199,7 +201,8 @@ def adam_probe(
     """Test accuracy of a softmax probe (weights and biases from zero) after `steps` full-batch steps of Adam."""
     x = torch.cat([x, x.new_ones(len(x), 1)], 1)
     # With a row for each class: on a CPU, a softmax over few columns takes ten times as long as one over few rows.
-    train, targets = x[:n_train], one_hot(labels[:n_train], classes).T.to(x.dtype)  # (n, d), (classes, n)
+    train = x[:n_train]  # (n, d)
+    targets = one_hot(labels[:n_train], classes).T.to(x.dtype)  # (classes, n)
     weights = x.new_zeros(classes, x.shape[1])
     first, second = torch.zeros_like(weights), torch.zeros_like(weights)
     for step in range(1, steps + 1):
@@ -236,8 +239,8 @@ def probed_stages(trace: Trace, model: Stack) -> dict[str, Stage]:
     # Without a norm the preactivations are linear, but for a bias, which a probe with centred features does not see.
     linear = Stage(trace.resid_mid, model[f"blocks.{shape.n_layers - 1}.mlp.W_in"][0])
     preactivations = linear if shape.norm == "none" else Stage(trace.preactivations)
-    after = (Stage(x) for x in (trace.neurons, trace.mlp_out, trace.resid_post))
-    return stages | dict(zip(names, (Stage(trace.resid_mid), preactivations, *after), strict=True))
+    after_relu = [Stage(trace.neurons), Stage(trace.mlp_out), Stage(trace.resid_post)]
+    return stages | dict(zip(names, [Stage(trace.resid_mid), preactivations, *after_relu], strict=True))
 
 
 def _pairs(N: int, contexts: int, split: str) -> Int[Tensor, " n"]:

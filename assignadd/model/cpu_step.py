@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from assignadd.model.kernels import numba_step as step
-from assignadd.model.kernels.adamw import Moments
 from assignadd.model.kernels.blas import has_threads, on_threads
 from assignadd.model.kernels.numba_vectors import SOME
+from assignadd.model.kernels.tensor import Moments
 from assignadd.model.table import Weights
 from assignadd.task.sampler import Batch
 

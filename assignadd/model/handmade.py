@@ -109,7 +109,8 @@ class _Residual:
         sizes = [tokens.size, task.length, task.n_vars, task.modulus, task.modulus]
         self.width = sum(sizes)
         self.token, self.position, self.copied, self.value, self.answer = torch.arange(self.width).split(sizes)
-        self.number, self.variable = self.token[list(tokens.numbers)], self.token[list(tokens.variables)]
+        self.number = self.token[list(tokens.numbers)]
+        self.variable = self.token[list(tokens.variables)]
         self.equals = self.token[tokens.equals]
         self.plus, self.first, self.second, _ = fixed_positions(task).values()
         self.operands = self.position[[self.first, self.second]]

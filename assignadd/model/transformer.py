@@ -162,7 +162,9 @@ class Attention(nn.Module):
         H, d, dh = model.n_heads, model.d_model, model.d_head
         self.W_Q, self.W_K, self.W_V = _unloaded(H, d, dh), _unloaded(H, d, dh), _unloaded(H, d, dh)
         self.W_O = _unloaded(H, dh, d)
-        self.b_Q, self.b_K, self.b_V = (_unloaded(H, dh) if model.biases else None for _ in range(3))
+        self.b_Q = _unloaded(H, dh) if model.biases else None
+        self.b_K = _unloaded(H, dh) if model.biases else None
+        self.b_V = _unloaded(H, dh) if model.biases else None
         self.b_O = _unloaded(d) if model.biases else None
         self.hook_q, self.hook_k, self.hook_v, self.hook_z = HookPoint(), HookPoint(), HookPoint(), HookPoint()
         self.hook_attn_scores, self.hook_pattern = HookPoint(), HookPoint()

@@ -19,13 +19,13 @@ from typing import Any
 
 from assignadd import __version__
 from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.of_network import binds, checkpoints_around, curves_of, phases_of
 from assignadd.dynamics.phases import BINDING_SET
+from assignadd.dynamics.trajectory import binds, checkpoints_around, curves_of, phases_of
 from assignadd.measures.accuracies import accuracies_of
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.network import Network, networks_of
-from assignadd.page import history, tables
-from assignadd.page.history import chosen_steps
+from assignadd.page import data
+from assignadd.page.data import chosen_steps
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
@@ -62,7 +62,7 @@ def export(
     """Writes the page and returns its address on disk."""
     for run in runs:
         require(run.config, "the explorer page", *PAPER_NEEDS)
-        tables.require_shown(run.config)
+        data.require_shown(run.config)
     folder = PageFolder(out)
     for name in PAGE:
         folder.write(name, (files("assignadd.page") / "built" / name).read_bytes())
@@ -86,7 +86,7 @@ def _index(
 
     That is one that binds, rather of the first run's task, and rather one whose training is on the page.
     """
-    tasks = [tables.task_data(network.config) for network in networks]
+    tasks = [data.task_data(network.config) for network in networks]
     distinct = [task for i, task in enumerate(tasks) if task not in tasks[:i]]
     told = max(
         range(len(models)),
@@ -97,9 +97,9 @@ def _index(
         "format": FORMAT, "version": __version__, "tasks": distinct,
         "models": [model | {"task": distinct.index(task)} for model, task in zip(models, tasks, strict=True)],
         "story": models[told]["key"],
-        "ledger": history.story_records(networks[told], command, populations) if settings.ledger else [],
-        "population": history.population_data(populations),
-        **tables.package_tables(),
+        "ledger": data.story_records(networks[told], command, populations) if settings.ledger else [],
+        "population": data.population_data(populations),
+        **data.package_tables(),
     }  # fmt: skip
 
 
@@ -108,28 +108,28 @@ def _export_model(
 ) -> dict[str, Any]:
     """Writes the files of a model and returns what the index says about it."""
     name = f"{run.name}, seed {network.seed}"
-    spikes = history.straddled(phases_of(network), run.steps)
+    spikes = data.straddled(phases_of(network), run.steps)
     steps = chosen_steps(run.steps, list(spikes.values()), settings.checkpoints)
     for i, step in enumerate(steps):
         listener(f"weights of {name}", i, len(steps))
-        folder.write(f"data/{key}/{step:08d}.js", history.script(key, step, network.stack_at(step)).encode())
+        folder.write(f"data/{key}/{step:08d}.js", data.script(key, step, network.stack_at(step)).encode())
     listener(f"weights of {name}", len(steps), len(steps))
-    measures = history.measures_data(
+    measures = data.measures_data(
         run, network.index, steps, lambda done, total: listener(f"measures of {name}", done, total)
     )
     model = {
-        "curves": history.curves_data(curves_of(network)),
+        "curves": data.curves_data(curves_of(network)),
         "measures": measures,
         "seen": "".join("1" if s else "0" for s in network.seen.flatten().tolist()),
-        "exam": tables.exam(network.config, network.seen),
-        "reference": tables.reference(network.config),
-        "examples": tables.examples(network.config, network.seen, network.stack),
+        "exam": data.exam(network.config, network.seen),
+        "reference": data.reference(network.config),
+        "examples": data.examples(network.config, network.seen, network.stack),
     }
     folder.write(f"data/{key}.js", f"assignadd.model({json.dumps(key)},{_literal(model)});\n".encode())
     return {
-        "key": key, "run": run.name, "seed": network.seed, "steps": steps, "matrices": history.shapes(network.stack),
-        "binds": binds(network), "accuracies": history.accuracies_data(accuracies_of(network)),
-        "phases": history.phases_data(network, spikes), "wall": history.thinned(curves_of(network), tables.WALL_SETS),
+        "key": key, "run": run.name, "seed": network.seed, "steps": steps, "matrices": data.shapes(network.stack),
+        "binds": binds(network), "accuracies": data.accuracies_data(accuracies_of(network)),
+        "phases": data.phases_data(network, spikes), "wall": data.thinned(curves_of(network), data.WALL_SETS),
         "telling": _telling(network, spikes),
     }  # fmt: skip
 
@@ -140,14 +140,15 @@ def _telling(network: Network, spikes: Mapping[str, Spike]) -> dict[str, str | N
     def across(spike: Spike | None, sets: Sequence[EvalSet]) -> str | None:
         if spike is None:
             return None
-        before, after = (network.stack_at(step) for step in checkpoints_around(network.steps, spike))
-        return tables.wrong_answer(network.config, network.seen, before, sets, after)
+        before, after = checkpoints_around(network.steps, spike)
+        stack, later = network.stack_at(before), network.stack_at(after)
+        return data.wrong_answer(network.config, network.seen, stack, sets, later)
 
     bound = [s for s in EVAL_SETS if s.name == BINDING_SET]
     return {
         "first": across(spikes.get("first"), bound),
         "second": across(spikes.get("second"), [s for s in EVAL_SETS if s.n_banned]),
-        "end": tables.wrong_answer(network.config, network.seen, network.stack, bound),
+        "end": data.wrong_answer(network.config, network.seen, network.stack, bound),
     }
 
 
@@ -165,9 +166,9 @@ class PageFolder:
 
     def remove_others(self) -> None:
         """Removes the data of models and checkpoints of an earlier page that this one does not have."""
-        data = folder_inside(self.out, "data")
-        folders = [f for f in data.iterdir() if re.fullmatch("m[0-9]+", f.name) and not f.is_symlink()]
-        for path in [*data.glob("m*.js"), *(path for folder in folders for path in folder.glob("*.js"))]:
+        data_folder = folder_inside(self.out, "data")
+        folders = [f for f in data_folder.iterdir() if re.fullmatch("m[0-9]+", f.name) and not f.is_symlink()]
+        for path in [*data_folder.glob("m*.js"), *(path for folder in folders for path in folder.glob("*.js"))]:
             if path not in self.written and DATA.fullmatch(path.name):
                 atomic.discard(path)
         for folder in folders:

@@ -46,12 +46,13 @@ class Handler(SimpleHTTPRequestHandler):
 
     def translate_path(self, path: str) -> str:
         """The file that a request names; what leads out of the folder, or cannot be a name, leads nowhere."""
-        root, found = os.path.realpath(self.directory), super().translate_path(path)
+        root = os.path.realpath(self.directory)
+        file = super().translate_path(path)
         try:
-            inside = os.path.commonpath([root, os.path.realpath(found)]) == root
+            is_inside = os.path.commonpath([root, os.path.realpath(file)]) == root
         except ValueError:  # a NUL
-            inside = False
-        return found if inside else os.path.join(root, NOWHERE)
+            is_inside = False
+        return file if is_inside else os.path.join(root, NOWHERE)
 
     def list_directory(self, path: object) -> None:
         self.send_error(HTTPStatus.NOT_FOUND)

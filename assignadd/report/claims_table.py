@@ -1,18 +1,20 @@
-"""The ledger as tables: every claim with its verdict, and which hold for all, most or few seeds."""
+"""The ledger on the page: every claim with its verdict, which hold for all, most or few seeds, and five findings."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from assignadd.config import PRESETS, Config
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import NOT_REPORTED, OURS, ReadingRecord, Record, SeedResult, find, verdict_over
 from assignadd.network import Network
 from assignadd.paper.ledger import paper_network
-from assignadd.report.page import Page, marked, number, tag
+from assignadd.report.page import Card, Page, marked, number, tag
 from assignadd.stats import BROKEN, FAILS, HOLDS, NOT_APPLICABLE, SOME_SEEDS, UNDECIDED, UNMEASURED, UNTESTABLE
 
 TONES = {HOLDS: "good", FAILS: "bad", SOME_SEEDS: "mixed"}
@@ -47,6 +49,7 @@ def claims_table(page: Page, records: Sequence[Record], figures: Collection[str]
 
 
 def _row(record: Record, has_figure: bool) -> str:
+    """The row of a claim."""
     verdict, place = group(record.verdict), marked(record.label)
     pill = tag("span", escape(record.verdict), class_=f"verdict {TONES.get(verdict, '')}".strip())
     # What each cell shows, and what it is sorted by: None comes last.
@@ -172,12 +175,19 @@ def _papers_own(page: Page, records: Sequence[Record], ours: Sequence[Network]) 
     """Adds the claims about one network that hold in the paper's, by whether they hold in ours."""
     names = {(network.name, network.seed) for network in ours}
     stored = {r.id: r for r in paper_network().records if r.value is not None}
-    both = [(r, [s for s in r.by_seed if (s.run, s.seed) in names]) for r in records if r.id in stored]
-    held = [(r, asked) for r, asked in both if asked and stored[r.id].verdict == HOLDS]
+    held: list[tuple[Record, list[SeedResult]]] = []  # claims that hold in the paper's network, and ours in each
+    for record in records:
+        asked = [seed for seed in record.by_seed if (seed.run, seed.seed) in names]
+        if asked and record.id in stored and stored[record.id].verdict == HOLDS:
+            held.append((record, asked))
     if not held:
         return
-    in_none = [(r, asked) for r, asked in held if not any(s.verdict == HOLDS for s in asked)]
-    in_some = [(r, asked) for r, asked in held if 0 < sum(s.verdict == HOLDS for s in asked) < len(asked)]
+
+    def n_holding(asked: Sequence[SeedResult]) -> int:
+        return sum(seed.verdict == HOLDS for seed in asked)
+
+    in_none = [(record, asked) for record, asked in held if n_holding(asked) == 0]
+    in_some = [(record, asked) for record, asked in held if 0 < n_holding(asked) < len(asked)]
     page.text(
         f"The claims about one network, asked of the {len(ours)} of this page that bind: {len(held)} hold in the "
         f"paper's own, imported from its checkpoints. Of these {len(held) - len(in_none) - len(in_some)} hold in all "
@@ -196,3 +206,79 @@ def _count(asked: Sequence[SeedResult]) -> str:
     """How many of these seeds hold, fail and are undecided."""
     verdict = verdict_over(asked)
     return f"all {len(asked)}: {verdict}" if verdict in (HOLDS, FAILS, UNDECIDED) else verdict
+
+
+# The claims of one section in words, and the five findings that the page begins with.
+
+LISTED = 8
+
+
+def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
+    """Adds how many claims of a section have each verdict, with links to the paper's that do not hold in every seed."""
+    if not records:
+        return
+    counts = Counter(group(record.verdict) for record in records)
+    words = ", ".join(f"{verdict}: {counts[verdict]}" for verdict in ORDER if counts[verdict])
+    claims = f"{len(records)} claims and readings" if len(records) > 1 else "one claim"
+    page.text(f"The {claims} of this section by {'their verdicts' if len(records) > 1 else 'its verdict'}: {words}.")
+    refuted = [r for r in records if r.label != OURS and group(r.verdict) in (FAILS, SOME_SEEDS)]
+    if refuted:
+        links = [(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted[:LISTED]]
+        more = f" (the first {LISTED} of {len(refuted)})" if len(refuted) > LISTED else ""
+        page.text(f"The paper's statements that do not hold, or not in every seed{more}:", links=links)
+
+
+SHOWN = 5
+OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
+
+
+@dataclass(frozen=True)
+class Finding:
+    question: str
+    claim: str  # the id of the one that answers it
+    figures: tuple[str, ...]  # labels; where a network has no such figure, the next one is shown
+
+
+# The first five that could be tested are shown.
+FINDINGS = (
+    Finding("Does it answer sums that it never saw?", "held-out-pairs-99.4", ("accuracies", "held_out_classes")),
+    Finding("Does = find the two numbers?", "attn-l2-equal-to-values", ("circuit", "attention")),
+    Finding("Does adding come before looking up?", "addition-first-train", ("progress_measures", "onsets")),
+    Finding("Does every seed learn to look up?", "every-seed-binds", ("census",)),
+    Finding("Does it answer held-out doubles n + n?", "held-out-pairs-99.4:doubles", ("pairs",)),
+    Finding("Does a variable work in a slot new to it?", "new-positions-99.6", ("variables", "doubly_held_out")),
+    Finding("Is the sum computed by the MLP?", "probe-after-mlp", ("probes",)),
+    Finding("Is one neuron nearly one wave?", "fourier-best-neuron", ("preacts",)),
+    Finding("Is the theorem's memory its largest term?", "theory-memory-dominates", ("theory_beta",)),
+)
+
+
+def findings(records: Sequence[Record], picture: Callable[[str], Path | None]) -> list[Card]:
+    """The cards of the first five questions whose claims were decided, then of others, if these are fewer.
+
+    `picture` returns the SVG file of a figure; None where it was not drawn or there were no data for it.
+    """
+    asked = [(finding, line) for finding in FINDINGS if (line := find(records, finding.claim)) is not None]
+    decided = [pair for pair in asked if pair[1].verdict not in OPEN]
+    chosen = (decided + [pair for pair in asked if pair not in decided])[:SHOWN]
+    return [_card(finding, line, picture) for finding, line in asked if (finding, line) in chosen]
+
+
+def _card(finding: Finding, record: Record, picture: Callable[[str], Path | None]) -> Card:
+    figure = next((label for label in finding.figures if picture(label)), finding.figures[0])
+    tone = TONES.get(group(record.verdict), "")
+    text = f"{record.claim} {_numbers(record)}".strip()
+    return Card(finding.question, record.verdict, tone, text, picture(figure), figure, record.id)
+
+
+def _numbers(record: Record) -> str:
+    """The measured number with its interval and what it is over, and the paper's."""
+    paper = "" if record.paper == NOT_REPORTED else f" The paper says: {record.paper}."
+    if record.value is None:
+        return paper.strip()
+    interval = ""
+    if record.low is not None and record.high is not None and record.low != record.high:
+        interval = f" [{number(record.low, 3)}, {number(record.high, 3)}]"
+    seeds = f", {record.seeds} networks" if record.seeds > 1 and record.unit != "seeds" else ""
+    over = f" ({record.sample}{seeds})" if record.n else ""
+    return f"Measured: {number(record.value, 3)}{interval}{over}.{paper}"

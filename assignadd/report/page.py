@@ -155,12 +155,14 @@ def _image(svg: Path, alt: str) -> str:
 
 
 def _card(card: Card) -> str:
-    shown = "" if card.svg is None else tag(
-        "a", _image(card.svg, f"Figure {card.figure}, in full below"), href=f"#{card.figure}", class_="picture"
-    )  # fmt: skip
-    judged = tag("p", tag("a", "how it was judged", href=f"#claim-{card.claim}"), class_="soft")
+    question = tag("h3", marked(card.question))
     verdict = tag("p", tag("span", escape(card.verdict), class_=f"verdict {card.tone}".strip()))
-    return tag("article", tag("h3", marked(card.question)) + verdict + shown + tag("p", marked(card.text)) + judged)
+    picture = ""
+    if card.svg is not None:
+        image = _image(card.svg, f"Figure {card.figure}, in full below")
+        picture = tag("a", image, href=f"#{card.figure}", class_="picture")
+    link_to_claim = tag("p", tag("a", "how it was judged", href=f"#claim-{card.claim}"), class_="soft")
+    return tag("article", question + verdict + picture + tag("p", marked(card.text)) + link_to_claim)
 
 
 def _hash(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -12,27 +11,91 @@ from pathlib import Path
 import numpy as np
 
 from assignadd.config import Task
-from assignadd.dynamics.of_network import binds, trajectory_of
 from assignadd.dynamics.phases import BINDING_SET, BINDING_THRESHOLD
+from assignadd.dynamics.trajectory import binds, trajectory_of
 from assignadd.figure.record import Absent, FigureRecord, Sources
-from assignadd.ledger.claim import NOT_REPORTED, OURS, Record, find
+from assignadd.ledger.claim import Claim, Record
 from assignadd.measures.accuracies import EndAccuracy, end_accuracies_of
 from assignadd.network import Network, runs_of
-from assignadd.paper.generalisation.claims import achieved
-from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
-from assignadd.report.claims_table import ORDER, TONES, across_seeds, claims_table, group, is_the_papers
+from assignadd.paper.addition.claims import ADDITION
+from assignadd.paper.addition.figures import (
+    COSINE_SIM_FIGURE,
+    FOURIER_SHARES_FIGURE,
+    PREACTS_FIGURE,
+    PROBES_FIGURE,
+    SPECTRA_FIGURE,
+)
+from assignadd.paper.binding.claims import MECHANISM as MECHANISM_CLAIMS
+from assignadd.paper.binding.figures import ATTENTION_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, TOKEN_SEQS_FIGURE
+from assignadd.paper.causes.claims import CAUSES as CAUSAL_CLAIMS
+from assignadd.paper.causes.figures import CIRCUIT_FIGURE, CIRCUIT_ONLY_FIGURE
+from assignadd.paper.causes.interchange_figures import CAUSES_OVER_TIME_FIGURE, INTERCHANGE_FIGURE
+from assignadd.paper.dynamics.figures import ONSETS_FIGURE, PROGRESS_MEASURES_FIGURE, VARIABLES_FIGURE
+from assignadd.paper.dynamics.spike_figures import EARLY_FIGURE, LATE_FIGURE
+from assignadd.paper.generalisation.claims import GENERALISATION, achieved
+from assignadd.paper.generalisation.figures import (
+    ACCURACIES_FIGURE,
+    DOUBLY_HELD_OUT_FIGURE,
+    HELD_OUT_CLASSES_FIGURE,
+    PAIRS_FIGURE,
+)
+from assignadd.paper.generalisation.population_figures import CENSUS_FIGURE, GENERALIZATION_FIGURE
+from assignadd.paper.generalisation.seeds import POPULATION
+from assignadd.paper.ledger import DYNAMICS as DYNAMIC_CLAIMS
+from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
+from assignadd.paper.theory.figures import (
+    THEORY_ATTENTION_FIGURE,
+    THEORY_BETA_FIGURE,
+    THEORY_REAL_GRADIENT_FIGURE,
+    THEORY_REMAINDER_FIGURE,
+)
+from assignadd.report.claims_table import across_seeds, claims_table, findings, is_the_papers, verdicts_in_words
 from assignadd.report.hub_folder import ARXIV
-from assignadd.report.page import Card, Cell, Page, number
-from assignadd.report.sections import POPULATIONS, SECTIONS
+from assignadd.report.page import Cell, Page
 from assignadd.runs import atomic
 from assignadd.runs.files import claim_folder, folder_inside
 from assignadd.runs.folder import Run
-from assignadd.stats import BROKEN, FAILS, NOT_APPLICABLE, SOME_SEEDS, UNMEASURED, UNTESTABLE
 from assignadd.sweeps.population import Populations
 from assignadd.task import examples
 from assignadd.task.evalsets import ALL_SETS, LABELS
 from assignadd.task.text import render
 from assignadd.training.processes import in_background
+
+# Every figure of the report, by section and in its order, and the claims that belong to each section.
+
+
+@dataclass(frozen=True)
+class Section:
+    heading: str
+    figures: tuple[FigureRecord, ...]
+    of_one_model: bool = True
+    """Whether its figures show one trained network, and not many seeds."""
+    has: Callable[[Record], bool] = lambda record: False
+    """Whether a line of the ledger belongs to it."""
+
+
+def _one_of(*claims: Claim) -> Callable[[Record], bool]:
+    ids = {claim.id for claim in claims}
+    return lambda record: record.id in ids
+
+
+MECHANISM = (
+    TOKEN_SEQS_FIGURE, ATTENTION_FIGURE, COSINE_SIM_FIGURE, PROBES_FIGURE, PREACTS_FIGURE, FOURIER_SHARES_FIGURE,
+    SPECTRA_FIGURE, QK0_FIGURE, QK0POS_AND_QK1_FIGURE, PAIRS_FIGURE, HELD_OUT_CLASSES_FIGURE, DOUBLY_HELD_OUT_FIGURE,
+)  # fmt: skip
+CAUSES = (CIRCUIT_FIGURE, INTERCHANGE_FIGURE, CIRCUIT_ONLY_FIGURE, CAUSES_OVER_TIME_FIGURE)
+DYNAMICS = (PROGRESS_MEASURES_FIGURE, ONSETS_FIGURE, EARLY_FIGURE, LATE_FIGURE, VARIABLES_FIGURE)
+POPULATIONS = (CENSUS_FIGURE, GENERALIZATION_FIGURE)
+THEORY = (THEORY_BETA_FIGURE, THEORY_REMAINDER_FIGURE, THEORY_ATTENTION_FIGURE, THEORY_REAL_GRADIENT_FIGURE)
+_CAUSAL = {claim.id for claim in CAUSAL_CLAIMS}  # one of which is about the theorem too
+SECTIONS = (
+    Section("The mechanism", MECHANISM, has=_one_of(*GENERALISATION, *ADDITION, *MECHANISM_CLAIMS)),
+    Section("Causes", CAUSES, has=_one_of(*CAUSAL_CLAIMS)),
+    Section("Training dynamics", DYNAMICS, has=_one_of(*DYNAMIC_CLAIMS)),
+    Section("Populations of seeds", POPULATIONS, of_one_model=False, has=_one_of(*POPULATION)),
+    Section("The theory", THEORY, has=lambda record: record.label == THEORY_LABEL and record.id not in _CAUSAL),
+)
+
 
 SUFFIXES = (".npz", ".svg", ".png")
 CAPTION = ".txt"
@@ -114,14 +177,13 @@ def _pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Net
 def _curve_pictures(shown: Sequence[Network]) -> list[tuple[FigureRecord, Sequence[Network]]]:
     """Figure `accuracies` for every network whose training was followed: accuracies, accuracies2, and so on."""
     trained = [network for network in shown if _has_curves(network)]
-    others = [
-        replace(ACCURACIES_FIGURE, label=f"accuracies{i}", look_for="As above, for another network.")
-        for i in range(2, len(trained) + 1)
-    ]
-    records = [ACCURACIES_FIGURE, *others]
-    return [
-        (replace(record, title=_title(network)), [network]) for record, network in zip(records, trained, strict=False)
-    ]
+    pictures: list[tuple[FigureRecord, Sequence[Network]]] = []
+    for i, network in enumerate(trained, 1):
+        record = replace(ACCURACIES_FIGURE, title=_title(network))
+        if i > 1:
+            record = replace(record, label=f"accuracies{i}", look_for="As above, for another network.")
+        pictures.append((record, [network]))
+    return pictures
 
 
 def _add_picture(page: Page, record: FigureRecord, folder: Path, command: str) -> None:
@@ -152,10 +214,12 @@ def _picture_file(folder: Path, label: str) -> Path | None:
 def _curves(page: Page, shown: Sequence[Network], folder: Path, command: str) -> None:
     for record, _ in _curve_pictures(shown):
         _add_picture(page, record, folder, command)
-    others = [network for network in shown if not _has_curves(network)]
-    reasons = "evaluated once in training", "imported, without a record of their training"
-    for why, recorded in zip(reasons, (True, False), strict=True):
-        if names := ", ".join(name_of(network) for network in others if bool(network.rows) == recorded):
+    without_curves = [network for network in shown if not _has_curves(network)]
+    for why, has_rows in (
+        ("evaluated once in training", True),
+        ("imported, without a record of their training", False),
+    ):
+        if names := ", ".join(name_of(network) for network in without_curves if bool(network.rows) == has_rows):
             page.text(f"Networks without curves, as they were {why}: {names}.", soft=True)
 
 
@@ -170,8 +234,10 @@ def _title(network: Network) -> str:
 
 
 def _which(page: Page, first: Network) -> None:
-    bound, unbound = "the first that binds variables in the end", "although it does not bind variables in the end"
-    which = bound if binds(first) else unbound
+    if binds(first):
+        which = "the first that binds variables in the end"
+    else:
+        which = "although it does not bind variables in the end"
     page.text(
         f"Drawn for {name_of(first)} at step {first.step:,}, {which}; figures that compare networks show all of them. "
         "Every picture is also beside this page as SVG and PNG, with the arrays it was drawn from."
@@ -192,20 +258,24 @@ def _final_table(page: Page, networks: Sequence[Network]) -> None:
     )
 
 
-def _with_interval(found: EndAccuracy | None) -> Cell:
-    measured = achieved(found, over_pairs=found is not None and found.pairs is not None)
-    if found is None or measured is None:  # a split without such a pair
+def _with_interval(accuracy: EndAccuracy | None) -> Cell:
+    measured = achieved(accuracy, over_pairs=accuracy is not None and accuracy.pairs is not None)
+    if accuracy is None or measured is None:  # a split without such a pair
         return Cell("none exists")
     tone = "good" if measured.low >= 0.95 else "bad" if measured.high < 0.9 else ""
-    pairs = f", {found.pairs} pairs" if found.pairs else ""
+    pairs = f", {accuracy.pairs} pairs" if accuracy.pairs else ""
     return Cell(f"{measured.value:.3f} [{measured.low:.3f}, {measured.high:.3f}]{pairs}", tone)
 
 
 def _provenance(page: Page, networks: Sequence[Network], command: str) -> None:
     runs = runs_of(networks)
     facts = [_facts(run) for run in runs]
-    keys = [key for key in dict.fromkeys(key for fact in facts for key in fact) if any(fact.get(key) for fact in facts)]
-    page.table(("what", *[run.name for run in runs]), [[key, *[fact.get(key, "") for fact in facts]] for key in keys])
+    rows = []
+    for key in dict.fromkeys(key for of_run in facts for key in of_run):
+        values = [of_run.get(key, "") for of_run in facts]
+        if any(values):
+            rows.append([key, *values])
+    page.table(("what", *[run.name for run in runs]), rows)
     names = " ".join(dict.fromkeys(run.name for run in runs))
     page.text(f"Made by `{command}`; the runs' own folders hold configuration, metrics and checkpoints.", soft=True)
     page.text(
@@ -228,9 +298,7 @@ def _facts(run: Run) -> dict[str, str]:
     return {key: str(value) for key, value in made.items() if value is not None} | origin | {"diverged": diverged}
 
 
-# What it begins with: the networks in a few words, links, five findings; and the verdicts of a section.
-
-LISTED = 8
+# What it begins with: the networks in a few words, links, five findings.
 
 
 def first_screen(
@@ -288,80 +356,9 @@ def _summary(page: Page, networks: Sequence[Network]) -> None:
     if not learned:
         page.text("No network binds variables in the end. That is a result, not an error.")
     elif len(learned) < len(networks):
-        others = [network for network in networks if not binds(network)]
-        names = ", ".join(name_of(network) for network in others)
+        unbound = [network for network in networks if not binds(network)]
+        names = ", ".join(name_of(network) for network in unbound)
         page.text(
-            f"{len(others)} of {len(networks)} do not bind ({names}): that is a result, not an error. Claims about "
+            f"{len(unbound)} of {len(networks)} do not bind ({names}): that is a result, not an error. Claims about "
             "binding cannot be tested on them and are judged on the others."
         )
-
-
-def verdicts_in_words(page: Page, records: Sequence[Record]) -> None:
-    """Adds how many claims of a section have each verdict, with links to the paper's that do not hold in every seed."""
-    if not records:
-        return
-    counts = Counter(group(record.verdict) for record in records)
-    words = ", ".join(f"{verdict}: {counts[verdict]}" for verdict in ORDER if counts[verdict])
-    claims = f"{len(records)} claims and readings" if len(records) > 1 else "one claim"
-    page.text(f"The {claims} of this section by {'their verdicts' if len(records) > 1 else 'its verdict'}: {words}.")
-    refuted = [r for r in records if r.label != OURS and group(r.verdict) in (FAILS, SOME_SEEDS)]
-    if refuted:
-        links = [(record.claim.rstrip("."), f"#claim-{record.id}") for record in refuted[:LISTED]]
-        more = f" (the first {LISTED} of {len(refuted)})" if len(refuted) > LISTED else ""
-        page.text(f"The paper's statements that do not hold, or not in every seed{more}:", links=links)
-
-
-SHOWN = 5
-OPEN = (BROKEN, UNTESTABLE, NOT_APPLICABLE, UNMEASURED)
-
-
-@dataclass(frozen=True)
-class Finding:
-    question: str
-    claim: str  # the id of the one that answers it
-    figures: tuple[str, ...]  # labels; where a network has no such figure, the next one is shown
-
-
-# The first five that could be tested are shown.
-FINDINGS = (
-    Finding("Does it answer sums that it never saw?", "held-out-pairs-99.4", ("accuracies", "held_out_classes")),
-    Finding("Does = find the two numbers?", "attn-l2-equal-to-values", ("circuit", "attention")),
-    Finding("Does adding come before looking up?", "addition-first-train", ("progress_measures", "onsets")),
-    Finding("Does every seed learn to look up?", "every-seed-binds", ("census",)),
-    Finding("Does it answer held-out doubles n + n?", "held-out-pairs-99.4:doubles", ("pairs",)),
-    Finding("Does a variable work in a slot new to it?", "new-positions-99.6", ("variables", "doubly_held_out")),
-    Finding("Is the sum computed by the MLP?", "probe-after-mlp", ("probes",)),
-    Finding("Is one neuron nearly one wave?", "fourier-best-neuron", ("preacts",)),
-    Finding("Is the theorem's memory its largest term?", "theory-memory-dominates", ("theory_beta",)),
-)
-
-
-def findings(records: Sequence[Record], picture: Callable[[str], Path | None]) -> list[Card]:
-    """The cards of the first five questions whose claims were decided, then of others, if these are fewer.
-
-    `picture` returns the SVG file of a figure; None where it was not drawn or there were no data for it.
-    """
-    asked = [(finding, line) for finding in FINDINGS if (line := find(records, finding.claim)) is not None]
-    decided = [pair for pair in asked if pair[1].verdict not in OPEN]
-    chosen = (decided + [pair for pair in asked if pair not in decided])[:SHOWN]
-    return [_card(finding, line, picture) for finding, line in asked if (finding, line) in chosen]
-
-
-def _card(finding: Finding, record: Record, picture: Callable[[str], Path | None]) -> Card:
-    figure = next((label for label in finding.figures if picture(label)), finding.figures[0])
-    tone = TONES.get(group(record.verdict), "")
-    text = f"{record.claim} {_numbers(record)}".strip()
-    return Card(finding.question, record.verdict, tone, text, picture(figure), figure, record.id)
-
-
-def _numbers(record: Record) -> str:
-    """The measured number with its interval and what it is over, and the paper's."""
-    paper = "" if record.paper == NOT_REPORTED else f" The paper says: {record.paper}."
-    if record.value is None:
-        return paper.strip()
-    interval = ""
-    if record.low is not None and record.high is not None and record.low != record.high:
-        interval = f" [{number(record.low, 3)}, {number(record.high, 3)}]"
-    seeds = f", {record.seeds} networks" if record.seeds > 1 and record.unit != "seeds" else ""
-    over = f" ({record.sample}{seeds})" if record.n else ""
-    return f"Measured: {number(record.value, 3)}{interval}{over}.{paper}"

@@ -44,12 +44,13 @@ def study_data(table: StudyTable) -> StudyData:
     for i, name in enumerate(ONSETS):
         for j, frame in enumerate(cells.values()):
             onsets[i, j, : frame.height] = frame[name].cast(float).to_numpy()
-    shares = [
-        [(s.value, s.low, s.high) if (s := table.share(cell, outcome)) else (np.nan,) * 3 for cell in cells]
-        for outcome in study.outcomes
-    ]
+    shares = np.full((len(study.outcomes), len(cells), 3), np.nan)
+    for i, outcome in enumerate(study.outcomes):
+        for j, cell in enumerate(cells):
+            if share := table.share(cell, outcome):
+                shares[i, j] = share.value, share.low, share.high
     labels = {name: study.labels.get(name, name) for name in study.outcomes}
-    return StudyData(list(cells), list(study.outcomes), np.array(shares), models, onsets, steps, labels)
+    return StudyData(list(cells), list(study.outcomes), shares, models, onsets, steps, labels)
 
 
 def study_caption(data: StudyData) -> str:

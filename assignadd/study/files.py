@@ -70,10 +70,11 @@ def save_figure(module: ModuleType, tables: Mapping[str, StudyTable], folder: Pa
     from assignadd.study.figures import draw_studies, figure_size
 
     stated = getattr(module, "STUDIES", None) or [module.STUDY]
-    whole = len(tables) == len(stated) and all(t.frame.height == t.study.n_models for t in tables.values())
-    draw, size = draw_studies, figure_size([table.study for table in tables.values()])
-    if whole and hasattr(module, "draw"):
+    is_complete = len(tables) == len(stated) and all(t.frame.height == t.study.n_models for t in tables.values())
+    if is_complete and hasattr(module, "draw"):
         draw, size = module.draw, getattr(module, "SIZE", (7.0, 3.0))
+    else:
+        draw, size = draw_studies, figure_size([table.study for table in tables.values()])
     folder.mkdir(parents=True, exist_ok=True)
     with figure(*size) as made:
         draw(tables, made)

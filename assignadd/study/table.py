@@ -80,9 +80,11 @@ class StudyTable:
         Wilson's interval for the share of an outcome, Student's t for a mean.
         """
         if self.study.unit is None:
-            values, unit = self.values(cell, number.column, number.among), "networks"
+            unit = "networks"
+            values = self.values(cell, number.column, number.among)
         else:
-            values, unit = self.unit_means(cell, number.column, self.study.unit), "networks trained again"
+            unit = "networks trained again"
+            values = self.unit_means(cell, number.column, self.study.unit)
         if len(values) < 2:
             return None
         if number.kind == "share":
@@ -239,10 +241,15 @@ def _has(row: Mapping[str, Any], sets: tuple[str, ...], level: float) -> bool | 
     """Whether a model reached the level in its final exam; None where its task has none of the sets, False if it
     diverged."""
     exams = [row[final_column(s)] for s in sets if row.get(final_column(s)) is not None]
-    return row["diverged_at"] is None and min(exams) >= level if exams else None
+    if not exams:
+        return None
+    return row["diverged_at"] is None and min(exams) >= level
 
 
 def _doubles(row: Mapping[str, Any]) -> float | None:
     """The final accuracy on held-out doubles (n, n) of literals minus that on literals held out in both orders."""
-    doubles, others = (row.get(final_column(f"0-var {pairs}")) for pairs in ("doubles", "neither order"))
-    return None if doubles is None or others is None or row["diverged_at"] is not None else doubles - others
+    doubles = row.get(final_column("0-var doubles"))
+    neither_order = row.get(final_column("0-var neither order"))
+    if doubles is None or neither_order is None or row["diverged_at"] is not None:
+        return None
+    return doubles - neither_order

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from assignadd.config import Config, Optim
-from assignadd.model.kernels.adamw import Moments
+from assignadd.model.kernels.tensor import Moments
 from assignadd.model.stack import Shape, views, weight_shapes
 from assignadd.task.sampler import Batch, Sampler
 

@@ -17,8 +17,7 @@ from torch.func import functional_call, vmap
 from assignadd.config import Config
 from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
-from assignadd.model.kernels.adamw import Moments, Placed
-from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
+from assignadd.model.kernels.tensor import Moments, Placed, TensorKernels, cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, views
 from assignadd.model.table import Tables, Weights, covers

@@ -9,7 +9,7 @@ import torch
 import assignadd
 from assignadd.cli import main
 from assignadd.config import PRESETS, Optim, Recording
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import judge
 from assignadd.measures.columns import not_defined
 from assignadd.network import known, networks_of

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from assignadd.config import PRESETS, Member
-from assignadd.dynamics.of_network import binds as does_bind
+from assignadd.dynamics.trajectory import binds as does_bind
 from assignadd.ledger.claim import (
     NONE_BINDS,
     NOT_REPORTED,

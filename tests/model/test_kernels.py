@@ -8,9 +8,8 @@ import torch
 
 from assignadd.config import PRESETS, Config, Numerics, Optim
 from assignadd.model.kernels import kernels_for, numba_functions
-from assignadd.model.kernels.adamw import AdamW, Moments, fused_adamw, stacked_adamw
 from assignadd.model.kernels.numba_cpu import CompiledKernels
-from assignadd.model.kernels.tensor import TensorKernels, collect, spread
+from assignadd.model.kernels.tensor import AdamW, Moments, TensorKernels, collect, fused_adamw, spread, stacked_adamw
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary

@@ -15,8 +15,8 @@ from assignadd.interventions.specification import COMPONENTS, specification
 from assignadd.measures.addition import circuit_waves
 from assignadd.model.stack import Stack, flatten, initial_stack
 from assignadd.model.transformer import Transformer
-from assignadd.page import history, tables
-from assignadd.page.tables import task_data
+from assignadd.page import data
+from assignadd.page.data import task_data
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.text import ParseError, parse, render, render_tokens
@@ -84,7 +84,7 @@ TEXTS = (
 
 def rounded(one: Stack) -> Stack:
     """The model whose circuits are the rounded ones: QK and OV in the first factor, the identity in the second."""
-    parts = {name: matrix.half().float() for name, matrix in history.circuits(one).items()}
+    parts = {name: matrix.half().float() for name, matrix in data.circuits(one).items()}
     eye, named = torch.eye(one.config.model.d_model), {"embed.W_E": parts["W_E"], "pos_embed.W_pos": parts["W_pos"]}
     for layer in (1, 2):
         attention = f"blocks.{layer - 1}.attn."
@@ -113,9 +113,9 @@ def numbers(config: Config = CONFIG) -> dict:
     patterns = [cache[f"blocks.{layer}.attn.hook_pattern"][:, 0].tolist() for layer in (0, 1)]
     waves = circuit_waves(ours)
     return {
-        "task": task_data(config), "matrices": history.shapes(one), "step": 30000, "other_step": OTHER_STEP,
-        "weights": history.script("m0", 30000, one), "other": history.script("m0", OTHER_STEP, other),
-        "prompts": tokens[0].tolist(), "reference": tables.reference(config),
+        "task": task_data(config), "matrices": data.shapes(one), "step": 30000, "other_step": OTHER_STEP,
+        "weights": data.script("m0", 30000, one), "other": data.script("m0", OTHER_STEP, other),
+        "prompts": tokens[0].tolist(), "reference": data.reference(config),
         "interventions": INTERVENTIONS, "logits": logits,
         "patterns": patterns, "waves": {"frequency": waves.frequency[0].tolist(), "share": waves.share[0].tolist()},
         "texts": [said(text, config) for text in TEXTS],

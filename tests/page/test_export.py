@@ -17,17 +17,17 @@ from assignadd.cli import main
 from assignadd.config import PRESETS, ConfigError, Member
 from assignadd.config.errors import DestinationError, RunError
 from assignadd.dynamics.curves import Onset, Spike
-from assignadd.dynamics.of_network import curves_of, phases_of
 from assignadd.dynamics.phases import Curves, Phases
+from assignadd.dynamics.trajectory import curves_of, phases_of
 from assignadd.measures.columns import measure_of
 from assignadd.model.circuits import QK
 from assignadd.model.forward import answer_logits
 from assignadd.model.handmade import handmade
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known
-from assignadd.page import history, tables
+from assignadd.page import data
+from assignadd.page.data import chosen_steps, phases_data, straddled
 from assignadd.page.export import INDEX, PageFolder, Settings, export
-from assignadd.page.history import chosen_steps, phases_data, straddled
 from assignadd.paper.ledger import CLAIMS
 from assignadd.runs.folder import Run
 from assignadd.sweeps.population import Populations
@@ -53,21 +53,21 @@ def whole_numbers(text):
 
 def test_a_checkpoint_holds_the_circuits_in_half_precision():
     stack = initial_stack(PRESETS["smoke"], [3])
-    text = history.script("m0", 7, stack)
-    data = np.frombuffer(b64decode(text.split('"')[3]), dtype="<f2").astype(np.float32)
-    exact = torch.cat([m.flatten() for m in history.circuits(stack).values()])
-    assert text.startswith('assignadd.weights("m0",7,"') and len(data) == len(exact)
-    assert np.allclose(data, exact, rtol=2**-10, atol=1e-6)
-    sizes = {name: rows * cols for name, rows, cols in history.shapes(stack)}
+    text = data.script("m0", 7, stack)
+    weights = np.frombuffer(b64decode(text.split('"')[3]), dtype="<f2").astype(np.float32)
+    exact = torch.cat([m.flatten() for m in data.circuits(stack).values()])
+    assert text.startswith('assignadd.weights("m0",7,"') and len(weights) == len(exact)
+    assert np.allclose(weights, exact, rtol=2**-10, atol=1e-6)
+    sizes = {name: rows * cols for name, rows, cols in data.shapes(stack)}
     start = sizes["W_E"] + sizes["W_pos"]
-    assert np.allclose(data[start : start + sizes["QK1"]], QK(stack, 1)[0].flatten(), rtol=2**-10, atol=1e-6)
+    assert np.allclose(weights[start : start + sizes["QK1"]], QK(stack, 1)[0].flatten(), rtol=2**-10, atol=1e-6)
 
 
 def test_weights_that_half_precision_cannot_hold_are_refused():
     stack = initial_stack(PRESETS["smoke"], [0])
     stack["unembed.W_U"][0, 0, 0] = 1e6
     with pytest.raises(Exception, match="half precision"):
-        history.script("m0", 0, stack)
+        data.script("m0", 0, stack)
 
 
 def test_checkpoints_are_dense_where_things_happen():
@@ -114,8 +114,8 @@ def test_a_model_s_file_has_its_exam_and_its_pairs(page_folder):
 def test_the_example_answered_wrong_is_answered_wrong():
     nothing, _, whole = states()
     seen = pair_split(CONFIG.task, 0)
-    assert tables.wrong_answer(whole.config, seen, whole) is None
-    text = tables.wrong_answer(nothing.config, seen, nothing)
+    assert data.wrong_answer(whole.config, seen, whole) is None
+    text = data.wrong_answer(nothing.config, seen, nothing)
     tokens = torch.tensor(parse(text, CONFIG.task))
     assert int(answer_logits(nothing, tokens[None, None]).argmax()) != answer(tokens.tolist(), CONFIG.task)
 
@@ -124,7 +124,7 @@ def test_examples_read_and_are_what_they_say():
     config = PRESETS["paper"]
     found = {
         e["label"]: parse(e["text"], config.task)
-        for e in tables.examples(config, pair_split(config.task, 0), handmade(config))
+        for e in data.examples(config, pair_split(config.task, 0), handmade(config))
     }
     assert {"from the paper", "held-out pair", "banned slot"} <= found.keys()
     first, second = found["banned slot"][13:15]
@@ -196,7 +196,7 @@ def test_first_view_is_small():
     page = sum(
         len((files("assignadd.page") / "built" / name).read_bytes()) for name in ("index.html", "app.js", "app.css")
     )
-    assert page + len(history.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
+    assert page + len(data.script("m0", 30_000, initial_stack(PRESETS["paper"], [0]))) < 1_000_000
 
 
 def test_onsets_are_those_of_the_phases_and_spikes_name_the_checkpoints_beside_them():
@@ -221,9 +221,9 @@ def test_onsets_are_those_of_the_phases_and_spikes_name_the_checkpoints_beside_t
 
 
 def test_labels_and_colours_are_those_of_the_package_s_tables():
-    ours = tables.package_tables()
+    ours = data.package_tables()
     rows = {row["name"]: row for row in ours["measures"]}
-    assert set(rows) == set(tables.MEASURED) and len({row["family"] for row in rows.values()}) == 7
+    assert set(rows) == set(data.MEASURED) and len({row["family"] for row in rows.values()}) == 7
     for name, row in rows.items():
         measure = measure_of(name)
         assert (row["title"], row["unit"]) == (measure.label, measure.unit)
@@ -233,32 +233,32 @@ def test_labels_and_colours_are_those_of_the_package_s_tables():
 
 @pytest.mark.parametrize("setting", [{"hops": 1}, {"rebinding": 0.5}])
 def test_a_task_that_the_page_cannot_show_is_refused_by_name(setting):
-    tables.require_shown(CONFIG)
+    data.require_shown(CONFIG)
     (name,) = setting
     with pytest.raises(ConfigError, match=rf"task\.{name} = .*: the page can show no other"):
-        tables.require_shown(replace(CONFIG, task=replace(CONFIG.task, **setting)))
+        data.require_shown(replace(CONFIG, task=replace(CONFIG.task, **setting)))
 
 
 def test_what_the_story_quotes_is_in_the_ledger_and_has_a_section():
     lines = {c.id for c in CLAIMS} | {f"{c.id}:{r.id}" for c in CLAIMS for r in c.readings}
-    assert set(history.STORY_CLAIMS) <= lines
-    sources = Path(history.__file__).parent / "web" / "src" / "story" / "sections.ts"
-    assert set(history.STORY_CLAIMS.values()) <= set(re.findall(r'\bid: (?:told \? )?"(\w+)"', sources.read_text()))
+    assert set(data.STORY_CLAIMS) <= lines
+    sources = Path(data.__file__).parent / "web" / "src" / "story" / "sections.ts"
+    assert set(data.STORY_CLAIMS.values()) <= set(re.findall(r'\bid: (?:told \? )?"(\w+)"', sources.read_text()))
 
 
 def test_a_reading_of_a_claim_is_told_with_its_own_sentence():
     """For the hand-made network, whose neurons are waves, and which answers every double."""
     config = Member(0).config(PRESETS["paper"])
     one = Network(handmade(config), config, pair_split(config.task, 0), 200)
-    told = {r["id"]: r for r in history.story_records(one, "assignadd explore x", Populations())}
-    assert set(told) <= set(history.STORY_CLAIMS) and "every-seed-binds" not in told  # no population is given
+    told = {r["id"]: r for r in data.story_records(one, "assignadd explore x", Populations())}
+    assert set(told) <= set(data.STORY_CLAIMS) and "every-seed-binds" not in told  # no population is given
     assert told["fourier-best-neuron:median"]["claim"] == "So is that of the median neuron."
     assert told["held-out-pairs-99.4:doubles"]["value"] == 1.0
 
 
 def test_a_population_is_counted_seed_by_seed():
-    found = history.population_data(Populations((made_up((5000, 12_000), (8000, None), (None, None)),)))
+    found = data.population_data(Populations((made_up((5000, 12_000), (8000, None), (None, None)),)))
     assert found["sweeps"] == [] and (found["census"]["n"], found["census"]["bind"]) == (3, 2)
     skills = {skill["name"]: skill["steps"] for skill in found["census"]["skills"]}
     assert skills == {"addition": [1000, 1000, 1000], "binding": [5000, 8000], "refinement": [12_000]}
-    assert history.population_data(Populations()) is None
+    assert data.population_data(Populations()) is None

@@ -22,7 +22,7 @@ from assignadd.paper.generalisation.figures import (
     doubly_held_out_caption,
 )
 from assignadd.paper.theory.figures import TheoryRealGradientData, theory_real_gradient_caption
-from assignadd.report.sections import CAUSES, DYNAMICS, MECHANISM
+from assignadd.report.reproduction import CAUSES, DYNAMICS, MECHANISM
 
 NOT_ALWAYS_TRUE = (
     "nearly perfect",

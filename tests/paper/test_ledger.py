@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from assignadd.config import PRESETS, ConfigError, Member
-from assignadd.dynamics.of_network import binds, late_variable_of, phases_of
+from assignadd.dynamics.trajectory import binds, late_variable_of, phases_of
 from assignadd.ledger.claim import Claim, find, judge
 from assignadd.measures.accuracies import accuracies_of
 from assignadd.model.handmade import handmade
@@ -17,7 +17,7 @@ from assignadd.paper.causes.claims import CAUSES, INTERCHANGE
 from assignadd.paper.causes.one_addition import grafted_accuracies
 from assignadd.paper.ledger import CLAIMS, DYNAMICS, Ledger, chosen, ledger, ledger_document
 from assignadd.paper.theory import claims as theory
-from assignadd.report.reproduction import findings
+from assignadd.report.claims_table import findings
 from assignadd.runs.folder import Run, shipped
 from assignadd.stats import FAILS, HOLDS, UNDECIDED, UNTESTABLE, AtLeast
 from assignadd.sweeps.population import Populations, shipped_population

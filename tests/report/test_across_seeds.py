@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from assignadd.config import PRESETS
-from assignadd.dynamics import of_network
+from assignadd.dynamics import trajectory
 from assignadd.ledger.claim import Record, SeedResult
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known
@@ -22,7 +22,7 @@ OURS = ("ours", 0), ("ours", 3)
 def network(run: str, seed: int, binds: bool = True, preset: str = "paper", imported: bool = False) -> Network:
     config = PRESETS[preset]
     e = Network(initial_stack(config, [seed]), config, pair_split(config.task, 0), seed=seed, name=run)
-    known(e, of_network.binds, binds)
+    known(e, trajectory.binds, binds)
     e.imported = imported
     return e
 

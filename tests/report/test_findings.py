@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from assignadd.config import PRESETS, Task
-from assignadd.dynamics import of_network
+from assignadd.dynamics import trajectory
 from assignadd.ledger.claim import ReadingRecord, Record
 from assignadd.model.stack import initial_stack
 from assignadd.network import Network, known
 from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
+from assignadd.report.claims_table import FINDINGS, SHOWN, findings, verdicts_in_words
 from assignadd.report.page import Page
-from assignadd.report.reproduction import FINDINGS, SHOWN, findings, first_screen, verdicts_in_words
-from assignadd.report.sections import SECTIONS
+from assignadd.report.reproduction import SECTIONS, first_screen
 from assignadd.stats import FAILS, HOLDS, UNTESTABLE
 from assignadd.task.splits import pair_split
 from tests.report.reader import Reader
@@ -23,7 +23,7 @@ from tests.report.records import record
 
 def network(config=PRESETS["paper"], binds=True) -> Network:
     e = Network(initial_stack(config, [0]), config, pair_split(config.task, 0), seed=0, name="r")
-    known(e, of_network.binds, binds)
+    known(e, trajectory.binds, binds)
     return e
 
 

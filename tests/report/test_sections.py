@@ -15,7 +15,7 @@ from assignadd.paper.generalisation.figures import ACCURACIES_FIGURE
 from assignadd.paper.ledger import CLAIMS
 from assignadd.paper.theory.claims import LABEL as THEORY_LABEL
 from assignadd.paper.theory.claims import NOT_CLAIMED, statements
-from assignadd.report.sections import POPULATIONS, SECTIONS
+from assignadd.report.reproduction import POPULATIONS, SECTIONS
 from assignadd.stats import HOLDS
 from assignadd.sweeps.population import shipped_populations
 

@@ -13,8 +13,7 @@ import torch
 
 from assignadd.config import Member
 from assignadd.config.errors import DestinationError, RunError
-from assignadd.dynamics.of_network import checkpoints_around, phases_of
-from assignadd.dynamics.trajectory import measured_run
+from assignadd.dynamics.trajectory import checkpoints_around, measured_run, phases_of
 from assignadd.model.accuracy import Exam
 from assignadd.network import networks_of
 from assignadd.runs.encoding import stack_of

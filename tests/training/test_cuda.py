@@ -9,8 +9,7 @@ import torch
 from assignadd.config import PRESETS, Member, Numerics, Optim
 from assignadd.model.forward import answer_logits
 from assignadd.model.kernels import kernels_for
-from assignadd.model.kernels.adamw import Moments, stacked_adamw
-from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
+from assignadd.model.kernels.tensor import Moments, TensorKernels, cross_entropy, stacked_adamw
 from assignadd.model.stack import Stack, initial_stack, views
 from assignadd.model.table import TableForward, Weights
 from assignadd.model.transformer import reference_logits

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from assignadd.config import PRESETS, ConfigError, Member, Model, Numerics
-from assignadd.model.kernels.adamw import stacked_adamw
-from assignadd.model.kernels.tensor import TensorKernels
+from assignadd.model.kernels.tensor import TensorKernels, stacked_adamw
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler

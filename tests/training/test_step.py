@@ -8,8 +8,7 @@ import torch
 
 from assignadd.config import PRESETS, Config, Member, Model, Numerics, Optim
 from assignadd.model.forward import table_forward
-from assignadd.model.kernels.adamw import Moments, stacked_adamw
-from assignadd.model.kernels.tensor import TensorKernels
+from assignadd.model.kernels.tensor import Moments, TensorKernels, stacked_adamw
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler

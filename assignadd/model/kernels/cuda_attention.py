@@ -34,7 +34,8 @@ class CudaAttention(TensorKernels):
     def __init__(self, n_tokens: int, length: int, device: torch.device):
         super().__init__(n_tokens, length, device)
         of_device = properties(device)
-        memory, self._processors = of_device.shared_memory_per_block_optin // FLOAT, of_device.multi_processor_count
+        self._processors = of_device.multi_processor_count
+        memory = of_device.shared_memory_per_block_optin // FLOAT
         self._table_rows = min(self.C, memory // self.C)
         self._warps = min(MOST_WARPS, memory // (self._table_rows * self.C))
         tokens_at_once = min(self.K, MOST_TOKENS)

@@ -15,8 +15,8 @@ import triton
 from torch import Tensor
 
 from assignadd.model.kernels import triton_programs
-from assignadd.model.kernels.adamw import Moments
 from assignadd.model.kernels.cuda_attention import CudaAttention
+from assignadd.model.kernels.tensor import Moments
 
 # Measured on an H200: sequences in a program of the loss, and weights in one of the update.
 LOSS_ROWS, UPDATE_BLOCK = 16, 1024

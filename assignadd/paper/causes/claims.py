@@ -14,7 +14,7 @@ from itertools import permutations
 import numpy as np
 
 from assignadd.dynamics.curves import Onset
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import IMPLIED, Claim, Measure, Reading, uses
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, require
 from assignadd.network import Network

@@ -35,8 +35,7 @@ from torch import Tensor
 
 from assignadd.config import Config
 from assignadd.dynamics.curves import Onset, first_lasting, onset
-from assignadd.dynamics.of_network import binds
-from assignadd.dynamics.trajectory import Listener, Read
+from assignadd.dynamics.trajectory import Listener, Read, binds
 from assignadd.measures.addition import at_frequencies, network_frequencies, number_outputs
 from assignadd.measures.scores import variable_outputs
 from assignadd.model.architecture import LAST_MLP, PAPER_NEEDS, SECOND_LAYER, lacking, require

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from assignadd.dynamics.of_network import phases_of, trajectory_of
 from assignadd.dynamics.phases import Phases
+from assignadd.dynamics.trajectory import phases_of, trajectory_of
 from assignadd.figure.record import FigureData, FigureRecord
 from assignadd.figure.style import (
     dots,

@@ -23,8 +23,7 @@ from assignadd.measures.addition import circuit_waves, network_frequencies
 from assignadd.measures.sequences import sequences
 from assignadd.model.architecture import PAPER_NEEDS, needs
 from assignadd.model.forward import CHUNK, traces
-from assignadd.model.kernels.adamw import AdamW
-from assignadd.model.kernels.tensor import cross_entropy
+from assignadd.model.kernels.tensor import AdamW, cross_entropy
 from assignadd.model.last_layer import LastLayer
 from assignadd.model.stack import Stack, initial_stack
 from assignadd.network import Network, per_network

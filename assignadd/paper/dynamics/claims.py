@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from assignadd.dynamics.curves import Delay, Spike, steps_between
-from assignadd.dynamics.of_network import checkpoints_around, column_of, curves_of, followed, phases_of, trajectory_of
 from assignadd.dynamics.phases import (
     ADDITION_SET,
     APART,
@@ -23,6 +22,7 @@ from assignadd.dynamics.phases import (
     Curves,
     skill_onset,
 )
+from assignadd.dynamics.trajectory import checkpoints_around, column_of, curves_of, followed, phases_of, trajectory_of
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import end_accuracies_of
 from assignadd.measures.columns import SEQUENCES

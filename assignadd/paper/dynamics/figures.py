@@ -16,8 +16,8 @@ from matplotlib.patheffects import withStroke
 
 from assignadd.config import Task
 from assignadd.dynamics.curves import first_lasting
-from assignadd.dynamics.of_network import curves_of, onsets_of, phases_of, trajectory_of
 from assignadd.dynamics.phases import Phases
+from assignadd.dynamics.trajectory import curves_of, onsets_of, phases_of, trajectory_of
 from assignadd.figure.record import Absent, FigureData, FigureRecord
 from assignadd.figure.style import SMALLEST, bar, dots, draw_heat, legend_beside, name_phases, phase_ends, rule_phases
 from assignadd.measures.accuracies import SLOTS

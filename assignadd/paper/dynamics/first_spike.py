@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from assignadd.dynamics.curves import Spike, rise_time
-from assignadd.dynamics.of_network import curves_of, phases_of
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS
+from assignadd.dynamics.trajectory import curves_of, phases_of
 from assignadd.ledger.claim import Claim, Reading
 from assignadd.measures.routing import top_keys_are
 from assignadd.measures.scores import qk2_ov1_var_margin

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from assignadd.dynamics.curves import LASTING, Spike, onset, steps_between
-from assignadd.dynamics.of_network import curves_of, late_variable_of, phases_of, trajectory_of
 from assignadd.dynamics.phases import BINDING_SETS, LITERAL_SETS, REFINEMENT_SETS, LateVariable
+from assignadd.dynamics.trajectory import curves_of, late_variable_of, phases_of, trajectory_of
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import SLOTS, variable_exam
 from assignadd.measures.columns import PER_VARIABLE as PER_VARIABLE_ALONG

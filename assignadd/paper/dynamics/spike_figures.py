@@ -13,8 +13,8 @@ from torch import Tensor
 
 from assignadd.config import Task
 from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.of_network import checkpoints_around, curves_of, late_variable_of, phases_of, trajectory_of
 from assignadd.dynamics.phases import LateVariable
+from assignadd.dynamics.trajectory import checkpoints_around, curves_of, late_variable_of, phases_of, trajectory_of
 from assignadd.figure.record import Absent, FigureData, FigureRecord
 from assignadd.figure.style import DARK_FROM, bar, box, cells, dots, draw_heat, name_ticks, write_cells
 from assignadd.measures.accuracies import SLOTS

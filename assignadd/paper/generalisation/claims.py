@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from assignadd.dynamics.of_network import curves_of
 from assignadd.dynamics.phases import Curves
+from assignadd.dynamics.trajectory import curves_of
 from assignadd.ledger.claim import Claim, Measure, Reading, uses
 from assignadd.measures.accuracies import EndAccuracy, accuracies_of, end_accuracies_of, end_steps, in_banned_slots
 from assignadd.network import Network

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 from torch import Tensor
 
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.figure.record import FigureData, FigureRecord, on_axes
 from assignadd.figure.style import SMALLEST, draw_heat, thinned
 from assignadd.measures.accuracies import CONTEXTS, Accuracy, accuracies_of, pair_accuracies

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import CANNOT, Record, SeedResult, in_words, verdict_over
 from assignadd.model.architecture import PAPER_NEEDS, lacking
 from assignadd.network import Job, Network, runs_of

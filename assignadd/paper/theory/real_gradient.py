@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from assignadd.config import Config, UserError
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.measures.scores import variable_outputs
 from assignadd.model.architecture import PAPER_NEEDS, require
 from assignadd.model.circuits import OV, QK

@@ -34,7 +34,7 @@ from assignadd.paper.addition.figures import (
     spectra_data,
 )
 from assignadd.paper.addition.similarity import AgainstOV2, Cosine, Matching, Shuffles
-from assignadd.report.sections import MECHANISM
+from assignadd.report.reproduction import MECHANISM
 from assignadd.stats import wilson
 
 PROBES = next(record for record in MECHANISM if record.label == "probes")

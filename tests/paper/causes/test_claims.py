@@ -5,7 +5,7 @@ import pytest
 
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.curves import Onset
-from assignadd.dynamics.of_network import binds
+from assignadd.dynamics.trajectory import binds
 from assignadd.ledger.claim import judge
 from assignadd.network import Network, known, networks_of
 from assignadd.paper.causes.circuit import EQUALS_SLOTS, SECTION_5, WHOLE, CircuitAlone, circuit_alone_of

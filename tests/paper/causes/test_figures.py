@@ -16,7 +16,7 @@ from assignadd.paper.causes.interchange_figures import (
     interchange_data,
 )
 from assignadd.paper.causes.paths import EMBEDDING, LAYER_1, LAYER_2, LOGITS, MLP2, VALUE, Path
-from assignadd.report.sections import CAUSES
+from assignadd.report.reproduction import CAUSES
 from assignadd.task.evalsets import EVAL_SETS
 from tests.interventions.small import CONFIG, HANDMADE, SEEN
 

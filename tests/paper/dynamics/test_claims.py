@@ -8,8 +8,8 @@ import torch
 
 from assignadd.config import PRESETS, Member
 from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.of_network import curves_of, late_variable_of, phases_of, trajectory_of
 from assignadd.dynamics.phases import HELD_OUT_SETS, TRAINED_SETS, Curves, LateVariable, Phases
+from assignadd.dynamics.trajectory import curves_of, late_variable_of, phases_of, trajectory_of
 from assignadd.ledger.claim import find, judge
 from assignadd.measures.accuracies import Accuracy, accuracies_of
 from assignadd.model.handmade import SCORE, handmade

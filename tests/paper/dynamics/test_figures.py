@@ -10,9 +10,15 @@ from matplotlib.text import Text
 
 from assignadd.config import PRESETS, Config
 from assignadd.dynamics.curves import Onset, Spike
-from assignadd.dynamics.of_network import curves_of, late_variable_of, onsets_of, phases_of, trajectory_of
 from assignadd.dynamics.phases import CurveOnset, Curves, LateVariable, Phases
-from assignadd.dynamics.trajectory import accuracy_curves
+from assignadd.dynamics.trajectory import (
+    accuracy_curves,
+    curves_of,
+    late_variable_of,
+    onsets_of,
+    phases_of,
+    trajectory_of,
+)
 from assignadd.figure.record import Absent, Sources
 from assignadd.figure.style import SMALLEST, figure, spread
 from assignadd.measures.columns import COLUMNS
@@ -44,7 +50,7 @@ from assignadd.paper.dynamics.spike_figures import (
     late_data,
     window,
 )
-from assignadd.report.sections import DYNAMICS
+from assignadd.report.reproduction import DYNAMICS
 from assignadd.task.splits import pair_split
 from assignadd.task.text import render_tokens
 from assignadd.task.vocabulary import Vocabulary

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from assignadd.config import PRESETS, Member
-from assignadd.dynamics.of_network import curves_of
 from assignadd.dynamics.phases import Curves
+from assignadd.dynamics.trajectory import curves_of
 from assignadd.ledger.claim import judge, steps_of
 from assignadd.measures.accuracies import Accuracy, EndAccuracy, accuracies_of, end_accuracies_of
 from assignadd.model.handmade import handmade

@@ -64,23 +64,31 @@ function describeReplace(one: Replace): string {
   return `${verb} ${what ? `${what} (${hook})` : hook}${where}${from}`;
 }
 
-/** A script that answers the same prompt under the same interventions with the package. */
+/** A script that answers the same prompt under the same interventions with the package's public names. */
 export function toPython(spec: Specification, at: { run: string; seed: number; step: number; tokens: string }): string {
   const py = (text: string): string => JSON.stringify(text);
-  return `import json
+  const swaps = spec.some((one) => one.action === "swap");
+  // What a swap does not say is the network's own; of another run, the first model at its newest checkpoint.
+  const donor = `
 
-import torch
+def donor(swap, index):
+    if swap.run is not None:
+        other = open_run(swap.run)
+        return load_stack(other, swap.step).models(other.index_of(swap.seed))
+    seed = ${at.seed} if swap.seed is None else swap.seed
+    return load_stack(run, ${at.step} if swap.step is None else swap.step).models(run.index_of(seed))
 
-from assignadd.api import open_run
-from assignadd.interventions.apply import apply, donors_of
-from assignadd.interventions.specification import specification
-from assignadd.task.text import parse
+`;
+  return `import torch
+
+from assignadd import load_stack, open_run, parse
+from assignadd.interventions import apply, read_specification
 
 run = open_run(${py(at.run)})
-model = run.checkpoint(${at.step}).models(run.index_of(${at.seed}))
-interventions = specification(json.loads(${py(toJson(spec))}))
+model = load_stack(run, step=${at.step}).models(run.index_of(${at.seed}))
+interventions = read_specification(${py(toJson(spec))}).interventions
 tokens = torch.tensor([parse(${py(at.tokens)}, run.config.task)])[None]
-logits = apply(model, tokens, interventions, donors=donors_of(run, ${at.step}))
+${swaps ? donor : ""}logits = apply(model, tokens, interventions${swaps ? ", donors=donor" : ""})
 print(int(logits.argmax()))
 `;
 }

@@ -1,4 +1,4 @@
-"""Training on the page: a network's checkpoints, accuracies, measures and phases, the story's claims, and many seeds.
+"""The data of the page: its tasks with their sequences, and the training, the measures and the claims of networks.
 
 A page opened from disk may load scripts but not read files, so each checkpoint is a script that passes one string to
 the page. It needs only the products QK and OV of each head, the paper's own letters and a quarter smaller than
@@ -12,25 +12,47 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from torch import Tensor
 
+from assignadd import palette
+from assignadd.config import Config, ConfigError
 from assignadd.config.errors import RunError
-from assignadd.dynamics.curves import Spike
-from assignadd.dynamics.of_network import checkpoints_around, followed, phases_of
-from assignadd.dynamics.phases import Curves, Phases
-from assignadd.dynamics.trajectory import CHUNK, Listener, read_measures, run_trajectory
+from assignadd.dynamics.curves import LASTING, Spike
+from assignadd.dynamics.phases import (
+    ADDITION_SET,
+    ADDITION_THRESHOLD,
+    BINDING_SET,
+    BINDING_THRESHOLD,
+    THRESHOLD,
+    Curves,
+    Phases,
+)
+from assignadd.dynamics.trajectory import (
+    CHUNK,
+    Listener,
+    checkpoints_around,
+    followed,
+    phases_of,
+    read_measures,
+    run_trajectory,
+)
+from assignadd.interventions.apply import reference_sequences, shuffled
 from assignadd.ledger.claim import find
 from assignadd.measures.accuracies import Accuracy
-from assignadd.measures.columns import ProgressMeasures, circuit_columns
+from assignadd.measures.columns import COLUMNS, ProgressMeasures, circuit_columns, column_label
 from assignadd.measures.probes import probe_l1_var_from_num
+from assignadd.model.accuracy import Exam
 from assignadd.model.circuits import OV, QK
+from assignadd.model.forward import answer_logits
 from assignadd.model.stack import Stack
 from assignadd.network import Network
-from assignadd.page.tables import MEASURED
 from assignadd.palette import BLUE, GREEN
 from assignadd.paper.generalisation.population_figures import NEVER, SKILLS, TWO_VAR, ZERO_VAR, census_data
 from assignadd.paper.generalisation.seeds import SWEEPS, sweep_threshold
@@ -38,6 +60,143 @@ from assignadd.paper.ledger import ledger
 from assignadd.runs.folder import Run
 from assignadd.stats import median_interval, wilson
 from assignadd.sweeps.population import Populations
+from assignadd.task.arithmetic import answer_of
+from assignadd.task.evalsets import ALL_SETS, EVAL_SETS, VARIABLES, EvalSet
+from assignadd.task.randomness import EvalSteps
+from assignadd.task.sampler import EmptySetError, Sampler
+from assignadd.task.text import render, render_tokens
+from assignadd.task.vocabulary import Vocabulary
+
+FIELDS = ("modulus", "n_vars", "length", "max_assignments", "banned_first", "banned_second")
+# Settings that only decide what the page carries as data: seen pairs, answers, sequences.
+IN_DATA = ("seen_fraction", "one_var_ratio", "two_var_ratio", "operation", "table")
+STOPS = 9
+HUES = ("BLUE", "VERMILION", "GREEN", "ORANGE", "PURPLE", "SKY")
+# The columns of the paper's seven measures, and the curves that the slider and the small charts of every seed show.
+MEASURED = tuple(dict.fromkeys(m.name.format(n_vars=n) for m in COLUMNS if m.paper for n in VARIABLES))
+WALL_SETS = (ADDITION_SET, BINDING_SET, "2-var train")
+
+
+def require_shown(config: Config) -> None:
+    """An error that names the setting of a task that the page cannot show: one it does not read, with another value."""
+    for field in dataclasses.fields(config.task):
+        value = getattr(config.task, field.name)
+        if field.name not in (*FIELDS, *IN_DATA) and value != field.default:
+            raise ConfigError(f"task.{field.name}", value, f"{field.default!r}: the page can show no other")
+
+
+def task_data(config: Config) -> dict[str, Any]:
+    """What the page must know to read and answer a prompt of a task."""
+    task, vocabulary = config.task, Vocabulary(config.task)
+    n = torch.arange(task.modulus)
+    answers = answer_of(task, (n[:, None], n))  # (N, N): for each pair of values
+    settings = {name: getattr(task, name) for name in FIELDS}
+    return settings | {"operator": vocabulary.name(vocabulary.plus), "answers": whole_numbers(answers)}
+
+
+def whole_numbers(values: Tensor) -> str:
+    """Small whole numbers, row by row, two bytes each."""
+    return b64encode(values.contiguous().to(torch.int16).numpy().astype("<i2").tobytes()).decode()
+
+
+def package_tables() -> dict[str, Any]:
+    """Evaluation sets, the measured columns that the page draws, the rules by which the package decides, and colours.
+
+    The scales are those of heat maps, of shares and of scores of either sign, from the least to the largest value.
+    """
+    measures = [
+        {"name": column, "family": m.family, "title": m.label, "label": column_label(column), "unit": m.unit}
+        | {"colour": palette.BY_VARS[int(fields["n_vars"])] if fields else m.colour}
+        for m in COLUMNS
+        for column in m.columns(MEASURED)
+        for fields in [m.fields(column)]
+    ]
+    rules = {
+        "binding_set": BINDING_SET, "binding_level": BINDING_THRESHOLD, "lasting": LASTING, "wall": WALL_SETS,
+        "levels": {"addition": ADDITION_THRESHOLD, "binding": THRESHOLD, "refinement": THRESHOLD},
+    }  # fmt: skip
+    maps = {"shares": palette.SHARES, "signed": palette.SIGNED}
+    return {
+        "sets": [{"name": s.name, "label": s.label, "colour": palette.BY_VARS[s.n_vars]} for s in ALL_SETS],
+        "measures": measures,
+        "rules": rules,
+        "palette": {name.lower(): getattr(palette, name) for name in HUES},
+        "scales": {k: [to_hex(colormaps[name](i / (STOPS - 1))) for i in range(STOPS)] for k, name in maps.items()},
+    }
+
+
+EXAM = 512
+# Where a wrong answer is looked for: so many sequences of every evaluation set.
+SEARCHED = 400
+# The example of the paper's section 3, where the task has these letters and numbers.
+PAPER = "c=1, b=17, a=42, b+19=?"
+
+
+def exam(config: Config, seen: Tensor) -> dict[str, Any]:
+    """The first sequences of every evaluation set in training, as many of each, 512 in all."""
+    made = Exam([config], seen[None], EVAL_SETS, -(-EXAM // len(EVAL_SETS)))
+    per_set = -(-EXAM // len(made.names))
+    if per_set != made.n:
+        made = Exam([config], seen[None], EVAL_SETS, per_set)
+    sets = [[name, min(i * per_set, EXAM), min((i + 1) * per_set, EXAM)] for i, name in enumerate(made.names)]
+    return {
+        "tokens": whole_numbers(made.tokens[0, :EXAM]),
+        "labels": whole_numbers(made.labels[0, :EXAM]),
+        "sets": sets,
+    }
+
+
+def reference(config: Config) -> dict[str, Any]:
+    """The reference of the package's interventions: training sequences, and the order in which they are resampled."""
+    tokens = reference_sequences(config)
+    return {"tokens": whole_numbers(tokens), "order": shuffled(len(tokens)).tolist()}
+
+
+def examples(config: Config, seen: Tensor, stack: Stack) -> list[dict[str, str]]:
+    """Prompts to begin with, of every kind and one that the network gets wrong: what each shows, and its text.
+
+    The text is in the token form where the padding matters.
+    """
+    wanted = (
+        ("one variable", EvalSet("", 1)),
+        ("two variables", EvalSet("", 2)),
+        ("held-out pair", EvalSet("", 2, pair="held_out")),
+        ("banned slot", EvalSet("", 1, n_banned=1)),
+        ("both slots banned", EvalSet("", 2, n_banned=2)),
+        ("numbers only", EvalSet("", 0, pair="held_out")),
+    )
+    task = config.task
+    is_paper = task.modulus == 59 and task.length == 16 and task.n_vars >= 3
+    texts = {"from the paper": PAPER} if is_paper else {}
+    for i, (label, evalset) in enumerate(wanted):
+        with suppress(EmptySetError):
+            sampler = Sampler([task], seen[None], [config.seed.data or 0], evalset)
+            tokens = sampler.sample(EvalSteps.EXPLORER_EXAMPLES[i], 1).tokens[0]
+            texts[label] = render(tokens[0].tolist(), task)
+    wrong = wrong_answer(config, seen, stack)
+    if wrong is not None:
+        texts["answered wrong"] = wrong
+    return [{"label": label, "text": text} for label, text in texts.items()]
+
+
+def wrong_answer(
+    config: Config, seen: Tensor, stack: Stack, sets: Sequence[EvalSet] = ALL_SETS, later: Stack | None = None
+) -> str | None:
+    """The prompt of these sets that the network gets wrong by the most (and `later`, if given, gets right)."""
+    searched = Exam([config], seen[None], sets, SEARCHED)
+    labels = searched.labels[0]
+    logits = answer_logits(stack, searched.tokens)[0]
+    margin = logits.amax(1) - logits.gather(1, labels[:, None])[:, 0]
+    if later is not None:
+        is_wrong_later = answer_logits(later, searched.tokens)[0].argmax(1) != labels
+        margin[is_wrong_later] = 0
+    worst = int(margin.argmax())
+    if margin[worst] <= 0:
+        return None
+    return render_tokens(searched.tokens[0, worst].tolist(), config.task)
+
+
+# Training: checkpoints, accuracies, measures and phases, and the claims of the story.
 
 # How the slider's length is shared out: to the logarithm of the step, to the step, and to each spike.
 LOGARITHMIC, LINEAR, PER_SPIKE = 1.0, 1.0, 0.5
@@ -58,16 +217,17 @@ def chosen_steps(steps: Sequence[int], spikes: Sequence[Spike], most: int) -> li
         jumps = (1 / (1 + math.exp(-(step - (s.before + s.after) / 2) / (SPIKE_WIDTH * last))) for s in spikes)
         return LOGARITHMIC * math.log1p(step) / math.log1p(last) + LINEAR * step / last + PER_SPIKE * sum(jumps)
 
-    before = (max(s for s in steps if s <= x.before) for x in spikes)
-    after = (min(s for s in steps if s >= x.after) for x in spikes)
-    kept = sorted({min(steps), last, *before, *after})[: max(most, 2)]
+    chosen = {min(steps), last}
+    for spike in spikes:
+        chosen.update(checkpoints_around(steps, spike))
+    chosen = set(sorted(chosen)[: max(most, 2)])
     places = {step: place(step) for step in steps}
-    distance = {step: min(abs(places[step] - places[k]) for k in kept) for step in steps}
-    while len(kept) < most:
-        farthest = max(steps, key=lambda s: (distance[s], -s))
-        kept.append(farthest)
-        distance = {s: min(d, abs(places[s] - places[farthest])) for s, d in distance.items()}
-    return sorted(kept)
+    distance = {step: min(abs(places[step] - places[other]) for other in chosen) for step in steps}
+    while len(chosen) < most:
+        farthest = max(steps, key=lambda step: (distance[step], -step))
+        chosen.add(farthest)
+        distance = {step: min(d, abs(places[step] - places[farthest])) for step, d in distance.items()}
+    return sorted(chosen)
 
 
 def circuits(stack: Stack) -> dict[str, Tensor]:
@@ -121,6 +281,7 @@ def accuracies_data(accuracies: Mapping[str, Accuracy]) -> dict[str, list[float]
 
 
 def curves_data(curves: Curves) -> dict[str, Any]:
+    """The accuracies along training, as the page reads them."""
     return {
         "steps": curves.steps.tolist(),
         "n": curves.n,
@@ -138,8 +299,8 @@ def thinned(curves: Curves, sets: Sequence[str], most: int = 80) -> dict[str, An
 
 def straddled(phases: Phases, steps: Sequence[int]) -> dict[str, Spike]:
     """The spikes that have a checkpoint on either side."""
-    found = {"first": phases.first_spike, "second": phases.second_spike}
-    return {name: s for name, s in found.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
+    spikes = {"first": phases.first_spike, "second": phases.second_spike}
+    return {name: s for name, s in spikes.items() if s is not None and steps[0] <= s.before and s.after <= steps[-1]}
 
 
 def phases_data(network: Network, spikes: Mapping[str, Spike]) -> dict[str, Any]:
@@ -235,7 +396,7 @@ def _sweep(populations: Populations, name: str) -> dict[str, Any]:
     population = getattr(populations, name)
     settings, accuracy = population.finals(SWEEPS[name], test)
     binds = population.binds(SWEEPS[name])
-    found = sweep_threshold(populations, name, test, binding=True)
+    threshold = sweep_threshold(populations, name, test, binding=True)
     return {
         "name": population.name, "title": title, "axis": axis, "test": TESTS[test], "colour": colour,
         "steps": int(population.table["step"].to_numpy().max()),
@@ -243,7 +404,7 @@ def _sweep(populations: Populations, name: str) -> dict[str, Any]:
         "accuracies": [[round(float(v), DIGITS) for v in row if np.isfinite(v)] for row in accuracy],
         "medians": [_median(row[np.isfinite(row)].tolist()) for row in accuracy],
         "binding": [[int(row.sum()), len(row)] for row in binds],
-        "threshold": found and [found.value, found.low, found.high],
+        "threshold": threshold and [threshold.value, threshold.low, threshold.high],
     }  # fmt: skip
 
 
