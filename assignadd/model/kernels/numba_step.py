@@ -150,6 +150,7 @@ def add(x, y, out):
 
 @inner
 def clear(x):
+    """x = 0"""
     for i in range(len(x)):
         row = x[i]
         for j in range(len(row)):
