@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from assignadd.config import Config, ConfigError, Member
 from assignadd.config.errors import RunError
 from assignadd.measures.accuracies import Accuracy, set_accuracies
@@ -23,7 +25,6 @@ from assignadd.runs.folder import open_run as open_run
 from assignadd.runs.hub import SCHEME, load_published
 from assignadd.task.splits import splits_of
 from assignadd.training.loop import Listener, train_run
-from assignadd.training.trainer import check_machine
 
 if TYPE_CHECKING:
     import polars
@@ -58,6 +59,16 @@ def train(
     seen = splits_of([m.config(config) for m in members])
     folder = default_folder(config, members) if out is None else Path(out)
     return train_run(folder, config, members, seen, device, threads, listener, observe=ProgressObserver)
+
+
+def check_machine(device: str, threads: int) -> None:
+    """Refuses a device or thread count that this machine does not have, in the configuration's words."""
+    if device not in ("cpu", "cuda"):
+        raise ConfigError("device", device, "cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device", device, "cpu: there is no CUDA device here that torch can use")
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
+        raise ConfigError("threads", threads, "a whole number from 1 to 1024")
 
 
 def load_stack(run: str | Path | Run, step: int | None = None) -> Stack:

@@ -39,13 +39,17 @@ class Train(FromPreset, OnDevice):
 
 
 def train_on_screen(config: Config, seeds: list[int], out: Path, device: str, threads: int) -> None:
-    """Trains with a screen."""
-    from assignadd.api import train
+    """Trains a model of each seed with a screen."""
+    from assignadd.measures.columns import ProgressObserver
+    from assignadd.task.splits import splits_of
+    from assignadd.training.loop import train_run
 
+    members = [Member(seed) for seed in seeds]
+    seen = splits_of([member.config(config) for member in members])
     if config.record.measure_every:
         note_not_defined(config)
     with TrainingScreen(out.name, config.optim.steps, config.task) as screen:
-        run = train(config, seeds, out, device, threads, screen)
+        run = train_run(out, config, members, seen, device, threads, screen, observe=ProgressObserver)
     _say_diverged(run)
     say(f"{out}: {len(seeds)} model{'s' * (len(seeds) > 1)} at step {run.step:,}")
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from threading import get_ident
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from assignadd.model.kernels import numba_step as step
+from assignadd.model.kernels import numba_step
 from assignadd.model.kernels.blas import has_threads, on_threads
 from assignadd.model.kernels.numba_vectors import SOME
 from assignadd.model.kernels.tensor import Moments
-from assignadd.model.table import Weights
+from assignadd.model.stack import Stack, views
+from assignadd.model.table import TableForward, Weights
 from assignadd.task.sampler import Batch
 
 # Sequences that pass together. With fewer, a step of the paper's model takes longer; with more, as long or, in a small
@@ -26,7 +27,7 @@ CHUNK = 128
 FEWEST_SEQUENCES = 64
 # Numbers of a line of the processor's cache, where each matrix begins: this saves 5 % of a step.
 LINE = 16
-Shapes = Mapping[str, tuple[int, ...]]
+NO_UPDATE = numba_step.Update(*np.zeros((4, 0), np.float32))
 
 
 def threads_for(sequences: int) -> int:
@@ -39,89 +40,81 @@ def chunk_size(sequences: int) -> int:
     return min(sequences, CHUNK) if torch.backends.mkl.is_available() else sequences
 
 
-class TrainingMemory:
-    """Loss, gradients and updates of one model for batches of one size.
+class CompiledGradient:
+    """Loss and gradient of one model, or several training steps, in the memory of its stack of one."""
 
-    Weights and gradients, with what an update reads, stay where they are in memory.
-    """
+    def __init__(self, stack: Stack):
+        self.flat = torch.empty_like(stack.flat)
+        """The gradient, (1, P)."""
+        self._stack, self._table = stack, TableForward(stack.config)
+        self._weights, self._grads = _arrays_of_one(stack.weights), _arrays_of_one(views(stack.config, self.flat))
+        self._memory: TrainingMemory | None = None
 
-    def __init__(
-        self,
-        w: Weights,
-        grads: Weights,
-        batch: int,
-        equals: int,
-        scale: float,
-        loss_in_double: bool = False,
-    ):
-        self._batch, self._threads, self._T = batch, threads_for(batch), len(w.pos)
-        self._w, self._g = _arrays(w), _arrays(grads)
-        self._losses, self._settings = np.zeros(batch, np.float32), (equals, scale, loss_in_double)
-        shapes, n = _table_shapes(self._w), chunk_size(-(-batch // self._threads))
-        self._tables, self._g_tables = (_matrices(step.Tables, shapes) for _ in range(2))
-        self._chunks = [_matrices(step.Chunk, _chunk_shapes(self._w, n)) for _ in range(self._threads)]
-        shapes = _sum_shapes(self._w)
-        self._all_sums = torch.zeros(self._threads, _size(shapes)).numpy()
-        self._sums = [_matrices(step.Sums, shapes, own) for own in self._all_sums]
-
-    def fits(self, batch: int) -> bool:
-        """Whether this is the memory for such a batch, also after torch was given more or fewer threads."""
-        return batch == self._batch and self._threads == threads_for(batch)
-
-    def gradient(self, tokens: Tensor, labels: Tensor, loss: Tensor) -> None:
-        """Writes the mean cross entropy of a batch, (B, T) and (B,), into `loss`, of one element, and its gradient."""
-        nothing = step.Update(*np.zeros((4, 0), np.float32))
-        self._run(tokens, labels, loss, np.full(1, -1), nothing, np.zeros(1), 0, (0.0,) * 4)
+    def __call__(self, batch: Batch) -> Tensor:
+        """The mean cross entropy of a batch, (1, B, T), as a tensor (1,); writes its gradient into `flat`."""
+        loss, never = self.flat.new_empty(1), np.full(1, -1)
+        self._run(batch, loss, never, NO_UPDATE, rates=np.zeros(1), first=0, settings=(0.0,) * 4)
+        return loss
 
     def train(
-        self,
-        batches: Batch,
-        loss: Tensor,
-        diverged_at: Tensor,
-        flat: Tensor,
-        grad: Tensor,
-        moments: Moments,
-        rates: Tensor,
-        first: int,
+        self, batches: Batch, loss: Tensor, diverged_at: Tensor, moments: Moments, rates: Tensor, first: int
     ) -> None:
-        """The same for several batches, (n, B, T) and (n, B), with an update at its learning rate after each.
+        """An update for each of these batches, (n, 1, B, T), at its learning rate; the first follows `first` updates.
 
-        The first is the update after `first` updates. A loss that is not finite notes its step in `diverged_at`, and
-        nothing more is trained.
+        Writes the last batch's loss. A loss that is not finite notes its step in `diverged_at`, and nothing more is
+        trained.
         """
-        update = step.Update(*(x.view(-1).numpy() for x in (flat, grad, moments.mean, moments.square)))
-        (o,) = moments.optims
-        settings = o.weight_decay, o.beta1, o.beta2, o.eps
-        self._run(batches.tokens, batches.labels, loss, diverged_at.numpy(), update, rates.numpy(), first, settings)
+        tensors = self._stack.flat, self.flat, moments.mean, moments.square
+        update = numba_step.Update(*(tensor.view(-1).numpy() for tensor in tensors))
+        (optim,) = moments.optims
+        settings = optim.weight_decay, optim.beta1, optim.beta2, optim.eps
+        self._run(batches, loss, diverged_at.numpy(), update, rates.numpy(), first, settings)
 
     def _run(
         self,
-        tokens: Tensor,
-        labels: Tensor,
+        batches: Batch,
         loss: Tensor,
         diverged_at: np.ndarray,
-        update: step.Update,
+        update: numba_step.Update,
         rates: np.ndarray,
         first: int,
         settings: tuple[float, float, float, float],
     ) -> None:
-        B, n = self._batch, len(rates) * self._batch
-        if tokens.numel() != n * self._T or tokens.shape[-2:] != (B, self._T):
-            raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences ({B}, {self._T})")
-        if labels.numel() != n or labels.shape[-1] != B:
-            raise ValueError(f"labels have shape {tuple(labels.shape)}: expected {B} for each batch")
-        shared = (
-            _integers(tokens).reshape(n, self._T), _integers(labels).reshape(n), self._losses, loss.numpy(),
-            diverged_at, *self._settings, update, rates, first, settings,
+        B, T = batches.tokens.shape[-2:]
+        n = len(rates) * B
+        if T != self._table.T or batches.tokens.numel() != n * T:
+            raise ValueError(f"tokens have shape {tuple(batches.tokens.shape)}: expected sequences of {self._table.T}")
+        if batches.labels.numel() != n or batches.labels.shape[-1] != B:
+            raise ValueError(f"labels have shape {tuple(batches.labels.shape)}: expected {B} for each batch")
+        memory = self._memory_for(B)
+        arguments = (
+            memory.sums[0], memory.all_sums, _integers(batches.tokens).reshape(n, T),
+            _integers(batches.labels).reshape(n), memory.losses, loss.numpy(), diverged_at, self._table.equals,
+            self._table.scale, self._stack.config.numerics.loss_in_float64, update, rates, first, settings,
         )  # fmt: skip
-        memory = self._w, self._g, self._tables, self._g_tables
-        on_threads(
-            step.train,
-            [
-                (*memory, chunk, sums, self._sums[0], self._all_sums, *shared)
-                for chunk, sums in zip(self._chunks, self._sums, strict=True)
-            ],
-        )
+        shared = self._weights, self._grads, memory.tables, memory.g_tables
+        by_thread = zip(memory.chunks, memory.sums, strict=True)
+        on_threads(numba_step.train, [(*shared, chunk, sums, *arguments) for chunk, sums in by_thread])
+
+    def _memory_for(self, batch_size: int) -> TrainingMemory:
+        """Memory for batches of this size, made anew where the size or torch's number of threads has changed."""
+        threads = threads_for(batch_size)
+        if self._memory is None or (len(self._memory.losses), len(self._memory.chunks)) != (batch_size, threads):
+            self._memory = TrainingMemory(self._weights, batch_size, threads)
+        return self._memory
+
+
+class TrainingMemory:
+    """What a training step writes besides gradients and weights."""
+
+    def __init__(self, w: numba_step.Weights, batch_size: int, threads: int):
+        sizes = _sizes(w, chunk_size(-(-batch_size // threads)))
+        self.losses = np.zeros(batch_size, np.float32)
+        self.tables, self.g_tables = _matrices(numba_step.Tables, sizes), _matrices(numba_step.Tables, sizes)
+        self.chunks = [_matrices(numba_step.Chunk, sizes) for _ in range(threads)]
+        self.all_sums = torch.zeros(threads, _size(_shapes(numba_step.Sums, sizes))).numpy()
+        """The memory of `sums`, (threads, numbers), so that they can be added up whatever they are."""
+        self.sums = [_matrices(numba_step.Sums, sizes, memory) for memory in self.all_sums]
 
 
 def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tensor:
@@ -130,103 +123,70 @@ def answer_logits(w: Weights, tokens: Tensor, equals: int, scale: float) -> Tens
         raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {len(w.pos)} tokens")
     weights, logits = _arrays(w), np.empty((len(tokens), w.U.shape[1]), np.float32)
     threads = threads_for(len(tokens))
-    shapes = tuple(x.shape for x in weights)
-    tables, chunks = _answer_memory(shapes, max(1, chunk_size(-(-len(tokens) // threads))), threads, get_ident())
-    read = _integers(tokens)
-    on_threads(step.answer, [(weights, tables, chunk, read, logits, equals, scale) for chunk in chunks])
+    sizes = _sizes(weights, max(1, chunk_size(-(-len(tokens) // threads))))
+    tables, chunks = _answer_memory(tuple(sizes.items()), threads, get_ident())
+    sequences = _integers(tokens)
+    on_threads(numba_step.answer, [(weights, tables, chunk, sequences, logits, equals, scale) for chunk in chunks])
     return torch.from_numpy(logits)
 
 
 @lru_cache(maxsize=4)
 def _answer_memory(
-    shapes: tuple[tuple[int, ...], ...], n: int, threads: int, caller: int
-) -> tuple[step.Tables, list[step.Chunk]]:
-    """Memory for answers of weights of these shapes; every thread of Python that calls has its own."""
-    w = step.Weights(*(np.empty(shape, np.float32) for shape in shapes))
-    chunks = [_matrices(step.Chunk, _chunk_shapes(w, n)) for _ in range(threads)]
-    return _matrices(step.Tables, _table_shapes(w)), chunks
+    sizes: tuple[tuple[str, int], ...], threads: int, caller: int
+) -> tuple[numba_step.Tables, list[numba_step.Chunk]]:
+    """Memory for answers of weights of these sizes; every thread of Python that calls has its own."""
+    by_name = dict(sizes)
+    return _matrices(numba_step.Tables, by_name), [_matrices(numba_step.Chunk, by_name) for _ in range(threads)]
 
 
-def _arrays(w: Weights) -> step.Weights:
+def _arrays(w: Weights) -> numba_step.Weights:
     """The weights as arrays, in their own memory where it is contiguous."""
-    return step.Weights(*(getattr(w, name).detach().contiguous().numpy() for name in step.Weights._fields))
+    names = numba_step.Weights._fields
+    return numba_step.Weights(*(getattr(w, name).detach().contiguous().numpy() for name in names))
+
+
+def _arrays_of_one(stacked: Mapping[str, Tensor]) -> numba_step.Weights:
+    """The arrays of a stack of one model, without the axis M."""
+    return _arrays(Weights.of({name: weight[0] for name, weight in stacked.items()}))
 
 
 def _integers(x: Tensor) -> np.ndarray:
     return x.to(torch.int64).contiguous().numpy()
 
 
-def _table_shapes(w: step.Weights) -> Shapes:
-    (K, d), T, dh, (h, _), N = w.E.shape, len(w.pos), w.Q1.shape[1], w.W_out.shape, w.U.shape[1]
+def _sizes(w: numba_step.Weights, n: int) -> dict[str, int]:
+    """The sizes in the shapes that `numba_step` declares, for `n` sequences that pass together."""
+    (K, d), T = w.E.shape, len(w.pos)
     C = K + T
-    return {
-        "rows": (4 * C + 1, d),
-        "queries_1": (C, dh),
-        "keys_1": (C, dh),
-        "values_1": (C, dh),
-        "scores_1": (C, C),
-        "factors_1": (C, C),
-        "OV2": (d, d),
-        "equal_Q2": (C + 1, dh),
-        "queries_2": (C + 1, d),
-        "scores_2_T": (C + 1, _width(C)),
-        "positions": (3 * T + 1, d),
-        "read_out": (h, N),
-        "U_T": (N, d),
-        "W_in_T": (h, d),
-        "read_out_T": (N, h),
-        "positions_T": (d, 3 * T),
-        "position_scores_2": (_width(C), T),
-    }
+    spare = -2 * C % SOME  # columns of the scores of 2C rows, so that a row has whole vectors (`numba_vectors`)
+    return {"K": K, "T": T, "C": C, "S": 2 * C + spare, "d": d, "dh": w.Q1.shape[1], "h": len(w.W_out),
+            "N": w.U.shape[1], "n": n}  # fmt: skip
 
 
-def _chunk_shapes(w: step.Weights, n: int) -> Shapes:
-    (K, d), T, h, N = w.E.shape, len(w.pos), len(w.W_out), w.U.shape[1]
-    return {
-        "attention_1": (n * T, T),
-        "attention_2": (n, T),
-        "copied": (n, T),
-        "used": (n, 3 * T + 1),
-        "scores_2": (n, _width(K + T)),
-        "resid_mid": (n, d),
-        "neurons": (n, h),
-        "logits": (n, N),
-        "g_neurons": (n, h),
-        "g_resid": (n, d),
-        "g_used": (n, 3 * T),
-        "g_scores": (n, T),
-        "g_passed_on": (n, T),
-        "g_by_key": (T + 1, T),
-        "g_positions": (K + T, T),
-    }
+@cache
+def _declared(kind: Any) -> dict[str, list[str]]:
+    """The axes of each matrix of a class of `numba_step`, such as ["C", "2*T"]."""
+    return {name: hint.dim_str.split() for name, hint in get_type_hints(kind).items()}
 
 
-def _sum_shapes(w: step.Weights) -> Shapes:
-    (K, d), T, h, N = w.E.shape, len(w.pos), len(w.W_out), w.U.shape[1]
-    C = K + T
-    return {
-        "scores_1": (C, C),
-        "scores_2_T": (C + 1, _width(C)),
-        "outputs": (3 * C + 1, d),
-        "positions": (3 * T + 1, d),
-        "W_in": (d, h),
-        "read_out_T": (N, h),
-        "U_T": (N, d),
-    }
+def _shapes(kind: Any, sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(_length(axis, sizes) for axis in axes) for name, axes in _declared(kind).items()}
 
 
-def _width(C: int) -> int:
-    """Columns of the scores of 2C rows, with spare ones so that a row has whole vectors (`numba_vectors`)."""
-    return 2 * C + -2 * C % SOME
+def _length(axis: str, sizes: dict[str, int]) -> int:
+    """The length of an axis such as "T", "n*T" or "4*C+1"."""
+    product, _, more = axis.partition("+")
+    return prod(sizes[factor] if factor in sizes else int(factor) for factor in product.split("*")) + int(more or 0)
 
 
-def _size(shapes: Shapes) -> int:
+def _size(shapes: Mapping[str, tuple[int, ...]]) -> int:
     """Numbers of matrices of these shapes, each from a line of the cache on."""
     return sum(-(-prod(shape) // LINE) * LINE for shape in shapes.values())
 
 
-def _matrices(kind: Any, shapes: Shapes, memory: np.ndarray | None = None) -> Any:
+def _matrices(kind: Any, sizes: dict[str, int], memory: np.ndarray | None = None) -> Any:
     """Matrices by name, one after the other in memory, and 0: numbers below 1e-38 make products slow."""
+    shapes = _shapes(kind, sizes)
     memory = torch.zeros(_size(shapes)).numpy() if memory is None else memory
     matrices, start = {}, 0
     for name, shape in shapes.items():

@@ -76,10 +76,12 @@ class ProcessPool:
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
         self._end = weakref.finalize(self, _kill, self._processes)  # when Python exits at the latest
-        for group in (items[i::processes] for i in range(processes)):
+        for i in range(processes):
             ours, theirs = context.Pipe()
             self._pipes.append(ours)
-            process = context.Process(target=_serve, args=(theirs, group, tasks, os.getpid()), daemon=True)
+            process = context.Process(
+                target=_serve, args=(theirs, items[i::processes], tasks, os.getpid()), daemon=True
+            )
             with warnings.catch_warnings():
                 # Python 3.12 warns of forking with other threads: those of libraries, idle, with no lock a child needs.
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -89,21 +91,9 @@ class ProcessPool:
 
     def call(self, task: str, *arguments: Any) -> list[Any]:
         """tasks[task](item, *arguments) for every item, in the order of the items."""
-        self.start(task, *arguments)
-        return self.result()
-
-    def start(self, task: str, *arguments: Any) -> None:
-        """Begins what `call` does; its `result` has to be asked for before the next one."""
         for pipe in self._pipes:
             with suppress(BrokenPipeError):  # a dead process is noticed when its reply is due
                 pipe.send((task, arguments))
-
-    def finished(self) -> bool:
-        """Whether the result of what was started can be had without waiting."""
-        return all(pipe.poll() for pipe in self._pipes)
-
-    def result(self) -> list[Any]:
-        """What `call` returns, for what was started."""
         replies = [self._reply(pipe) for pipe in self._pipes]
         return [reply[i] for i in range(max(map(len, replies))) for reply in replies if i < len(reply)]
 
@@ -142,7 +132,7 @@ class ProcessPool:
 
 
 def in_parallel(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int) -> Iterator[tuple[int, Any]]:
-    """(i, function(arguments[i])) for every argument, as they finish, in so many processes of one thread each.
+    """(i, function(arguments[i])) for every argument, as they finish, in `processes` processes of one thread each.
 
     In this process, one after the other, where only one is asked for or the system cannot fork. What the function
     returns is sent here. The function must not use Polars, whose threads a forked process does not have.

@@ -22,8 +22,7 @@ from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Batch
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
-from assignadd.training.step import Group
-from assignadd.training.trainer import Trainer, prepare
+from assignadd.training.trainer import Group, Trainer, prepare
 
 # Parts of a round of steps, after each of which the machine's matrix products and other implementations are timed.
 PARTS = 8

@@ -6,30 +6,29 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from assignadd.config import Config, ConfigError, Member
+from assignadd.config import Config, Member
 from assignadd.config.errors import RunError
 from assignadd.model.accuracy import Exam
+from assignadd.model.kernels.tensor import Moments, Placed
 from assignadd.model.stack import Stack, concatenate, initial_stack
 from assignadd.task.evalsets import recorded_sets
+from assignadd.task.sampler import Batch
+from assignadd.training.cuda_graph import CapturedStep
+from assignadd.training.gradient import TensorGradient, gradient_of
 from assignadd.training.processes import ProcessPool, SameProcess, can_fork, shared
-from assignadd.training.step import Group
+from assignadd.training.schedule import Rates, frozen_of, rates_of, training_sampler
 
+if TYPE_CHECKING:
+    from assignadd.model.cpu_step import CompiledGradient
 
-def check_machine(device: str, threads: int) -> None:
-    """Refuses a device or thread count that this machine does not have, in the configuration's words."""
-    if device not in ("cpu", "cuda"):
-        raise ConfigError("device", device, "cpu or cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device", device, "cpu: there is no CUDA device here that torch can use")
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
-        raise ConfigError("threads", threads, "a whole number from 1 to 1024")
-
-
+# Sequences drawn at once on a CPU: without Numba a draw is some hundred tensor operations, whatever its size.
+SEQUENCES_AHEAD = 131_072
+MOST_STEPS_AHEAD = 256
 # Of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 MB = 1 << 20
@@ -56,6 +55,104 @@ def _keep_freed_memory() -> None:
     if mallopt := sys.platform == "linux" and getattr(ctypes.CDLL(None), "mallopt", None):
         for setting, size in ((M_MMAP_THRESHOLD, 32 * MB), (M_TRIM_THRESHOLD, 256 * MB)):
             mallopt(setting, size)
+
+
+class Group:
+    """Models that train together, one on a CPU or a whole stack on a GPU: weights, moments, data and step."""
+
+    def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, placed: Placed = lambda tensor: tensor):
+        device, optims = stack.flat.device, [c.optim for c in configs]
+        self.stack, self.batch_size = Stack(stack.config, placed(stack.flat)), optims[0].batch
+        self.gradient = gradient_of(self.stack)
+        self.moments = Moments.zeros(self.stack.flat, optims, placed)
+        self._rates, self._frozen = rates_of(configs, device), frozen_of(configs, device)
+        self.sampler = training_sampler(configs, seen, device)
+        self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
+        self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
+        self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
+        self._captured: CapturedStep | None = None
+        self.steps_ahead = max(1, min(MOST_STEPS_AHEAD, SEQUENCES_AHEAD // (self.batch_size * len(stack))))
+        """How many steps' sequences are drawn at once on a CPU."""
+        self._drawn: tuple[int, Batch] | None = None
+        """The first step whose sequences are drawn ahead, and those of the steps from there on."""
+
+    def advance(self, steps: int) -> None:
+        """Takes this many training steps."""
+        if self.stack.flat.device.type == "cuda":
+            self._captured_step().replay(steps)
+            return
+        step, last = int(self.step), int(self.step) + steps
+        while step < last and not self._all_diverged():
+            batches = self._batches(step, last)
+            if isinstance(self.gradient, TensorGradient) or self._frozen:
+                for batch in zip(batches.tokens, batches.labels, strict=True):
+                    self.update(Batch(*batch))
+                    if self._all_diverged():
+                        break
+            else:
+                self._take_compiled_steps(self.gradient, batches)
+            step += len(batches.tokens)
+            self.step.fill_(step)
+        self.step.fill_(last)  # also where nothing is left to train
+
+    def _all_diverged(self) -> bool:
+        return bool((self.diverged_at >= 0).all())
+
+    def update(self, batch: Batch) -> None:
+        """One step. A model whose loss is not finite stops before its update and keeps its weights."""
+        before = self.stack.flat.clone() if self._frozen else None
+        gradient = self.gradient
+        if isinstance(gradient, TensorGradient):
+            if self._rates:
+                self._rates.write(self.step, self.moments)
+            self.loss.copy_(gradient(batch))
+            self.step.add_(1)
+            adamw = gradient.kernels.adamw
+            adamw(self.stack.flat, gradient.flat, self.moments, self.loss, self.diverged_at, self.step)
+        else:
+            self._take_compiled_steps(gradient, Batch(batch.tokens.unsqueeze(0), batch.labels.unsqueeze(0)))
+            self.step.add_(1)
+        if self._frozen and before is not None:
+            self._frozen.restore(self.step, self.stack.flat, before)
+
+    def _take_compiled_steps(self, gradient: CompiledGradient, batches: Batch) -> None:
+        """Takes a step with each of these batches, (n, 1, B, T), in one call of compiled code."""
+        first, n = int(self.step), len(batches.tokens)
+        rates = Rates(self.moments.optims, self.step.device)(torch.arange(first, first + n))[0]
+        gradient.train(batches, self.loss, self.diverged_at, self.moments, rates, first)
+
+    def state(self) -> dict[str, Tensor]:
+        """All that training needs to go on, by name; models along the first axis except for `step`."""
+        return {
+            "weights": self.stack.flat,
+            "mean": self.moments.mean,
+            "square": self.moments.square,
+            "loss": self.loss,
+            "diverged_at": self.diverged_at,
+            "step": self.step,
+        }
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+    def _batches(self, first: int, last: int) -> Batch:
+        """The sequences of the steps from `first` on, (n, M, B, T), for as many before `last` as are drawn at once."""
+        start = first - first % self.steps_ahead
+        if self._drawn is None or self._drawn[0] != start:
+            steps = torch.arange(start, start + self.steps_ahead).view(-1, 1, 1)
+            self._drawn = start, self.sampler.sample(steps, self.batch_size)
+        ahead, wanted = self._drawn[1], slice(first - start, last - start)
+        return Batch(ahead.tokens[wanted], ahead.labels[wanted])
+
+    def _captured_step(self) -> CapturedStep:
+        if self._captured is None:
+            before = {name: t.clone() for name, t in self.state().items()}
+            assert isinstance(self.gradient, TensorGradient), "compiled code is for CPUs"
+            dtype = self.gradient.kernels.token_dtype
+            self._captured = CapturedStep(self.step, self.sampler, self.batch_size, dtype, self.update)
+            self.load_state(before)  # capturing takes a few steps
+        return self._captured
 
 
 # (models on their device, the step) -> what was found, a dict per model.
@@ -157,8 +254,9 @@ class Trainer:
         return {name: t.cpu() for name, t in joined.items()} | {"step": parts[0]["step"].cpu().clone()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        start, own = 0, self.state()
-        if wrong := [name for name in own.keys() | state.keys() if not _alike(own.get(name), state.get(name))]:
+        start, expected = 0, self.state()
+        names = expected.keys() | state.keys()
+        if wrong := [name for name in names if not _alike(expected.get(name), state.get(name))]:
             raise RunError(f"the saved state does not fit these models: {min(wrong)} differs in shape or kind")
         for group in self.groups:
             part = slice(start, start + len(group.stack))
@@ -166,5 +264,5 @@ class Trainer:
             start = part.stop
 
 
-def _alike(one: Tensor | None, other: Tensor | None) -> bool:
-    return one is not None and other is not None and one.shape == other.shape and one.dtype == other.dtype
+def _alike(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is not None and b is not None and a.shape == b.shape and a.dtype == b.dtype

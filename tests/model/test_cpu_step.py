@@ -18,10 +18,11 @@ from assignadd.model.stack import Stack, initial_stack
 from assignadd.model.table import Weights
 from assignadd.task.sampler import Batch, Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.step import CompiledGradient, ReferenceGradient, TableGradient
+from assignadd.training.gradient import ReferenceGradient, TableGradient
 
 pytest.importorskip("numba")
 from assignadd.model import cpu_step
+from assignadd.model.cpu_step import CompiledGradient
 from assignadd.model.kernels import blas, numba_functions, numba_step, numba_vectors
 
 pytestmark = pytest.mark.skipif(not blas.available(), reason="torch's BLAS library is not found (numba)")
@@ -106,20 +107,22 @@ def test_a_batch_of_another_size_or_number_of_threads_has_its_own_memory(monkeyp
     first, loss = gradient(batch).item(), gradient(fewer).item()
     assert loss == CompiledGradient(stack)(fewer).item() != first
     assert gradient(batch).item() == first
-    memory = gradient.memory(batch)
-    assert gradient.memory(batch) is memory
+    memory = gradient._memory
+    gradient(batch)
+    assert gradient._memory is memory
     monkeypatch.setattr(cpu_step, "threads_for", lambda batch: 2)
-    assert gradient.memory(batch) is not memory
+    gradient(batch)
+    assert gradient._memory is not memory
 
 
 def test_batches_of_another_shape_are_refused(unchecked):
     config = PRESETS["smoke"]
     batch = batch_of(config, 0)
-    memory, loss = CompiledGradient(initial_stack(config, [0])).memory(batch), torch.zeros(1)
+    gradient = CompiledGradient(initial_stack(config, [0]))
     tokens, labels = batch.tokens[0], batch.labels[0]
-    for wrong in ((tokens[:, :-1], labels), (tokens[:20], labels[:20]), (tokens, labels[:20]), (tokens[:20], labels)):
+    for wrong in ((tokens[:, :-1], labels), (tokens, labels[:20]), (tokens[:20], labels)):
         with pytest.raises(ValueError, match="have shape"):
-            memory.gradient(*wrong, loss)
+            gradient(Batch(*wrong))
     with pytest.raises(ValueError, match="have shape"):
         cpu_step.answer_logits(
             Weights.of({n: w[0] for n, w in initial_stack(config, [0]).weights.items()}), tokens[:, 1:], 0, 1.0
@@ -183,7 +186,7 @@ import torch
 from assignadd.config import PRESETS
 from assignadd.model.stack import initial_stack
 from assignadd.task.sampler import Batch
-from assignadd.training.step import CompiledGradient
+from assignadd.model.cpu_step import CompiledGradient
 config = PRESETS["smoke"]
 gradient = CompiledGradient(initial_stack(config, [0]))
 tokens = torch.arange(6 * config.task.length).view(1, 6, -1) % 7

@@ -13,8 +13,7 @@ from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
 from assignadd.task.vocabulary import Vocabulary
 from assignadd.training.schedule import training_sampler
-from assignadd.training.step import Group
-from assignadd.training.trainer import Trainer
+from assignadd.training.trainer import Group, Trainer
 
 CONFIG = replace(PRESETS["smoke"], numerics=Numerics(dtype="float64"))
 # A model's settings, and its learning rates in the first six steps, by hand.

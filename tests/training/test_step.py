@@ -13,8 +13,9 @@ from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
+from assignadd.training.gradient import ReferenceGradient, TableGradient, cross_entropy_of
 from assignadd.training.schedule import Rates
-from assignadd.training.step import CompiledGradient, Group, ReferenceGradient, TableGradient, cross_entropy_of
+from assignadd.training.trainer import Group
 
 CONFIG = PRESETS["smoke"]
 
@@ -129,7 +130,7 @@ def test_models_of_a_stack_have_their_own_initial_scale():
 
 def test_drawing_ahead_changes_no_bit(monkeypatch):
     """Over several draws, and from a state that was loaded into a group with sequences of later steps."""
-    monkeypatch.setattr("assignadd.training.step.SEQUENCES_AHEAD", 5 * CONFIG.optim.batch)
+    monkeypatch.setattr("assignadd.training.trainer.SEQUENCES_AHEAD", 5 * CONFIG.optim.batch)
     ahead, plain = group(), group()
     ahead.advance(13)
     state = {name: t.clone() for name, t in ahead.state().items()}
@@ -162,7 +163,7 @@ def test_a_model_that_diverges_among_several_steps_keeps_weights_and_loss(gradie
     huge = lambda self, step: rates_of_settings(self, step) * torch.where(step < 3, 1.0, 1e30)  # noqa: E731
     monkeypatch.setattr(Rates, "__call__", huge)
     at_once, one_by_one = (group(config=replace(CONFIG, optim=optim)) for _ in range(2))
-    assert isinstance(at_once.gradient, TableGradient if gradient == "tensors" else CompiledGradient)
+    assert isinstance(at_once.gradient, TableGradient) == (gradient == "tensors")
     table_forward.cache_clear()
     at_once.advance(20)
     for _ in range(20):

@@ -16,8 +16,7 @@ from assignadd.model.transformer import Transformer
 from assignadd.task.evalsets import EVAL_SETS
 from assignadd.task.sampler import Sampler
 from assignadd.task.splits import pair_split
-from assignadd.training.step import Group
-from assignadd.training.trainer import Trainer
+from assignadd.training.trainer import Group, Trainer
 
 SMOKE = PRESETS["smoke"]
 COUNT_PAGE_FAULTS = """
@@ -64,7 +63,7 @@ def test_first_steps_equal_a_plain_loop_of_autograd_and_torch_adamw(dtype, most)
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_model_in_a_stack_is_bitwise_the_model_alone(threads, monkeypatch):
-    monkeypatch.setattr("assignadd.training.step.MOST_STEPS_AHEAD", 32)
+    monkeypatch.setattr("assignadd.training.trainer.MOST_STEPS_AHEAD", 32)
     members = [Member(0), Member(3, lr=3e-3, seen_fraction=0.6), Member(4, two_var_ratio=2.0, weight_decay=0.0)]
     together = trainer(SMOKE, members, threads)
     together.advance(25)

@@ -26,14 +26,14 @@ from numba.extending import intrinsic
 IN_PYTHON = bool(vars(config)["DISABLE_JIT"])
 OPENMP = 2  # what OpenBLAS answers where its threads are OpenMP's
 BYTES = 4  # of a number
-STORED, TURNED = b"NT"  # letters of BLAS: a matrix as it is stored, or its transpose
+AS_STORED, TRANSPOSED = b"NT"  # letters of BLAS: a matrix as it is stored, or its transpose
 ANY_ORDER = types.Array(types.float32, 2, "A")  # a matrix in single precision, in any order in memory
 # In the memory where threads meet: how many have arrived, how often all had, whether one failed. Each has a line of the
 # processor's cache.
 LINE = 8
 ARRIVED, TURN, FAILED = 0, LINE, 2 * LINE
-# How often a waiting thread looks before it lets others run: for some 20 microseconds.
-LOOKS = 2000
+# How often a waiting thread looks whether all have arrived before it lets others run: for some 20 microseconds.
+SPINS_BEFORE_YIELD = 2000
 
 
 @cache
@@ -78,9 +78,9 @@ def source_stamp() -> tuple[tuple[float, int], ...]:
 
 
 @intrinsic
-def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_apart, a, a_apart, kept, out, apart):
+def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride):
     """Calls BLAS's sgemm. All its arguments are addresses: of three matrices, and of copies of the other values."""
-    arguments = (b_order, a_order, columns, rows, inner, scale, b, b_apart, a, a_apart, kept, out, apart)
+    arguments = (b_order, a_order, columns, rows, inner, scale, b, b_stride, a, a_stride, beta, out, out_stride)
 
     def generate(context, builder, signature, values):
         pointer = ir.IntType(8).as_pointer()
@@ -97,23 +97,23 @@ def _sgemm(typing, b_order, a_order, columns, rows, inner, scale, b, b_apart, a,
     return types.void(*arguments), generate
 
 
-def gemm(scale, a, b, kept, out):
-    """out = scale * a @ b + kept * out, for matrices with contiguous rows; `a` and `b` may also be transposed."""
+def gemm(scale, a, b, beta, out):
+    """out = scale * a @ b + beta * out, for matrices with contiguous rows; `a` and `b` may also be transposed."""
     (rows, inner), columns = a.shape, b.shape[1]
     if b.shape[0] != inner or out.shape != (rows, columns):
         raise ValueError("the shapes of a matrix product do not fit")
     if IN_PYTHON:
-        out[:] = scale * (a @ b) + (kept * out if kept else 0)  # what memory holds may be NaN
+        out[:] = scale * (a @ b) + (beta * out if beta else 0)  # what memory holds may be NaN
         return
-    a_turned, b_turned = a.strides[1] != BYTES, b.strides[1] != BYTES
-    a_apart = max(a.strides[1], BYTES * rows) if a_turned else max(a.strides[0], BYTES * inner)
-    b_apart = max(b.strides[1], BYTES * inner) if b_turned else max(b.strides[0], BYTES * columns)
+    a_transposed, b_transposed = a.strides[1] != BYTES, b.strides[1] != BYTES
+    a_stride = max(a.strides[1], BYTES * rows) if a_transposed else max(a.strides[0], BYTES * inner)
+    b_stride = max(b.strides[1], BYTES * inner) if b_transposed else max(b.strides[0], BYTES * columns)
     # sgemm has matrices stored by columns, and so computes the transpose, b.T @ a.T. A library that has sizes of 32
     # bits reads the lower half of these.
     _sgemm(
-        np.int8(TURNED if b_turned else STORED), np.int8(TURNED if a_turned else STORED), columns, rows, inner,
-        scale, b.ctypes.data, b_apart // BYTES, a.ctypes.data, a_apart // BYTES,
-        kept, out.ctypes.data, max(out.strides[0] // BYTES, columns),
+        np.int8(TRANSPOSED if b_transposed else AS_STORED), np.int8(TRANSPOSED if a_transposed else AS_STORED),
+        columns, rows, inner, scale, b.ctypes.data, b_stride // BYTES, a.ctypes.data, a_stride // BYTES,
+        beta, out.ctypes.data, max(out.strides[0] // BYTES, columns),
     )  # fmt: skip
 
 
@@ -167,15 +167,15 @@ def wait_for_all(meeting, threads):
     if threads == 1:
         return
     arrived, turn = meeting[ARRIVED:].ctypes.data, meeting[TURN:].ctypes.data
-    now, looks = _atomic_read(turn), 0
+    turn_before, spins = _atomic_read(turn), 0
     if _atomic_add(arrived, 1) == threads - 1:
         _atomic_add(arrived, -threads)
         _atomic_add(turn, 1)
-    while _atomic_read(turn) == now:
+    while _atomic_read(turn) == turn_before:
         if meeting[FAILED]:
             raise RuntimeError("another thread has failed")
-        looks += 1
-        if looks > LOOKS:
+        spins += 1
+        if spins > SPINS_BEFORE_YIELD:
             _let_others_run()
 
 

@@ -67,5 +67,5 @@ def _for_each_model(function: Callable[..., None], *tensors: Tensor) -> None:
     if arrays[0].ndim == 2:
         function(*arrays)
     else:
-        for own in zip(*arrays, strict=True):
-            function(*own)
+        for arrays_of_model in zip(*arrays, strict=True):
+            function(*arrays_of_model)

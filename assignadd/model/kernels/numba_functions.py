@@ -56,9 +56,10 @@ def _largest(row):
 
 @fast
 def _softmax(row):
-    most, total = _largest(row), np.float32(0)
+    """Replaces a row of scores by its softmax."""
+    largest, total = _largest(row), np.float32(0)
     for k in range(len(row)):
-        row[k] = _exp(row[k] - most)
+        row[k] = _exp(row[k] - largest)
     for k in range(len(row)):
         total += row[k]
     share = np.float32(1) / total
@@ -90,13 +91,13 @@ def layer_1(scores, factors, tokens, attention, used):
     B, T = tokens.shape
     K = len(scores) - T
     for b in range(B):
-        own, safe = tokens[b], True
+        sequence, safe = tokens[b], True
         for q in range(T):
-            of_token, of_position, row = factors[own[q]], factors[K + q], attention[b * T + q]
+            of_token, of_position, row = factors[sequence[q]], factors[K + q], attention[b * T + q]
             token_at, position_at = of_token[K:], of_position[K:]
             total = np.float32(0)
             for k in range(q + 1):
-                key = own[k]
+                key = sequence[k]
                 row[k] = of_token[key] * of_position[key] * (token_at[k] * position_at[k])
                 total += row[k]
             safe &= total > SAFE_SUM
@@ -104,7 +105,7 @@ def layer_1(scores, factors, tokens, attention, used):
             for k in range(q + 1):
                 row[k] *= share
         if not safe:  # a row may be NaN, as 1 / total is infinite
-            _softmax_of_sums(scores, own, attention[b * T :])
+            _softmax_of_sums(scores, sequence, attention[b * T :])
         of_equals, in_layer_1 = attention[b * T + T - 1], used[b, 2 * T :]
         for k in range(T):
             in_layer_1[k] = of_equals[k]
@@ -130,13 +131,13 @@ def layer_2(scores, tokens, attention_1, attention_2, copied, used, C):
     B, T = tokens.shape
     K = C - T
     for b in range(B):
-        own, score, pattern, of_copies = tokens[b], scores[b], attention_2[b], copied[b]
+        sequence, score, pattern, of_copies = tokens[b], scores[b], attention_2[b], copied[b]
         direct, passed_on, mixed = used[b], used[b, T:], attention_1[b * T :]
         score_at, score_of_copy, score_of_copy_at = score[K:], score[C:], score[C + K :]
         for k in range(T):
-            of_copies[k] = score_of_copy[own[k]] + score_of_copy_at[k]
+            of_copies[k] = score_of_copy[sequence[k]] + score_of_copy_at[k]
         for q in range(T):
-            total = score[own[q]] + score_at[q]
+            total = score[sequence[q]] + score_at[q]
             for k in range(T):
                 total += mixed[q, k] * of_copies[k]
             pattern[q] = total
@@ -151,6 +152,7 @@ def layer_2(scores, tokens, attention_1, attention_2, copied, used, C):
 
 @fast
 def relu(neurons):
+    """Replaces negative numbers by 0."""
     for b in range(len(neurons)):
         row = neurons[b]
         for i in range(len(row)):
@@ -166,22 +168,22 @@ def cross_entropy(logits, labels, losses, batch, in_double):
     N, part = logits.shape[1], np.float32(1) / np.float32(batch)
     for b in range(len(logits)):
         row, label = logits[b], labels[b]
-        most, of_label, total = _largest(row), np.float64(row[label]), 0.0
+        largest, of_label, total = _largest(row), np.float64(row[label]), 0.0
         if in_double:
             for n in range(N):
-                total += np.exp(np.float64(row[n]) - most)
+                total += np.exp(np.float64(row[n]) - largest)
             for n in range(N):
-                row[n] = (np.exp(np.float64(row[n]) - most) / total - (n == label)) / batch
+                row[n] = (np.exp(np.float64(row[n]) - largest) / total - (n == label)) / batch
         else:
             for n in range(N):
-                row[n] = _exp(row[n] - most)
+                row[n] = _exp(row[n] - largest)
             for n in range(N):  # in double precision: 1 + 1e-8 is the total where an answer is certain
                 total += row[n]
             share = np.float32(part / total)
             for n in range(N):
                 row[n] *= share
             row[label] -= part
-        losses[b] = np.log(total) + (np.float64(most) - of_label)
+        losses[b] = np.log(total) + (np.float64(largest) - of_label)
 
 
 @fast
@@ -200,7 +202,7 @@ def layer_2_backward(g_used, tokens, attention_1, attention_2, g_scores, g_passe
     B, T = tokens.shape
     K = C - T
     for b in range(B):
-        own, g_direct, pattern, mixed = tokens[b], g_used[b], attention_2[b], attention_1[b * T :]
+        sequence, g_direct, pattern, mixed = tokens[b], g_used[b], attention_2[b], attention_1[b * T :]
         g_score, g_passed, out = g_scores[b], g_passed_on[b], g_both[b]
         for k in range(T):
             g_passed[k] = g_used[b, T + k]
@@ -219,9 +221,9 @@ def layer_2_backward(g_used, tokens, attention_1, attention_2, g_scores, g_passe
             for k in range(T):
                 g_copied[k] += g_score[q] * mixed[q, k]
         for k in range(T):
-            out[own[k]] += g_score[k]
+            out[sequence[k]] += g_score[k]
             out[K + k] = g_score[k]
-            out[C + own[k]] += g_copied[k]
+            out[C + sequence[k]] += g_copied[k]
 
 
 @fast
@@ -244,7 +246,7 @@ def layer_1_backward(
         for q in range(T):
             g_by_key[key, q] = 0  # and so it stays for keys after the query
     for b in range(B):
-        own = tokens[b]
+        sequence = tokens[b]
         for q in range(T):
             row, weight, g_score = attention_1[b * T + q], attention_2[b, q], g_scores[b, q]
             for k in range(T):
@@ -255,19 +257,19 @@ def layer_1_backward(
             mean = np.float32(0)
             for k in range(T):
                 mean += row[k] * g_row[k]
-            of_token, token_at = g_table[own[q]], g_table[own[q], K:]
+            of_token, token_at = g_table[sequence[q]], g_table[sequence[q], K:]
             for k in range(T):
                 g_row[k] = row[k] * (g_row[k] - mean)
                 token_at[k] += g_row[k]
             for k in range(q + 1):
-                of_token[own[k]] += g_row[k]
+                of_token[sequence[k]] += g_row[k]
                 g_by_key[k, q] = g_row[k]
         for k in range(T):
             of_key, at_position = g_by_key[k], at_positions[k]
             for q in range(T):
                 at_position[q] += of_key[q]
         for k in range(T):
-            of_key = g_positions[own[k]]
+            of_key = g_positions[sequence[k]]
             for q in range(T):
                 of_key[q] += g_by_key[k, q]
     for q in range(T):
@@ -286,14 +288,16 @@ def adamw(weights, grad, mean, square, rate, settings, count):
     # The correction for moments that start at 0 divides sqrt(square). To divide once per weight, the step size and eps
     # are multiplied by it instead.
     correction = np.sqrt(1 - beta2**count)
-    size, least = np.float32(rate / (1 - beta1**count) * correction), np.float32(eps * correction)
-    decay, kept, added = np.float32(rate * weight_decay), np.float32(beta1), np.float32(1 - beta1)
-    kept_square, added_square = np.float32(beta2), np.float32(1 - beta2)
+    step_size = np.float32(rate / (1 - beta1**count) * correction)
+    scaled_eps = np.float32(eps * correction)
+    decay = np.float32(rate * weight_decay)
+    old_mean, new_mean = np.float32(beta1), np.float32(1 - beta1)  # shares of the old mean and of the gradient
+    old_square, new_square = np.float32(beta2), np.float32(1 - beta2)
     for i in range(len(weights)):
-        mean[i] = kept * mean[i] + added * grad[i]
-        square[i] = kept_square * square[i] + added_square * (grad[i] * grad[i])
+        mean[i] = old_mean * mean[i] + new_mean * grad[i]
+        square[i] = old_square * square[i] + new_square * (grad[i] * grad[i])
         # Multiplied by 1 - decay, weights would always be rounded in the same direction.
-        weights[i] -= decay * weights[i] + size * mean[i] / (np.sqrt(square[i]) + least)
+        weights[i] -= decay * weights[i] + step_size * mean[i] / (np.sqrt(square[i]) + scaled_eps)
 
 
 # For traces, whose `usage` has all rows of the tables.
@@ -303,16 +307,16 @@ def adamw(weights, grad, mean, square, rate, settings, count):
 def spread(used, tokens, usage, source, target, C):
     """Writes how much of each of C rows is used, usage[:, target : target + C].
 
-    Every position uses an amount, in used[:, source : source + T], of the row of its token and of its own row.
+    Every position uses an amount, in used[:, source : source + T], of the row of its token and of its sequence row.
     """
     B, T = tokens.shape
     for b in range(B):
-        rows, amounts, own = usage[b, target:], used[b, source:], tokens[b]
+        rows, amounts, sequence = usage[b, target:], used[b, source:], tokens[b]
         at_positions = rows[C - T :]
         for c in range(C):
             rows[c] = 0
         for k in range(T):
-            rows[own[k]] += amounts[k]
+            rows[sequence[k]] += amounts[k]
             at_positions[k] = amounts[k]
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float32
 
 from assignadd.model.kernels.blas import add_dot, compiled, dot, gemm, wait_for_all
 from assignadd.model.kernels.numba_functions import (
@@ -36,85 +37,97 @@ inner = partial(compiled, no_cpython_wrapper=True)
 class Weights(NamedTuple):
     """The weights, or their gradients."""
 
-    E: Array
-    pos: Array
-    Q1: Array
-    K1: Array
-    V1: Array
-    O1: Array
-    Q2: Array
-    K2: Array
-    V2: Array
-    O2: Array
-    W_in: Array
-    W_out: Array
-    U: Array
+    E: Float32[Array, "K d"]
+    pos: Float32[Array, "T d"]
+    Q1: Float32[Array, "d dh"]
+    K1: Float32[Array, "d dh"]
+    V1: Float32[Array, "d dh"]
+    O1: Float32[Array, "dh d"]
+    Q2: Float32[Array, "d dh"]
+    K2: Float32[Array, "d dh"]
+    V2: Float32[Array, "d dh"]
+    O2: Float32[Array, "dh d"]
+    W_in: Float32[Array, "d h"]
+    W_out: Float32[Array, "h d"]
+    U: Float32[Array, "d N"]
+
+
+# The shapes of the next three are what `cpu_step` allocates. C = K + T rows stand for K tokens and T positions; scores
+# of 2C rows have S columns, some of them spare. A batch passes n sequences at a time.
 
 
 class Tables(NamedTuple):
-    """What follows from the weights alone, for all sequences; C = K + T rows stand for K tokens and T positions."""
+    """What follows from the weights alone, for all sequences."""
 
-    rows: (
-        Array  # (4C + 1, d)  embeddings; what layer 1 writes for each; E_= + P_=; what layer 2 writes for the first 2C
-    )
-    queries_1: Array  # (C, dh)
-    keys_1: Array  # (C, dh)
-    values_1: Array  # (C, dh)
-    scores_1: Array  # (C, C)
-    factors_1: Array  # (C, C)  exponentials of the scores
-    OV2: Array  # (d, d)
-    equal_Q2: Array  # (C + 1, dh)
-    queries_2: Array  # (C + 1, d)
-    scores_2_T: Array  # (C + 1, 2C and spare columns)
-    positions: Array  # (3T + 1, d)  the rows of positions and of E_= + P_=, in the order of `Chunk.used`
-    read_out: Array  # (h, N)  W_out W_U
+    rows: Float32[Array, "4*C+1 d"]
+    """Embeddings; what layer 1 writes for each; E_= + P_=; what layer 2 writes for the first 2C."""
+    queries_1: Float32[Array, "C dh"]
+    keys_1: Float32[Array, "C dh"]
+    values_1: Float32[Array, "C dh"]
+    scores_1: Float32[Array, "C C"]
+    factors_1: Float32[Array, "C C"]
+    """Exponentials of the scores."""
+    OV2: Float32[Array, "d d"]
+    equal_Q2: Float32[Array, "C+1 dh"]
+    queries_2: Float32[Array, "C+1 d"]
+    scores_2_T: Float32[Array, "C+1 S"]
+    positions: Float32[Array, "3*T+1 d"]
+    """The rows of positions and of E_= + P_=, in the order of `Chunk.used`."""
+    read_out: Float32[Array, "h N"]
+    """W_out W_U."""
     # Transposed copies: a product of MKL takes up to twice as long if its second factor is stored by columns.
-    U_T: Array  # (N, d)
-    W_in_T: Array  # (h, d)
-    read_out_T: Array  # (N, h)
-    positions_T: Array  # (d, 3T)
-    position_scores_2: Array  # (2C and spare rows, T)
+    U_T: Float32[Array, "N d"]
+    W_in_T: Float32[Array, "h d"]
+    read_out_T: Float32[Array, "N h"]
+    positions_T: Float32[Array, "d 3*T"]
+    position_scores_2: Float32[Array, "S T"]
 
 
 class Chunk(NamedTuple):
     """What the passes of n sequences write."""
 
-    attention_1: Array  # (n T, T)  0 for keys after the query, to which nothing is written
-    attention_2: Array  # (n, T)
-    copied: Array  # (n, T)
-    used: Array  # (n, 3T + 1)  for each position: attention of `=` in layer 2, by way of layer 1, in layer 1; then 1
-    scores_2: Array  # (n, 2C and spare columns)  and then their gradient
-    resid_mid: Array  # (n, d)
-    neurons: Array  # (n, h)
-    logits: Array  # (n, N)  and then their gradient
-    g_neurons: Array  # (n, h)
-    g_resid: Array  # (n, d)
-    g_used: Array  # (n, 3T)
-    g_scores: Array  # (n, T)
-    g_passed_on: Array  # (n, T)
-    g_by_key: Array  # (T + 1, T)  and the next: memory of `layer_1_backward`
-    g_positions: Array  # (C, T)
-
-
-class Update(NamedTuple):
-    """What AdamW reads and writes, (P,) each; empty where only gradients are asked for."""
-
-    weights: Array
-    grad: Array
-    mean: Array
-    square: Array
+    attention_1: Float32[Array, "n*T T"]
+    """0 for keys after the query, to which nothing is written."""
+    attention_2: Float32[Array, "n T"]
+    copied: Float32[Array, "n T"]
+    used: Float32[Array, "n 3*T+1"]
+    """For each position: attention of `=` in layer 2, by way of layer 1, in layer 1; then 1."""
+    scores_2: Float32[Array, "n S"]
+    """And then their gradient."""
+    resid_mid: Float32[Array, "n d"]
+    neurons: Float32[Array, "n h"]
+    logits: Float32[Array, "n N"]
+    """And then their gradient."""
+    g_neurons: Float32[Array, "n h"]
+    g_resid: Float32[Array, "n d"]
+    g_used: Float32[Array, "n 3*T"]
+    g_scores: Float32[Array, "n T"]
+    g_passed_on: Float32[Array, "n T"]
+    # Memory of `layer_1_backward`.
+    g_by_key: Float32[Array, "T+1 T"]
+    g_positions: Float32[Array, "C T"]
 
 
 class Sums(NamedTuple):
     """Gradients of what all sequences share, added up over the chunks of a thread."""
 
-    scores_1: Array  # (C, C)
-    scores_2_T: Array  # (C + 1, 2C and spare columns)
-    outputs: Array  # (3C + 1, d)
-    positions: Array  # (3T + 1, d)
-    W_in: Array  # (d, h)
-    read_out_T: Array  # (N, h): with fewer columns than rows, products of MKL take longer
-    U_T: Array  # (N, d)
+    scores_1: Float32[Array, "C C"]
+    scores_2_T: Float32[Array, "C+1 S"]
+    outputs: Float32[Array, "3*C+1 d"]
+    positions: Float32[Array, "3*T+1 d"]
+    W_in: Float32[Array, "d h"]
+    read_out_T: Float32[Array, "N h"]
+    """With fewer columns than rows, products of MKL take longer."""
+    U_T: Float32[Array, "N d"]
+
+
+class Update(NamedTuple):
+    """What AdamW reads and writes; empty where only gradients are asked for."""
+
+    weights: Float32[Array, " P"]
+    grad: Float32[Array, " P"]
+    mean: Float32[Array, " P"]
+    square: Float32[Array, " P"]
 
 
 @inner
@@ -137,6 +150,7 @@ def add(x, y, out):
 
 @inner
 def clear(x):
+    """x = 0"""
     for i in range(len(x)):
         row = x[i]
         for j in range(len(row)):
@@ -147,12 +161,8 @@ def clear(x):
 def write_tables(thread, threads, meeting, w, t, equals, scale):
     """Writes what follows from the weights; two threads have a half each."""
     K, T, C = len(w.E), len(w.pos), len(t.scores_1)
-    embeddings, outputs_1, constant, outputs_2 = (
-        t.rows[:C],
-        t.rows[C : 2 * C],
-        t.rows[2 * C : 2 * C + 1],
-        t.rows[2 * C + 1 :],
-    )
+    embeddings, outputs_1 = t.rows[:C], t.rows[C : 2 * C]
+    constant, outputs_2 = t.rows[2 * C : 2 * C + 1], t.rows[2 * C + 1 :]
     both, equal_rows = t.rows[: 2 * C], t.rows[C : 2 * C + 1]
     if thread == 0:
         copy(w.E, embeddings[:K])
@@ -180,15 +190,15 @@ def write_tables(thread, threads, meeting, w, t, equals, scale):
 
 
 @inner
-def forward(w, t, r, tokens, logits):
+def forward(w, t, chunk, tokens, logits):
     """Writes the logits of the sequences of a chunk."""
     (n, T), C = tokens.shape, len(t.scores_1)
-    used, scores_2, resid_mid, neurons = r.used[:n], r.scores_2[:n], r.resid_mid[:n], r.neurons[:n]
+    used, scores_2, resid_mid, neurons = chunk.used[:n], chunk.scores_2[:n], chunk.resid_mid[:n], chunk.neurons[:n]
     outputs = t.rows[C:]
-    layer_1(t.scores_1, t.factors_1, tokens, r.attention_1, used)
+    layer_1(t.scores_1, t.factors_1, tokens, chunk.attention_1, used)
     dot(used[:, 2 * T :], t.scores_2_T[C - T :], scores_2)
     add_rows(SUMS, t.scores_2_T, tokens, used, 2 * T, scores_2)
-    layer_2(scores_2, tokens, r.attention_1, r.attention_2, r.copied, used, C)
+    layer_2(scores_2, tokens, chunk.attention_1, chunk.attention_2, chunk.copied, used, C)
     dot(used, t.positions, resid_mid)
     add_rows(SUMS, outputs, tokens, used, 2 * T, resid_mid)
     add_rows(SUMS, outputs[C + 1 :], tokens, used, 0, resid_mid)
@@ -210,35 +220,37 @@ def transpose_tables(w, t):
 
 
 @inner
-def backward(t, r, sums, tokens, g_logits, kept):
-    """Adds the gradients of a chunk to `kept` times those of the chunks before, which are not read where it is 0."""
+def backward(t, chunk, sums, tokens, g_logits, beta):
+    """Adds the gradients of a chunk to `beta` times the sums so far, which products do not read where it is 0."""
     (n, T), C = tokens.shape, len(t.scores_1)
-    used, scores_2, resid_mid, neurons = r.used[:n], r.scores_2[:n], r.resid_mid[:n], r.neurons[:n]
-    g_neurons, g_resid, g_used, g_scores_2 = r.g_neurons[:n], r.g_resid[:n], r.g_used[:n], scores_2
+    used, scores_2, resid_mid, neurons = chunk.used[:n], chunk.scores_2[:n], chunk.resid_mid[:n], chunk.neurons[:n]
+    g_neurons, g_resid, g_used, g_scores_2 = chunk.g_neurons[:n], chunk.g_resid[:n], chunk.g_used[:n], scores_2
     outputs = t.rows[C:]
     dot(g_logits, t.U_T, g_resid)
-    gemm(1, g_logits.T, neurons, kept, sums.read_out_T)
-    gemm(1, g_logits.T, resid_mid, kept, sums.U_T)
+    gemm(1, g_logits.T, neurons, beta, sums.read_out_T)
+    gemm(1, g_logits.T, resid_mid, beta, sums.U_T)
     dot(g_logits, t.read_out_T, g_neurons)
     gate(neurons, g_neurons)
-    gemm(1, resid_mid.T, g_neurons, kept, sums.W_in)
+    gemm(1, resid_mid.T, g_neurons, beta, sums.W_in)
     add_dot(g_neurons, t.W_in_T, g_resid)
     dot(g_resid, t.positions_T, g_used)
     add_rows(WEIGHTS, outputs, tokens, g_used, 2 * T, g_resid)
     add_rows(WEIGHTS, outputs[C + 1 :], tokens, g_used, 0, g_resid)
     add_rows(WEIGHTS, outputs[2 * C + 1 :], tokens, g_used, T, g_resid)
-    gemm(1, used.T, g_resid, kept, sums.positions)
+    gemm(1, used.T, g_resid, beta, sums.positions)
     add_rows(TABLE, sums.outputs, tokens, used, 2 * T, g_resid)
     add_rows(TABLE, sums.outputs[C + 1 :], tokens, used, 0, g_resid)
     add_rows(TABLE, sums.outputs[2 * C + 1 :], tokens, used, T, g_resid)
-    layer_2_backward(g_used, tokens, r.attention_1, r.attention_2, r.g_scores, r.g_passed_on, g_scores_2, C)
-    gemm(1, used[:, 2 * T :].T, g_scores_2, kept, sums.scores_2_T[C - T :])
+    layer_2_backward(
+        g_used, tokens, chunk.attention_1, chunk.attention_2, chunk.g_scores, chunk.g_passed_on, g_scores_2, C
+    )
+    gemm(1, used[:, 2 * T :].T, g_scores_2, beta, sums.scores_2_T[C - T :])
     add_rows(TABLE, sums.scores_2_T, tokens, used, 2 * T, g_scores_2)
     add_dot(g_scores_2, t.position_scores_2, g_used[:, 2 * T :])
     add_rows(WEIGHTS, t.scores_2_T, tokens, g_used, 2 * T, g_scores_2)
     layer_1_backward(
-        g_used, tokens, r.attention_1, r.attention_2, r.copied, r.g_scores, r.g_passed_on, sums.scores_1,
-        r.g_by_key, r.g_positions,
+        g_used, tokens, chunk.attention_1, chunk.attention_2, chunk.copied, chunk.g_scores, chunk.g_passed_on,
+        sums.scores_1, chunk.g_by_key, chunk.g_positions,
     )  # fmt: skip
 
 
@@ -297,24 +309,24 @@ def share(n, thread, threads):
 
 
 @inner
-def add_others(total, others, first, last):
+def add_sums(total, sums_of_others, first, last):
     """Adds the sums of the other threads to the first thread's."""
-    for i in range(len(others)):
-        other = others[i]
+    for i in range(len(sums_of_others)):
+        other = sums_of_others[i]
         for j in range(first, last):
             total[j] += other[j]
 
 
 @partial(compiled, nogil=True)
 def train(
-    thread, threads, meeting, w, g, t, g_t, r, sums, total, all_sums, tokens, labels, losses, loss, diverged_at, equals,
-    scale, in_double, update, rates, first_step, settings,
+    thread, threads, meeting, w, g, t, g_t, chunk, sums, total, all_sums, tokens, labels, losses, loss, diverged_at,
+    equals, scale, in_double, update, rates, first_step, settings,
 ):  # fmt: skip
     """Loss and gradients of as many batches as there are learning rates, one after the other, with updates or without.
 
     A model whose loss is not finite stops before its update.
     """
-    B, chunk, P = len(losses), len(r.used), len(update.weights)
+    B, n, P = len(losses), len(chunk.used), len(update.weights)
     first, last = share(B, thread, threads)
     for step in range(len(rates)):
         if diverged_at[0] >= 0:
@@ -324,15 +336,15 @@ def train(
         clear(sums.scores_1)
         clear(sums.scores_2_T)
         clear(sums.outputs)
-        for start in range(first, last, chunk):
-            end = min(start + chunk, last)
-            own, logits = tokens[step * B + start : step * B + end], r.logits[: end - start]
-            forward(w, t, r, own, logits)
+        for start in range(first, last, n):
+            end = min(start + n, last)
+            sequences, logits = tokens[step * B + start : step * B + end], chunk.logits[: end - start]
+            forward(w, t, chunk, sequences, logits)
             cross_entropy(logits, labels[step * B + start : step * B + end], losses[start:end], B, in_double)
-            backward(t, r, sums, own, logits, 0 if start == first else 1)
+            backward(t, chunk, sums, sequences, logits, 0 if start == first else 1)
         wait_for_all(meeting, threads)
         first_sum, last_sum = share(all_sums.shape[1], thread, threads)
-        add_others(all_sums[0], all_sums[1:], first_sum, last_sum)
+        add_sums(all_sums[0], all_sums[1:], first_sum, last_sum)
         if thread == 0:
             total_loss = 0.0
             for b in range(B):
@@ -352,11 +364,11 @@ def train(
 
 
 @partial(compiled, nogil=True)
-def answer(thread, threads, meeting, w, t, r, tokens, logits, equals, scale):
+def answer(thread, threads, meeting, w, t, chunk, tokens, logits, equals, scale):
     """Writes the logits of any number of sequences."""
-    chunk = len(r.used)
+    n = len(chunk.used)
     first, last = share(len(tokens), thread, threads)
     write_tables(thread, threads, meeting, w, t, equals, scale)
-    for start in range(first, last, chunk):
-        end = min(start + chunk, last)
-        forward(w, t, r, tokens[start:end], logits[start:end])
+    for start in range(first, last, n):
+        end = min(start + n, last)
+        forward(w, t, chunk, tokens[start:end], logits[start:end])

@@ -70,11 +70,12 @@ def plus_scaled(typing, total, weight, x):
     """total + weight * x"""
 
     def generate(context, builder, signature, arguments):
-        n, kind, place = total.lanes, total.of_llvm, ir.IntType(32)
+        n, kind, index = total.lanes, total.of_llvm, ir.IntType(32)
         # In one operation where the processor has it: `llvm.fma` would call a function for each number elsewhere.
         fma = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.v{n}f32")
-        first = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[1], place(0))
-        weights = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(place, n), [0] * n))
+        first = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[1], index(0))
+        # The weight in every place of a vector.
+        weights = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(index, n), [0] * n))
         return builder.call(fma, [weights, arguments[2], arguments[0]])
 
     return total(total, types.float32, x), generate
@@ -82,6 +83,8 @@ def plus_scaled(typing, total, weight, x):
 
 @intrinsic
 def inner_product(typing, x, y):
+    """The sum of x * y"""
+
     def generate(context, builder, signature, arguments):
         number, flags = ir.FloatType(), ("reassoc", "contract")
         kind = ir.FunctionType(number, [number, x.of_llvm])
@@ -148,26 +151,32 @@ def add_rows(to, table, tokens, weights, first, sums):
     if table.shape[1] != width or weights.shape[1] < first + T or len(weights) < B or len(sums) < B:
         raise ValueError("the shapes of a sum of rows do not fit")
     if IN_PYTHON:
-        for own, amounts, total in zip(tokens, weights[:, first : first + T], sums, strict=True):
+        for sequence, amounts, total in zip(tokens, weights[:, first : first + T], sums, strict=True):
             if to == SUMS:
-                total += amounts @ table[own]
+                total += amounts @ table[sequence]
             elif to == TABLE:
-                np.add.at(table, own, np.outer(amounts, total))
+                np.add.at(table, sequence, np.outer(amounts, total))
             else:
-                amounts += table[own] @ total
+                amounts += table[sequence] @ total
         return
+    # Addresses, and distances in bytes. A row is read in pieces, of MANY numbers while there are so many.
     width, table_at, sums_at = BYTES * width, np.intp(table.ctypes.data), np.intp(sums.ctypes.data)
     for b in range(B):
-        own, amounts, total, at = tokens[b], weights[b, first:], sums_at + b * width, 0
-        while at <= width - BYTES * MANY:
-            _add_vector(to, vector_at(total + at, MANY), total + at, table_at + at, width, own, amounts)
-            at += BYTES * MANY
-        while at <= width - BYTES * SOME:
-            _add_vector(to, vector_at(total + at, SOME), total + at, table_at + at, width, own, amounts)
-            at += BYTES * SOME
-        while at < width:
-            _add_vector(to, vector_at(total + at, 1), total + at, table_at + at, width, own, amounts)
-            at += BYTES
+        sequence, amounts, row_at = tokens[b], weights[b, first:], sums_at + b * width
+        offset = 0
+        while offset <= width - BYTES * MANY:
+            _add_vector(
+                to, vector_at(row_at + offset, MANY), row_at + offset, table_at + offset, width, sequence, amounts
+            )
+            offset += BYTES * MANY
+        while offset <= width - BYTES * SOME:
+            _add_vector(
+                to, vector_at(row_at + offset, SOME), row_at + offset, table_at + offset, width, sequence, amounts
+            )
+            offset += BYTES * SOME
+        while offset < width:
+            _add_vector(to, vector_at(row_at + offset, 1), row_at + offset, table_at + offset, width, sequence, amounts)
+            offset += BYTES
 
 
 @compiled

@@ -214,17 +214,6 @@ class TensorKernels:
         else:
             stacked_adamw(flat, grad, moments, loss, diverged_at, count)
 
-    def adamw_of(
-        self, flat: Tensor, grad: Tensor, moments: Moments, loss: Tensor, diverged_at: Tensor, count: Tensor
-    ) -> Callable[[], None]:
-        """A function that adds one to `count` and takes that update, of tensors that stay where they are in memory."""
-
-        def update() -> None:
-            count.add_(1)
-            self.adamw(flat, grad, moments, loss, diverged_at, count)
-
-        return update
-
     def _at_positions(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """The sum of the rows of its token and of its place, for every position: (..., B, T, d)."""
         return self._rows(rows, tokens) + rows[..., None, self.K :, :]

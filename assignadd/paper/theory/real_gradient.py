@@ -31,7 +31,7 @@ from assignadd.stats import UNTESTABLE, Statement, Verdict, decided
 from assignadd.task.evalsets import EvalSet
 from assignadd.task.randomness import EvalSteps
 from assignadd.task.sampler import Batch, Sampler
-from assignadd.training.step import gradient_of
+from assignadd.training.gradient import gradient_of
 
 ONE_VARIABLE = EvalSet("1-var train", n_vars=1)
 # Halfway between the accuracies of the paper's run before its first spike (.75) and after it (.99).
