@@ -174,9 +174,9 @@ def test_filtered_accuracies_equal_those_with_coefficients_of_the_discrete_trans
 
 def test_keeping_frequencies_is_a_projection():
     x, keep = number_outputs(RANDOM), torch.arange(N // 2) % 2 == 0
-    one, other = addition.restricted(x, keep), addition.restricted(x, ~keep)
+    one, other = addition.restricted_to(x, keep), addition.restricted_to(x, ~keep)
     torch.testing.assert_close(one + other - x.mean(1, keepdim=True), x)
-    torch.testing.assert_close(addition.restricted(one, keep), one)
+    torch.testing.assert_close(addition.restricted_to(one, keep), one)
     assert addition.spectrum(one)[:, ~keep].max() < 1e-10
     torch.testing.assert_close(one.mean(1), x.mean(1))
 
