@@ -79,6 +79,13 @@ class Optim:
     """The step from which the frozen part is trained; its moments are averaged before as well."""
     literals_from: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
     """The step from which training has sequences without variables; before it, every sequence has one or more."""
+    slot_score: float = ranged(0.0, -50.0, 50.0, added_later=True, per_model=True)
+    """Added in training, from step slot_score_from until slot_score_until, to the score with which `=` attends in layer
+    1 to each operand slot that holds a variable. Evaluations are without it."""
+    slot_score_from: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
+    """The first step with slot_score."""
+    slot_score_until: int = ranged(0, 0, 1 << 31, added_later=True, per_model=True)
+    """The step from which slot_score is not added any more."""
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,9 @@ class Task:
     doubles_weight: int = ranged(1, 1, 64, added_later=True, per_model=True)
     """How many times as often as another seen pair a pair (n, n) is drawn in training; for two operands."""
 
+    random_padding: bool = setting(True, added_later=True)
+    """Whether padding is before, between and after the assignments, at random; if not, all of it is before them."""
+
     @property
     def prefix(self) -> int:
         """Positions before the operator: assignments and padding."""

@@ -18,7 +18,7 @@ axis M: on a CPU the plain matrix products of a single model are faster than bat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -208,14 +208,25 @@ class TableForward:
         self.scale = 1 / math.sqrt(config.model.d_head)
         self.kernels = kernels_for(config, torch.device(device), stacked)
 
-    def forward(self, w: Weights, tokens: Int[Tensor, "*M B T"], tables: Tables | None = None) -> Activations:
-        """What the forward pass of these sequences leaves, through the tables of the weights or through edited ones."""
+    def forward(
+        self,
+        w: Weights,
+        tokens: Int[Tensor, "*M B T"],
+        tables: Tables | None = None,
+        edit_layer_1: Callable[[Tensor, Tensor, Tensor], None] | None = None,
+    ) -> Activations:
+        """What the forward pass of these sequences leaves, through the tables of the weights or through edited ones.
+
+        `edit_layer_1` may change layer 1's attention and what `=` gets of each row; it is called with tokens and both.
+        """
         if tokens.shape[-1] != self.T:  # compiled kernels would read past the end of an array
             raise ValueError(f"tokens have shape {tuple(tokens.shape)}: expected sequences of {self.T} tokens")
         C, tables = self.C, self.begin_tables(w) if tables is None else tables
         usage = self.kernels.matrix(tokens, 3 * C + 1, tables.outputs)
         scores_1 = self._scaled(tables.queries_1, tables.T.keys_1)
         attention_1 = self.kernels.layer_1(scores_1, tokens, usage)
+        if edit_layer_1:
+            edit_layer_1(tokens, attention_1, usage)
         self.kernels.join()
         scores_2 = self.kernels.matrix(tokens, 2 * C, usage)
         self.kernels.product(usage[..., : C + 1], tables.T.scores_2, scores_2)

@@ -137,8 +137,19 @@ class Sampler:
         """`rows` sequences for each model and step, (M, B, T), or (S, M, B, T) for steps of shape (S, 1, 1)."""
         one_for_all = not isinstance(step, Tensor) or step.dim() == 0 or step.shape[1:] == (1, 1)
         if one_for_all and self._compiled is not None:
-            return Batch(*self._compiled.sample(step, rows, first_row))
-        return self._sample_in_tensors(step, rows, first_row)
+            batch = Batch(*self._compiled.sample(step, rows, first_row))
+        else:
+            batch = self._sample_in_tensors(step, rows, first_row)
+        return batch if self.task.random_padding else Batch(self._padded_first(batch.tokens), batch.labels)
+
+    def _padded_first(self, tokens: Int[Tensor, "*M B T"]) -> Int[Tensor, "*M B T"]:
+        """The same sequences with all padding before the assignments."""
+        prefix = tokens[..., : self.task.prefix]
+        is_pad = prefix == self.vocabulary.pad
+        n_pads = is_pad.sum(-1, keepdim=True)
+        places = torch.where(is_pad, is_pad.cumsum(-1), n_pads + (~is_pad).cumsum(-1)) - 1
+        moved = torch.empty_like(prefix).scatter_(-1, places, prefix)
+        return torch.cat([moved, tokens[..., self.task.prefix :]], -1)
 
     @cached_property
     def _compiled(self) -> Any:

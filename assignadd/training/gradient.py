@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from assignadd.config import Config
+from assignadd.model.architecture import require
 from assignadd.model.forward import table_forward
 from assignadd.model.kernels import kernels_for
 from assignadd.model.kernels.tensor import TensorKernels, cross_entropy
@@ -23,6 +24,7 @@ from assignadd.model.stack import Stack, views
 from assignadd.model.table import Tables, Weights, covers
 from assignadd.model.transformer import Transformer
 from assignadd.task.sampler import Batch
+from assignadd.training.schedule import SlotScores
 
 if TYPE_CHECKING:
     from assignadd.model.cpu_step import CompiledGradient
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
 class TableGradient:
     """Loss and gradient by the table forward and its backward pass, in tensor operations or on a GPU."""
 
-    def __init__(self, stack: Stack):
+    def __init__(self, stack: Stack, slot_scores: SlotScores | None = None):
         self.flat = torch.empty_like(stack.flat)
+        self._edit_layer_1 = slot_scores.add if slot_scores else None
         self._alone = len(stack) == 1 and stack.flat.device.type == "cpu"  # plain matrix products beat batched ones
         self._table = table_forward(stack.config, stack.flat.device, stacked=True)
         self.kernels = self._table.kernels
@@ -50,7 +53,8 @@ class TableGradient:
         tokens, labels = (batch.tokens[0], batch.labels[0]) if self._alone else (batch.tokens, batch.labels)
         if self._tables is None:
             self._tables = Tables.empty(w)
-        trace = self._table.forward(w, tokens, self._table.begin_tables(w, self._tables))
+        tables = self._table.begin_tables(w, self._tables)
+        trace = self._table.forward(w, tokens, tables, self._edit_layer_1)
         losses, grad = self._cross_entropy(self._table.logits(trace), labels)
         self._table.backward(w, trace, grad, self._grads)
         return losses.view(-1)
@@ -136,8 +140,11 @@ def answer_losses(
 TensorGradient = TableGradient | ReferenceGradient
 
 
-def gradient_of(stack: Stack) -> CompiledGradient | TensorGradient:
+def gradient_of(stack: Stack, slot_scores: SlotScores | None = None) -> CompiledGradient | TensorGradient:
     """Returns the mean cross entropy of each model on a batch, (M,), and writes its gradient into `flat`, (M, P)."""
+    if slot_scores:
+        require(stack.config, "optim.slot_score")
+        return TableGradient(stack, slot_scores)
     if not covers(stack.config):
         return ReferenceGradient(stack)
     if len(stack) == 1 and kernels_for(stack.config, stack.flat.device, stacked=False).has_step:

@@ -1,4 +1,4 @@
-"""What changes in the course of training: learning rates, frozen parts, and literals that are withheld at first."""
+"""What changes in training: learning rates, frozen parts, literals withheld at first, and scores added for a time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from assignadd.config import Config, Optim
 from assignadd.model.kernels.tensor import Moments
 from assignadd.model.stack import Shape, views, weight_shapes
 from assignadd.task.sampler import Batch, Sampler
+from assignadd.task.vocabulary import Vocabulary
 
 # The names of a part's weights in its layer.
 WEIGHTS = {
@@ -61,6 +62,41 @@ class Frozen:
         torch.where(self._masks & (self._from < step) & (step <= self._until), before, flat, out=flat)
 
 
+class SlotScores:
+    """Adds a number to scores of layer 1 in some steps: those of `=` for operand slots that hold variables.
+
+    The number is constant, so that the backward pass, which reads the attention alone, stays as it is.
+    """
+
+    def __init__(self, configs: Sequence[Config], step: Int[Tensor, ""]):
+        task, optims = configs[0].task, [c.optim for c in configs]
+        column = partial(torch.tensor, device=step.device)
+        self._scores = column([o.slot_score for o in optims], dtype=torch.float64)
+        self._from, self._until = (
+            column([getattr(o, f"slot_score_{end}") for o in optims]) for end in ("from", "until")
+        )
+        self._step, self._operands, vocabulary = step, slice(task.prefix + 1, task.length - 1), Vocabulary(task)
+        self._variables = vocabulary.first_variable, vocabulary.first_variable + task.n_vars
+        self._rows = vocabulary.size, vocabulary.size + task.length
+
+    def add(
+        self, tokens: Int[Tensor, "*M B T"], attention: Float[Tensor, "*M B T T"], usage: Float[Tensor, "*M B rows"]
+    ) -> None:
+        """Changes layer 1's attention, and what `=` gets of each row of the tables, to those with the added scores."""
+        active = (self._from <= self._step) & (self._step < self._until)
+        scores = torch.where(active, self._scores, 0).to(attention.dtype).view(-1, *[1] * (tokens.dim() - 1))
+        operands, (first, end), (n_tokens, n_rows) = tokens[..., self._operands].long(), self._variables, self._rows
+        of_equals, used = attention[..., -1, :], usage[..., :n_rows]
+        added = of_equals[..., self._operands] * torch.expm1(scores * ((operands >= first) & (operands < end)))
+        total = 1 + added.sum(-1, keepdim=True)
+        of_equals[..., self._operands] += added
+        used[..., n_tokens:][..., self._operands] += added
+        for token, amount in zip(operands.split(1, -1), added.split(1, -1), strict=True):
+            used.scatter_add_(-1, token, amount)  # one at a time: the order of two sums would not be fixed
+        of_equals /= total
+        used /= total
+
+
 class LiteralsLater:
     """Draws as `Sampler` does, for each model from the step on from which it has sequences without variables.
 
@@ -90,6 +126,11 @@ def rates_of(configs: Sequence[Config], device: torch.device) -> Rates | None:
 def frozen_of(configs: Sequence[Config], device: torch.device) -> Frozen | None:
     """The frozen weights; None where no model has any."""
     return Frozen(configs, device) if any(_part(c.optim) != "none" for c in configs) else None
+
+
+def slot_scores_of(configs: Sequence[Config], step: Int[Tensor, ""]) -> SlotScores | None:
+    """What is added to scores of layer 1 at the step that `step` holds; None where nothing ever is."""
+    return SlotScores(configs, step) if any(c.optim.slot_score and c.optim.slot_score_until for c in configs) else None
 
 
 def training_sampler(configs: Sequence[Config], seen: Tensor, device: torch.device) -> Sampler | LiteralsLater:

@@ -21,7 +21,7 @@ from assignadd.task.sampler import Batch
 from assignadd.training.cuda_graph import CapturedStep
 from assignadd.training.gradient import TensorGradient, gradient_of
 from assignadd.training.processes import ProcessPool, SameProcess, can_fork, shared
-from assignadd.training.schedule import Rates, frozen_of, rates_of, training_sampler
+from assignadd.training.schedule import Rates, frozen_of, rates_of, slot_scores_of, training_sampler
 
 if TYPE_CHECKING:
     from assignadd.model.cpu_step import CompiledGradient
@@ -63,11 +63,11 @@ class Group:
     def __init__(self, stack: Stack, configs: Sequence[Config], seen: Tensor, placed: Placed = lambda tensor: tensor):
         device, optims = stack.flat.device, [c.optim for c in configs]
         self.stack, self.batch_size = Stack(stack.config, placed(stack.flat)), optims[0].batch
-        self.gradient = gradient_of(self.stack)
+        self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
+        self.gradient = gradient_of(self.stack, slot_scores_of(configs, self.step))
         self.moments = Moments.zeros(self.stack.flat, optims, placed)
         self._rates, self._frozen = rates_of(configs, device), frozen_of(configs, device)
         self.sampler = training_sampler(configs, seen, device)
-        self.step = placed(torch.zeros((), dtype=torch.int64, device=device))
         self.loss = placed(torch.full((len(stack),), torch.nan, dtype=stack.flat.dtype, device=device))
         self.diverged_at = placed(torch.full((len(stack),), -1, device=device))
         self._captured: CapturedStep | None = None

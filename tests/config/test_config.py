@@ -46,6 +46,9 @@ RANGES = {
     "optim.frozen_from": (0, 2**31 - 1, {}, {"frozen_until": 2**31}),
     "optim.frozen_until": (0, 2**31, {}, {}),
     "optim.literals_from": (0, 2**31, {}, {}),
+    "optim.slot_score": (-50.0, 50.0, {}, {}),
+    "optim.slot_score_from": (0, 2**31, {}, {}),
+    "optim.slot_score_until": (0, 2**31, {}, {}),
     "record.eval_every": (1, 2**31, {}, {}),
     "record.eval_sequences": (1, 2**20, {}, {}),
     "record.checkpoint_every": (1, 2**31, {}, {}),
@@ -58,6 +61,7 @@ RANGES = {
 }
 CHOICES = {
     "task.unordered_split": [False, True],
+    "task.random_padding": [False, True],
     "model.activation": ["relu", "gelu", "abs"],
     "model.norm": ["none", "layer", "rms"],
     "model.biases": [False, True],

@@ -228,3 +228,15 @@ def test_any_valid_task_gives_well_formed_rows_equal_to_the_plain_samplers(task,
     assert (decoded.banned(task.banned_first, task.banned_second) == (evalset.n_banned if evalset else 0)).all()
     assert (decoded.pair.sum(0) % task.modulus == batch.labels[0].numpy()).all()
     assert_equals_plain(task, seen, seed, step, rows=12, evalset=evalset)
+
+
+@pytest.mark.parametrize("steps", [7, torch.arange(3).view(-1, 1, 1)], ids=["one step", "several"])
+def test_without_random_padding_the_same_sequences_have_all_of_it_in_front(steps):
+    task, seen = Task(), torch.stack([pair_split(Task(), seed) for seed in (1, 2)])
+    fixed = dataclasses.replace(task, random_padding=False)
+    random, front = (Sampler([t, t], seen, [1, 2]).sample(steps, 50) for t in (task, fixed))
+    assert torch.equal(random.labels, front.labels) and not torch.equal(random.tokens, front.tokens)
+    pad = task.modulus + 2
+    for before, after in zip(random.tokens.flatten(0, -2).tolist(), front.tokens.flatten(0, -2).tolist(), strict=True):
+        others = [token for token in before if token != pad]
+        assert after == [pad] * (task.length - len(others)) + others

@@ -67,7 +67,12 @@ SCHEDULES = (
 )
 
 
-@pytest.mark.parametrize("settings", [RATES, SCHEDULES], ids=["rates", "schedules"])
+SLOT_SCORES = tuple(
+    {"optim.slot_score": s, "optim.slot_score_from": 5, "optim.slot_score_until": 12} for s in (0, 4, -2)
+)
+
+
+@pytest.mark.parametrize("settings", [RATES, SCHEDULES, SLOT_SCORES], ids=["rates", "schedules", "slot scores"])
 def test_replayed_steps_of_a_stack_equal_the_steps_of_each_model_on_a_cpu(settings):
     members = [Member(s, own) for s, own in zip(SEEDS, settings, strict=True)]
     there, here = Trainer(CONFIG, members, SEEN, "cuda"), Trainer(CONFIG, members, SEEN)

@@ -1,11 +1,13 @@
 """Warm-up, a changed rate, frozen parts, literals withheld at first: against torch's AdamW with them written out."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
-from assignadd.config import PRESETS, ConfigError, Member, Model, Numerics
+from assignadd.config import PRESETS, ConfigError, Member, Model, Numerics, with_settings
+from assignadd.model.architecture import NotDefined
 from assignadd.model.kernels.tensor import TensorKernels, stacked_adamw
 from assignadd.model.stack import initial_stack
 from assignadd.model.transformer import Transformer
@@ -26,6 +28,8 @@ SCHEDULES = [
     ({"optim.frozen": "W_E", "optim.frozen_until": 2, "optim.warmup": 2}, [5e-4] + [1e-3] * 5),
     ({"optim.frozen": "OV1", "optim.frozen_from": 2, "optim.frozen_until": 5}, [1e-3] * 6),
     ({"optim.literals_from": 3}, [1e-3] * 6),
+    ({"optim.slot_score": 5.0, "optim.slot_score_from": 2, "optim.slot_score_until": 4}, [1e-3] * 6),
+    ({"optim.slot_score": -2.0, "optim.slot_score_until": 6}, [1e-3] * 6),
 ]
 PARTS = {
     "W_E": ["embed.W_E"],
@@ -37,6 +41,15 @@ PARTS = {
 }
 MEMBERS = [Member(seed, own) for seed, (own, _) in enumerate(SCHEDULES)]
 SEEN = torch.stack([pair_split(CONFIG.task, member.seed) for member in MEMBERS])
+
+
+def with_slot_score(tokens: torch.Tensor, added: float, scores: torch.Tensor, hook: object) -> torch.Tensor:
+    """Scores (B, H, query, key) with a number added where `=` reads an operand that is a variable."""
+    scores = scores.clone()
+    for place in (-3, -2):
+        is_variable = [CONFIG.task.modulus + 3 <= int(token) for token in tokens[:, place]]
+        scores[is_variable, :, -1, place] += added
+    return scores
 
 
 def by_hand(member: Member, rates: list[float]) -> torch.Tensor:
@@ -51,7 +64,10 @@ def by_hand(member: Member, rates: list[float]) -> torch.Tensor:
         batch = (early if step < optim.literals_from else late).sample(step, optim.batch)
         before = {name: model.get_parameter(name).detach().clone() for name in held}
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model.answer_logits(batch.tokens[0]), batch.labels[0]).backward()
+        active = optim.slot_score_from <= step < optim.slot_score_until
+        added = partial(with_slot_score, batch.tokens[0], optim.slot_score * active)
+        with model.hooks([("blocks.0.attn.hook_attn_scores", added)]):
+            torch.nn.functional.cross_entropy(model.answer_logits(batch.tokens[0]), batch.labels[0]).backward()
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
         if optim.frozen_from <= step < optim.frozen_until:
@@ -145,3 +161,17 @@ def test_a_part_that_is_not_there_is_refused():
         Member(0, {"optim.frozen": "MLP2"}).config(bare)
     with pytest.raises(ConfigError, match=r"optim.frozen = 'head': expected one of none, W_E, QK1"):
         Member(0, {"optim.frozen": "head"}).config(CONFIG)
+
+
+def test_a_slot_score_is_added_in_single_precision_too():
+    """There, other kernels compute the attention."""
+    single = replace(CONFIG, numerics=Numerics())
+    member, rates = MEMBERS[-1], SCHEDULES[-1][1]
+    trainer = Trainer(single, [member], SEEN[-1:])
+    trainer.advance(6)
+    torch.testing.assert_close(trainer.stack().flat[0].double(), by_hand(member, rates), rtol=0, atol=2e-5)
+
+
+def test_a_slot_score_needs_the_architecture_of_the_tables():
+    with pytest.raises(NotDefined, match="one head"):
+        Trainer(with_settings(CONFIG, {"model.n_heads": 2}), MEMBERS[-1:], SEEN[-1:])
