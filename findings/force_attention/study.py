@@ -1,0 +1,95 @@
+"""Are stuck networks freed if `=` is made to attend to the variable in layer 1 for 2,000 steps?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from assignadd.dynamics import BINDING
+from assignadd.figure import COLORS, draw_interval
+from assignadd.ledger import AtLeast, AtMost, Measured
+from assignadd.study import BASE, Cell, Computed, Study, StudyTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FROM, UNTIL = 2000, 4000
+STRENGTHS = (2, 5, 10)
+UNTOUCHED, AGAIN = "untouched", "untouched, other rounding"
+
+
+def changed(score: int) -> str:
+    """The name of a cell, such as "score + 5"."""
+    return f"score {'+' if score > 0 else '-'} {abs(score)}"
+
+
+def with_score(score: int) -> Cell:
+    """Networks with a number added to the score of `=` for slots with a variable, in layer 1 and for 2,000 steps."""
+    settings = {"optim.slot_score": float(score), "optim.slot_score_from": FROM, "optim.slot_score_until": UNTIL}
+    return Cell(changed(score), settings)
+
+
+def binding(cell: str, untouched_binds: bool, table: StudyTable) -> Measured | None:
+    """The share of a cell that binds, of the seeds that bind if untouched, or of those that do not."""
+    fates = dict(table.cells[UNTOUCHED].select("seed", "binds").iter_rows())
+    rows = table.cells[cell].select("seed", "binds").iter_rows()
+    outcomes = [binds for seed, binds in rows if fates.get(seed) is untouched_binds]
+    return Measured.share(sum(outcomes), len(outcomes), "networks") if len(outcomes) > 1 else None
+
+
+def freed(cell: str, identifier: str, rule: AtLeast | AtMost) -> Computed:
+    """The statement about seeds that do not bind if untouched."""
+    words = "at least" if isinstance(rule, AtLeast) else "at most"
+    says = f"{cell}: of the seeds that do not bind if untouched, {words} {rule.threshold:g} bind."
+    return Computed(f"freed-{identifier}", says, partial(binding, cell, False), rule)
+
+
+def prevented(score: int) -> Computed:
+    """The statement about seeds that bind if untouched."""
+    says = f"{changed(score)}: of the seeds that bind if untouched, at most .5 bind."
+    return Computed(f"prevented-minus-{-score}", says, partial(binding, changed(score), True), AtMost(0.5))
+
+
+STUDY = Study(
+    "force-attention",
+    "Are stuck networks freed if = is made to attend to the variable in layer 1, and others stuck if it is kept away?",
+    cells=(
+        Cell(UNTOUCHED),
+        *map(with_score, STRENGTHS),
+        *(with_score(-s) for s in STRENGTHS),
+        Cell(AGAIN, {"optim.lr": BASE.optim.lr * (1 + 1e-6)}),
+    ),
+    seeds=64,
+    first_seed=20_000,
+    steps=30_000,
+    early=(BINDING.set,),
+    early_steps=(FROM, UNTIL, 8000),
+    method=(
+        f"The paper's settings. From step {FROM:,} until {UNTIL:,} a number is added to the score with which = attends "
+        "in layer 1 to each operand slot that holds a variable, or subtracted; evaluations are without it. A control "
+        "has a rate one part in a million higher, which changes rounding alone. The 64 seeds, 20000 to 20063, are used "
+        "nowhere else."
+    ),
+    ask=(
+        *(freed(changed(s), f"plus-{s}", AtLeast(0.5)) for s in STRENGTHS),
+        freed(AGAIN, "other-rounding", AtMost(0.5)),
+        *(prevented(-s) for s in STRENGTHS),
+    ),
+)
+
+SIZE = (6.0, 2.8)
+
+
+def draw(tables: Mapping[str, StudyTable], figure: Figure) -> None:
+    """The share that binds in each cell, of the seeds that bind if untouched and of the others."""
+    table, axes = tables[STUDY.name], figure.subplots()
+    cells = [changed(-s) for s in reversed(STRENGTHS)] + [AGAIN] + [changed(s) for s in STRENGTHS]
+    for binds, color, label in ((True, COLORS.blue, "bind if untouched"), (False, COLORS.vermilion, "do not")):
+        for row, cell in enumerate(cells):
+            if measured := binding(cell, binds, table):
+                shift = 0.1 if binds else -0.1
+                draw_interval(axes, measured, row + shift, color, label=f"seeds that {label}" if row == 0 else None)
+    axes.set_xticks(range(len(cells)), [cell.replace(", ", ",\n") for cell in cells])
+    axes.set(ylim=(-0.03, 1.03), ylabel="share that binds (95 % interval)")
+    axes.legend()
