@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assignadd.figure import COLORS
 from assignadd.model import Exam
-from assignadd.study import BASE, PAPER, Cell, Study, StudyTable, final_column, mean, share
+from assignadd.study import PAPER, Cell, Study, StudyTable, final_column, mean, share
 from assignadd.task import EVAL_SETS
 
 if TYPE_CHECKING:

@@ -107,7 +107,11 @@ def test_a_range_holds_its_ends_and_nothing_beyond(name):
         configured(name, low, **with_low)
     configured(name, high, **with_high)
     accepted = f"{'a whole number' if whole else 'a number'} from {low} to {high}"
-    beyond = [low - 1, high + 1] if whole else [math.nextafter(low, -math.inf), math.nextafter(high, math.inf), low - 1.0, math.inf]
+    beyond = (
+        [low - 1, high + 1]
+        if whole
+        else [math.nextafter(low, -math.inf), math.nextafter(high, math.inf), low - 1.0, math.inf]
+    )
     for value in beyond:
         assert refusal(name, value) == accepted
 
