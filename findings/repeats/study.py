@@ -55,7 +55,7 @@ def p_values(table: StudyTable) -> list[float] | None:
     order, corrected, largest = np.argsort(plain), [0.0] * len(plain), 0.0
     for rank, i in enumerate(order):
         largest = max(largest, min(1.0, plain[i] * (len(plain) - rank)))
-        corrected[i] = largest
+        corrected[i] = float(largest)
     return corrected
 
 
