@@ -36,8 +36,8 @@ def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
         numbers = torch.arange(task.modulus)
         if task.shuffled_distance:
             numbers = bits.view(task.tuples).diagonal().argsort(stable=True).argsort()
-        apart = (numbers[:, None] - numbers) % task.modulus
-        seen &= (apart != task.held_out_distance) & (apart.T != task.held_out_distance)
+        apart = (numbers[:, None] - numbers) % task.modulus == task.held_out_distance
+        seen &= ~(apart | apart.T)
     return seen
 
 

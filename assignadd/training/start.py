@@ -1,4 +1,4 @@
-"""The weights that training starts from: those of the seed, of a trained network, or of one of its parts, and factors."""
+"""The weights that training starts from: those of the seed, of a trained network or of its parts, times factors."""
 
 from __future__ import annotations
 
