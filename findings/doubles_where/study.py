@@ -30,6 +30,7 @@ PARTS = {
     "the prefix": "what the slots read from assignments and padding",
 }
 NO_EQUALS, HALVES = "without the residual of =", "half of the attention on each slot"
+NO_DIRECT = "without the direct path"
 CHANGES = {
     ISOLATED: "the isolated OV-MLP, W_U MLP2(OV2(n) + OV2(m))",
     NO_LAYER_1: "the network without what layer 1 adds at the operand slots to the values of layer 2",
@@ -37,9 +38,10 @@ CHANGES = {
     **{f"without {part}": f"the network without {meaning}, in layer 1" for part, meaning in PARTS.items()},
     NO_EQUALS: "the network whose `=` has nothing but what layer 2 writes",
     HALVES: "the network with half of the attention of `=` in layer 2 on each operand slot",
+    NO_DIRECT: "the network whose unembedding reads the output of MLP2 alone",
 }
 OTHERS = "others, "
-PREFERENCE = "preference for 2n"
+PREFERENCE, STRENGTH = "preference for 2n", "strength of held-out doubles"
 MEANINGS = {
     final_column(WHOLE): "accuracy of the whole network on held-out doubles",
     final_column(OTHERS + WHOLE): "accuracy of the whole network on pairs held out in both orders",
@@ -49,6 +51,7 @@ MEANINGS = {
         for name, what in CHANGES.items()
     },
     final_column(PREFERENCE): "how far the OV-MLP prefers 2n and 2m as answers to n + m (.5 in appendix C)",
+    final_column(STRENGTH): "right logit of held-out doubles in the OV-MLP over that of n + m (2 in appendix C)",
 }
 
 
@@ -61,7 +64,7 @@ def where_columns(stack: Stack, configs: Sequence[Config], seen: Tensor) -> list
         neither = (~split & ~split.T).flatten().repeat(CONTEXTS)
         correct = correct_with(model, tokens[neither], labels[neither])
         first, second = (tokens[neither][:, slot] for slot in operand_slots(model.config.task))
-        row = {PREFERENCE: preference(model)}
+        row = of_the_circuit(model, ~split.diagonal())
         for of, pairs in (("", first == second), (OTHERS, first != second)):
             accuracy = {name: float(right[pairs].double().mean()) for name, right in correct.items()}
             row |= {of + name: accuracy[name] - accuracy[WHOLE] for name in CHANGES} | {of + WHOLE: accuracy[WHOLE]}
@@ -110,11 +113,15 @@ def correct_with(model: Stack, tokens: Tensor, labels: Tensor) -> dict[str, Tens
         **{f"without {part}": right(at_slots(-read_from(keys[part]))) for part in PARTS},
         NO_EQUALS: right(before, equals=torch.zeros_like(before[:, -1])),
         HALVES: right(before, weights=halves),
+        NO_DIRECT: layer.unembedded(layer.mlp(trace.resid_mid)).argmax(-1) == labels,
     }
 
 
-def preference(model: Stack) -> float:
-    """The advantage of 2n and 2m over the mean answer to n + m in the OV-MLP, over that of the right one; n != m."""
+def of_the_circuit(model: Stack, held_out: Tensor) -> dict[str, float]:
+    """In the OV-MLP, the logits of 2n and 2m for n + m (n != m), and that of n + n for doubles that are held out.
+
+    Both minus the mean over all answers and divided by the right logit of n + m.
+    """
     task = model.config.task
     n = torch.arange(task.modulus, device=model.flat.device)
     x = model.W_E[0, : task.modulus] @ OV(model, 2)[0] @ model["blocks.1.mlp.W_in"][0]
@@ -123,8 +130,10 @@ def preference(model: Stack) -> float:
     answers = answer_of(task, (n[:, None], n))
     double = answers.diagonal()[:, None].expand_as(answers)
     different = ~torch.eye(len(n), dtype=torch.bool, device=n.device)
-    right, first, second = (logits.gather(-1, a[..., None])[..., 0][different] for a in (answers, double, double.T))
-    return float(((first + second) / 2).mean() / right.mean())
+    right, of_n, of_m = (logits.gather(-1, a[..., None])[..., 0] for a in (answers, double, double.T))
+    unit = right[different].mean()
+    doubles = right.diagonal()[held_out].mean()
+    return {PREFERENCE: float((of_n + of_m)[different].mean() / 2 / unit), STRENGTH: float(doubles / unit)}
 
 
 def gained(*names: str, of: str = "") -> list[str]:
@@ -151,9 +160,10 @@ STUDY = Study(
     ask=(
         *(mean(name, among="binds").at_least(0.05) for name in gained(ISOLATED, NO_LAYER_1)),
         *(mean(name, among="binds").at_least(0.05) for name in gained(*(f"without {part}" for part in PARTS))),
-        *(mean(name, among="binds").at_least(0.05) for name in gained(NO_EQUALS, HALVES)),
-        *(mean(name, among="binds").at_least(-0.05) for name in gained(NO_LAYER_1, of=OTHERS)),
-        mean(final_column(PREFERENCE), among="binds").at_least(0),
+        *(mean(name, among="binds").at_least(0.05) for name in gained(NO_EQUALS, HALVES, NO_DIRECT)),
+        mean(final_column(OTHERS + NO_LAYER_1), among="binds").at_least(-0.05),
+        mean(final_column(PREFERENCE), among="binds").at_least(0.05),
+        mean(final_column(STRENGTH), among="binds").at_least(1.5),
     ),
 )
 
