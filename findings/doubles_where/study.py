@@ -29,7 +29,7 @@ PARTS = {
     "the operator": "what the slots read from +",
     "the prefix": "what the slots read from assignments and padding",
 }
-NO_EQUALS, HALVES = "without the residual of =", "half of the attention on each slot"
+NO_EQUALS, HALVES = "only what layer 2 writes", "half of the attention on each slot"
 NO_DIRECT = "without the direct path"
 CHANGES = {
     ISOLATED: "the isolated OV-MLP, W_U MLP2(OV2(n) + OV2(m))",
