@@ -133,6 +133,10 @@ class Start:
     """A part (W_E, QK1, OV1, QK2, OV2 or MLP2) that starts with the weights it has in part_from."""
     part_from: str | None = setting(None, added_later=True, per_model=True)
     """The network from which the part is taken, such as census-six:0 or initial:7; not used where part is none."""
+    mlp_in_factor: float = ranged(1.0, 0.0, 1000.0, added_later=True, per_model=True)
+    """Factor on the initial W_in of the last MLP, whatever network it is from."""
+    mlp_out_factor: float = ranged(1.0, 0.0, 1000.0, added_later=True, per_model=True)
+    """Factor on the initial W_out of the last MLP."""
 
     @property
     def sources(self) -> dict[str, tuple[str, str]]:
@@ -262,6 +266,9 @@ def _check_start(config: Config) -> None:
         if network is not None and (match is None or int(match["seed"]) >= 2**63):
             raise ConfigError(f"start.{name}", network, "a run and a seed, such as census-six:3 or census-six:3@50000")
     _check_part("start.part", start.part, config.model)
+    for name in ("mlp_in_factor", "mlp_out_factor"):
+        if getattr(start, name) != 1 and config.model.d_mlp[-1] is None:
+            raise ConfigError(f"start.{name}", getattr(start, name), "1: there is no MLP after the last layer")
     if start.part != "none" and start.part_from is None:
         raise ConfigError("start.part_from", None, f"a network such as census-six:0 whose {start.part} is taken")
 

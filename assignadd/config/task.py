@@ -79,6 +79,11 @@ class Task:
     """Whether (n, m) and (m, n) are always both seen or both held out; for two operands."""
     seen_doubles: float | None = ranged(None, 0.0, 1.0, added_later=True, per_model=True)
     """Share of the pairs (n, n) that are seen; if None, they are drawn with the other pairs. For two operands."""
+    held_out_distance: int | None = ranged(None, 0, 996, added_later=True, per_model=True)
+    """All pairs whose numbers are this far apart (mod N) are held out, in both orders; 0 for the pairs (n, n). None for
+    no further pairs. For two operands."""
+    shuffled_distance: bool = setting(False, added_later=True, per_model=True)
+    """Whether held_out_distance counts along a random order of the numbers: each is in as many held-out pairs."""
     doubles_weight: int = ranged(1, 1, 64, added_later=True, per_model=True)
     """How many times as often as another seen pair a pair (n, n) is drawn in training; for two operands."""
 
@@ -161,6 +166,7 @@ def check_task(task: Task) -> None:
     if k != 2:
         _require(task, "unordered_split", not task.unordered_split, "false: it is for task.operands = 2")
         _require(task, "seen_doubles", task.seen_doubles is None, "none: it is for task.operands = 2")
+        _require(task, "held_out_distance", task.held_out_distance is None, "none: it is for task.operands = 2")
         _require(task, "doubles_weight", task.doubles_weight == 1, "1: it is for task.operands = 2")
     allowed = [set(task.variables) - set(letters) for letters in task.bans]
     if task.one_var_ratio > 0:

@@ -32,6 +32,12 @@ def pair_split(task: Task, seed: int) -> Bool[Tensor, "..."]:
     if task.seen_doubles is not None:
         places = bits.view(task.tuples).diagonal().argsort(stable=True).argsort()
         seen.diagonal().copy_(places < math.floor(task.seen_doubles * task.modulus + 1e-9))
+    if task.held_out_distance is not None:
+        numbers = torch.arange(task.modulus)
+        if task.shuffled_distance:
+            numbers = bits.view(task.tuples).diagonal().argsort(stable=True).argsort()
+        apart = (numbers[:, None] - numbers) % task.modulus == task.held_out_distance
+        seen &= ~(apart | apart.T)
     return seen
 
 

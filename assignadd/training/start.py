@@ -1,4 +1,4 @@
-"""The weights that training starts from: those of the seed, of a trained network, or of one of its parts."""
+"""The weights that training starts from: those of the seed, of a trained network or of its parts, times factors."""
 
 from __future__ import annotations
 
@@ -48,12 +48,16 @@ def check_start(configs: Sequence[Config]) -> None:
 def set_start(trainer: Trainer) -> None:
     """Gives a trainer, which holds the initial weights of the seeds, those that its models start from."""
     networks = Networks()
-    given = [_given(member.config(trainer.config), networks) for member in trainer.members]
-    if any(given):
+    configs = [member.config(trainer.config) for member in trainer.members]
+    given = [_given(config, networks) for config in configs]
+    factors = [_factors(config) for config in configs]
+    if any(given) or any(factors):
         stack = trainer.stack()
         for i, own in enumerate(given):
             for name, weight in own.items():
                 stack[name][i].copy_(weight)
+            for name, factor in factors[i].items():
+                stack[name][i].mul_(factor)
         trainer.load_state(trainer.state() | {"weights": stack.flat})
 
 
@@ -73,6 +77,13 @@ def _given(config: Config, networks: Networks) -> Mapping[str, Tensor]:
             raise ConfigError(f"start.{name}", network, f"a network of the same shape ({shapes})")
         given |= {weight: stack[weight][0] for weight in wanted}
     return given
+
+
+def _factors(config: Config) -> dict[str, float]:
+    """The factors on weights of one model, by name, that are not 1."""
+    mlp = f"blocks.{config.model.n_layers - 1}.mlp."
+    factors = {f"{mlp}W_in": config.start.mlp_in_factor, f"{mlp}W_out": config.start.mlp_out_factor}
+    return {name: factor for name, factor in factors.items() if factor != 1}
 
 
 def _shapes(config: Config, part: str) -> dict[str, Shape]:

@@ -27,6 +27,7 @@ RANGES = {
     "task.hops": (0, 25, {}, {"n_vars": 26, "max_assignments": 26, "length": 56}),
     "task.rebinding": (0.0, 1.0, {}, {}),
     "task.seen_doubles": (0.0, 1.0, {}, {}),
+    "task.held_out_distance": (0, 996, {}, {}),
     "task.doubles_weight": (1, 64, {}, {}),
     "model.n_layers": (1, 16, {"d_mlp": (512,)}, {"d_mlp": (None,) * 16}),
     "model.n_heads": (1, 64, {}, {}),
@@ -49,6 +50,8 @@ RANGES = {
     "optim.slot_score": (-50.0, 50.0, {}, {}),
     "optim.slot_score_from": (0, 2**31, {}, {}),
     "optim.slot_score_until": (0, 2**31, {}, {}),
+    "start.mlp_in_factor": (0.0, 1000.0, {}, {}),
+    "start.mlp_out_factor": (0.0, 1000.0, {}, {}),
     "record.eval_every": (1, 2**31, {}, {}),
     "record.eval_sequences": (1, 2**20, {}, {}),
     "record.checkpoint_every": (1, 2**31, {}, {}),
@@ -62,6 +65,7 @@ RANGES = {
 CHOICES = {
     "task.unordered_split": [False, True],
     "task.random_padding": [False, True],
+    "task.shuffled_distance": [False, True],
     "model.activation": ["relu", "gelu", "abs"],
     "model.norm": ["none", "layer", "rms"],
     "model.biases": [False, True],
@@ -72,7 +76,7 @@ CHOICES = {
     "numerics.tf32": [False, True],
     "numerics.loss_in_float64": [False, True],
 }
-MAY_BE_NONE = ("seed.init", "seed.data", "seed.split", "optim.later_lr", "task.seen_doubles")
+MAY_BE_NONE = ("seed.init", "seed.data", "seed.split", "optim.later_lr", "task.seen_doubles", "task.held_out_distance")
 RULES_OF_THEIR_OWN = {
     *("task.banned_first", "task.banned_second", "task.banned_further", "task.operation", "task.table", "model.d_mlp"),
     *("start.network", "start.part_from"),

@@ -96,3 +96,27 @@ def test_the_share_of_seen_doubles_changes_no_other_pair(share):
     # Nested with the plain split, which sees the doubles with the smallest random bits.
     fewer, more = sorted((plain.diagonal(), seen.diagonal()), key=lambda mask: int(mask.sum()))
     assert (more | ~fewer).all()
+
+
+def test_a_held_out_distance_holds_out_a_line_in_both_orders_and_nothing_else():
+    plain = Task(seen_fraction=1.0)
+    lines = {0: {(n, n) for n in range(59)}, 7: {(n, (n + step) % 59) for n in range(59) for step in (7, -7)}}
+    for distance, pairs in lines.items():
+        held_out = ~pair_split(dataclasses.replace(plain, held_out_distance=distance), 5)
+        assert {tuple(pair) for pair in held_out.nonzero().tolist()} == pairs
+    task = Task(seen_doubles=1.0)
+    line = pair_split(dataclasses.replace(task, held_out_distance=7), 5)
+    assert line.diagonal().all() and torch.equal(line, pair_split(task, 5) & ~held_out)
+
+
+def test_a_shuffled_distance_holds_out_as_many_pairs_of_each_number():
+    task = Task(seen_fraction=1.0, held_out_distance=7, shuffled_distance=True)
+    masks = [~pair_split(task, seed) for seed in range(20)]
+    for held_out in masks:
+        assert torch.equal(held_out, held_out.T) and not held_out.diagonal().any()
+        assert (held_out.sum(1) == 2).all()
+    n = torch.arange(59)
+    distances = torch.cat([((n - n[:, None]) % 59)[mask] for mask in masks])
+    counts = torch.bincount(distances, minlength=59)[1:]
+    assert stats.chisquare(counts[:29]).pvalue > 1e-4  # no distance is preferred
+    assert len({tuple(mask.flatten().tolist()) for mask in masks}) == 20

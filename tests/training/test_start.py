@@ -103,6 +103,21 @@ def test_a_part_alone_must_fit(trained):
     assert torch.equal(run.checkpoint(0).flat[0], trained.checkpoint(20).flat[0].double())
 
 
+def test_factors_change_the_last_mlp_alone(trained):
+    """They multiply the weights of the network that training starts from."""
+    members = [
+        Member(0, {"start.mlp_out_factor": 0.25}),
+        Member(0, {"start.mlp_in_factor": 3.0, "start.network": "trained:4"}),
+    ]
+    first, MLP = train(CONFIG, members, "factors").checkpoint(0), "blocks.1.mlp."
+    seed, network = initial_stack(CONFIG, [0]), trained.checkpoint(20)
+    for name in seed.weights:
+        assert torch.equal(first[name][0], seed[name][0] * (0.25 if name == f"{MLP}W_out" else 1))
+        assert torch.equal(first[name][1], network[name][0] * (3 if name == f"{MLP}W_in" else 1))
+    with pytest.raises(ConfigError, match=r"start.mlp_in_factor = 2: expected 1: there is no MLP after the last layer"):
+        replace(CONFIG, model=replace(CONFIG.model, d_mlp=(None, None)), start=Start(mlp_in_factor=2))
+
+
 def test_a_sweep_refuses_a_network_before_any_model_is_trained(trained):
     rows = [Member(0), Member(0, {"start.network": "trained:4"}), Member(0, {"start.network": "trained:7"})]
     with pytest.raises(ConfigError, match=r"start.network = 'trained:7': .* it has 4, 5"):
