@@ -19,7 +19,8 @@ SEEDS = range(21_000, 21_160)
 RUN, BEFORE, STEPS = "before-stuck-parts", 30_000, 15_000
 RUN_COMMAND = (
     f"assignadd train --preset paper --seeds {SEEDS[0]}..{SEEDS[-1]} --optim.steps {BEFORE} --record.eval_every 250 "
-    f"--record.eval_sequences 2000 --record.checkpoint_every {BEFORE} --record.state_every {BEFORE} --out runs/{RUN}"
+    f"--record.eval_sequences 2000 --record.checkpoint_every {BEFORE} --record.state_every {BEFORE} "
+    f"--device cuda --numerics.tf32 --out runs/{RUN}"
 )
 # Written by stuck.py once the run is trained; until then, every network is taken.
 STUCK_FILE = Path(__file__).with_name("stuck.json")
