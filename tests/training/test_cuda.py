@@ -22,7 +22,8 @@ from tests.task.test_family import FAMILY
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),  # torch 2.11 warns of itself when it compiles
+    # torch 2.11 warns of itself when it compiles
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning"),
 ]
 
 SEEDS = [0, 5, 2**40 + 7]
